@@ -15,7 +15,7 @@ from argstream import (
     ModelRequest,
     RunCompleted,
     ScriptedModel,
-    make_judge,
+    make_check,
     open_store,
     stream,
     tool,
@@ -103,8 +103,8 @@ def _times(*, quick: bool) -> Table:
 
 def _opener(data: list[bytes]) -> Callable[[], AsyncIterable[Event]]:
     """Return what reads the turn alone, checked by the schema of the tool as in a run."""
-    judge = make_judge([write_file.spec])
-    return lambda: stream(_arriving(data), judge=judge)
+    judge = make_check([write_file.spec])
+    return lambda: stream(_arriving(data), check=judge)
 
 
 def _runs(data: list[bytes], store: Store | None = None) -> Callable[[], AsyncIterable[Event]]:

@@ -9,7 +9,7 @@ import sys
 from urllib.request import Request, urlopen
 
 from argstream import stream
-from argstream.errors import ArgumentUnavailable, StreamFailure
+from argstream.errors import ArgumentUnavailableError, StreamError
 from argstream.sanitise import visible
 from argstream.streaming import CallReader
 from argstream.testing import CallTool, MockProvider, Reply, Say, Slow
@@ -30,10 +30,10 @@ def main() -> int:
         try:
             for call in stream(response).live_calls():
                 show(call)
-        except ArgumentUnavailable as error:  # a call that is not what it should be
+        except ArgumentUnavailableError as error:  # a call that is not what it should be
             print(f"[refused: {visible(str(error))}]")
             return 1
-        except StreamFailure as error:  # the provider reported an error, or hung up
+        except StreamError as error:  # the provider reported an error, or hung up
             print(f"[failed: {visible(str(error))}]")
             return 1
     return 0

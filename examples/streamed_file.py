@@ -16,7 +16,7 @@ from argstream import (
     ToolContext,
     tool,
 )
-from argstream.errors import TextInterrupted
+from argstream.errors import TextInterruptedError
 from argstream.events import (
     ToolCallCompleted,
     ToolCallFailed,
@@ -52,7 +52,7 @@ class Files:
                 for piece in content:  # it ends only if all of the text is there
                     file.write(piece)
             beside.replace(target)
-        except TextInterrupted as interruption:
+        except TextInterruptedError as interruption:
             context.output(f"the text is {interruption.verdict}: taken back")
             raise
         finally:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     )
     from argstream.errors import (
         ArgstreamError,
-        RunFailure,
-        StreamFailure,
-        ToolFailure,
+        RunError,
+        StreamError,
+        ToolError,
         UsageError,
     )
     from argstream.events import (
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from argstream.streaming import (
         AsyncEventStream,
         EventStream,
-        make_judge,
+        make_check,
         stream,
     )
     from argstream.validation import (
@@ -111,8 +111,8 @@ __all__ = [
     "ModelRequest",
     "Policy",
     "RunCompleted",
+    "RunError",
     "RunFailed",
-    "RunFailure",
     "RunPaused",
     "RunResult",
     "RunResumed",
@@ -120,8 +120,8 @@ __all__ = [
     "RunStarted",
     "RunStopped",
     "ScriptedModel",
+    "StreamError",
     "StreamFailed",
-    "StreamFailure",
     "Streamed",
     "TextDelta",
     "ThinkingCompleted",
@@ -135,8 +135,8 @@ __all__ = [
     "ToolCallFailed",
     "ToolCallStarted",
     "ToolContext",
+    "ToolError",
     "ToolExecutionStarted",
-    "ToolFailure",
     "ToolFieldDelta",
     "ToolFieldEnd",
     "ToolFieldEvent",
@@ -145,7 +145,7 @@ __all__ = [
     "TurnCompleted",
     "TurnStarted",
     "UsageError",
-    "make_judge",
+    "make_check",
     "make_model",
     "observe",
     "open_store",
@@ -170,9 +170,9 @@ _HOMES = {
     ),
     "errors": (
         "ArgstreamError",
-        "RunFailure",
-        "StreamFailure",
-        "ToolFailure",
+        "RunError",
+        "StreamError",
+        "ToolError",
         "UsageError",
     ),
     "events": (
@@ -229,7 +229,7 @@ _HOMES = {
     "streaming": (
         "AsyncEventStream",
         "EventStream",
-        "make_judge",
+        "make_check",
         "stream",
     ),
     "validation": ("typed",),

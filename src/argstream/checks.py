@@ -1,6 +1,6 @@
-"""What assembly and its judges say to each other.
+"""What assembly and its checks say to each other.
 
-A judge looks at a call while it is written. ``validation`` judges by a schema, ``policy`` by rules;
+A check looks at a call while it is written. ``validation`` checks by a schema, ``policy`` by rules;
 ``assembly`` is handed one and knows neither. All of it is pure: fragments in, a refusal out.
 """
 
@@ -19,8 +19,8 @@ OnAsk: TypeAlias = Literal["deny", "report"]
 """
 
 
-class Refusal(NamedTuple):
-    """A judge's answer that the call cannot become valid, whatever follows."""
+class Rejection(NamedTuple):
+    """A check's answer that the call cannot become valid, whatever follows."""
 
     error: ArgumentsError
     seen: int
@@ -31,10 +31,10 @@ class Refusal(NamedTuple):
     """The offset of that string. With it, assembly finds the character if there are escapes."""
 
 
-class CallJudge(Protocol):
-    """Judges one call."""
+class CallCheck(Protocol):
+    """Checks one call."""
 
-    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+    def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Check the next fragments of the call's text.
 
         After a refusal, further fragments change nothing.
@@ -56,13 +56,13 @@ class CallJudge(Protocol):
         """The policy's answer; None without a policy, and until the policy has decided."""
 
 
-class Judge(Protocol):
-    """Judges the calls of a stream."""
+class Check(Protocol):
+    """Checks the calls of a stream."""
 
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
-    ) -> CallJudge | ArgumentsError | None:
-        """Return the judge of a call to this tool, an error, or None if it is not judged.
+    ) -> CallCheck | ArgumentsError | None:
+        """Return the check of a call to this tool, an error, or None if it is not checked.
 
         ``may_grow`` says that more of the name may come: when the arguments begin, it is asked
         again. Until then it should not refuse what may become the name of another tool.

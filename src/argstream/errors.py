@@ -5,17 +5,17 @@
     ArgstreamError
     ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
     │   ├── SchemaError      a JSON Schema that cannot be used; says where it is wrong
-    │   ├── UnknownRun       (also a LookupError) a run that the store does not have
-    │   └── AlreadyDecided   a call on which somebody else has decided before
-    ├── MissingExtra         (also an ImportError) a part that is not installed; says how to do it
-    ├── ArgumentUnavailable  (also a LookupError) what a reader wants will not come; says what did
-    ├── ToolFailure          a tool refused, tried to end the program, or returned no JSON
-    ├── StoreFailure         a store cannot be reached, or read; what was acknowledged is there
-    ├── RunTaken             another process drives the run; says who, and until when
-    ├── TextInterrupted      the text that a tool reads while it is written will not end well
-    └── StreamFailure        the stream failed; for those who read calls and see no events
-        ├── ProviderFailure  a provider refused a request, or could not be reached
-        └── RunFailure       a run of an agent failed; for those who wait for its result
+    │   ├── RunNotFoundError       (also a LookupError) a run that the store does not have
+    │   └── AlreadyDecidedError   a call on which somebody else has decided before
+    ├── MissingExtraError         (also an ImportError) a part that is not installed; says how to do it
+    ├── ArgumentUnavailableError  (also a LookupError) what a reader wants will not come; says what did
+    ├── ToolError          a tool refused, tried to end the program, or returned no JSON
+    ├── StoreError         a store cannot be reached, or read; what was acknowledged is there
+    ├── RunBusyError             another process drives the run; says who, and until when
+    ├── TextInterruptedError      the text that a tool reads while it is written will not end well
+    └── StreamError        the stream failed; for those who read calls and see no events
+        ├── ProviderError  a provider refused a request, or could not be reached
+        └── RunError       a run of an agent failed; for those who wait for its result
 
 What a *model* or a *provider* got wrong is not here: that is data. It comes as an ``Invalid``
 fragment with a reason and an offset, so that one bad call never takes a stream down. Only those
@@ -46,7 +46,7 @@ class SchemaError(UsageError):
         """In one word: ``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
 
 
-class UnknownRun(UsageError, LookupError):
+class RunNotFoundError(UsageError, LookupError):
     """A run that the store does not have."""
 
     def __init__(self, run_id: str) -> None:
@@ -54,7 +54,7 @@ class UnknownRun(UsageError, LookupError):
         self.run_id = run_id
 
 
-class AlreadyDecided(UsageError):
+class AlreadyDecidedError(UsageError):
     """A call that was decided before. The first decision counts."""
 
     def __init__(self, call_id: str) -> None:
@@ -62,11 +62,11 @@ class AlreadyDecided(UsageError):
         self.call_id = call_id
 
 
-class StoreFailure(ArgstreamError):
+class StoreError(ArgstreamError):
     """A store cannot be reached, or read, or is full. What it has acknowledged is there."""
 
 
-class RunTaken(ArgstreamError):
+class RunBusyError(ArgstreamError):
     """Another process drives the run, so this one does nothing more for it."""
 
     def __init__(self, run_id: str, owner: str, seconds: float) -> None:
@@ -74,16 +74,16 @@ class RunTaken(ArgstreamError):
             f"the run {run_id!r} is driven by {owner}: if that has died, the run can be resumed in "
             f"{seconds:.1f} s"
             if owner
-            else f"the claim on the run {run_id!r} is out of date: others have it, or had it"
+            else f"the lease on the run {run_id!r} is out of date: others have it, or had it"
         )
         self.run_id = run_id
         self.owner = owner
         """Who has it now; empty if nobody does any more."""
         self.seconds = seconds
-        """How long his claim is good, if he does not renew it."""
+        """How long his lease is good, if he does not renew it."""
 
 
-class MissingExtra(ArgstreamError, ImportError):
+class MissingExtraError(ArgstreamError, ImportError):
     """A part of argstream was used whose optional dependencies are not installed."""
 
     def __init__(self, extra: str, purpose: str) -> None:
@@ -93,7 +93,7 @@ class MissingExtra(ArgstreamError, ImportError):
         self.extra = extra
 
 
-class ArgumentUnavailable(ArgstreamError, LookupError):
+class ArgumentUnavailableError(ArgstreamError, LookupError):
     """What a reader was asked for did not come and will not; the message says what did."""
 
     def __init__(
@@ -113,7 +113,7 @@ class ArgumentUnavailable(ArgstreamError, LookupError):
         """The ``ArgumentsError`` of a call that is not valid, where one is known."""
 
 
-class StreamFailure(ArgstreamError):
+class StreamError(ArgstreamError):
     """The stream failed: what the event ``StreamFailed`` or ``RunFailed`` says, as an exception."""
 
     def __init__(self, code: str, message: str, retryable: bool = False) -> None:  # noqa: FBT001, FBT002 - as the event
@@ -128,7 +128,7 @@ class StreamFailure(ArgstreamError):
         return f"{self.message} ({self.code})"
 
 
-class ProviderFailure(StreamFailure):
+class ProviderError(StreamError):
     """A provider refused a request, could not be reached, or broke off its answer.
 
     It never holds the key, nor what else of the request is secret.
@@ -150,7 +150,7 @@ class ProviderFailure(StreamFailure):
         """The provider's name for the request, to ask its support about."""
 
 
-class RunFailure(StreamFailure):
+class RunError(StreamError):
     """A run of an agent failed: what the event ``RunFailed`` says, as an exception."""
 
     def __init__(
@@ -165,7 +165,7 @@ class RunFailure(StreamFailure):
         """What had come of the run: its text so far, and the calls that were made."""
 
 
-class TextInterrupted(ArgstreamError):
+class TextInterruptedError(ArgstreamError):
     """The text that a tool was reading is over, and not all there: undo what was done with it."""
 
     def __init__(self, message: str, *, verdict: str, error: Any = None) -> None:
@@ -176,7 +176,7 @@ class TextInterrupted(ArgstreamError):
         """The ``ArgumentsError`` that tells why, where one is known."""
 
 
-class ToolFailure(ArgstreamError):
+class ToolError(ArgstreamError):
     """A tool tried to end the program, or returned a value that cannot be written as JSON.
 
     A tool may also raise it, to tell the model in words why it refused.

@@ -27,16 +27,18 @@ __all__ = [
     "ApprovalDecided",
     "ApprovalOutcome",
     "ApprovalRequested",
+    "ApprovalScope",
     "ArgumentCompleted",
     "ArgumentDelta",
     "ArgumentStarted",
     "ArgumentsError",
     "BaseEvent",
+    "BlockSnapshot",
     "CallKind",
+    "CallSnapshot",
     "Event",
     "InvalidVerdict",
     "PolicyDecision",
-    "Remembered",
     "RunCompleted",
     "RunEnd",
     "RunFailed",
@@ -46,14 +48,13 @@ __all__ = [
     "RunStarted",
     "RunStatus",
     "RunStopped",
-    "SeenBlock",
-    "SeenCall",
-    "SeenText",
-    "SeenThinking",
+    "StopKind",
     "StreamFailed",
     "TextDelta",
+    "TextSnapshot",
     "ThinkingCompleted",
     "ThinkingDelta",
+    "ThinkingSnapshot",
     "ThinkingStarted",
     "ToolArgsCompleted",
     "ToolArgsDelta",
@@ -262,11 +263,26 @@ class TurnStarted(BaseEvent, frozen=True, tag="turn_started"):
     """How often it was begun. What came of the attempts before was lost: they were cut off."""
 
 
+StopKind: TypeAlias = Literal[
+    "end_turn",
+    "tool_calls",
+    "paused",
+    "length",
+    "content_filter",
+    "malformed",
+    "error",
+    "rejected",
+    "unknown",
+]
+"""Why a turn ended, for all providers: docs/errors.md explains each value."""
+
+
 class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
     """The turn is over. Every call in it has its verdict."""
 
     type: ClassVar[Literal["turn_completed"]] = "turn_completed"
     stop_reason: str | None
+    """The provider's own word. ``stop`` has its meaning."""
     message: Message
     usage: Usage = Usage()
     parent_id: str | None = None
@@ -276,6 +292,7 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
 
     ``usage`` then has the counts that the provider had reported by that time.
     """
+    stop: StopKind = "unknown"
 
 
 class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
@@ -295,8 +312,9 @@ ApprovalOutcome: TypeAlias = Literal["approved", "edited", "denied", "expired", 
 decided on one that is ``expired`` in time, and there is nothing left to decide if it is
 ``withdrawn``. Only what is approved or edited runs."""
 
-Remembered: TypeAlias = Literal["session", "rule"]
-"""For what an approval holds besides: all calls of this tool, or all that this rule asks about."""
+ApprovalScope: TypeAlias = Literal["call", "rule", "conversation"]
+"""What an approval covers: this call; all later calls that the same rule asks about; or all later
+calls of this tool in the conversation."""
 
 
 class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
@@ -328,7 +346,7 @@ class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
     reason: str = ""
     edited_arguments: dict[str, Any] | None = None
     """What runs instead of the model's arguments."""
-    always: Remembered | None = None
+    always: ApprovalScope = "call"
 
 
 class ToolExecutionStarted(BaseEvent, frozen=True, tag="tool_execution_started"):
@@ -444,7 +462,7 @@ RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
 RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
 
 
-class SeenText(Struct, frozen=True, kw_only=True, tag="text"):
+class TextSnapshot(Struct, frozen=True, kw_only=True, tag="text"):
     """What the model said in one block, so far."""
 
     block: int
@@ -456,7 +474,7 @@ class SeenText(Struct, frozen=True, kw_only=True, tag="text"):
     """Whether its turn was cut off and began again: the model does not know of it."""
 
 
-class SeenThinking(Struct, frozen=True, kw_only=True, tag="thinking"):
+class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
     """What the model thought in one block, so far."""
 
     block: int
@@ -467,7 +485,7 @@ class SeenThinking(Struct, frozen=True, kw_only=True, tag="thinking"):
     is_lost: bool = False
 
 
-class SeenCall(Struct, frozen=True, kw_only=True, tag="call"):
+class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
     """A call, as far as it has come."""
 
     call_id: str
@@ -496,7 +514,7 @@ class SeenCall(Struct, frozen=True, kw_only=True, tag="call"):
     is_lost: bool = False
 
 
-SeenBlock: TypeAlias = SeenText | SeenThinking | SeenCall
+BlockSnapshot: TypeAlias = TextSnapshot | ThinkingSnapshot | CallSnapshot
 
 
 class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
@@ -512,7 +530,7 @@ class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     prompt: str
     history: tuple[Message, ...]
     """What was said before the run."""
-    blocks: tuple[SeenBlock, ...]
+    blocks: tuple[BlockSnapshot, ...]
     """What the model has said, thought and called, in the order in which it began."""
     turns: int
     """How many turns have begun."""

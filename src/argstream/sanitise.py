@@ -217,7 +217,7 @@ _BEGINNING: Final = re.compile(
 )
 
 
-class SurrogateMender:
+class SurrogateReplacer:
     """Joins or replaces surrogates in a text that comes in pieces."""
 
     __slots__ = ("held",)
@@ -236,15 +236,15 @@ class SurrogateMender:
         if (beginning := _BEGINNING.search(piece)) is not None:
             self.held = beginning[0]
             piece = piece[: beginning.start()]
-        return mended(piece)
+        return replace_lone_surrogates(piece)
 
     def close(self) -> str:
         """Return the replacement of a character whose end never came."""
         held, self.held = self.held, ""
-        return mended(held)
+        return replace_lone_surrogates(held)
 
 
-def mended(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """Return the text with halves of characters joined, or replaced."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
@@ -261,12 +261,15 @@ def _decoded(run: str) -> str:
     return run.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def mended_json(value: Any) -> Any:
+def replace_lone_surrogates_in_json(value: Any) -> Any:
     """Apply ``mended`` to all strings and keys of a JSON value."""
     if isinstance(value, str):
-        return mended(value)
+        return replace_lone_surrogates(value)
     if isinstance(value, dict):
-        return {mended_json(key): mended_json(part) for key, part in value.items()}
+        return {
+            replace_lone_surrogates_in_json(key): replace_lone_surrogates_in_json(part)
+            for key, part in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [mended_json(part) for part in value]
+        return [replace_lone_surrogates_in_json(part) for part in value]
     return value

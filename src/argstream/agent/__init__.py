@@ -1,12 +1,12 @@
 """An agent around the stream: tools are functions, every argument is visible, a person is asked."""
 
-from argstream.errors import MissingExtra
+from argstream.errors import MissingExtraError
 
 try:
     import anyio  # noqa: F401 - to find out whether the extra is there
     import pydantic  # noqa: F401 - the same
 except ModuleNotFoundError:
-    raise MissingExtra("agent", "an agent") from None
+    raise MissingExtraError("agent", "an agent") from None
 
 from argstream.agent._agent_run import AgentRun
 from argstream.agent._driver import EventHook

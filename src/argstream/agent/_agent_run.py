@@ -23,7 +23,7 @@ from argstream.agent._lease import RunLog, RunPosition
 from argstream.agent._loop import Machine, Step
 from argstream.agent.approvals import Approval
 from argstream.agent.result import Conversation, RunResult
-from argstream.errors import RunFailure, UsageError
+from argstream.errors import RunError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 from argstream.runs._records import Record
 
@@ -292,7 +292,7 @@ class AgentRun(FollowedRun):
         if failure is not None:
             cause = self._following.runner.failure
             retryable = cause is not None and cause.retryable
-            raise RunFailure(failure.code, failure.message, self.result, retryable) from cause
+            raise RunError(failure.code, failure.message, self.result, retryable) from cause
         return self.result
 
     def iterate(self, *, records: bool) -> Iterator[Event | Record]:

@@ -46,7 +46,7 @@ from argstream.agent.approvals import (
 )
 from argstream.agent.tools import Bound, TextFeed, Tool, ToolContext, failure_words, is_as_streamed
 from argstream.assembly import Call
-from argstream.errors import RunFailure, RunTaken, StoreFailure, StreamFailure, UsageError
+from argstream.errors import RunBusyError, RunError, StoreError, StreamError, UsageError
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -121,15 +121,15 @@ class Setting(Struct, frozen=True):
     on_event: EventHook | None = None
     agent: str = "agent"  # the name of the agent
     store: Store | None = None  # where the logs of its runs are kept
-    claim_seconds: float = 15.0  # for how long a run is ours, if we do not say that we live
+    lease_seconds: float = 15.0  # for how long a run is ours, if we do not say that we live
 
-    def position(self, run_id: str, session_id: str) -> RunPosition:
-        return RunPosition(run_id, session_id, self.agent)
+    def position(self, run_id: str, conversation_id: str) -> RunPosition:
+        return RunPosition(run_id, conversation_id, self.agent)
 
     def log(self, position: RunPosition) -> RunLog | None:
         if self.store is None:
             return None
-        return RunLog(self.store, position, self.claim_seconds)
+        return RunLog(self.store, position, self.lease_seconds)
 
     async def close_model(self) -> None:
         """Close what the model keeps open for this event loop, such as connections."""
@@ -151,7 +151,7 @@ class Runner:
     ) -> None:
         self.machine = machine
         self.outbox = Outbox()
-        self.failure: StreamFailure | None = None  # why the model could not answer, if it could not
+        self.failure: StreamError | None = None  # why the model could not answer, if it could not
         self._setting = setting
         self._on_rest = on_rest
         self._position = position
@@ -258,14 +258,14 @@ class Runner:
         run_id = self.machine.state.run_id
         if self._error is None:
             told = f"the run {run_id} was interrupted here: Agent.resume goes on with it"
-            self._error = RunFailure("interrupted", told)
+            self._error = RunError("interrupted", told)
         if not log.has_begun:
             self._on_rest(self.machine)  # nothing of it is in the store
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
                 await log.release()
-            except StoreFailure:
-                logger.warning("the claim on the run %s lapses by itself", run_id, exc_info=True)
+            except StoreError:
+                logger.warning("the lease on the run %s lapses by itself", run_id, exc_info=True)
 
     async def _work_off(self) -> None:
         taken = self._inbox.take()
@@ -304,7 +304,7 @@ class Runner:
         if self.machine.is_paused:
             await self.outbox.caught_up(_CATCHING_UP)  # the consumer may decide on a request
         going_on = await self.decider.after_pause(log)
-        while going_on is None and self.decider.has_unposted and self.machine.is_paused:
+        while going_on is None and self.decider.has_unsent and self.machine.is_paused:
             going_on = await self.decider.after_pause(log)
         if going_on is not None:
             self._inbox.post(going_on)
@@ -378,7 +378,7 @@ class Runner:
     def _model_failed(self, error: BaseException, listening: "Listening") -> None:
         if listening.turn_is_over:  # all was said, so how the connection ends does not matter
             logger.info("the model failed after its turn", exc_info=error)
-        elif isinstance(error, StreamFailure):
+        elif isinstance(error, StreamError):
             self.failure = error
             listening.failure = StreamFailed(error.code, error.message, error.retryable)
         else:
@@ -398,7 +398,7 @@ class Runner:
         return stream(
             setting.model.stream(request),
             setting.model.protocol,
-            judge=setting.tools.judge,
+            check=setting.tools.check,
             after=self.machine.state.numbering,
         )
 
@@ -453,7 +453,7 @@ def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the one error that matters: several tasks may see that the store is lost."""
     errors = group.exceptions
-    lost = [error for error in errors if isinstance(error, RunTaken | StoreFailure)]
+    lost = [error for error in errors if isinstance(error, RunBusyError | StoreError)]
     return lost[0] if lost else errors[0] if len(errors) == 1 else group
 
 
@@ -597,7 +597,7 @@ class Listening:
         return None if text.has_started else self._start(text)
 
     def _start(self, text: _Text) -> EarlyStart | None:
-        call = text.call  # it may be further than the events, and then it is about to be judged
+        call = text.call  # it may be further than the events, and then it is about to be checked
         if call.verdict != "open" or call.name != text.tool.name or call.reinterpreted is not None:
             return None
         if not self._tools.may_start_early(call):

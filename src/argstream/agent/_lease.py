@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import anyio
 
-from argstream.errors import RunTaken, UsageError
+from argstream.errors import RunBusyError, UsageError
 from argstream.events import Event
-from argstream.runs._records import Claim, Record, Store, is_stored, status_after
+from argstream.runs._records import Lease, Record, Store, is_stored, status_after
 
 _RENEWALS: Final = 3  # per duration of a lease
 _ANSWER: Final = 5.0  # seconds that a cancelled task waits for the lease that it asked for
@@ -26,9 +26,9 @@ _LOOK_AGAIN: Final = 0.05  # seconds between two looks at the lease of another p
 class RunPosition:
     """Assigns ``seq`` and time to the next records of a run, with or without a store."""
 
-    def __init__(self, run_id: str, session_id: str, agent: str) -> None:
+    def __init__(self, run_id: str, conversation_id: str, agent: str) -> None:
         self.run_id = run_id
-        self.session_id = session_id
+        self.conversation_id = conversation_id
         self.agent = agent
         self.seq = 0
         self.latest = 0.0  # the time of the last record; no record is older than the one before it
@@ -44,7 +44,7 @@ class RunPosition:
             if is_stored(event):
                 seq += 1
             records.append(
-                Record(seq, self.latest, self.run_id, self.session_id, self.agent, event)
+                Record(seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
             )
         return records
 
@@ -54,7 +54,7 @@ class RunPosition:
             self.latest = now
         if is_stored(event):
             self.seq += 1
-        return Record(self.seq, self.latest, self.run_id, self.session_id, self.agent, event)
+        return Record(self.seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
 
     def advance(self, records: Sequence[Record]) -> None:
         """Continue after these records."""
@@ -70,29 +70,29 @@ class RunLog:
         self.run_id = position.run_id
         self._position = position
         self._seconds = seconds  # for which a lease is valid
-        self._claim: Claim | None = None
+        self._lease: Lease | None = None
         # An append may release the lease that a renewal would renew.
         self._one_at_a_time = anyio.Lock(fast_acquire=True)
 
     @property
     def has_begun(self) -> bool:
-        return self._position.seq > 0 or self._claim is not None
+        return self._position.seq > 0 or self._lease is not None
 
     async def take_up(self, wait: float) -> list[Record]:
-        """Acquire the lease of a run and read its log. Raises RunTaken after ``wait`` seconds."""
+        """Acquire the lease of a run and read its log. Raises RunBusyError after ``wait`` seconds."""
         await self._claimed(wait)
         records = await self.store.read(self.run_id)
         self._position.advance(records)
         self._position.latest = records[-1].time
-        self._position.session_id = records[-1].session_id
+        self._position.conversation_id = records[-1].conversation_id
         return records
 
-    async def _claimed(self, wait: float) -> Claim:
+    async def _claimed(self, wait: float) -> Lease:
         end = anyio.current_time() + wait
         while True:
             try:
-                return await self._surely(self.store.claim(self.run_id, _owner(), self._seconds))
-            except RunTaken:
+                return await self._surely(self.store.acquire(self.run_id, _owner(), self._seconds))
+            except RunBusyError:
                 if anyio.current_time() >= end:
                     raise
             await anyio.sleep(_LOOK_AGAIN)
@@ -104,27 +104,27 @@ class RunLog:
         if not records:
             return stamped
         async with self._one_at_a_time:
-            claim = await self._written(records)
+            lease = await self._written(records)
             self._position.advance(records)
             if status_after(record.event for record in records) not in (None, "running"):
-                self._claim = None  # the write released it
+                self._lease = None  # the write released it
             elif time.time() - now > self._seconds:
                 # This process was suspended for so long that another may have taken the run over,
                 # and have reported what this one was about to do as interrupted.
-                await self.store.renew(claim, self._seconds)
+                await self.store.renew(lease, self._seconds)
         return stamped
 
-    async def _written(self, records: list[Record]) -> Claim:
+    async def _written(self, records: list[Record]) -> Lease:
         if not self.has_begun:
-            return await self._surely(self.store.begin(records, _owner(), self._seconds))
-        claim = self._claim or await self._claimed_anew()
-        await self.store.append(claim, records)
-        return claim
+            return await self._surely(self.store.create(records, _owner(), self._seconds))
+        lease = self._lease or await self._reacquired()
+        await self.store.append(lease, records)
+        return lease
 
-    async def _surely(self, asking: Coroutine[Any, Any, Claim]) -> Claim:
+    async def _surely(self, asking: Coroutine[Any, Any, Lease]) -> Lease:
         """Wait for a lease. A task that is cancelled meanwhile keeps it, and can release it."""
         task = asyncio.ensure_future(asking)
-        task.add_done_callback(self._keep_claim)
+        task.add_done_callback(self._renew_lease)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -132,42 +132,42 @@ class RunLog:
                 await asyncio.wait([task], timeout=_ANSWER)
             raise
 
-    def _keep_claim(self, task: "asyncio.Future[Claim]") -> None:
+    def _renew_lease(self, task: "asyncio.Future[Lease]") -> None:
         if not task.cancelled() and task.exception() is None:
-            self._claim = task.result()
+            self._lease = task.result()
 
     async def keep_lease(self) -> None:
-        """Renew the lease while there is one. Raises RunTaken if another process has the run."""
+        """Renew the lease while there is one. Raises RunBusyError if another process has the run."""
         while True:
             await anyio.sleep(self._seconds / _RENEWALS)
             async with self._one_at_a_time:
-                if self._claim is not None:
-                    await self.store.renew(self._claim, self._seconds)
+                if self._lease is not None:
+                    await self.store.renew(self._lease, self._seconds)
 
-    async def claim_anew(self) -> bool:
+    async def reacquire(self) -> bool:
         """Acquire the lease again after a pause. False if another process has resumed the run."""
         try:
-            await self._claimed_anew()
-        except RunTaken:
+            await self._reacquired()
+        except RunBusyError:
             return False
         return True
 
-    async def _claimed_anew(self) -> Claim:
-        claim = await self._surely(self.store.claim(self.run_id, _owner(), self._seconds))
+    async def _reacquired(self) -> Lease:
+        lease = await self._surely(self.store.acquire(self.run_id, _owner(), self._seconds))
         if (await self.store.info(self.run_id)).seq != self._position.seq:
             await self.release()
-            raise RunTaken(self.run_id, "", 0.0)
-        return claim
+            raise RunBusyError(self.run_id, "", 0.0)
+        return lease
 
     async def release(self) -> None:
-        if self._claim is not None:
-            await self.store.release(self._claim)
-            self._claim = None
+        if self._lease is not None:
+            await self.store.release(self._lease)
+            self._lease = None
 
     async def reopen(self, call_id: str) -> None:
         """Remove a decision that cannot be used, so that the call can be decided again."""
-        if self._claim is not None:
-            await self.store.reopen(self._claim, call_id)
+        if self._lease is not None:
+            await self.store.reopen(self._lease, call_id)
 
 
 def _owner() -> str:

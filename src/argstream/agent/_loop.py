@@ -32,20 +32,21 @@ from argstream.agent.approvals import (
 from argstream.agent.result import RunOutcome, ToolUse, numbering_of
 from argstream.agent.tools import Tool, as_tool, is_as_streamed, parsed_anew
 from argstream.assembly import Call, Numbering
-from argstream.errors import TextInterrupted, UsageError
+from argstream.errors import TextInterruptedError, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalOutcome,
     ApprovalRequested,
+    ApprovalScope,
     ArgumentsError,
     Event,
-    Remembered,
     RunCompleted,
     RunFailed,
     RunPaused,
     RunResumed,
     RunStarted,
     RunStopped,
+    StopKind,
     StreamFailed,
     TextDelta,
     ThinkingStarted,
@@ -63,9 +64,8 @@ from argstream.events import (
 from argstream.history import NOTE, CallPart, Message, OpaquePart, Part, ResultPart, TextPart
 from argstream.models import OfferedTool
 from argstream.policy import Policy, Rule
-from argstream.providers import StopKind, stop_kind
 from argstream.providers._deltas import RUN_BY_PROVIDER
-from argstream.streaming import make_judge
+from argstream.streaming import make_check
 
 
 class AskModel(NamedTuple):
@@ -99,7 +99,7 @@ class EndText(NamedTuple):
     """Report the end of its text to a tool that started early, once the turn has ended."""
 
     call_id: str
-    interruption: TextInterrupted | None = None
+    interruption: TextInterruptedError | None = None
 
 
 class CancelTool(NamedTuple):
@@ -131,11 +131,13 @@ ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
 """Whether its tool reads its text early. Once the text is whole, it is like any running tool."""
 
 Times: TypeAlias = Mapping[str, float]  # when calls were decided on, by their ids
-_LETS_CALLS_RUN: Final[frozenset[StopKind]] = frozenset({"finished", "paused", "too_long"})
+_LETS_CALLS_RUN: Final[frozenset[StopKind]] = frozenset(
+    {"end_turn", "tool_calls", "paused", "length", "rejected"}
+)
 NOT_RUN: Final[dict[StopKind, str]] = {
-    "refused": "the answer was refused",
+    "content_filter": "the answer was refused",
     "malformed": "the provider says that the answer was malformed; try again",
-    "stopped": "the provider stopped the answer",
+    "error": "the provider stopped the answer",
     "unknown": "the provider did not say that the answer was finished",
 }
 INTERRUPTED: Final = (
@@ -184,7 +186,7 @@ class Toolbox:
         self.policy = policy
         # "report": the agent requests approval itself, when the arguments are whole.
         specs = [found.spec for found in self._tools.values()]
-        self.judge = make_judge(specs, policy, on_ask="report")
+        self.check = make_check(specs, policy, on_ask="report")
         self.offered = tuple(
             OfferedTool(
                 name=found.name,
@@ -221,10 +223,10 @@ class Toolbox:
 
     def refusal(self, name: str, arguments: dict[str, Any]) -> ArgumentsError | None:
         """Return why edited arguments must not be used, if so."""
-        judge = None if self.judge is None else self.judge.open(name, "function")
-        if isinstance(judge, ArgumentsError):
-            return judge
-        error = None if judge is None else judge.error or judge.finish(arguments, as_read=False)
+        check = None if self.check is None else self.check.open(name, "function")
+        if isinstance(check, ArgumentsError):
+            return check
+        error = None if check is None else check.error or check.finish(arguments, as_read=False)
         askings = self.askings(name, arguments)
         return error or (askings if isinstance(askings, ArgumentsError) else None)
 
@@ -282,7 +284,7 @@ class CallState(Struct):
         return self.reading != "none"
 
 
-class RunState(Struct):
+class LoopState(Struct):
     run_id: str
     grants: set[Grant]
     history: tuple[Message, ...] = ()  # what was said before
@@ -369,8 +371,7 @@ class RunState(Struct):
         self.stop_reason = event.stop_reason
         if self.stop_kind is not None or self.failure is not None:
             return False  # what was lost may be a part of any call
-        was_stopped_by_us = event.characters_read is not None
-        self.stop_kind = "finished" if was_stopped_by_us else stop_kind(event.stop_reason)
+        self.stop_kind = event.stop
         parts = tuple(map(self._own_part, event.message.parts))
         self.messages.append(replace(event.message, parts=parts))
         return True
@@ -413,7 +414,7 @@ class Machine:
         rules: LoopRules,
         grants: set[Grant] | None = None,
     ) -> None:
-        self.state = RunState(run_id, set() if grants is None else grants)
+        self.state = LoopState(run_id, set() if grants is None else grants)
         self._out = Step([], [])
         self._calls = Calls(self.state, tools, self._out, rules.approval_seconds)
         self._tools = tools
@@ -444,7 +445,7 @@ class Machine:
     def final_messages(self) -> tuple[Message, ...]:
         """The conversation after the run. A refusal is dropped: the model would refuse again."""
         messages = self.state.messages
-        if self.state.stop_kind != "refused":
+        if self.state.stop_kind != "content_filter":
             return tuple(messages)
         is_first_turn = self.state.turns == 1
         return (
@@ -573,8 +574,8 @@ class Machine:
 
     def restore(self, events: Iterable[Event]) -> None:
         """Bring the state to where the log of the run ends."""
-        fresh = RunState(self.state.run_id, self.state.grants)
-        for field in RunState.__struct_fields__:  # other objects refer to this state
+        fresh = LoopState(self.state.run_id, self.state.grants)
+        for field in LoopState.__struct_fields__:  # other objects refer to this state
             setattr(self.state, field, getattr(fresh, field))
         restoring = _Restoring(self.state, self._tools)
         for event in events:
@@ -709,9 +710,9 @@ class Machine:
             if not self._rules.asks_in_place:
                 self.state.status = "paused"
                 self._out.events.append(RunPaused(self.state.run_id, self.pending))
-        elif kind == "stopped" or (kind == "malformed" and not self.state.calls):
+        elif kind == "error" or (kind == "malformed" and not self.state.calls):
             self._end(self._failed(reason or "", f"{NOT_RUN[kind]} ({reason})"))
-        elif kind == "refused":
+        elif kind == "content_filter":
             self._complete()
         elif self.state.calls:
             self.state.add_results()
@@ -759,7 +760,7 @@ class Calls:
     """Changes the state of calls. Events and effects that follow are added to ``out``."""
 
     def __init__(
-        self, state: RunState, tools: Toolbox, out: Step, approval_seconds: float | None
+        self, state: LoopState, tools: Toolbox, out: Step, approval_seconds: float | None
     ) -> None:
         self._state = state
         self._tools = tools
@@ -837,12 +838,12 @@ class Calls:
 
     def _is_granted(self, call: CallState, askings: list[Asking]) -> bool:
         grants = self._state.grants
-        return self._session_grant(call) in grants or all(
+        return self._conversation_grant(call) in grants or all(
             asking.granted_by(grants) for asking in askings
         )
 
-    def _session_grant(self, call: CallState) -> Grant:
-        return Grant("session", call.name, self._tools[call.name].function)
+    def _conversation_grant(self, call: CallState) -> Grant:
+        return Grant("conversation", call.name, self._tools[call.name].function)
 
     def _ask(self, call: CallState, askings: list[Asking], now: float) -> None:
         seconds = self._approval_seconds
@@ -878,7 +879,7 @@ class Calls:
         grant = self._wanted_grant(call, decision.always)
         if grant is not None:
             self._state.grants.add(grant)
-        always = None if grant is None else grant.scope
+        always = "call" if grant is None else grant.scope
         if edit is None:
             self._tell_decision(call, "approved", decision.reason, always=always)
         else:
@@ -888,11 +889,11 @@ class Calls:
             self._state.uses[call.call_id].tool_args = read_arguments(edit)
         call.status = "ready"
 
-    def _wanted_grant(self, call: CallState, always: Remembered | None) -> Grant | None:
+    def _wanted_grant(self, call: CallState, always: ApprovalScope) -> Grant | None:
         """Return the grant, or None if the rule that was shown no longer exists."""
-        if always == "session":
-            return self._session_grant(call)
-        return None if always is None or call.asking is None else call.asking.grant
+        if always == "conversation":
+            return self._conversation_grant(call)
+        return None if always == "call" or call.asking is None else call.asking.grant
 
     def _tell_decision(
         self,
@@ -900,7 +901,7 @@ class Calls:
         outcome: ApprovalOutcome,
         reason: str,
         edited: dict[str, Any] | None = None,
-        always: Remembered | None = None,
+        always: ApprovalScope = "call",
     ) -> None:
         self._out.events.append(
             ApprovalDecided(call.call_id, call.name, outcome, reason, edited, always)
@@ -943,7 +944,7 @@ class Calls:
     ) -> None:
         if call.reading == "open":
             call.reading, call.interruption = "interrupted", why
-            told = TextInterrupted(why, verdict=verdict, error=error)
+            told = TextInterruptedError(why, verdict=verdict, error=error)
             self._out.effects.append(EndText(call.call_id, told))
         self._conclude(call)
 
@@ -1068,10 +1069,12 @@ def checked_edit(run_id: str, call: CallState, decision: Approval, tools: Toolbo
         )
     if decision.digest and decision.digest != request.digest:
         raise UsageError(f"the digest is not that of the call {call.call_id}: ask again")
-    if decision.always not in (None, *get_args(Remembered)):
-        raise UsageError(f'always is "session" or "rule", not {decision.always!r}')
+    if decision.always not in get_args(ApprovalScope):
+        raise UsageError(
+            f'always must be "call", "rule" or "conversation", not {decision.always!r}'
+        )
     if decision.always == "rule" and request.rule is None:
-        raise UsageError('no rule asks about this call: use Approve(always="session")')
+        raise UsageError('no rule asks about this call: use Approve(always="conversation")')
     return None if decision.arguments is None else _edited(call, decision.arguments, tools)
 
 
@@ -1141,7 +1144,7 @@ def max_turns_words(turns: int) -> str:
 
 
 class _Restoring:
-    def __init__(self, state: RunState, tools: Toolbox) -> None:
+    def __init__(self, state: LoopState, tools: Toolbox) -> None:
         self._state = state
         self._tools = tools
         self._texts: dict[str, list[str]] = {}  # of the arguments of this turn's calls

@@ -18,7 +18,7 @@ from argstream.agent.approvals import Approval, Approver, usable_decisions
 from argstream.agent.observer import Observed, is_observed, last_events
 from argstream.agent.result import Conversation, RunResult
 from argstream.agent.tools import encodable
-from argstream.errors import AlreadyDecided, RunTaken, UnknownRun, UsageError
+from argstream.errors import AlreadyDecidedError, RunBusyError, RunNotFoundError, UsageError
 from argstream.events import ApprovalDecided, Event, RunPaused, RunStarted
 from argstream.models import Model, ModelSettings, as_model
 from argstream.policy import Policy
@@ -65,7 +65,7 @@ class Agent(AsyncClosing):
         max_turns: int = 50,
         max_parallel_calls: int = 32,
         store: Store | str | Path | None = None,
-        claim_seconds: float = 15.0,
+        lease_seconds: float = 15.0,
     ) -> None:
         """Make an agent of a model and tools.
 
@@ -83,11 +83,11 @@ class Agent(AsyncClosing):
         With a ``store`` (the path of an SQLite file, a ``redis://`` URL, or an open store) each run
         is a log that survives this process: any process that has the tools can ``resume`` it. The
         driver of a run renews its lease every few seconds. If the lease was not renewed for
-        ``claim_seconds``, another process may take the run over.
+        ``lease_seconds``, another process may take the run over.
         """
         _check_options(tools, settings, max_turns, max_parallel_calls)
         check_seconds("approval_timeout", approval_timeout)
-        check_seconds("claim_seconds", claim_seconds)
+        check_seconds("lease_seconds", lease_seconds)
         self.name = name
         self.model: Model = as_model(model)
         self._setting = Setting(
@@ -99,7 +99,7 @@ class Agent(AsyncClosing):
             on_event,
             name,
             None if store is None else open_store(store),
-            claim_seconds,
+            lease_seconds,
         )
         self._owns_store = isinstance(store, str | Path)
         self._rules = LoopRules(
@@ -159,7 +159,7 @@ class Agent(AsyncClosing):
         return iter(run) if stream else run.wait()
 
     async def run_async(self, prompt: str, conversation: Conversation | None = None) -> RunResult:
-        """Run a prompt until it ends or pauses. Raises ``RunFailure`` if it fails."""
+        """Run a prompt until it ends or pauses. Raises ``RunError`` if it fails."""
         return await self.run_stream(prompt, conversation)
 
     def resume(
@@ -178,7 +178,7 @@ class Agent(AsyncClosing):
 
         With a store, any process can resume the run. A tool that had begun and has no result is not
         run again, unless it is idempotent. A turn that was cut off begins again. Errors are raised
-        when the run is followed: ``RunTaken`` if another process holds its lease, after ``wait``
+        when the run is followed: ``RunBusyError`` if another process holds its lease, after ``wait``
         seconds. Grants are those of ``conversation``, or those that this process remembers.
         """
         run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
@@ -204,7 +204,7 @@ class Agent(AsyncClosing):
         conversation = self._conversations.setdefault(run_id, Conversation())
         machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
         position = self._setting.position(run_id, conversation.id)
-        log = RunLog(store, position, self._setting.claim_seconds)
+        log = RunLog(store, position, self._setting.lease_seconds)
 
         async def begin() -> Step:
             return await _resume_from_log(log, machine, conversation, given, wait)
@@ -214,7 +214,7 @@ class Agent(AsyncClosing):
     async def check(self, run: AnyRun, decisions: Decisions) -> None:
         """Raise what ``resume`` would raise for these decisions, and change nothing.
 
-        Arguments that do not fit, or ``AlreadyDecided``, can be reported before anything is
+        Arguments that do not fit, or ``AlreadyDecidedError``, can be reported before anything is
         decided, also while another process drives the run.
         """
         run_id, given = _id_of(run), _decisions_of(decisions)
@@ -263,10 +263,10 @@ class Agent(AsyncClosing):
             raise
         machine = self._machine(run_id)
         position = self._setting.position(run_id, conversation.id)
-        log = RunLog(store, position, self._setting.claim_seconds)
+        log = RunLog(store, position, self._setting.lease_seconds)
         try:
             events = await _end_by_log(log, machine, conversation, reason)
-        except RunTaken:
+        except RunBusyError:
             return []  # its driver ends it
         self.rested(conversation, position, machine)
         return events
@@ -372,13 +372,13 @@ async def _acquire_and_read(
 ) -> list[Event]:
     try:
         records = await log.take_up(wait)
-    except UnknownRun:
+    except RunNotFoundError:
         conversation.forget(machine.state.run_id)
         raise
     told = [record.event for record in records]
     machine.restore(told)
     if conversation.is_fresh:
-        conversation.id, conversation.user = records[-1].session_id, _user_of(told)
+        conversation.id, conversation.user = records[-1].conversation_id, _user_of(told)
         conversation.messages = machine.state.history
     if machine.is_over:  # perhaps in another process
         conversation.go_on_after(machine.state.run_id, machine.final_messages)
@@ -400,12 +400,12 @@ async def _find_conversation(
     store: Store, make: Callable[[str], Machine], conversation: Conversation
 ) -> Conversation:
     """Fill an empty conversation with the messages of its newest run in the store."""
-    session_id, user = conversation.id, conversation.user
-    while runs := await store.runs(session_id=session_id, user=user, limit=1):
+    conversation_id, user = conversation.id, conversation.user
+    while runs := await store.runs(conversation_id=conversation_id, user=user, limit=1):
         run_id, conversation.updated = runs[0].run_id, runs[0].updated
         try:
             told = [record.event for record in await store.read(run_id)]
-        except UnknownRun:  # it was deleted meanwhile
+        except RunNotFoundError:  # it was deleted meanwhile
             continue
         machine = make(run_id)
         machine.restore(told)
@@ -425,7 +425,7 @@ async def _catch_up(store: Store, machine: Machine, conversation: Conversation) 
     try:
         info = await store.info(run_id)
         records = await store.read(run_id) if info.is_over else []
-    except UnknownRun:
+    except RunNotFoundError:
         conversation.forget(run_id)
         return
     if records:
@@ -440,11 +440,11 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
             "be resumed. Agent.stop_async ends it"
         )
     machine.check(given)
-    posts = await log.store.posted(log.run_id)
-    machine.require_tools({**posts.decisions, **given})
-    if posts.stop_reason is not None:
-        return machine.abandoned(posts.stop_reason)
-    posted = await usable_decisions(log, machine, posts.decisions)
+    commands = await log.store.commands(log.run_id)
+    machine.require_tools({**commands.decisions, **given})
+    if commands.stop_reason is not None:
+        return machine.abandoned(commands.stop_reason)
+    posted = await usable_decisions(log, machine, commands.decisions)
     fresh = {
         call_id: decision for call_id, decision in given.items() if posted.get(call_id) != decision
     }
@@ -453,8 +453,8 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
     decisions = {**posted, **given}
     now = time.time()
     if machine.is_paused:
-        return machine.resumed(decisions, now, posts.times)
-    return machine.recovered(decisions, now, posts.times)
+        return machine.resumed(decisions, now, commands.times)
+    return machine.recovered(decisions, now, commands.times)
 
 
 async def _release(log: RunLog) -> None:
@@ -463,7 +463,7 @@ async def _release(log: RunLog) -> None:
 
 
 async def _check_decisions(store: Store, machine: Machine, decisions: Decisions) -> None:
-    """Raise what resuming a run with these decisions would raise, by its log and the posts.
+    """Raise what resuming a run with these decisions would raise, by its log and the commands.
 
     An observed run cannot be resumed. Its decisions are checked as its observer would.
     """
@@ -473,12 +473,12 @@ async def _check_decisions(store: Store, machine: Machine, decisions: Decisions)
     _refuse_if_over(machine)
     observed = Observed.of(run_id, told) if is_observed(told) else None
     pending = machine.pending if observed is None else observed.pending
-    posted = (await store.posted(run_id)).decisions
+    posted = (await store.commands(run_id)).decisions
     decided = {event.call_id for event in told if isinstance(event, ApprovalDecided)}
     decided -= {request.call_id for request in pending}  # it was asked again
     for call_id, decision in decisions.items():
         if call_id in decided or posted.get(call_id, decision) != decision:
-            raise AlreadyDecided(call_id)
+            raise AlreadyDecidedError(call_id)
     if observed is not None:
         observed.check(decisions)
     else:

@@ -25,9 +25,9 @@ from msgspec import Struct
 
 from argstream.agent._lease import RunLog
 from argstream.agent.tools import run_in_thread
-from argstream.errors import AlreadyDecided, UsageError
-from argstream.events import ApprovalRequested, Remembered
-from argstream.runs._records import Approval, Approve, Decisions, Deny, Posts
+from argstream.errors import AlreadyDecidedError, UsageError
+from argstream.events import ApprovalRequested, ApprovalScope
+from argstream.runs._records import Approval, Approve, Commands, Decisions, Deny
 
 if TYPE_CHECKING:
     from argstream.agent._loop import Machine, Step  # which needs the grants and digests of here
@@ -46,7 +46,7 @@ Approver: TypeAlias = Callable[[ApprovalRequested], Approval | Awaitable[Approva
 class Grant(Struct, frozen=True):
     """What was approved for the rest of the conversation."""
 
-    scope: Remembered
+    scope: ApprovalScope
     name: str
     """The name of the tool or of the rule."""
     owner: Any = None
@@ -172,7 +172,7 @@ def is_cancelled(error: BaseException) -> bool:
     return is_by_hand or anyio.current_effective_deadline() == -float("inf")
 
 
-class _Unposted(NamedTuple):
+class _Unsent(NamedTuple):
     decision: Approval
     counts: "asyncio.Future[None]"  # done when it is known whether the decision counts
 
@@ -192,8 +192,8 @@ class Decider:
         self._act = act
         self._log = log
         self._decided: set[str] = set()  # calls with a decision of this process
-        self._unposted: dict[str, _Unposted] = {}  # decisions that are not in the store yet
-        self._unposted_stop: str | None = None
+        self._unsent: dict[str, _Unsent] = {}  # decisions that are not in the store yet
+        self._unsent_stop: str | None = None
         self.approver_tasks = ApproverTasks(approver, self._answered, approver_failed)
 
     def decide(self, call_id: str, decision: Approval) -> None:
@@ -204,7 +204,7 @@ class Decider:
             _ = self._queue(call_id, decision)
 
     async def post(self, call_id: str, decision: Approval) -> None:
-        """Decide on a call, and wait until it counts. Raises AlreadyDecided if it does not."""
+        """Decide on a call, and wait until it counts. Raises AlreadyDecidedError if it does not."""
         if self._log is None:
             self.decide(call_id, decision)
         else:
@@ -214,34 +214,34 @@ class Decider:
         """Post a decision as soon as its request is in the store."""
         self._machine.check({call_id: decision})
         if call_id in self._decided:
-            raise AlreadyDecided(call_id)
+            raise AlreadyDecidedError(call_id)
         self._decided.add(call_id)
         counts = asyncio.get_running_loop().create_future()
         counts.add_done_callback(lambda done: done.exception())  # callers need not wait for it
-        self._unposted[call_id] = _Unposted(decision, counts)
+        self._unsent[call_id] = _Unsent(decision, counts)
         self._act(self._machine.unchanged())
         return counts
 
     @property
-    def has_unposted(self) -> bool:
+    def has_unsent(self) -> bool:
         """Whether a decision of this process is not in the store yet."""
-        return bool(self._unposted)
+        return bool(self._unsent)
 
     def give_up(self) -> None:
         """Fail the decisions that were not posted, because this process drives the run no more."""
-        while self._unposted:
-            _, (_, counts) = self._unposted.popitem()
+        while self._unsent:
+            _, (_, counts) = self._unsent.popitem()
             if not counts.done():
                 counts.set_exception(UsageError("the run has paused: use Agent.resume"))
 
     def stop(self, reason: str) -> None:
         """Stop the run."""
-        self._unposted_stop = reason
+        self._unsent_stop = reason
         self._act(self._machine.stopped(reason))
 
     async def post_stop(self, log: RunLog) -> None:
         """Write the stop of this process to the store, if there is one."""
-        reason, self._unposted_stop = self._unposted_stop, None
+        reason, self._unsent_stop = self._unsent_stop, None
         if reason is not None and log.has_begun:
             try:
                 await log.store.stop(log.run_id, reason)
@@ -250,11 +250,13 @@ class Decider:
 
     async def post_decisions(self, log: RunLog) -> None:
         """Write the decisions of this process to the store, if their requests are there."""
-        for call_id, (decision, counts) in list(self._unposted.items()):
+        for call_id, (decision, counts) in list(self._unsent.items()):
             try:
                 await log.store.decide(log.run_id, {call_id: decision})
             except UsageError as error:
-                is_too_early = not isinstance(error, AlreadyDecided) and self._is_pending(call_id)
+                is_too_early = not isinstance(error, AlreadyDecidedError) and self._is_pending(
+                    call_id
+                )
                 if is_too_early:
                     continue
                 logger.info("a decision on the call %s does not count: %s", call_id, error)
@@ -263,7 +265,7 @@ class Decider:
             else:
                 if not counts.done():
                     counts.set_result(None)
-            del self._unposted[call_id]
+            del self._unsent[call_id]
 
     def _is_pending(self, call_id: str) -> bool:
         return any(request.call_id == call_id for request in self._machine.pending)
@@ -286,25 +288,25 @@ class Decider:
         else:
             try:
                 await self._log.store.decide(self._log.run_id, {call_id: decision})
-            except AlreadyDecided:
+            except AlreadyDecidedError:
                 logger.info("the call %s was decided elsewhere before", call_id)
 
     async def receive(self, log: RunLog) -> None:
         """Receive decisions and stops from the store, of this process and of others."""
-        async with aclosing(log.store.posts(log.run_id)) as received:
-            async for posts in received:
-                for call_id in posts.decisions:
-                    await self._receive_decision(log, call_id, posts)
-                if posts.stop_reason is not None and not self._machine.is_at_rest:
-                    self._act(self._machine.stopped(posts.stop_reason))
+        async with aclosing(log.store.watch_commands(log.run_id)) as received:
+            async for commands in received:
+                for call_id in commands.decisions:
+                    await self._receive_decision(log, call_id, commands)
+                if commands.stop_reason is not None and not self._machine.is_at_rest:
+                    self._act(self._machine.stopped(commands.stop_reason))
 
-    async def _receive_decision(self, log: RunLog, call_id: str, posts: Posts) -> None:
+    async def _receive_decision(self, log: RunLog, call_id: str, commands: Commands) -> None:
         machine = self._machine
         if machine.is_at_rest or not self._is_pending(call_id):
             return  # Agent.resume will use it; or it was used already
-        decision = posts.decisions[call_id]
+        decision = commands.decisions[call_id]
         if await usable_decisions(log, machine, {call_id: decision}):
-            self._act(machine.decided(call_id, decision, posts.times[call_id]))
+            self._act(machine.decided(call_id, decision, commands.times[call_id]))
         elif machine.has_tool(call_id):  # it was reopened, so it can be decided again
             self._decided.discard(call_id)
             self._act(machine.asked_again(call_id))
@@ -315,16 +317,16 @@ class Decider:
         A process that decides, and then sees that the run has not paused yet, relies on this.
         """
         await self.post_decisions(log)
-        posts = await log.store.posted(log.run_id)
-        if not (posts.decisions or posts.stop_reason is not None) or self._machine.is_over:
+        commands = await log.store.commands(log.run_id)
+        if not (commands.decisions or commands.stop_reason is not None) or self._machine.is_over:
             return None
-        if not await log.claim_anew():
+        if not await log.reacquire():
             return None  # another process has resumed it
-        if posts.stop_reason is not None:
-            return self._machine.stopped(posts.stop_reason)
-        decisions = await usable_decisions(log, self._machine, posts.decisions)
+        if commands.stop_reason is not None:
+            return self._machine.stopped(commands.stop_reason)
+        decisions = await usable_decisions(log, self._machine, commands.decisions)
         if decisions:
-            return self._machine.resumed(decisions, time.time(), posts.times)
+            return self._machine.resumed(decisions, time.time(), commands.times)
         await log.release()
         return None
 

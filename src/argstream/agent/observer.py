@@ -36,26 +36,26 @@ from argstream.agent.approvals import (
 )
 from argstream.agent.result import RunResult, ToolUse
 from argstream.agent.tools import parsed_anew
-from argstream.errors import ArgstreamError, RunFailure, RunTaken, StoreFailure, UsageError
+from argstream.errors import ArgstreamError, RunBusyError, RunError, StoreError, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalOutcome,
     ApprovalRequested,
+    ApprovalScope,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentsError,
     ArgumentStarted,
+    CallSnapshot,
     Event,
-    Remembered,
     RunCompleted,
     RunFailed,
     RunSnapshot,
     RunStarted,
     RunStopped,
-    SeenCall,
-    SeenText,
     StreamFailed,
     TextDelta,
+    TextSnapshot,
     ThinkingStarted,
     ToolArgsCompleted,
     ToolArgsDelta,
@@ -71,7 +71,7 @@ from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.models import ModelRequest, as_model
 from argstream.providers import AGENTS, ProtocolName
 from argstream.runs import open_store
-from argstream.runs._records import Posts, Record, Store, coalesced
+from argstream.runs._records import Commands, Record, Store, coalesced
 from argstream.runs._run import RunView
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming._input import awaited
@@ -108,7 +108,7 @@ def observe(
     store: Store,
     prompt: str = "",
     agent: str = "claude-code",
-    session_id: str = "",
+    conversation_id: str = "",
     protocol: ProtocolName = "auto",
     user: str = "",
 ) -> "ObservedRun":
@@ -117,13 +117,15 @@ def observe(
     ``source`` is the result of ``query()`` of the Claude Agent SDK, a ``ClaudeSDKClient`` that was
     asked something, or anything else that ``stream()`` reads, such as the lines of
     ``claude --output-format stream-json``. ``prompt`` and ``agent`` are for the log. Runs with the
-    same ``session_id`` and ``user`` are one conversation.
+    same ``conversation_id`` and ``user`` are one conversation.
     """
     given: object = store
     if isinstance(given, str | Path):
         raise UsageError("observe takes a store that is open, which is yours to close: open_store")
     observer = Observer(store=store, agent=agent)
-    return observer.observe(source, prompt, session_id=session_id, protocol=protocol, user=user)
+    return observer.observe(
+        source, prompt, conversation_id=conversation_id, protocol=protocol, user=user
+    )
 
 
 class Observer(AsyncClosing):
@@ -146,7 +148,7 @@ class Observer(AsyncClosing):
         agent: str = "claude-code",
         approver: Approver | None = None,
         approval_timeout: float | None = None,
-        claim_seconds: float = 15.0,
+        lease_seconds: float = 15.0,
     ) -> None:
         """Observe into a store: the path of an SQLite file, a URL, or an open store.
 
@@ -155,13 +157,13 @@ class Observer(AsyncClosing):
         decided after ``approval_timeout`` seconds is denied.
         """
         check_seconds("approval_timeout", approval_timeout)
-        check_seconds("claim_seconds", claim_seconds)
+        check_seconds("lease_seconds", lease_seconds)
         self.store = open_store(store)
         self.agent = agent
         self._owns_store = isinstance(store, str | Path)
         self._approver = approver
         self._approval_seconds = approval_timeout
-        self._claim_seconds = claim_seconds
+        self._lease_seconds = lease_seconds
         self._news = _News()
         self._drives: weakref.WeakSet[_Drive] = weakref.WeakSet()
 
@@ -170,7 +172,7 @@ class Observer(AsyncClosing):
         source: object,
         prompt: str = "",
         *,
-        session_id: str = "",
+        conversation_id: str = "",
         protocol: ProtocolName = "auto",
         user: str = "",
     ) -> "ObservedRun":
@@ -181,7 +183,7 @@ class Observer(AsyncClosing):
         course = _Course(
             source, protocol, prompt, self._news, self._approver, self._approval_seconds, user
         )
-        drive = _Drive(course, Observed(run_id), self._log(run_id, session_id))
+        drive = _Drive(course, Observed(run_id), self._log(run_id, conversation_id))
         self._drives.add(drive)
         return ObservedRun(drive)
 
@@ -223,14 +225,14 @@ class Observer(AsyncClosing):
         log = self._log(run_id, "")
         try:
             records = await log.take_up(0)
-        except RunTaken:
+        except RunBusyError:
             return []  # its observer ends it
         try:
             told = [record.event for record in records]
             if not is_observed(told):
                 raise UsageError(f"the run {run_id} is not an observed one: Agent.stop ends it")
-            posts = await self.store.posted(run_id)
-            events = last_events(run_id, told, posts.stop_reason or reason)
+            commands = await self.store.commands(run_id)
+            events = last_events(run_id, told, commands.stop_reason or reason)
             await log.write(events)
         finally:
             await log.release()
@@ -241,10 +243,10 @@ class Observer(AsyncClosing):
         if self._owns_store:
             await self.store.aclose()
 
-    def _log(self, run_id: str, session_id: str) -> RunLog:
-        session_id = session_id or f"session_{uuid4().hex}"
-        position = RunPosition(run_id, session_id, self.agent)
-        return RunLog(self.store, position, self._claim_seconds)
+    def _log(self, run_id: str, conversation_id: str) -> RunLog:
+        conversation_id = conversation_id or f"conversation_{uuid4().hex}"
+        position = RunPosition(run_id, conversation_id, self.agent)
+        return RunLog(self.store, position, self._lease_seconds)
 
 
 def _permission(name: str, answer: "_Answer", *, interrupt: bool) -> "PermissionResult":
@@ -259,7 +261,7 @@ def _permission(name: str, answer: "_Answer", *, interrupt: bool) -> "Permission
     if answer.text is None:
         return PermissionResultDeny(message=answer.reason, interrupt=interrupt)
     updates = None
-    if answer.always == "session":
+    if answer.always == "conversation":
         rules = [PermissionRuleValue(tool_name=name)]
         updates = [
             PermissionUpdate("addRules", rules=rules, behavior="allow", destination="session")
@@ -317,7 +319,7 @@ class ObservedRun(FollowedRun):
     def _outcome(self) -> RunResult:
         failure = self._drive.observed.failure
         if failure is not None:
-            raise RunFailure(failure.code, failure.message, self.result)
+            raise RunError(failure.code, failure.message, self.result)
         return self.result
 
     def iterate(self, *, records: bool) -> Iterator[Event | Record]:
@@ -475,7 +477,7 @@ class _Drive:
             rest += self.observed.over(_INTERRUPTED, self._usage)
         with anyio.move_on_after(_LEAVING, shield=True):
             try:
-                if self._log.has_begun and not isinstance(self._error, RunTaken | StoreFailure):
+                if self._log.has_begun and not isinstance(self._error, RunBusyError | StoreError):
                     self.outbox.add(await self._log.write(coalesced(rest)))
                 await self._log.release()
             except ArgstreamError:
@@ -504,11 +506,11 @@ class _Drive:
         await self._inbox.room()
 
     async def _hear(self) -> None:
-        async with aclosing(self._log.store.posts(self._log.run_id)) as heard:
-            async for posts in heard:
-                await self.asking.take(posts)
-                if posts.stop_reason is not None:
-                    self.stop(posts.stop_reason)
+        async with aclosing(self._log.store.watch_commands(self._log.run_id)) as heard:
+            async for commands in heard:
+                await self.asking.take(commands)
+                if commands.stop_reason is not None:
+                    self.stop(commands.stop_reason)
 
     async def _end_agent(self) -> None:
         """Once it is stopped, interrupt the agent, if possible. Then read no more."""
@@ -682,16 +684,16 @@ class _Asking:
         except UsageError as error:  # decided elsewhere, or withdrawn
             logger.info("what was decided does not count: %s", error)
 
-    async def take(self, posts: Posts) -> None:
+    async def take(self, commands: Commands) -> None:
         waiting = {request.call_id for request in self._observed.pending}
-        for call_id, decision in posts.decisions.items():
+        for call_id, decision in commands.decisions.items():
             if call_id not in waiting:
                 continue
             if (problem := self._observed.problem(decision)) is not None:
                 logger.warning("a decision on the call %s cannot be used: %s", call_id, problem)
                 await self._log.reopen(call_id)
                 continue
-            when = posts.times.get(call_id, time.time())
+            when = commands.times.get(call_id, time.time())
             events, answer = self._observed.decide(call_id, decision, when)
             question = self._questions[call_id]
             self._post(events, partial(question.give, answer))
@@ -706,7 +708,7 @@ class _Answer(NamedTuple):
 
     text: str | None  # the exact arguments to run it with; None if it must not run
     reason: str = ""  # why it must not
-    always: Remembered | None = None
+    always: ApprovalScope = "call"
 
 
 def _not_run(why: str) -> "_Answer":
@@ -894,7 +896,7 @@ class Observed:
         if isinstance(decision, Deny):
             return None
         if decision.always == "rule":
-            return 'no rule asks about this call: use Approve(always="session")'
+            return 'no rule asks about this call: use Approve(always="conversation")'
         if decision.arguments is not None and _text_of_arguments(decision.arguments) is None:
             return "the edited arguments are no JSON object"
         return None
@@ -1031,7 +1033,7 @@ class _ObservedResult:
 
     def so_far(self, pending: tuple[ApprovalRequested, ...]) -> RunResult:
         seen = self._view.snapshot()
-        calls = [block for block in seen.blocks if isinstance(block, SeenCall)]
+        calls = [block for block in seen.blocks if isinstance(block, CallSnapshot)]
         return RunResult(
             run_id=seen.run_id,
             outcome=seen.status,
@@ -1043,7 +1045,7 @@ class _ObservedResult:
             messages=(*_said(seen.prompt), *self._with_results(calls)),
         )
 
-    def _with_results(self, calls: list[SeenCall]) -> list[Message]:
+    def _with_results(self, calls: list[CallSnapshot]) -> list[Message]:
         results = {call.call_id: _result(call) for call in calls if call.outcome is not None}
         messages: list[Message] = []
         for message in self._messages:
@@ -1059,7 +1061,7 @@ class _ObservedResult:
 def _text_of(seen: RunSnapshot) -> str:
     if isinstance(seen.end, RunCompleted) and isinstance(seen.end.result, str):
         return seen.end.result
-    texts = [block for block in seen.blocks if isinstance(block, SeenText)]
+    texts = [block for block in seen.blocks if isinstance(block, TextSnapshot)]
     return next((block.text for block in reversed(texts) if block.parent_id is None), "")
 
 
@@ -1067,7 +1069,7 @@ def _said(prompt: str) -> list[Message]:
     return [Message(role="user", parts=(TextPart(text=prompt),))] if prompt else []
 
 
-def _use(call: SeenCall) -> ToolUse:
+def _use(call: CallSnapshot) -> ToolUse:
     failed = call.outcome == "failed"
     return ToolUse(
         call.call_id,
@@ -1079,6 +1081,6 @@ def _use(call: SeenCall) -> ToolUse:
     )
 
 
-def _result(call: SeenCall) -> ResultPart:
+def _result(call: CallSnapshot) -> ResultPart:
     failed = call.outcome == "failed"
     return ResultPart(call_id=call.call_id, result=call.result, failed=failed)

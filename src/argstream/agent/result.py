@@ -80,7 +80,7 @@ class Conversation:
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, id: str = "", user: str = "") -> None:
-        self.id = id or f"session_{uuid4().hex}"
+        self.id = id or f"conversation_{uuid4().hex}"
         self.user = user
         """The user that it belongs to; empty if there are no users."""
         self.messages = tuple(messages)

@@ -3,7 +3,7 @@
 Feed it payloads as they come and close it at the end. ``stream()`` does that for bytes, an SDK's
 stream or an HTTP response.
 
-An adapter repeats what the provider sent, as deltas, and never judges. ``EventBuilder`` keeps an
+An adapter repeats what the provider sent, as deltas, and never checks. ``EventBuilder`` keeps an
 open turn for each speaker: several agents may speak in one stream, and ``SpeakerChanged`` says
 whose deltas follow. A provider's failure cuts the turn of the current speaker, a payload that
 cannot be read cuts all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``; usage is kept
@@ -16,10 +16,10 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from argstream.assembly._call import Call, CallMachine, Court, StopOn
+from argstream.assembly._call import Call, CallMachine, StopOn, StreamChecks
 from argstream.assembly._text_repair import Quirk, checked, make_quirks
 from argstream.assembly._turn import Thought, Turn, Words
-from argstream.checks import Judge
+from argstream.checks import Check
 from argstream.errors import UsageError
 from argstream.events import (
     ArgumentDelta,
@@ -72,7 +72,7 @@ from argstream.providers._deltas import (
     TurnOpened,
     UsageReported,
 )
-from argstream.sanitise import mended, mended_json
+from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
 
 _MAX_UNREAD = 100  # payloads without a known protocol; the rest may be endless
 _short = Repr()
@@ -118,7 +118,7 @@ class Assembler:
         quirks: Collection[Quirk] = (),
         after: Numbering | None = None,
         limits: Limits | None = None,
-        judge: Judge | None = None,
+        check: Check | None = None,
         stop_on: StopOn = "denied",
     ) -> None:
         """Read this protocol, or find out which one it is from the first payloads.
@@ -127,17 +127,17 @@ class Assembler:
         are right while they come, not only at the end. ``after`` is the ``numbering`` of the turn
         before. With it, call IDs are unique in the conversation: a repeated ID is replaced.
 
-        ``judge`` checks the calls while they are written: see ``make_judge``. ``stop_on`` says
+        ``check`` checks the calls while they are written: see ``make_check``. ``stop_on`` says
         after which rejections reading stops, once no other call is being written.
         """
         is_named = protocol not in ("auto", "argstream")
         if stop_on not in get_args(StopOn):
             raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
-        self._court = Court(_checked_judge(judge), stop_on)
+        self._stream_checks = StreamChecks(_checked(check), stop_on)
         self._adapter: Adapter | None = self._use(protocol) if is_named else None
         self._read: Feed = self._read_named  # the adapter's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(after, limits, checked(quirks), self._court)
+        self._builder = EventBuilder(after, limits, checked(quirks), self._stream_checks)
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False
@@ -194,7 +194,7 @@ class Assembler:
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
                 self._lost(adapter, message, events)
             # No call has ended with a piece of a string.
-            if self._court.must_stop and not (events and type(events[-1]) is ArgumentDelta):
+            if self._stream_checks.must_stop and not (events and type(events[-1]) is ArgumentDelta):
                 self._stop_if_idle(adapter, events)
         return events
 
@@ -237,7 +237,7 @@ class Assembler:
     def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
         """Stop after a rejection that asks for it, once no other call is being written."""
         if self.closed or not self._builder.is_worth_stopping():
-            self._court.must_stop = False
+            self._stream_checks.must_stop = False
             return
         over = adapter.over() if isinstance(adapter, ClosesNothing) else []
         if not self._builder.is_busy({delta.key for delta in over}):
@@ -247,10 +247,10 @@ class Assembler:
 
     def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
         self._builder.take(adapter.interrupt(), events)
-        self._builder.lost("bad_payload", mended(message), events, is_end=False)
+        self._builder.lost("bad_payload", replace_lone_surrogates(message), events, is_end=False)
 
     def _use(self, protocol: str) -> Adapter:
-        self._court.knows_all_tools = protocol not in AGENTS
+        self._stream_checks.knows_all_tools = protocol not in AGENTS
         return make_adapter(protocol)
 
     def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
@@ -291,15 +291,15 @@ class Assembler:
         return deltas
 
 
-def _checked_judge(judge: Judge | None) -> Judge | None:
+def _checked(check: Check | None) -> Check | None:
     """Refuse a bare policy that can answer ``ask``: such a call would complete unnoticed."""
-    if getattr(judge, "can_ask", False):
+    if getattr(check, "can_ask", False):
         raise UsageError(
-            'the policy can answer "ask". Pass judge=make_judge(policy=policy, on_ask="deny") to '
+            'the policy can answer "ask". Pass check=make_check(policy=policy, on_ask="deny") to '
             'reject such calls, or on_ask="report" to complete them with the answer in '
             "ToolArgsCompleted.policy_decision"
         )
-    return judge
+    return check
 
 
 class EventBuilder:
@@ -310,7 +310,7 @@ class EventBuilder:
         after: Numbering | None,
         limits: Limits | None,
         quirks: tuple[Quirk, ...],
-        court: Court | None = None,
+        stream_checks: StreamChecks | None = None,
     ) -> None:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
@@ -318,7 +318,7 @@ class EventBuilder:
         self._after = after
         self._turn_number = after.turns
         self._limits = limits
-        self._court = court or Court()
+        self._stream_checks = stream_checks or StreamChecks()
         self._quirks = quirks
         self._turn: Turn | None = None  # of whoever speaks now
         self._speaker = SpeakerChanged()
@@ -340,7 +340,7 @@ class EventBuilder:
             BlockSaid: self._block_said,
             CallOpened: self._call_opened,
             CallRenamed: lambda delta, events: self._machine(delta.key, events).rename(
-                mended(delta.name), events
+                replace_lone_surrogates(delta.name), events
             ),
             ArgumentText: self._argument_text,
             ArgumentValue: self._argument_value,
@@ -395,7 +395,7 @@ class EventBuilder:
 
     def is_worth_stopping(self) -> bool:
         """Return True if a call was rejected in a turn of which more may come."""
-        is_final = self._court.is_final
+        is_final = self._stream_checks.is_final
         turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
         return any(is_final(one.call) for turn in turns for one in turn.machines.values())
 
@@ -413,7 +413,9 @@ class EventBuilder:
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"
                 message, read = turn.message(), turn.characters
-                events.append(TurnCompleted(reason, message, turn.usage, turn.parent_id, read))
+                events.append(
+                    TurnCompleted(reason, message, turn.usage, turn.parent_id, read, "rejected")
+                )
         self._forget_turns()
 
     def _speaker_changed(self, delta: SpeakerChanged, events: list[Event]) -> None:
@@ -442,7 +444,9 @@ class EventBuilder:
             if not turn.failed:
                 events.append(StreamFailed("truncated", message))
             self._past_usage += turn.usage
-        self._turn = self._new_turn(mended(delta.id), mended(delta.model))
+        self._turn = self._new_turn(
+            replace_lone_surrogates(delta.id), replace_lone_surrogates(delta.model)
+        )
 
     def _open_turn(self) -> Turn:
         """Return the open turn. Some providers do not announce turns; those begin here."""
@@ -453,7 +457,7 @@ class EventBuilder:
     def _new_turn(self, id_: str = "", model: str = "") -> Turn:
         self._turn_number += 1
         parent_id = self._speaker.parent_id
-        parent_id = None if parent_id is None else mended(parent_id)
+        parent_id = None if parent_id is None else replace_lone_surrogates(parent_id)
         return Turn(self._turn_number - 1, id_, model, parent_id)
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
@@ -461,7 +465,7 @@ class EventBuilder:
             return  # said twice
         turn.ended = True
         self._close_thoughts(turn, events)
-        reason = None if delta.stop_reason is None else mended(delta.stop_reason)
+        reason = None if delta.stop_reason is None else replace_lone_surrogates(delta.stop_reason)
         turn.stop_reason = turn.stop_reason or reason
         for machine in turn.take_unsettled(delta.scope):
             machine.end(delta.ending, reason, events)
@@ -478,12 +482,19 @@ class EventBuilder:
         self._cut(turn, "the turn was over before the provider closed the call", events)
         if not turn.failed:
             message = turn.message()
-            events.append(TurnCompleted(turn.stop_reason, message, turn.usage, turn.parent_id))
+            events.append(
+                TurnCompleted(
+                    turn.stop_reason, message, turn.usage, turn.parent_id, stop=turn.stop(message)
+                )
+            )
         self._past_usage += turn.usage
         self._turn = None
 
     def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
-        code, result = mended(delta.code), mended_json(delta.result)
+        code, result = (
+            replace_lone_surrogates(delta.code),
+            replace_lone_surrogates_in_json(delta.result),
+        )
         if delta.failed:
             message = result if isinstance(result, str) else code
             events.append(RunFailed(code, message, usage=Usage(*delta.tokens)))
@@ -491,7 +502,7 @@ class EventBuilder:
             events.append(RunCompleted(result, Usage(*delta.tokens)))
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
-        code, message = mended(delta.code), mended(delta.message)
+        code, message = replace_lone_surrogates(delta.code), replace_lone_surrogates(delta.message)
         if (turn := self._turn) is not None:  # other agents may go on
             self._cut(turn, f"the provider failed: {message}", events)
             turn.failed = True
@@ -557,16 +568,16 @@ class EventBuilder:
 
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._open_turn()
-        given = mended(delta.id)
+        given = replace_lone_surrogates(delta.id)
         is_new = given and given not in turn.ids and given not in self._reserved_ids
         id_ = given if is_new else turn.make_id(given, self._call_ids)
         if not is_new:
             self._reserved_ids.add(id_)
         self._call_ids.add(id_)
         index = self._after.calls + len(self.calls)
-        call = Call(id_, index, mended(delta.name), delta.kind, turn.parent_id)
+        call = Call(id_, index, replace_lone_surrogates(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
-        machine = CallMachine(call, self._limits, make_quirks(quirks), self._court)
+        machine = CallMachine(call, self._limits, make_quirks(quirks), self._stream_checks)
         if given != id_ and given:
             machine.item = {"id": given}  # results must go back under it
         if (before := turn.machines.get(delta.key)) is not None:
@@ -601,9 +612,9 @@ class EventBuilder:
         self._machine(delta.key, events).close(delta.text, events, cut=delta.cut)
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
-        machine = self._result_targets.get(mended(delta.call_id))
-        call_id = mended(delta.call_id) if machine is None else machine.call.id
-        result = mended_json(delta.result)
+        machine = self._result_targets.get(replace_lone_surrogates(delta.call_id))
+        call_id = replace_lone_surrogates(delta.call_id) if machine is None else machine.call.id
+        result = replace_lone_surrogates_in_json(delta.result)
         is_providers = machine is not None and machine.is_run_by_provider
         is_agents = not is_providers and delta.block is None  # not said by the model itself
         if machine is not None and not (is_providers or is_agents):

@@ -31,7 +31,7 @@ from argstream.assembly._text_repair import (
     dumps,
     make_quirks,
 )
-from argstream.checks import CallJudge, Judge, Refusal
+from argstream.checks import CallCheck, Check, Rejection
 from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
@@ -64,7 +64,7 @@ from argstream.providers._deltas import (
     RUN_BY_PROVIDER,
     Ending,
 )
-from argstream.sanitise import SurrogateMender, mended
+from argstream.sanitise import SurrogateReplacer, replace_lone_surrogates
 
 CallVerdict: TypeAlias = Literal["open"] | Verdict
 
@@ -118,8 +118,8 @@ class Call:
         """
         self.error: ArgumentsError | None = None
         """Why it is not valid, if it is not."""
-        self.judge: CallJudge | None = None
-        """Who judges it; for assembly only."""
+        self.check: CallCheck | None = None
+        """Who checks it; for assembly only."""
 
     @property
     def path(self) -> JsonPath:
@@ -142,7 +142,7 @@ class Call:
         A ``deny`` rejects the call as soon as it is certain, and so does an ``ask`` with
         ``on_ask="deny"``. Any other answer has no effect on the call.
         """
-        return None if self.judge is None else self.judge.policy_decision
+        return None if self.check is None else self.check.policy_decision
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:
@@ -175,15 +175,15 @@ StopOn: TypeAlias = Literal["denied", "rejected", "never"]
 """After what to stop reading: a call that a policy denies, any that is rejected, or nothing."""
 
 
-class Court:
-    """The judge of a stream, and which rejections stop the reading."""
+class StreamChecks:
+    """The check of a stream, and which rejections stop the reading."""
 
-    def __init__(self, judge: Judge | None = None, stop_on: StopOn = "never") -> None:
-        self.judge = judge
+    def __init__(self, check: Check | None = None, stop_on: StopOn = "never") -> None:
+        self.check = check
         self._stop_on = stop_on
         self.must_stop = False  # a call was refused after which nothing more is to be read
         self.knows_all_tools = True
-        """Whether a tool that the judge does not know is none; an agent has some of its own."""
+        """Whether a tool that the check does not know is none; an agent has some of its own."""
 
     def note(self, call: Call) -> None:
         self.must_stop = self.must_stop or self.is_final(call)
@@ -198,18 +198,22 @@ class CallMachine:
     """Writes to one ``Call``: text in, events and the verdict out."""
 
     def __init__(
-        self, call: Call, limits: Limits | None, quirks: list[TextQuirk], court: Court
+        self,
+        call: Call,
+        limits: Limits | None,
+        quirks: list[TextQuirk],
+        stream_checks: StreamChecks,
     ) -> None:
         self.call = call
-        self._court = court
-        self._hearing = Hearing(call, court)
+        self._stream_checks = stream_checks
+        self._checks = CallChecks(call, stream_checks)
         self.closed = False  # the provider has said that nothing more comes
         self.has_result = False  # the provider has said what came of it
         self.item: Item | None = None
         self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
         self._reading = Reading(call, self._limits)
-        self._mender = SurrogateMender()
+        self._mender = SurrogateReplacer()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
         self._open_leaf: JsonPath = ()  # the string of which more is to come
@@ -232,19 +236,19 @@ class CallMachine:
     def start(self, events: list[Event], *, may_be_renamed: bool) -> None:
         call = self.call
         events.append(ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id))
-        self._reject(self._hearing.open(may_grow=may_be_renamed), events)
+        self._reject(self._checks.open(may_grow=may_be_renamed), events)
 
     def rename(self, name: str, events: list[Event]) -> None:
-        """Set the name after another piece of it, and judge what has come under the new name."""
+        """Set the name after another piece of it, and check what has come under the new name."""
         self.call.name = name
         self.call.reinterpreted = "split_name"
         if self.settled:
             return
-        self._hearing = Hearing(self.call, self._court)
+        self._checks = CallChecks(self.call, self._stream_checks)
         has_text = bool(self.call.raw)
-        self._reject(self._hearing.open(may_grow=not has_text), events)
+        self._reject(self._checks.open(may_grow=not has_text), events)
         if has_text and self._is_json and not self.settled:
-            refusal = self._hearing.hear(Parser(self._limits).feed(self.call.raw))
+            refusal = self._checks.feed(Parser(self._limits).feed(self.call.raw))
             if refusal is not None:
                 self._reject(_located(refusal, self.call.raw), events)
 
@@ -275,7 +279,7 @@ class CallMachine:
             if len(raw) > self._limits.max_chars:
                 self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
             return
-        if len(raw) == len(text) and self._reject(self._hearing.begin(), events):
+        if len(raw) == len(text) and self._reject(self._checks.begin(), events):
             return
         reading = self._reading
         if (pieces := reading.pieces) is not None:
@@ -286,7 +290,7 @@ class CallMachine:
                 self._invalid(reading.second.fault, events)
             return
         fragments = reading.parser.feed(text)
-        refusal = None if call.judge is None else self._hearing.hear(fragments)
+        refusal = None if call.check is None else self._checks.feed(fragments)
         if refusal is not None:
             fragments = _seen(fragments, refusal)
         for fragment in fragments:
@@ -327,7 +331,7 @@ class CallMachine:
                 except UnwritableError as error:
                     self._refuse(error, events)
         if text:
-            self._compare(mended(text), events)
+            self._compare(replace_lone_surrogates(text), events)
         is_whole = self._flush(events)
         self.closed = True
         if self.settled:
@@ -456,7 +460,7 @@ class CallMachine:
             self._reading.show(self.call.raw[: invalid.offset])
         self._invalid(fault, events)
 
-    def _reject_early(self, refusal: Refusal, last: Fragment, events: list[Event]) -> None:
+    def _reject_early(self, refusal: Rejection, last: Fragment, events: list[Event]) -> None:
         """Refuse a text that goes on, unless its pieces may repeat each other."""
         raw = self.call.raw
         error = _located(refusal, raw)
@@ -493,8 +497,8 @@ class CallMachine:
             self._invalid(Fault("malformed", error), events)
             return
         as_read = arguments is self._reading.parser.value
-        if self._reject(self._hearing.begin(), events) or self._reject(
-            self._hearing.conclude(arguments, as_read=as_read), events
+        if self._reject(self._checks.begin(), events) or self._reject(
+            self._checks.conclude(arguments, as_read=as_read), events
         ):
             return
         call.verdict = "complete"
@@ -507,7 +511,7 @@ class CallMachine:
         call = self.call
         verdict, error = call.verdict, call.error = fault
         if verdict == "rejected":
-            self._court.note(call)
+            self._stream_checks.note(call)
         if self._reading.second is not None:
             call.in_doubt = False  # there is no other way to read it
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
@@ -665,45 +669,45 @@ def _dumps(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-class Hearing:
-    """Shows one call to its judge, and decides when a refusal counts.
+class CallChecks:
+    """Shows one call to its check, and decides when a refusal counts.
 
     It does not while the text may be meant in another way, for the close of a container for which
     leaves may still come, and for an empty object that may be a mere beginning. In these cases
-    complete arguments are judged.
+    complete arguments are checked.
     """
 
-    def __init__(self, call: Call, court: Court) -> None:
+    def __init__(self, call: Call, stream_checks: StreamChecks) -> None:
         self._call = call
-        self._court = court
-        self._judge: CallJudge | None = None
+        self._stream_checks = stream_checks
+        self._check: CallCheck | None = None
         self._may_grow = False  # whether more of the name may come
         self._has_begun = False
         self._has_left = False  # whether a container ended for which leaves may still come
         self._waits = False  # whether only whole arguments count
 
     def open(self, *, may_grow: bool) -> ArgumentsError | None:
-        """Open the judge for the call's name. Returns an error if the name alone is refused."""
-        judge = self._court.judge
-        if judge is None:
+        """Open the check for the call's name. Returns an error if the name alone is refused."""
+        check = self._stream_checks.check
+        if check is None:
             return None
         self._may_grow = may_grow
-        found = judge.open(self._call.name, self._call.kind, may_grow=may_grow)
+        found = check.open(self._call.name, self._call.kind, may_grow=may_grow)
         if isinstance(found, ArgumentsError):
             error: ArgumentsError | None = found
         else:
-            self._judge = self._call.judge = found
+            self._check = self._call.check = found
             error = None if found is None else found.error
         is_unknown = error is not None and error.reason == "unknown_tool"
-        return None if is_unknown and not self._court.knows_all_tools else error
+        return None if is_unknown and not self._stream_checks.knows_all_tools else error
 
     def begin(self) -> ArgumentsError | None:
-        """Open the judge again when the arguments begin: the name is complete then."""
+        """Open the check again when the arguments begin: the name is complete then."""
         return self.open(may_grow=False) if self._may_grow else None
 
-    def hear(self, fragments: Sequence[Fragment]) -> Refusal | None:
-        """Feed the judge. Returns its refusal if it counts now."""
-        if self._judge is None or self._waits or not fragments:
+    def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
+        """Feed the check. Returns its refusal if it counts now."""
+        if self._check is None or self._waits or not fragments:
             return None
         if not self._has_begun:
             self._has_begun = True
@@ -711,7 +715,7 @@ class Hearing:
             if not isinstance(first, Start) or first.kind != "object":  # it may stand for one
                 self._waits = True
                 return None
-        refusal = self._judge.feed(_sure(fragments))
+        refusal = self._check.feed(_sure(fragments))
         if self._call.in_leaves:
             told = fragments if refusal is None else fragments[: refusal.seen]
             self._has_left = self._has_left or any(
@@ -723,9 +727,9 @@ class Hearing:
         return refusal
 
     def conclude(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        if self._judge is None:
+        if self._check is None:
             return None
-        return self._judge.finish(arguments, as_read=as_read and not self._waits)
+        return self._check.finish(arguments, as_read=as_read and not self._waits)
 
 
 def _sure(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
@@ -736,7 +740,7 @@ def _sure(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
     return fragments
 
 
-def _seen(fragments: list[Fragment], refusal: Refusal) -> list[Fragment]:
+def _seen(fragments: list[Fragment], refusal: Rejection) -> list[Fragment]:
     kept = fragments[: refusal.seen]
     if refusal.text is not None:
         kept[-1] = Text(kept[-1].path, refusal.text)
@@ -750,8 +754,8 @@ def _read_until(last: Fragment, error: ArgumentsError) -> int:
     return last.offset if isinstance(last, Done) else last.offset + 1
 
 
-def _located(refusal: Refusal, raw: str) -> ArgumentsError:
-    """Return the error with its offset in the text: a judge counts decoded characters."""
+def _located(refusal: Rejection, raw: str) -> ArgumentsError:
+    """Return the error with its offset in the text: a check counts decoded characters."""
     error, start = refusal.error, refusal.string_start
     if start is None or error.offset is None or "\\" not in raw[start:]:
         return error

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from argstream.errors import UsageError
 from argstream.jsonstream import PENDING, JsonPath, Limits, Parser, Text
-from argstream.sanitise import mended
+from argstream.sanitise import replace_lone_surrogates
 
 Quirk: TypeAlias = Literal["cumulative", "empty_prefix", "double_encoded"]
 
@@ -140,7 +140,9 @@ class UnwritableError(ValueError):
 
     def __init__(self, message: str, path: JsonPath = (), reason: str = "contradicted") -> None:
         super().__init__(message)
-        self.path: JsonPath = tuple(mended(key) if isinstance(key, str) else key for key in path)
+        self.path: JsonPath = tuple(
+            replace_lone_surrogates(key) if isinstance(key, str) else key for key in path
+        )
         self.reason = reason
 
 
@@ -322,7 +324,7 @@ def _merged(node: _Container | _Leaf, written: Any, path: JsonPath) -> Any:
         ]
     fields = written if isinstance(written, dict) else {}
     return {
-        key: _merged(child, fields.get(mended(str(key)), PENDING), (*path, key))
+        key: _merged(child, fields.get(replace_lone_surrogates(str(key)), PENDING), (*path, key))
         for key, child in node.children.items()
     }
 

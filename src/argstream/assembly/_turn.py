@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from argstream.assembly._call import CallMachine
 from argstream.events import (
     Event,
+    StopKind,
     TextDelta,
     ThinkingCompleted,
     ThinkingDelta,
@@ -15,6 +16,7 @@ from argstream.events import (
     Usage,
 )
 from argstream.history import (
+    CallPart,
     Item,
     Message,
     OpaquePart,
@@ -23,8 +25,9 @@ from argstream.history import (
     TextPart,
     ThinkingPart,
 )
-from argstream.providers._deltas import Tokens
-from argstream.sanitise import SurrogateMender, mended_json
+from argstream.providers import stop_kind
+from argstream.providers._deltas import RUN_BY_PROVIDER, Tokens
+from argstream.sanitise import SurrogateReplacer, replace_lone_surrogates_in_json
 
 
 class Words:
@@ -33,7 +36,7 @@ class Words:
         self.parent_id = parent_id
         self.item: Item | None = None
         self.text = ""
-        self._mender = SurrogateMender()
+        self._mender = SurrogateReplacer()
 
     def grow(self, piece: str) -> str:
         """Add a piece. Returns it with surrogate pairs joined."""
@@ -136,7 +139,7 @@ class Turn:
 
     def keep(self, block: Hashable, item: Any) -> None:
         """Keep a provider's own form of a block, with the block if there is one."""
-        item = mended_json(dict(item))
+        item = replace_lone_surrogates_in_json(dict(item))
         owner = self.words.get(block) or self.machines.get(block) or self._results.get(block)
         if owner is None:
             owner = _Kept()
@@ -172,6 +175,13 @@ class Turn:
             if not isinstance(block, _Kept)
         )
 
+    def stop(self, message: Message) -> StopKind:
+        """Return why the turn ended. Some providers send the same reason with and without calls."""
+        kind = stop_kind(self.stop_reason)
+        if kind == "end_turn" and any(map(_waits_for_result, message.parts)):
+            return "tool_calls"
+        return kind
+
     def message(self) -> Message:
         parts = (block.part() for block in self._blocks)
         return Message(
@@ -180,3 +190,7 @@ class Turn:
             id=self.id,
             model=self.model,
         )
+
+
+def _waits_for_result(part: Part) -> bool:
+    return isinstance(part, CallPart) and part.kind not in RUN_BY_PROVIDER

@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from argstream.errors import ArgstreamError, MissingExtra
+from argstream.errors import ArgstreamError, MissingExtraError
 
 __all__ = ["main"]
 
@@ -22,7 +22,7 @@ def _run() -> None:
     try:
         import_module("typer")
     except ModuleNotFoundError:
-        sys.exit(str(MissingExtra("cli", "the argstream command")))
+        sys.exit(str(MissingExtraError("cli", "the argstream command")))
     from argstream.cli._io import complain, silence
     from argstream.sanitise import visible_line
 

@@ -33,7 +33,7 @@ from argstream.cli._setup import (
     seconds_in_words,
     terminal_width,
 )
-from argstream.errors import StoreFailure, UnknownRun, UsageError
+from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, RunResumed, RunStarted, RunStatus
 from argstream.models import HttpModel, make_model
 from argstream.runs._records import Record, RunInfo, Store, to_json
@@ -203,9 +203,9 @@ async def _prompt(store: Store, info: RunInfo) -> str | None:
     """Return the prompt of a run; None if it is not there any more."""
     try:
         records = await store.read(info.run_id, limit=1)
-    except UnknownRun:
+    except RunNotFoundError:
         return None
-    except StoreFailure as error:  # that of one run: the others can be shown
+    except StoreError as error:  # that of one run: the others can be shown
         return f"({error})"
     first = records[0].event if records else None
     return first.prompt if isinstance(first, RunStarted) else ""
@@ -237,7 +237,7 @@ def _notes(info: RunInfo, now: float) -> Iterator[str]:
         calls = ", ".join(map(visible_line, info.pending))
         yield f"waits for a decision on {count(len(info.pending), 'call')}: {calls}"
     if info.owner is not None and not info.is_over:
-        seconds = "" if info.claimed_until is None else f", for {info.claimed_until - now:.0f} s"
+        seconds = "" if info.leased_until is None else f", for {info.leased_until - now:.0f} s"
         yield f"driven by {visible_line(info.owner)}{seconds}"
     elif info.is_abandoned:
         yield "nobody drives it: Agent.resume goes on with it"

@@ -167,7 +167,7 @@ def lint(
     """Find what in the schemas of tools keeps a person or a rule waiting, and say how to mend it.
 
     A long text that stands before the short properties that one decides by (order), what can be
-    judged only when it is too late (late), and schemas that do not work at all (unusable).
+    checked only when it is too late (late), and schemas that do not work at all (unusable).
 
     Exits with 0 if there is nothing to say, with 1 if there is, with 2 if a file cannot be read.
     """

@@ -25,6 +25,7 @@ from argstream.cli._setup import (
     terminal_width,
 )
 from argstream.events import (
+    CallSnapshot,
     Event,
     RunCompleted,
     RunFailed,
@@ -32,7 +33,6 @@ from argstream.events import (
     RunResumed,
     RunSnapshot,
     RunStopped,
-    SeenCall,
     TurnCompleted,
     TurnStarted,
 )
@@ -285,8 +285,8 @@ class RunTimes:
     breaks: list[Break]
 
     @property
-    def calls(self) -> list[tuple[SeenCall, CallTimes]]:
-        seen = [block for block in self.run.blocks if isinstance(block, SeenCall)]
+    def calls(self) -> list[tuple[CallSnapshot, CallTimes]]:
+        seen = [block for block in self.run.blocks if isinstance(block, CallSnapshot)]
         return list(zip(seen, self.timeline.calls, strict=True))
 
     @property
@@ -401,7 +401,7 @@ def _turn_document(turn: TurnTimes) -> dict[str, Any]:
     }
 
 
-def _run_call_document(call: SeenCall, moments: CallTimes) -> dict[str, Any]:
+def _run_call_document(call: CallSnapshot, moments: CallTimes) -> dict[str, Any]:
     return {
         "id": call.call_id,
         "name": call.name,
@@ -440,7 +440,7 @@ def _run_report(info: RunInfo, times: RunTimes) -> Iterator[str]:
 def _run_summary(info: RunInfo, times: RunTimes) -> Iterator[str]:
     run = times.run
     yield f"{visible_line(info.run_id)}: {info.status}"
-    yield f"agent {visible_line(info.agent) or '–'}, session {visible_line(info.session_id) or '–'}"
+    yield f"agent {visible_line(info.agent) or '–'}, conversation {visible_line(info.conversation_id) or '–'}"
     began = datetime.fromtimestamp(info.created).astimezone().isoformat(" ", "seconds")
     yield f"began {began}, {seconds_in_words(times.seconds)}, {count(info.seq, 'record')}"
     before = f", after {count(len(run.history), 'message')}" if run.history else ""
@@ -483,7 +483,7 @@ def _break_lines(one: Break, names: dict[str, str]) -> Iterator[str]:
         yield f"‖ paused at {_at(one.began)}{lasted}; waited for {calls}"
 
 
-def _run_call_lines(call: SeenCall, moments: CallTimes) -> Iterator[str]:
+def _run_call_lines(call: CallSnapshot, moments: CallTimes) -> Iterator[str]:
     what = "" if call.kind == "function" else f"  ({call.kind})"
     state = f"  {_state(call, moments)}"
     title = f"  ● {visible_line(call.name)}{what}  {visible_line(call.call_id)}"
@@ -494,7 +494,7 @@ def _run_call_lines(call: SeenCall, moments: CallTimes) -> Iterator[str]:
         yield f"      {label:<11}{_at(when):>10}   {visible_line(detail)}"
 
 
-def _moments(call: SeenCall, moments: CallTimes) -> Iterator[tuple[str, float, str]]:
+def _moments(call: CallSnapshot, moments: CallTimes) -> Iterator[tuple[str, float, str]]:
     """Yield what happened to a call, in order: what, when, and details."""
     yield "visible", moments.started.at, ""
     if moments.ended is not None:
@@ -514,7 +514,7 @@ def _moments(call: SeenCall, moments: CallTimes) -> Iterator[tuple[str, float, s
         yield call.outcome or "", moments.finished.at, detail
 
 
-def _state(call: SeenCall, moments: CallTimes) -> str:
+def _state(call: CallSnapshot, moments: CallTimes) -> str:
     if call.is_lost:
         return "lost"
     if call.outcome is not None:

@@ -414,7 +414,7 @@ def _proxies(options: ServeOptions) -> tuple[str, ...]:
 
 
 async def _require(store: Store | None, place: str) -> None:
-    """Raise ``StoreFailure`` now if the store cannot be used, and not at the first request."""
+    """Raise ``StoreError`` now if the store cannot be used, and not at the first request."""
     if store is not None:
         loop = asyncio.get_running_loop()
         waiting = f"waiting for the store {shown_place(place)} …"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from argstream.cli._commands import RUN
 from argstream.cli._io import complain
-from argstream.errors import UnknownRun, UsageError
+from argstream.errors import RunNotFoundError, UsageError
 from argstream.events import (
     Event,
     PolicyDecision,
@@ -123,7 +123,7 @@ async def find_run(store: "Store", name: str) -> "RunInfo":
         raise UsageError("run: and then comes the id of a run: see `argstream runs`")
     try:
         return await store.info(start)
-    except UnknownRun:
+    except RunNotFoundError:
         starts = (start, f"run_{start}")
         found = [info for info in await store.runs() if info.run_id.startswith(starts)]
     if not found:

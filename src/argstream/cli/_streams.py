@@ -43,7 +43,7 @@ from argstream.terminal._text import count, size
 
 if TYPE_CHECKING:
     from argstream.assembly import Call
-    from argstream.checks import Judge
+    from argstream.checks import Check
     from argstream.jsonstream import Fragment
     from argstream.recording import Recorder
     from argstream.recording.proxy import Exchange, RecordingProxy
@@ -112,13 +112,13 @@ def print_calls(
     files: list[str], protocol: ProtocolName, tools: str | None, policy: str | None
 ) -> int:
     """Print the calls of each file. If a file cannot be read, go on with the next one."""
-    from argstream.streaming import make_judge
+    from argstream.streaming import make_check
 
-    judge = make_judge(*read_rules(tools, policy), on_ask="report")
+    check = make_check(*read_rules(tools, policy), on_ask="report")
     status = 0
     for file in files:
         try:
-            status = max(status, _print_calls_of(file, protocol, judge))
+            status = max(status, _print_calls_of(file, protocol, check))
         except UnreadableFileError as error:
             complain(visible_line(str(error)))
             status = 2
@@ -142,10 +142,10 @@ def print_fragments(file: str) -> int:
     return 1
 
 
-def _print_calls_of(file: str, protocol: ProtocolName, judge: "Judge | None") -> int:
+def _print_calls_of(file: str, protocol: ProtocolName, check: "Check | None") -> int:
     from argstream.streaming import stream
 
-    events = stream(chunks(file, _WAITING), protocol, judge=judge, stop_on="never")
+    events = stream(chunks(file, _WAITING), protocol, check=check, stop_on="never")
     status = 0
     for event in events:
         if isinstance(event, StreamFailed | RunFailed):

@@ -7,7 +7,7 @@ A model over HTTP needs the extra ``http``; it is loaded when one is made. ``Scr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from argstream.errors import MissingExtra
+from argstream.errors import MissingExtraError
 from argstream.models._iterators import as_model
 from argstream.models._scripted import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.providers._requests import (
@@ -52,7 +52,7 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name va
         except ModuleNotFoundError as error:
             if error.name not in ("httpx2", "anyio"):
                 raise
-            raise MissingExtra("http", "a model over HTTP") from None
+            raise MissingExtraError("http", "a model over HTTP") from None
         value = globals()[name] = getattr(home, name)
         return value
 

@@ -16,7 +16,7 @@ from urllib.request import getproxies
 
 import httpx2
 
-from argstream.errors import ProviderFailure, UsageError
+from argstream.errors import ProviderError, UsageError
 from argstream.models._retries import connection_may_recover, may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
@@ -269,18 +269,18 @@ class Asked(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    failure: ProviderFailure
+    failure: ProviderError
     again: bool  # whether it may be made again
     told_wait: float | None = None
 
-    def after(self, tries: int) -> ProviderFailure:
+    def after(self, tries: int) -> ProviderError:
         failure = self.failure
         message = failure.message
         if self.told_wait:
             message += f"; it asks to wait for {self.told_wait:g} s"
         if tries > 1:
             message += f"; tried {tries} times"
-        return ProviderFailure(
+        return ProviderError(
             failure.code,
             message,
             retryable=failure.retryable,
@@ -394,10 +394,10 @@ def _failure(
     retryable: bool,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
-) -> ProviderFailure:
+) -> ProviderError:
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
-    return ProviderFailure(
+    return ProviderError(
         asked.secrets.removed_from(code[:200]),
         asked.secrets.removed_from(message[:_MOST_TOLD]),
         retryable=retryable,

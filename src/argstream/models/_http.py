@@ -208,7 +208,7 @@ class HttpModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         """Ask for a turn, and yield the bytes of the answer as they come.
 
-        Raises ``ProviderFailure`` if no answer begins, or if it breaks off; ``UsageError`` if there
+        Raises ``ProviderError`` if no answer begins, or if it breaks off; ``UsageError`` if there
         is no key, or if the request is one that cannot be made. Closing the generator closes the
         connection.
         """

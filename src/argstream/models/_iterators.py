@@ -18,7 +18,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeGuard, TypeVar
 
-from argstream.errors import MissingExtra, ProviderFailure, UsageError
+from argstream.errors import MissingExtraError, ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import Model, ModelRequest
 from argstream.streaming._input import (
@@ -68,7 +68,7 @@ def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
     async def ask(_: ModelRequest) -> object:
         nonlocal is_used
         if is_used:
-            raise ProviderFailure(
+            raise ProviderError(
                 "iterator_over",
                 "an iterator is a model for one turn, and there is another: give a function that "
                 "makes one for each request",
@@ -175,5 +175,5 @@ def _anyio() -> ModuleType:
     try:
         import anyio
     except ModuleNotFoundError:
-        raise MissingExtra("http", "a model that is a sync function or iterator") from None
+        raise MissingExtraError("http", "a model that is a sync function or iterator") from None
     return anyio

@@ -13,12 +13,13 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Literal, TypeAlias, get_args
 
-from argstream.errors import MissingExtra, ProviderFailure, UsageError
+from argstream.errors import MissingExtraError, ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import ModelRequest
+from argstream.providers._stop_reasons import WORDS
 
-Stop: TypeAlias = Literal["end_turn", "tool_use", "max_tokens", "refusal", "pause_turn"]
-"""Why the model stopped, in Anthropic's words; each API gets it in its own."""
+Stop: TypeAlias = Literal["end_turn", "tool_calls", "paused", "length", "content_filter"]
+"""Why the model stopped, as in ``TurnCompleted.stop``. Each API gets its own word."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ Part: TypeAlias = Say | Think | CallTool
 class Reply:
     """One answer of the model: its parts in order, and why it stopped.
 
-    A string is something to say. If ``stop`` is not given, it is ``tool_use`` for an answer that
+    A string is something to say. If ``stop`` is not given, it is ``tool_calls`` for an answer that
     calls a tool and ``end_turn`` for any other.
 
     >>> Reply("Hello").stop, Reply(CallTool("now")).stop
-    ('end_turn', 'tool_use')
+    ('end_turn', 'tool_calls')
     """
 
     parts: tuple[Part, ...]
@@ -101,7 +102,7 @@ class Reply:
         whole = tuple(Say(part) if isinstance(part, str) else part for part in parts)
         if stop is None:
             calls = any(isinstance(part, CallTool) for part in whole)
-            stop = "tool_use" if calls else "end_turn"
+            stop = "tool_calls" if calls else "end_turn"
         if stop not in get_args(Stop):
             raise UsageError(f"Reply: stop is one of {', '.join(get_args(Stop))}, not {stop!r}")
         if piece_size < 1:
@@ -113,11 +114,11 @@ class Reply:
     @property
     def is_cut(self) -> bool:
         """Whether the model was stopped before it was done."""
-        return self.stop in ("max_tokens", "refusal")
+        return self.stop in ("length", "content_filter")
 
 
 Answer: TypeAlias = Reply | Part | str | Exception
-"""What is answered. An exception is raised instead, such as a ``ProviderFailure``."""
+"""What is answered. An exception is raised instead, such as a ``ProviderError``."""
 
 
 class ScriptedModel:
@@ -171,7 +172,7 @@ class ScriptedModel:
         if not self._replies or (number > len(self._replies) and not self._repeat):
             said = len(self._replies)
             message = f"the script is over after {said} replies: add one, or say repeat=True"
-            raise ProviderFailure("script_over", message)
+            raise ProviderError("script_over", message)
         given = self._replies[(number - 1) % len(self._replies)]
         answer = given(request) if callable(given) else given
         if isinstance(answer, Exception):
@@ -183,7 +184,7 @@ async def _sleep(seconds: float) -> None:
     try:
         from anyio import sleep
     except ModuleNotFoundError:
-        raise MissingExtra("http", "a model") from None
+        raise MissingExtraError("http", "a model") from None
     await sleep(seconds)
 
 
@@ -222,7 +223,7 @@ def _payloads(reply: Reply, number: int, piece_size: int) -> Iterator[dict[str, 
         is_cut = isinstance(part, CallTool) and not part.is_whole and reply.is_cut
         if not (is_last and is_cut):
             yield {"type": "content_block_stop", "index": index}
-    delta = {"stop_reason": reply.stop, "stop_sequence": None}
+    delta = {"stop_reason": WORDS["anthropic"][reply.stop], "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": usage | {"output_tokens": written}}
     yield {"type": "message_stop"}
 

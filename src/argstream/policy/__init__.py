@@ -2,7 +2,7 @@
 
 ``Policy`` holds the rules, in Python or from TOML; ``Rule`` is one of them; ``Equals``, ``Prefix``,
 ``Glob``, ``Regex``, ``Search``, ``Under``, ``Between``, a function of one's own, ``Not`` and
-``AllOf`` say what must hold of an argument. ``Policy.open`` gives the judge of one call.
+``AllOf`` say what must hold of an argument. ``Policy.open`` gives the check of one call.
 """
 
 from argstream.events import Action, PolicyDecision

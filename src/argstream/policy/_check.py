@@ -1,4 +1,4 @@
-"""``PolicyCheck``: one call, judged by the rules while it is written.
+"""``PolicyCheck``: one call, checked by the rules while it is written.
 
 Only complete values count, so the text of a long string costs a glance at each piece of it. The
 first rule that matches decides. A rule whose argument has not come holds up those behind it, unless
@@ -8,7 +8,7 @@ they all say the same: then nothing that comes can change the outcome, and it is
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from argstream.checks import OnAsk, Refusal
+from argstream.checks import OnAsk, Rejection
 from argstream.events import Action, ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Fragment, JsonPath
@@ -404,7 +404,7 @@ class PolicyCheck:
         said = message(self._name, decision)
         return ArgumentsError("denied", said, self._offset, decision.path)
 
-    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+    def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Test the next fragments. Returns a refusal if they decide against the call."""
         if self._decision is not None:
             return self._refuse(1) if fragments else None
@@ -424,13 +424,13 @@ class PolicyCheck:
             self._decide()
         return self.error
 
-    def _refuse(self, seen: int) -> Refusal | None:
+    def _refuse(self, seen: int) -> Rejection | None:
         """Return the refusal of a rejected call, the first time."""
         error = None if self._has_refused else self.error
         if error is None:
             return None
         self._has_refused = True
-        return Refusal(error, seen)
+        return Rejection(error, seen)
 
     def _begin(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]

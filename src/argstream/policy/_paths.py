@@ -1,6 +1,6 @@
 """Conditions on paths: ``Under``, ``Prefix`` and ``Glob``.
 
-``Under`` looks at the file system: a path is judged by where it leads, however it is written.
+``Under`` looks at the file system: a path is checked by where it leads, however it is written.
 ``Prefix`` and ``Glob`` compare text, also text that is no path. If the text may be a path, the same
 file has other names; where one of those would change the answer, it is ``Unclear``.
 """
@@ -38,7 +38,7 @@ _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
 _LONGEST: Final = 4096  # characters, as the system call; short enough for every check here
 _MOST_LINKS: Final = 40  # as Linux has it
 
-# Text, not path objects: a path is judged as it is written.
+# Text, not path objects: a path is checked as it is written.
 _dirname, _expanduser, _isabs, _join = (
     os.path.dirname, os.path.expanduser, os.path.isabs, os.path.join,
 )  # fmt: skip

@@ -536,7 +536,7 @@ class _CallBlock(_Block):
         told = self.event("TOOL_CALL_RESULT", **fields, content=text_of(result))
         return {**told, **_note(failed=True)} if failed else told
 
-    def restore(self, seen: ev.SeenCall) -> None:
+    def restore(self, seen: ev.CallSnapshot) -> None:
         self.is_open = seen.verdict is None and seen.outcome is None
         self.raw = [seen.raw] if self.is_open else []
         self.length = len(seen.raw)
@@ -735,17 +735,17 @@ class _Story:
     def _calls_told(self) -> list[_CallBlock]:
         return [block for block in self.blocks if isinstance(block, _CallBlock)]
 
-    def _restore(self, seen: ev.SeenBlock) -> None:
-        self.length += len(seen.raw if isinstance(seen, ev.SeenCall) else seen.text)
+    def _restore(self, seen: ev.BlockSnapshot) -> None:
+        self.length += len(seen.raw if isinstance(seen, ev.CallSnapshot) else seen.text)
         match seen:
-            case ev.SeenText(block=number, text=text, parent_id=parent_id):
+            case ev.TextSnapshot(block=number, text=text, parent_id=parent_id):
                 self._begin_words(number, parent_id, _TextBlock)
                 self._words[number, parent_id].length = len(text)
-            case ev.SeenThinking(block=number, text=text, parent_id=parent_id):
+            case ev.ThinkingSnapshot(block=number, text=text, parent_id=parent_id):
                 self._begin_words(number, parent_id, _ThinkingBlock)
                 self._words[number, parent_id].length = len(text)
                 self._words[number, parent_id].is_open = not seen.is_over
-            case ev.SeenCall():
+            case ev.CallSnapshot():
                 self._begin_call(seen.call_id, seen.name, seen.kind, seen.parent_id)
                 self._calls[seen.call_id].restore(seen)
         block = self.blocks[-1]
@@ -852,7 +852,7 @@ def _messages_snapshot(snapshot: ev.RunSnapshot, story: _Story, known: bytes | N
     run = [message for seen, block in blocks for message in _messages_of(seen, block)]
     told: list[_Json] = [{"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]}]
     for seen, block in blocks:
-        if isinstance(seen, ev.SeenCall) and isinstance(block, _CallBlock):
+        if isinstance(seen, ev.CallSnapshot) and isinstance(block, _CallBlock):
             told += _results(seen, block, is_over=snapshot.end is not None)
     return told
 
@@ -862,11 +862,11 @@ def _besides_messages(snapshot: ev.RunSnapshot, story: _Story) -> Iterator[_Json
     if lost:
         yield _lost_messages(lost)
     for seen, block in zip(snapshot.blocks, story.blocks, strict=True):
-        if isinstance(seen, ev.SeenCall) and isinstance(block, _CallBlock) and not seen.is_lost:
+        if isinstance(seen, ev.CallSnapshot) and isinstance(block, _CallBlock) and not seen.is_lost:
             yield from _besides(seen, block)
 
 
-def _besides(seen: ev.SeenCall, call: _CallBlock) -> Iterator[_Json]:
+def _besides(seen: ev.CallSnapshot, call: _CallBlock) -> Iterator[_Json]:
     if seen.verdict == "complete" and seen.arguments is not None:
         yield from call.restated(call.text_of_arguments(seen.raw), seen.arguments)
     if seen.error is not None and seen.verdict is not None:
@@ -878,19 +878,19 @@ def _besides(seen: ev.SeenCall, call: _CallBlock) -> Iterator[_Json]:
     yield from call.said(seen.output)
 
 
-def _messages_of(seen: ev.SeenBlock, block: _Block) -> Iterator[_Json]:
+def _messages_of(seen: ev.BlockSnapshot, block: _Block) -> Iterator[_Json]:
     match seen:
-        case ev.SeenText(text=text):
+        case ev.TextSnapshot(text=text):
             yield {"id": block.id, "role": "assistant", "content": text, **block.tag}
-        case ev.SeenThinking(text=text):
+        case ev.ThinkingSnapshot(text=text):
             if text:
                 yield {"id": block.id, "role": "reasoning", "content": text, **block.tag}
-        case ev.SeenCall(raw=raw) if isinstance(block, _CallBlock):
+        case ev.CallSnapshot(raw=raw) if isinstance(block, _CallBlock):
             text = block.text_of_arguments(raw) if seen.verdict == "complete" else raw
             yield {**_calling(block.id, block.call_id, seen.name, text), **block.tag}
 
 
-def _results(seen: ev.SeenCall, call: _CallBlock, *, is_over: bool) -> Iterator[_Json]:
+def _results(seen: ev.CallSnapshot, call: _CallBlock, *, is_over: bool) -> Iterator[_Json]:
     if seen.outcome is not None:
         yield call.answered(seen.result, failed=seen.outcome == "failed")
     elif seen.is_lost:

@@ -33,6 +33,7 @@ from argstream.protocols._base import (
     text_of,
     usage_counts,
 )
+from argstream.providers import stop_kind
 from argstream.providers._deltas import FREE_TEXT_KINDS, RUN_BY_PROVIDER
 from argstream.runs._records import Record
 from argstream.runs._run import events_of
@@ -51,37 +52,12 @@ __all__ = [
 
 _Part: TypeAlias = dict[str, Any]
 
-_KINDS: Final[dict[str, frozenset[str]]] = {
-    "stop": frozenset({"complete", "completed", "end_turn", "eos", "stop", "stop_sequence"}),
-    "tool-calls": frozenset(
-        {"function_call", "requires_action", "tool_call", "tool_calls", "tool_use"}
-    ),
-    "length": frozenset(
-        {
-            "incomplete",
-            "length",
-            "max_length",
-            "max_output_tokens",
-            "max_tokens",
-            "model_context_window_exceeded",
-            "model_length",
-        }
-    ),
-    "content-filter": frozenset(
-        {
-            "blocklist",
-            "content_filter",
-            "content_filtered",
-            "guardrail_intervened",
-            "prohibited_content",
-            "recitation",
-            "refusal",
-            "safety",
-            "spii",
-        }
-    ),
+_FINISH_REASONS: Final[dict[ev.StopKind, str]] = {
+    "end_turn": "stop",
+    "tool_calls": "tool-calls",
+    "length": "length",
+    "content_filter": "content-filter",
 }
-_FINISHES: Final = {word: kind for kind, words in _KINDS.items() for word in words}
 
 _TAIL: Final = 4_000
 """How much is shown of what a tool says while it runs: each time all of it is sent."""
@@ -175,7 +151,7 @@ class ChatMessage(Struct, frozen=True):
 
 
 class ChatBody(Struct, frozen=True, rename="camel"):
-    """What ``DefaultChatTransport`` posts, in 6 and 7; and what a front end may add to it."""
+    """What ``DefaultChatTransport`` commands, in 6 and 7; and what a front end may add to it."""
 
     id: ChosenId
     messages: tuple[ChatMessage, ...] = ()
@@ -698,12 +674,12 @@ def _events(run: ev.RunSnapshot) -> Iterator[ev.Event]:
 
 
 def _finish_reason(stop_reason: str | None) -> str:
-    """Say why a model stopped in the words that the clients know; others end the stream there.
+    """Return the finish reason that clients know. They end a stream at any other.
 
     >>> _finish_reason("end_turn"), _finish_reason("MAX_TOKENS"), _finish_reason("something new")
     ('stop', 'length', 'other')
     """
-    return _FINISHES.get((stop_reason or "stop").lower(), "other")
+    return _FINISH_REASONS.get(stop_kind(stop_reason or "stop"), "other")
 
 
 def _of_parent(parent: str | None) -> _Part:

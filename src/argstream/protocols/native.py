@@ -17,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from argstream.events import (
+    CallSnapshot,
     Event,
     RunEnd,
     RunSnapshot,
     RunStarted,
-    SeenCall,
     ToolArgsDelta,
     ToolCallStarted,
     TurnCompleted,
@@ -52,7 +52,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     event: Event
     arguments: Sequence[Event] = ()
     """What the event says of arguments; of a snapshot, what calls say that are not whole."""
-    session_id: str = ""
+    conversation_id: str = ""
     """The conversation; in snapshots only."""
     agent: str = ""
 
@@ -94,7 +94,7 @@ class NativeEncoder:
             snapshot.time,
             _told(run, with_history=self._with_history),
             _views_of(run),
-            snapshot.session_id,
+            snapshot.conversation_id,
             snapshot.agent,
         )
         return Written(frame(opening, snapshot.seq), ends=run.end is not None)
@@ -136,7 +136,12 @@ def _views_of(snapshot: RunSnapshot) -> list[Event]:
     """
     views: list[Event] = []
     for call in snapshot.blocks:
-        if isinstance(call, SeenCall) and not call.is_lost and call.arguments is None and call.raw:
+        if (
+            isinstance(call, CallSnapshot)
+            and not call.is_lost
+            and call.arguments is None
+            and call.raw
+        ):
             reading = ArgumentViews()
             reading.take(ToolCallStarted(call.call_id, call.index, call.name, call.kind))
             views += reading.take(ToolArgsDelta(call.call_id, call.name, call.raw))[1:]

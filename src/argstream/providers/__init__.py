@@ -13,7 +13,7 @@ from argstream.providers._detect import (
     unwrapping,
 )
 from argstream.providers._payloads import UnreadableError, payloads_in
-from argstream.providers._stop_reasons import StopKind, stop_kind
+from argstream.providers._stop_reasons import stop_kind
 
 __all__ = [
     "AGENTS",
@@ -21,7 +21,6 @@ __all__ = [
     "ClosesNothing",
     "Feed",
     "ProtocolName",
-    "StopKind",
     "UnreadableError",
     "detect",
     "detect_wrapping",

@@ -144,7 +144,7 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[object]:
         """Ask for a turn, and yield what the provider sends: bytes, payloads or an SDK's events.
 
-        Raises ``ProviderFailure`` if no answer begins. An iterator that is closed closes the
+        Raises ``ProviderError`` if no answer begins. An iterator that is closed closes the
         connection.
         """
 

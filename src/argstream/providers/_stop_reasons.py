@@ -1,31 +1,52 @@
-"""Why a model stopped, in everybody's words: for those who pass on what others have said."""
+"""The one table of stop reasons: what each provider's word means.
 
-from typing import Final, Literal, TypeAlias
-
-from argstream.providers._deltas import Ending
-
-StopKind: TypeAlias = Literal[
-    "finished", "paused", "too_long", "refused", "malformed", "stopped", "unknown"
-]
-"""What a stop reason means: the model had finished, or paused and wants to go on; there was no room
-for more; it was not allowed to go on; it wrote what cannot be read; something outside stopped it.
+Words are compared in lower case. A word that is not here is ``unknown``: the calls of such a turn
+do not run, because they may have been cut.
 """
 
+from typing import Final
+
+from argstream.events import StopKind
+from argstream.providers._deltas import Ending
+
 _REASONS: Final[dict[StopKind, str]] = {
-    "finished": "complete completed end_turn eos eos_token function_call requires_action stop "
-    "stop_sequence tool_call tool_calls tool_use",
+    "end_turn": "complete completed end_turn eos eos_token load reason_stop stop stop_sequence "
+    "turncomplete unload",
+    "tool_calls": "function_call reason_tool_calls requires_action tool_call tool_calls tool_use",
     "paused": "pause_turn",
-    "too_long": "budget_exceeded context_length_exceeded error_limit incomplete length max_length "
-    "max_new_tokens max_output_tokens max_tokens model_context_window_exceeded model_length",
-    "refused": "blocklist content_filter content_filtered error_toxic guardrail_intervened "
-    "language prohibited_content recitation refusal safety spii",
-    "malformed": "malformed_function_call malformed_model_output malformed_tool_use "
-    "unexpected_tool_call",
-    "stopped": "abort cancelled error failed insufficient_system_resource network_error timeout "
-    "user_cancel",
+    "length": "budget_exceeded context_length_exceeded continuation error_limit incomplete length "
+    "max_length max_new_tokens max_output_tokens max_tokens model_context_window_exceeded "
+    "model_length reason_max_context reason_max_len reason_time_limit requires_continuation",
+    "content_filter": "blocklist content_filter content_filtered error_toxic guardrail_intervened "
+    "image_prohibited_content image_recitation image_safety language prohibited_content recitation "
+    "refusal safety spii",
+    "malformed": "malformed_function_call malformed_model_output malformed_response "
+    "malformed_tool_use too_many_tool_calls unexpected_tool_call",
+    "error": "abort cancelled error failed image_other in_progress insufficient_system_resource "
+    "interrupted network_error no_image other queued timeout user_cancel",
 }
 _KINDS: Final = {word: kind for kind, words in _REASONS.items() for word in words.split()}
 KNOWN_REASONS: Final = _KINDS.keys()
+WORDS: Final[dict[str, dict[StopKind, str]]] = {
+    "anthropic": {
+        "end_turn": "end_turn",
+        "tool_calls": "tool_use",
+        "paused": "pause_turn",
+        "length": "max_tokens",
+        "content_filter": "refusal",
+    },
+    "openai-chat": {
+        "end_turn": "stop",
+        "tool_calls": "tool_calls",
+        "paused": "stop",  # Chat has no pause
+        "length": "length",
+        "content_filter": "content_filter",
+    },
+    # The reason of an incomplete response; a complete one has none.
+    "openai-responses": {"length": "max_output_tokens", "content_filter": "content_filter"},
+}
+"""What a provider says for a kind of stop: for the scripted model and the mock provider."""
+_FINISHED: Final = frozenset({"end_turn", "tool_calls", "paused"})
 
 
 def stop_kind(reason: str | None) -> StopKind:
@@ -35,10 +56,7 @@ def stop_kind(reason: str | None) -> StopKind:
 
 def ending_of(reason: str | None) -> Ending:
     """Return what a stop reason means for the calls before it."""
-    match stop_kind(reason):
-        case "finished" | "paused":
-            return "finished"
-        case "unknown":
-            return "unknown"
-        case _:
-            return "cut"
+    kind = stop_kind(reason)
+    if kind in _FINISHED:
+        return "finished"
+    return "unknown" if kind == "unknown" else "cut"

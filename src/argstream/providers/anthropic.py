@@ -16,7 +16,6 @@ from argstream.providers._deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -37,20 +36,12 @@ from argstream.providers._payloads import (
     text_of,
     total,
 )
+from argstream.providers._stop_reasons import ending_of
 
 CALLS: Final[dict[str, CallKind]] = {
     "tool_use": "function",
     "server_tool_use": "server",
     "mcp_tool_use": "mcp",
-}
-_ENDINGS: Final[dict[str, Ending]] = {
-    "end_turn": "finished",
-    "stop_sequence": "finished",
-    "tool_use": "finished",
-    "pause_turn": "finished",
-    "max_tokens": "cut",
-    "model_context_window_exceeded": "cut",
-    "refusal": "cut",
 }
 _RUN_BY_PROVIDER: Final = {"server_tool_use", "mcp_tool_use"}
 _THOUGHTS: Final = {"thinking", "redacted_thinking"}
@@ -317,7 +308,7 @@ class AnthropicAdapter(Adapter):
 
 def turn_ended(stop_reason: str) -> TurnEnded:
     """Return the end of a turn with this stop reason."""
-    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason, "unknown"))
+    return TurnEnded(stop_reason, ending_of(stop_reason))
 
 
 def _failure(error: dict[str, Any]) -> ProviderFailed:

@@ -25,7 +25,6 @@ from argstream.providers._deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -49,19 +48,9 @@ from argstream.providers._payloads import (
     text_of,
     total,
 )
+from argstream.providers._stop_reasons import ending_of
 from argstream.providers.anthropic import AnthropicAdapter
 
-_ENDINGS: Final[dict[str, Ending]] = {
-    "end_turn": "finished",
-    "stop_sequence": "finished",
-    "tool_use": "finished",
-    "max_tokens": "cut",
-    "model_context_window_exceeded": "cut",
-    "guardrail_intervened": "cut",
-    "content_filtered": "cut",
-    "malformed_model_output": "cut",
-    "malformed_tool_use": "cut",
-}
 _FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks that are opened
 _EVENTS: Final = (
     "contentBlockDelta",
@@ -491,7 +480,7 @@ def _failure(name: str, payload: object) -> ProviderFailed:
 
 
 def _turn_ended(stop_reason: str | None) -> TurnEnded:
-    return TurnEnded(stop_reason, _ENDINGS.get(stop_reason or "", "unknown"))
+    return TurnEnded(stop_reason, ending_of(stop_reason))
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:

@@ -16,7 +16,6 @@ from argstream.providers._deltas import (
     CallClosed,
     CallOpened,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -37,18 +36,8 @@ from argstream.providers._payloads import (
     plain,
     refuse_duplicate_keys,
 )
+from argstream.providers._stop_reasons import ending_of
 
-_ENDINGS: Final[dict[str, Ending]] = {
-    "COMPLETE": "finished",
-    "STOP_SEQUENCE": "finished",
-    "TOOL_CALL": "finished",
-    "MAX_TOKENS": "cut",
-    "ERROR": "cut",
-    "ERROR_LIMIT": "cut",
-    "ERROR_TOXIC": "cut",
-    "TIMEOUT": "cut",
-    "USER_CANCEL": "cut",
-}
 _FAILURES: Final = {
     "ERROR": "the provider could not finish its answer",
     "TIMEOUT": "the provider took too long",
@@ -240,7 +229,7 @@ class CohereAdapter(Adapter):
             code = reason or "error"
             said = change.error or _FAILURES.get(code, code)
             deltas.append(ProviderFailed(code, said, code in _FAILURES))
-        deltas.append(TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")))
+        deltas.append(TurnEnded(reason, ending_of(reason)))
         return [*deltas, UsageReported(_tokens(change.usage or {})), TurnClosed()]
 
     def _response(self, happening: _Happening, message: _Message) -> list[Delta]:

@@ -28,7 +28,6 @@ from argstream.providers._deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -56,34 +55,7 @@ from argstream.providers._payloads import (
     total,
     without,
 )
-
-_ENDINGS: Final[dict[str, Ending]] = {
-    "STOP": "finished",
-    **dict.fromkeys(
-        (
-            "MAX_TOKENS",
-            "SAFETY",
-            "RECITATION",
-            "LANGUAGE",
-            "OTHER",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "SPII",
-            "MALFORMED_FUNCTION_CALL",
-            "MALFORMED_RESPONSE",
-            "UNEXPECTED_TOOL_CALL",
-            "TOO_MANY_TOOL_CALLS",
-            "CONTINUATION",
-            "IMAGE_SAFETY",
-            "IMAGE_PROHIBITED_CONTENT",
-            "IMAGE_RECITATION",
-            "IMAGE_OTHER",
-            "NO_IMAGE",
-        ),
-        "cut",
-    ),
-}
-
+from argstream.providers._stop_reasons import ending_of
 
 _TAKEN_BACK: Final = "cancelled: the provider has taken this call back"
 # Reasons for the end of a turn that do not mean that something was cut.
@@ -372,7 +344,7 @@ class GeminiAdapter(Adapter):
                 answer = _PartsReader(candidate.index, self._sent, self._turn_id)
                 self._answers[candidate.index] = answer
             reason = _told(candidate.finish_reason)
-            ending = _ENDINGS.get(reason, "unknown") if reason else None
+            ending = ending_of(reason) if reason else None
             parts = candidate.content.parts if candidate.content is not None else None
             if parts:
                 for part in parts:  # for every piece: a generator for any() would be slow

@@ -20,7 +20,6 @@ from argstream.providers._deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -45,18 +44,8 @@ from argstream.providers._payloads import (
     total,
     without,
 )
+from argstream.providers._stop_reasons import ending_of
 
-_ENDINGS: Final[dict[str, Ending]] = {
-    "completed": "finished",
-    "requires_action": "finished",
-    "in_progress": "cut",
-    "queued": "cut",
-    "incomplete": "cut",
-    "requires_continuation": "cut",
-    "cancelled": "cut",
-    "budget_exceeded": "cut",
-    "failed": "cut",
-}
 _KNOWN: Final = {
     "interaction.created",
     "interaction.completed",
@@ -175,7 +164,7 @@ class GeminiInteractionsAdapter(Adapter):
     def _completed(self, interaction: _Interaction) -> list[Delta]:
         deltas = self._rest_of_steps()
         status = interaction.status or ""
-        ending = _ENDINGS.get(status, "unknown")
+        ending = ending_of(status)
         if interaction.steps and not self._has_steps:  # it was not streamed
             for index, step in enumerate(interaction.steps):
                 deltas += self._step_started(index, step)

@@ -6,7 +6,7 @@ an id too: each entry with a name is a call of its own. Some who imitate Ollama 
 text. That may come in pieces, so nothing but the end of the turn closes it.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +16,6 @@ from argstream.providers._deltas import (
     CallClosed,
     CallOpened,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -29,15 +28,9 @@ from argstream.providers._deltas import (
     UsageReported,
 )
 from argstream.providers._payloads import PayloadReader, arguments, refuse_duplicate_keys, text_of
+from argstream.providers._stop_reasons import ending_of
 
 # Without any reason, the connection to the model was closed: that says nothing.
-_ENDINGS: Final[dict[str, Ending]] = {
-    "stop": "finished",
-    "tool_calls": "finished",
-    "load": "finished",  # it was only asked to load the model,
-    "unload": "finished",  # or to forget it
-    "length": "cut",
-}
 
 
 class _Function(Struct, gc=False):
@@ -114,7 +107,7 @@ class OllamaAdapter(Adapter):
             self._in_turn = False
             reason = chunk.done_reason or None
             deltas += [
-                TurnEnded(reason, _ENDINGS.get(reason or "", "unknown")),
+                TurnEnded(reason, ending_of(reason)),
                 UsageReported(Tokens(chunk.prompt_eval_count, chunk.eval_count)),
                 TurnClosed(),
             ]

@@ -21,7 +21,6 @@ from argstream.providers._deltas import (
     CallOpened,
     CallResult,
     Delta,
-    Ending,
     Opaque,
     ProviderFailed,
     TextPiece,
@@ -35,15 +34,9 @@ from argstream.providers._deltas import (
     UsageReported,
 )
 from argstream.providers._payloads import PayloadReader, fields_of, names_in, snake_cased, text_of
+from argstream.providers._stop_reasons import ending_of
 
 _TOOL_CALLS: Final = "REASON_TOOL_CALLS"
-_ENDINGS: Final[dict[str, Ending]] = {
-    "REASON_STOP": "finished",
-    _TOOL_CALLS: "finished",
-    "REASON_MAX_LEN": "cut",
-    "REASON_MAX_CONTEXT": "cut",
-    "REASON_TIME_LIMIT": "cut",
-}
 _NO_REASON: Final = {"", "REASON_INVALID"}
 _CLIENT_SIDE: Final = {"", "TOOL_CALL_TYPE_INVALID", "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL"}
 _OVER: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
@@ -229,7 +222,7 @@ class XaiGrpcAdapter(Adapter):
             state.reason = output.finish_reason
             _end_output(index, state, deltas)
             if state.ends_turn:
-                ending = _ENDINGS.get(state.reason, "unknown")
+                ending = ending_of(state.reason)
                 deltas.append(TurnEnded(state.reason, ending, index))
 
     def _model_said(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from argstream._lazy import lazy_exports
 from argstream.errors import UsageError
 from argstream.runs._records import (
-    Claim,
-    Posts,
+    Commands,
+    Lease,
     Record,
     RunInfo,
     Store,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArgumentViews",
-    "Claim",
+    "Commands",
+    "Lease",
     "MemoryStore",
-    "Posts",
     "Record",
     "RedisStore",
     "RunInfo",

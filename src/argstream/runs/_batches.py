@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 from msgspec import Struct
 
-from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.errors import RunBusyError, StoreError, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -22,9 +22,9 @@ from argstream.events import (
 from argstream.runs._records import (
     Approval,
     Approve,
-    Claim,
+    Commands,
     Decisions,
-    Posts,
+    Lease,
     Record,
     from_json,
     is_durable,
@@ -47,7 +47,7 @@ def id_of(run_id: object) -> str:
 
 
 def name_of(owner: object) -> str:
-    return _named(owner, "the owner of a claim")
+    return _named(owner, "the owner of a lease")
 
 
 def user_of(user: object) -> str:
@@ -77,41 +77,43 @@ class Wanted(NamedTuple):
     """Which runs to list. None does not restrict."""
 
     status: RunStatus | None
-    session_id: str | None
+    conversation_id: str | None
     user: str | None
 
-    def fits(self, status: str, session_id: str, user: str) -> bool:
+    def fits(self, status: str, conversation_id: str, user: str) -> bool:
         return (
             self.status in (None, status)
-            and self.session_id in (None, session_id)
+            and self.conversation_id in (None, conversation_id)
             and self.user in (None, user)
         )
 
 
-def wanted(status: RunStatus | None, session_id: str | None, user: str | None) -> Wanted:
+def wanted(status: RunStatus | None, conversation_id: str | None, user: str | None) -> Wanted:
     if status is not None and status not in (known := get_args(RunStatus)):
         raise UsageError(f"no run is {status!r}: give one of {', '.join(known)}")
-    if session_id is not None:
-        text(session_id, "the id of a session")
+    if conversation_id is not None:
+        text(conversation_id, "the id of a conversation")
     if user is not None:
         user_of(user)
-    return Wanted(status, session_id, user)
+    return Wanted(status, conversation_id, user)
 
 
-def claimed(claim: object) -> Claim:
-    if not isinstance(claim, Claim):
-        raise UsageError(f"a claim is what begin and claim give, not {type(claim).__name__}")
-    id_of(claim.run_id)
-    if not 0 <= _whole(claim.token, "the token of a claim") < _TOKENS:
-        raise UsageError(f"no claim has the token {claim.token}: use what begin and claim give")
-    return claim
+def checked_lease(lease: object) -> Lease:
+    if not isinstance(lease, Lease):
+        raise UsageError(f"a lease is what create and acquire return, not {type(lease).__name__}")
+    id_of(lease.run_id)
+    if not 0 <= _whole(lease.token, "the token of a lease") < _TOKENS:
+        raise UsageError(
+            f"no lease has the token {lease.token}: use what create and acquire return"
+        )
+    return lease
 
 
 def span(seconds: object) -> float:
-    found = _number(seconds, "the time of a claim")
+    found = _number(seconds, "the time of a lease")
     if not 0 < found <= _LONGEST_CLAIM:
         raise UsageError(
-            f"a claim must be good for some time, and not for ever: not for {seconds} seconds"
+            f"a lease must be good for some time, and not for ever: not for {seconds} seconds"
         )
     return found
 
@@ -156,7 +158,7 @@ class Batch(Struct, frozen=True):
     """Records of one run that are written together, all or none, as a store needs them."""
 
     run_id: str
-    session_id: str
+    conversation_id: str
     agent: str
     first: int
     lines: list[bytes]
@@ -183,7 +185,7 @@ class Batch(Struct, frozen=True):
         return self.is_end or self.status == "paused"
 
     @property
-    def changes_posts(self) -> bool:
+    def changes_commands(self) -> bool:
         return self.is_end or bool(self.asked)
 
 
@@ -214,7 +216,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         raise UsageError("nothing can follow the event that ends a run")
     return Batch(
         run_id=run_id,
-        session_id=first.session_id,
+        conversation_id=first.conversation_id,
         agent=first.agent,
         first=first.seq,
         lines=[_line(record) for record in records],
@@ -233,7 +235,7 @@ def _check(record: Record) -> None:
         raise UsageError(f"records are counted from 1 on: none has the seq {record.seq}")
     if not math.isfinite(record.time):
         raise UsageError(f"a record is written at some time, not at {record.time}")
-    text(record.session_id, "the id of a session")
+    text(record.conversation_id, "the id of a conversation")
     text(record.agent, "the name of an agent")
 
 
@@ -247,29 +249,27 @@ def _line(record: Record) -> bytes:
 
 
 def records_of(run_id: str, lines: Sequence[bytes], after: int) -> list[Record]:
-    """Decode stored records. Raises ``StoreFailure`` if one is missing or of another run."""
+    """Decode stored records. Raises ``StoreError`` if one is missing or of another run."""
     try:
         records = [from_json(line) for line in lines]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise StoreFailure(f"the store has a record that cannot be read: {error}") from error
+        raise StoreError(f"the store has a record that cannot be read: {error}") from error
     for expected, record in enumerate(records, after + 1):
         if record.seq != expected:
-            raise StoreFailure(
-                f"the log has {record.seq} where {expected} should be: it is damaged"
-            )
+            raise StoreError(f"the log has {record.seq} where {expected} should be: it is damaged")
         if record.run_id != run_id:
-            raise StoreFailure(
+            raise StoreError(
                 f"the log of the run {run_id!r} has a record of {record.run_id!r}: it is damaged"
             )
     return records
 
 
-class _Posted(Struct, frozen=True):
+class _StoredDecision(Struct, frozen=True):
     decision: Approval
     time: float
 
 
-_posted_decoder = msgspec.json.Decoder(_Posted)
+_decision_decoder = msgspec.json.Decoder(_StoredDecision)
 
 
 def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
@@ -293,8 +293,8 @@ def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
 
 def _posted(decision: Approval) -> bytes:
     """Encode a decision. Raises ``ValueError`` if it would not be decoded as it was meant."""
-    line = _encoder.encode(_Posted(decision, time.time()))
-    read = _posted_decoder.decode(line).decision
+    line = _encoder.encode(_StoredDecision(decision, time.time()))
+    read = _decision_decoder.decode(line).decision
     if isinstance(decision, Approve) and isinstance(read, Approve):
         # As text: in Python, 1 equals True; and what is not a number is none in JSON.
         meant = json.dumps(decision.arguments, allow_nan=False)
@@ -303,21 +303,21 @@ def _posted(decision: Approval) -> bytes:
     return line
 
 
-def posts_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Posts:
+def commands_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Commands:
     try:
-        posted = {call_id: _posted_decoder.decode(line) for call_id, line in lines.items()}
+        posted = {call_id: _decision_decoder.decode(line) for call_id, line in lines.items()}
     except msgspec.MsgspecError as error:
-        raise StoreFailure(f"the store has a decision that cannot be read: {error}") from error
+        raise StoreError(f"the store has a decision that cannot be read: {error}") from error
     decisions = {call_id: one.decision for call_id, one in posted.items()}
-    return Posts(decisions, {call_id: one.time for call_id, one in posted.items()}, stop_reason)
+    return Commands(decisions, {call_id: one.time for call_id, one in posted.items()}, stop_reason)
 
 
-def lost(run_id: str, owner: str | None, seconds: float) -> RunTaken:
-    return RunTaken(run_id, owner or "", max(seconds, 0.0))
+def lost(run_id: str, owner: str | None, seconds: float) -> RunBusyError:
+    return RunBusyError(run_id, owner or "", max(seconds, 0.0))
 
 
 def begun_already(run_id: str) -> UsageError:
-    return UsageError(f"there is a run {run_id!r} already: claim it to go on with it")
+    return UsageError(f"there is a run {run_id!r} already: lease it to go on with it")
 
 
 def gap(run_id: str, last: int, first: int) -> UsageError:

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
-from argstream.errors import StoreFailure, UnknownRun
+from argstream.errors import RunNotFoundError, StoreError
 from argstream.runs._batches import ENDS, records_of
 from argstream.runs._records import Record, RunInfo
 from argstream.runs._run import RunView
@@ -62,7 +62,7 @@ class Unheard(Struct):
     pushes: list[tuple[int, Sequence[bytes]]] = field(default_factory=list)
     size: int = 0
     is_stale: bool = False
-    has_posts: bool = False
+    has_commands: bool = False
     failure: Callable[[], Exception] | None = None
 
     def push(self, first: int, lines: Sequence[bytes]) -> None:
@@ -85,7 +85,7 @@ class Tail:
         self.unheard: Unheard | None = None
         self.is_over = False  # whether ``last`` is the record that ends the run
         self.last: int | None = None  # the seq of the newest known record
-        self.posts_version = 0
+        self.commands_version = 0
         self._read = read
         self._budget = budget or Budget()
         self._records: list[Record] = []  # up to the last, without gaps
@@ -107,8 +107,8 @@ class Tail:
             self.push(first, lines)
         if news.is_stale:
             self.stale()
-        if news.has_posts:
-            self.posts_changed()
+        if news.has_commands:
+            self.commands_changed()
         if news.failure is not None:
             self.fail(news.failure)
 
@@ -126,7 +126,7 @@ class Tail:
         elif first + len(lines) - 1 > self.last:
             try:
                 self._take(lines[self.last + 1 - first :])
-            except StoreFailure:
+            except StoreError:
                 self.stale()  # reading it from the store tells the follower what is wrong
 
     def stale(self) -> None:
@@ -135,8 +135,8 @@ class Tail:
         if not self._is_reading:
             self._wake_one()
 
-    def posts_changed(self) -> None:
-        self.posts_version += 1
+    def commands_changed(self) -> None:
+        self.commands_version += 1
         _wake(self._listening)
 
     def fail(self, failure: Callable[[], Exception]) -> None:
@@ -162,9 +162,9 @@ class Tail:
                 await self._wait()
         self._check()
 
-    async def posted(self, version: int) -> None:
+    async def commands(self, version: int) -> None:
         """Return when what was posted may have changed since this version."""
-        while self._failure is None and self.posts_version == version:
+        while self._failure is None and self.commands_version == version:
             await _signal(self._listening)
         self._check()
 
@@ -316,21 +316,21 @@ class Tails:
 
         self._tell(self._of(run_id), note)
 
-    def posts_changed(self, run_id: str) -> None:
+    def commands_changed(self, run_id: str) -> None:
         def note(news: Unheard) -> None:
-            news.has_posts = True
+            news.has_commands = True
 
         self._tell(self._of(run_id), note)
 
     def forget(self, run_id: str) -> None:
         """End all followers of a run that is gone. Another run may get its name."""
-        self._end(self._of(run_id), lambda: UnknownRun(run_id))
+        self._end(self._of(run_id), lambda: RunNotFoundError(run_id))
 
     def begun(self, run_id: str, created: float) -> None:
         """End the followers of another run that had this name before."""
         known = (None, created)
         others = [found for found in self._of(run_id) if found[1].created not in known]
-        self._end(others, lambda: UnknownRun(run_id))
+        self._end(others, lambda: RunNotFoundError(run_id))
 
     def fail(self, failure: Callable[[], Exception]) -> None:
         """End all followers with an error. New ones find out whether it works again."""
@@ -422,7 +422,7 @@ class Views:
             await self._go_on(folded, info.run_id)
             event = folded.view.snapshot()
             record = Record(
-                folded.seq, folded.time, info.run_id, info.session_id, info.agent, event
+                folded.seq, folded.time, info.run_id, info.conversation_id, info.agent, event
             )
             self._give_back(info.run_id, folded)
             return record

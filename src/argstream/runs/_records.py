@@ -3,13 +3,13 @@
 A run is an append-only log of records. ``seq`` starts at 1 and has no gaps; a follower goes on
 after a given ``seq``.
 
-The process that drives a run holds a claim on it for a number of seconds, and renews it. Each new
-claim has a higher token, and a store rejects writes with an older one. A process that lost its
-claim can neither write nor start anything, because what is started is written first (invariant 11).
+The process that drives a run holds a lease on it for a number of seconds, and renews it. Each new
+lease has a higher token, and a store rejects writes with an older one. A process that lost its
+lease can neither write nor start anything, because what is started is written first (invariant 11).
 
 Any process can post: decide on a pending call, or stop the run. The driver of the run hears of it.
 If there is none, it waits for the next driver. The first decision on a call counts; later ones
-raise ``AlreadyDecided``.
+raise ``AlreadyDecidedError``.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -22,11 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from argstream.events import (
+    ApprovalScope,
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
     Event,
-    Remembered,
     RunCompleted,
     RunFailed,
     RunPaused,
@@ -47,11 +47,8 @@ class Approve(Struct, frozen=True, kw_only=True, tag="approve"):
 
     arguments: Mapping[str, Any] | None = None
     """Replace those of the model. They must fit the tool, and the model is told."""
-    always: Remembered | None = None
-    """What needs no approval any more in this conversation.
-
-    ``session``: any call of this tool; ``rule``: any that the same rule of the policy asks about.
-    """
+    always: ApprovalScope = "call"
+    """What it covers: this call, all calls that the same rule asks about, or all of this tool."""
     digest: str = ""
     """If given, it must be that of the request."""
     reason: str = ""
@@ -76,21 +73,21 @@ class Record(Struct, frozen=True, gc=False):
     time: float
     """When it was written, in seconds since 1970."""
     run_id: str
-    session_id: str
+    conversation_id: str
     """The conversation that the run is a part of."""
     agent: str
     event: Event
 
 
-class Claim(Struct, frozen=True):
-    """The right to drive a run until it expires or a newer claim is acquired."""
+class Lease(Struct, frozen=True):
+    """The right to drive a run until it expires or a newer lease is acquired."""
 
     run_id: str
     owner: str  # shown to users
-    token: int  # higher with each claim on the run
+    token: int  # higher with each lease on the run
 
 
-class Posts(Struct, frozen=True):
+class Commands(Struct, frozen=True):
     """What was posted to a run and has not been followed by an event yet."""
 
     decisions: Mapping[str, Approval] = {}
@@ -103,18 +100,18 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     """What is known of a run without reading its log."""
 
     run_id: str
-    session_id: str
+    conversation_id: str
     agent: str
     status: RunStatus
     seq: int  # of its last record
     created: float
     updated: float  # when its last record was written
     owner: str | None = None
-    """Of a claim that is still good; None if no process drives the run."""
-    claimed_until: float | None = None
+    """Of a lease that is still good; None if no process drives the run."""
+    leased_until: float | None = None
     pending: Mapping[str, str] = {}
     """The calls that wait for a decision, with the digests of their requests."""
-    has_posts: bool = False
+    has_commands: bool = False
     """Whether something was posted that waits for the driver: see ``Store.posted``."""
     user: str = ""
     """As its ``RunStarted`` says; empty if it has none."""
@@ -137,39 +134,39 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 class Store(Protocol):
     """Keeps the logs of runs. Every method may be called from any event loop, and concurrently.
 
-    All raise ``StoreFailure`` if the store does not work, and ``UnknownRun`` for a run that it does
+    All raise ``StoreError`` if the store does not work, and ``RunNotFoundError`` for a run that it does
     not have.
     """
 
-    async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
-        """Create a run of its first records, with a claim on it: all or nothing."""
+    async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
+        """Create a run of its first records, with a lease on it: all or nothing."""
 
-    async def claim(self, run_id: str, owner: str, seconds: float) -> Claim:
-        """Claim a run for a number of seconds. Raises ``RunTaken`` while another claim is good."""
+    async def acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
+        """Lease a run for a number of seconds. Raises ``RunBusyError`` while another lease is good."""
 
-    async def renew(self, claim: Claim, seconds: float) -> None:
-        """Extend a claim, counted from now. Raises ``RunTaken`` if it was lost."""
+    async def renew(self, lease: Lease, seconds: float) -> None:
+        """Extend a lease, counted from now. Raises ``RunBusyError`` if it was lost."""
 
-    async def release(self, claim: Claim) -> None:
-        """Give up a claim, so that the run can be claimed at once. A lost claim is ignored.
+    async def release(self, lease: Lease) -> None:
+        """Give up a lease, so that the run can be claimed at once. A lost lease is ignored.
 
-        For a run that goes on: when it pauses or ends, ``append`` gives up the claim.
+        For a run that goes on: when it pauses or ends, ``append`` gives up the lease.
         """
 
-    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write records, all or none, and return when they are stored.
 
         They follow the last record without a gap. Durable records (``is_durable``), and all before
         them, survive a crash of the machine; others a crash of the process. Records that are stored
         already are ignored, so that a writer that does not know whether its write succeeded can
-        repeat it. Raises ``RunTaken`` if the claim was lost, ``UsageError`` for a gap, and if the
+        repeat it. Raises ``RunBusyError`` if the lease was lost, ``UsageError`` for a gap, and if the
         run is over.
 
-        With records after which the run is paused or over, the claim is given up: a follower that
-        sees them can claim the run at once.
+        With records after which the run is paused or over, the lease is given up: a follower that
+        sees them can acquire the run at once.
         """
 
-    async def reopen(self, claim: Claim, call_id: str) -> None:
+    async def reopen(self, lease: Lease, call_id: str) -> None:
         """Remove a decision that cannot be used, so that the call can be decided again."""
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
@@ -184,13 +181,13 @@ class Store(Protocol):
     async def snapshot(self, run_id: str) -> Record:
         """Return the run so far: a ``RunSnapshot`` under the last seq."""
 
-    def join(self, run_id: str) -> AsyncGenerator[Record, None]:
+    def watch(self, run_id: str) -> AsyncGenerator[Record, None]:
         """Yield a snapshot, and then the records that follow it, until the run is over."""
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
         """Decide on pending calls: on all of them, or none.
 
-        Raises ``AlreadyDecided`` if there is a decision, ``UsageError`` if a call is not pending,
+        Raises ``AlreadyDecidedError`` if there is a decision, ``UsageError`` if a call is not pending,
         or if a digest is given that is not that of its request. Only the tool knows whether edited
         arguments are valid: the driver takes back a decision whose arguments are not (``reopen``).
         """
@@ -202,10 +199,10 @@ class Store(Protocol):
         see ``Agent.stop``.
         """
 
-    async def posted(self, run_id: str) -> Posts:
+    async def commands(self, run_id: str) -> Commands:
         """Return what was posted and waits for the driver."""
 
-    def posts(self, run_id: str) -> AsyncGenerator[Posts, None]:
+    def watch_commands(self, run_id: str) -> AsyncGenerator[Commands, None]:
         """Yield what is posted now, and again whenever it has changed, until the run is over."""
 
     async def info(self, run_id: str) -> RunInfo:
@@ -215,7 +212,7 @@ class Store(Protocol):
         self,
         *,
         status: RunStatus | None = None,
-        session_id: str | None = None,
+        conversation_id: str | None = None,
         user: str | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
@@ -225,16 +222,16 @@ class Store(Protocol):
         """
 
     async def delete(self, run_id: str) -> None:
-        """Delete a run. Raises ``RunTaken`` while it is driven."""
+        """Delete a run. Raises ``RunBusyError`` while it is driven."""
 
-    async def expire(self, seconds: float, *, unfinished: bool = False) -> int:
+    async def delete_older_than(self, seconds: float, *, unfinished: bool = False) -> int:
         """Delete runs that have been over for this long, and return how many.
 
         With ``unfinished`` also others that were not written to for this long and are not driven.
         """
 
     async def aclose(self) -> None:
-        """Close the store. Its followers get a ``StoreFailure``."""
+        """Close the store. Its followers get a ``StoreError``."""
 
     async def __aenter__(self) -> Self: ...
 

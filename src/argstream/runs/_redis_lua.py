@@ -2,8 +2,8 @@
 
 A run has two keys:
 
-- ``PREFIX:{RUN}:run``, a hash: ``session``, ``user`` (not in older runs), ``agent``, ``status``,
-  ``seq``, ``created`` and ``updated``; ``token`` of the newest claim, and unless that was given up
+- ``PREFIX:{RUN}:run``, a hash: ``conversation``, ``user`` (not in older runs), ``agent``, ``status``,
+  ``seq``, ``created`` and ``updated``; ``token`` of the newest lease, and unless that was given up
   its ``owner`` and ``until`` (in ms); ``pending:CALL`` with the digest of a request,
   ``decider:CALL`` and, until it is used, ``decision:CALL`` with the decision; ``stop`` with the
   reason; the nonces by which a repeated request is detected: ``begun``, ``claimed``, ``reopened``.
@@ -14,24 +14,24 @@ A run has two keys:
 Others serve to find runs:
 
 - ``PREFIX:runs``, a sorted set: the IDs of all runs, by the time of their newest record.
-- ``PREFIX:unfinished``, ``PREFIX:{SESSION}:session``, ``PREFIX:{USER}:user``, sets: the IDs of runs
+- ``PREFIX:unfinished``, ``PREFIX:{CONVERSATION}:conversation``, ``PREFIX:{USER}:user``, sets: the IDs of runs
   that are not over, of a conversation, and of a user. A record changes nothing in them: the first
   one has their order.
-- ``PREFIX:whose``, a hash: for each run in these, ``[SESSION,USER]`` in JSON. With that it is found
+- ``PREFIX:whose``, a hash: for each run in these, ``[CONVERSATION,USER]`` in JSON. With that it is found
   in its sets when the server has forgotten the run.
 
-In the names of keys, ``RUN``, ``SESSION`` and ``USER`` are IDs with ``%``, ``{`` and ``}``
+In the names of keys, ``RUN``, ``CONVERSATION`` and ``USER`` are IDs with ``%``, ``{`` and ``}``
 percent-encoded. So no ID makes a key of another prefix, and the hash tag that a cluster sees is the
 whole ID.
 
 Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``: channels know no
-databases. The lines are the kind (``gone``, ``posts``, or empty if only records were written), the
+databases. The lines are the kind (``gone``, ``commands``, or empty if only records were written), the
 identity of the run, and if records were written the seq of the first and, unless they are large,
 the records. Times are those of the server, so that the clocks of other machines need not agree.
 
 A connection may be lost before the answer comes, so each script can be repeated and changes nothing
 the second time. For that the caller sends a nonce where the arguments do not tell. The first
-request may even arrive after the second, when the claim that it got was long given up; so a claim
+request may even arrive after the second, when the lease that it got was long given up; so a lease
 is requested with the token that it follows, and not given after any other.
 
 Each returns a list: a word, and what belongs to it. None reads or writes keys that it is not given.
@@ -43,11 +43,11 @@ _TIDY: Final = """
 local index, unfinished, whose = unpack(KEYS, 1, 3)
 for place = 1, #ARGV / 2 do
   local id, told = ARGV[2 * place - 1], ARGV[2 * place]
-  local run, session, user = unpack(KEYS, 3 * place + 1, 3 * place + 3)
+  local run, conversation, user = unpack(KEYS, 3 * place + 1, 3 * place + 3)
   if redis.call('EXISTS', run) == 0 and (redis.call('HGET', whose, id) or '') == told then
     redis.call('ZREM', index, id)
     redis.call('HDEL', whose, id)
-    for _, set in ipairs({unfinished, session, user}) do redis.call('SREM', set, id) end
+    for _, set in ipairs({unfinished, conversation, user}) do redis.call('SREM', set, id) end
   end
 end
 return {'done'}
@@ -116,12 +116,12 @@ local function whole(number)
 end
 
 local function taken()
-  local claim = redis.call('HMGET', run, 'owner', 'until')
-  return {'taken', claim[1] or '', whole(math.max(0, (tonumber(claim[2]) or 0) - now()))}
+  local lease = redis.call('HMGET', run, 'owner', 'until')
+  return {'taken', lease[1] or '', whole(math.max(0, (tonumber(lease[2]) or 0) - now()))}
 end
 
 local function lost(token)
-  -- What is wrong with a claim, nil if nothing is.
+  -- What is wrong with a lease, nil if nothing is.
   local newest = redis.call('HGET', run, 'token')
   if not newest then return {'unknown'} end
   if newest ~= token then return taken() end
@@ -206,7 +206,7 @@ local function write(at)
       redis.call('PEXPIRE', log, to_live)
     end
   end
-  local kind = (ends or calls ~= '0') and 'posts' or ''
+  local kind = (ends or calls ~= '0') and 'commands' or ''
   if size <= 16384 then
     tell(kind, first, table.concat(ARGV, '\\n', records))
   else
@@ -231,7 +231,7 @@ end
 """
 
 _BEGIN: Final = """
-local owner, nonce, lasts, session, user, told, agent, created = unpack(ARGV, 1, 8)
+local owner, nonce, lasts, conversation, user, told, agent, created = unpack(ARGV, 1, 8)
 local found = redis.call('HMGET', run, 'token', 'begun')
 if found[1] then return {found[2] == nonce and 'done' or 'exists'} end
 for place = 7, #KEYS do redis.call('SCARD', KEYS[place]) end
@@ -240,7 +240,7 @@ enter(9)
 redis.call('DEL', log)
 redis.call('HSET', whose, ARGV[9], told)
 for place = 7, #KEYS do redis.call('SADD', KEYS[place], ARGV[9]) end
-redis.call('HSET', run, 'session', session, 'user', user, 'agent', agent, 'created', created,
+redis.call('HSET', run, 'conversation', conversation, 'user', user, 'agent', agent, 'created', created,
   'token', 1, 'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
 write(9)
 return {'done'}
@@ -297,7 +297,7 @@ if redis.call('HGET', run, 'reopened') == ARGV[3] then return {'done'} end
 if redis.call('HDEL', run, 'decision:' .. ARGV[2]) == 1 then
   redis.call('HDEL', run, 'decider:' .. ARGV[2])
   redis.call('HSET', run, 'reopened', ARGV[3])
-  tell('posts')
+  tell('commands')
 end
 return {'done'}
 """
@@ -333,14 +333,14 @@ end
 for _, at in ipairs(left) do
   redis.call('HSET', run, 'decider:' .. ARGV[at], nonce, 'decision:' .. ARGV[at], ARGV[at + 2])
 end
-if #left > 0 then tell('posts') end
+if #left > 0 then tell('commands') end
 return {'done'}
 """
 
 _STOP: Final = """
 if redis.call('EXISTS', run) == 0 then return {'unknown'} end
 if is_over() then return {'over', redis.call('HGET', run, 'status')} end
-if redis.call('HSETNX', run, 'stop', ARGV[1]) == 1 then tell('posts') end
+if redis.call('HSETNX', run, 'stop', ARGV[1]) == 1 then tell('commands') end
 return {'done'}
 """
 
@@ -369,9 +369,9 @@ return {'done'}
 """
 
 _ENLIST: Final = """
-local id, told, session, user = unpack(ARGV)
-local found = redis.call('HMGET', run, 'session', 'user')
-if found[1] == session and (found[2] or '') == user then
+local id, told, conversation, user = unpack(ARGV)
+local found = redis.call('HMGET', run, 'conversation', 'user')
+if found[1] == conversation and (found[2] or '') == user then
   redis.call('HSET', whose, id, told)
   for place = 7, #KEYS do redis.call('SADD', KEYS[place], id) end
   if not is_over() then redis.call('SADD', unfinished, id) end
@@ -387,7 +387,7 @@ SCRIPTS: Final = {
     "newest": _NEWEST,
     "oldest": _OLDEST,
     "begin": _COMMON + _BEGIN,
-    "claim": _COMMON + _CLAIM,
+    "lease": _COMMON + _CLAIM,
     "renew": _COMMON + _RENEW,
     "release": _COMMON + _RELEASE,
     "append": _COMMON + _APPEND,

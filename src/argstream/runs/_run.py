@@ -24,6 +24,8 @@ from argstream.events import (
     ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
+    BlockSnapshot,
+    CallSnapshot,
     Event,
     RunCompleted,
     RunFailed,
@@ -32,13 +34,11 @@ from argstream.events import (
     RunSnapshot,
     RunStarted,
     RunStopped,
-    SeenBlock,
-    SeenCall,
-    SeenText,
-    SeenThinking,
     TextDelta,
+    TextSnapshot,
     ThinkingCompleted,
     ThinkingDelta,
+    ThinkingSnapshot,
     ThinkingStarted,
     ToolArgsCompleted,
     ToolArgsDelta,
@@ -89,9 +89,9 @@ class RunView:
                 if (call := self._call(call_id, name)) is not None:
                     call.write(piece)
             case TextDelta(text=piece, block=block, parent_id=parent_id):
-                self._open(block, parent_id, SeenText).grow(piece)
+                self._open(block, parent_id, TextSnapshot).grow(piece)
             case ThinkingDelta(text=piece, block=block, parent_id=parent_id):
-                self._open(block, parent_id, SeenThinking).grow(piece)
+                self._open(block, parent_id, ThinkingSnapshot).grow(piece)
             case ToolOutputDelta(call_id=call_id, name=name, text=piece):
                 if (call := self._call(call_id, name)) is not None:
                     call.put_out(piece)
@@ -105,12 +105,12 @@ class RunView:
     def _change(self, event: Event) -> None:
         match event:
             case ThinkingStarted(block=block, parent_id=parent_id):
-                self._begin_words(block, parent_id, SeenThinking)
+                self._begin_words(block, parent_id, ThinkingSnapshot)
             case ThinkingCompleted(text=text, block=block, parent_id=parent_id):
-                self._open(block, parent_id, SeenThinking).end(text)
+                self._open(block, parent_id, ThinkingSnapshot).end(text)
             case ToolCallStarted():
                 self._add(
-                    SeenCall(
+                    CallSnapshot(
                         call_id=event.call_id,
                         index=event.index,
                         name=event.name,
@@ -177,16 +177,16 @@ class RunView:
 
     # Blocks. After a lost attempt of a turn, the next may use the same numbers and ids.
 
-    def _add(self, seen: SeenBlock) -> None:
+    def _add(self, seen: BlockSnapshot) -> None:
         block: _Words | _Call
-        if isinstance(seen, SeenCall):
+        if isinstance(seen, CallSnapshot):
             block = self._calls[seen.call_id] = _Call(seen)
         else:
             block = self._words[seen.block, seen.parent_id] = _Words(seen)
         self._blocks.append(block)
 
     def _open(
-        self, block: int, parent_id: str | None, kind: type[SeenText | SeenThinking]
+        self, block: int, parent_id: str | None, kind: type[TextSnapshot | ThinkingSnapshot]
     ) -> "_Words":
         """Return the block that grows. Text blocks have no event for their beginning."""
         words = self._words.get((block, parent_id))
@@ -195,7 +195,7 @@ class RunView:
         return self._words[block, parent_id]
 
     def _begin_words(
-        self, block: int, parent_id: str | None, kind: type[SeenText | SeenThinking]
+        self, block: int, parent_id: str | None, kind: type[TextSnapshot | ThinkingSnapshot]
     ) -> None:
         self._add(kind(block=block, text="", parent_id=parent_id, turn=self._run.turns))
 
@@ -212,7 +212,7 @@ class _Words:
 
     __slots__ = ("_facts", "_text", "is_lost", "turn")
 
-    def __init__(self, seen: SeenText | SeenThinking) -> None:
+    def __init__(self, seen: TextSnapshot | ThinkingSnapshot) -> None:
         self._text = seen.text
         self._facts = replace(seen, text="")
         self.turn = seen.turn
@@ -228,14 +228,14 @@ class _Words:
         self._text = text
         self._facts = replace(self._facts, is_over=True)
 
-    def seen(self) -> SeenText | SeenThinking:
+    def seen(self) -> TextSnapshot | ThinkingSnapshot:
         return replace(self._facts, text=self._text, is_lost=self.is_lost)
 
 
 class _Call:
     __slots__ = ("_facts", "_output", "_raw", "is_lost", "name", "turn")
 
-    def __init__(self, seen: SeenCall) -> None:
+    def __init__(self, seen: CallSnapshot) -> None:
         self._raw = seen.raw
         self._output = seen.output
         self._facts = replace(seen, raw="", output="")
@@ -273,7 +273,7 @@ class _Call:
             case _:
                 pass
 
-    def seen(self) -> SeenCall:
+    def seen(self) -> CallSnapshot:
         return replace(
             self._facts, name=self.name, raw=self._raw, output=self._output, is_lost=self.is_lost
         )
@@ -312,7 +312,7 @@ def events_of(snapshot: RunSnapshot, *, with_text: bool = True) -> Iterator[Even
 def pending_of(told: Event) -> Iterator[ApprovalRequested]:
     """Yield the requests that wait for a decision. Only snapshots have any."""
     for call in told.blocks if isinstance(told, RunSnapshot) else ():
-        if isinstance(call, SeenCall) and call.request is not None:
+        if isinstance(call, CallSnapshot) and call.request is not None:
             is_open = call.decision is None and call.outcome is None
             if is_open and not call.is_lost:
                 yield call.request
@@ -331,7 +331,7 @@ def _turns(begun: int, turn: int) -> Iterator[Event]:
         yield TurnStarted(number)
 
 
-def _turn(turn: int, blocks: Iterable[SeenBlock], *, with_text: bool) -> Iterator[Event]:
+def _turn(turn: int, blocks: Iterable[BlockSnapshot], *, with_text: bool) -> Iterator[Event]:
     """Yield the events of a turn, those of lost attempts first.
 
     The number of attempts is not known. But in each of them, a number or an ID occurs once.
@@ -340,7 +340,7 @@ def _turn(turn: int, blocks: Iterable[SeenBlock], *, with_text: bool) -> Iterato
     seen: set[object] = set()
     was_lost = False
     for block in blocks:
-        name = block.call_id if isinstance(block, SeenCall) else (block.block, block.parent_id)
+        name = block.call_id if isinstance(block, CallSnapshot) else (block.block, block.parent_id)
         if (was_lost and not block.is_lost) or (block.is_lost and name in seen):
             attempt += 1
             seen.clear()
@@ -352,21 +352,21 @@ def _turn(turn: int, blocks: Iterable[SeenBlock], *, with_text: bool) -> Iterato
         yield TurnStarted(turn, attempt + 1)
 
 
-def _events_of_block(block: SeenBlock, *, with_text: bool) -> Iterator[Event]:
+def _events_of_block(block: BlockSnapshot, *, with_text: bool) -> Iterator[Event]:
     match block:
-        case SeenText(block=number, text=text, parent_id=parent_id):
+        case TextSnapshot(block=number, text=text, parent_id=parent_id):
             yield TextDelta(text, number, parent_id)
-        case SeenThinking(block=number, text=text, parent_id=parent_id):
+        case ThinkingSnapshot(block=number, text=text, parent_id=parent_id):
             yield ThinkingStarted(number, parent_id)
             yield ThinkingDelta(text, number, parent_id)
             if block.is_over:
                 yield ThinkingCompleted(text, number, parent_id)
-        case SeenCall():
+        case CallSnapshot():
             yield from _writing(block, with_text=with_text)
             yield from _execution(block)
 
 
-def _writing(call: SeenCall, *, with_text: bool) -> Iterator[Event]:
+def _writing(call: CallSnapshot, *, with_text: bool) -> Iterator[Event]:
     call_id, name = call.call_id, call.name
     yield ToolCallStarted(call_id, call.index, name, call.kind, call.parent_id)
     if call.raw and (with_text or call.verdict != "complete"):
@@ -379,7 +379,7 @@ def _writing(call: SeenCall, *, with_text: bool) -> Iterator[Event]:
         yield ToolArgsInvalid(call_id, name, call.verdict, call.raw, call.error)
 
 
-def _execution(call: SeenCall) -> Iterator[Event]:
+def _execution(call: CallSnapshot) -> Iterator[Event]:
     call_id, name = call.call_id, call.name
     if call.request is not None:
         yield call.request
@@ -442,7 +442,7 @@ class ArgumentViews:
     def _go_on_from(self, snapshot: RunSnapshot) -> None:
         self._parsers.clear()
         for seen in snapshot.blocks:
-            if isinstance(seen, SeenCall) and seen.verdict is None and not seen.is_lost:
+            if isinstance(seen, CallSnapshot) and seen.verdict is None and not seen.is_lost:
                 self._open(seen.call_id, seen.kind)
                 self._read(seen.call_id, seen.name, seen.raw)
 

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from argstream.errors import UnknownRun
+from argstream.errors import RunNotFoundError
 from argstream.runs._batches import Batch, Wanted, begun_already
 from argstream.runs._hub import Page
-from argstream.runs._records import Claim, Posts, RunInfo
-from argstream.runs._store import FIRST_TOKEN, BaseStore, RunState
+from argstream.runs._records import Commands, Lease, RunInfo
+from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
 
 __all__ = ["MemoryStore"]
 
 
 class _Run(Struct):
-    state: RunState
+    state: StoredRun
     lines: list[bytes]
     """Encoded, so that callers share no value with the store."""
 
@@ -35,40 +35,40 @@ class MemoryStore(BaseStore):
         self._lock = threading.Lock()
         self._kept: dict[str, _Run] = {}
 
-    async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
+    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease:
         with self._lock:
             if batch.run_id in self._kept:
                 raise begun_already(batch.run_id)
-            state = RunState.begun(batch, owner, seconds, self._clock())
+            state = StoredRun.created_with(batch, owner, seconds, self._clock())
             self._kept[batch.run_id] = _Run(state, list(batch.lines))
-            return Claim(batch.run_id, owner, FIRST_TOKEN)
+            return Lease(batch.run_id, owner, FIRST_TOKEN)
 
-    async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
+    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
         with self._run(run_id) as run:
-            return run.state.claim(owner, seconds, self._clock())
+            return run.state.acquire(owner, seconds, self._clock())
 
-    async def _renew(self, claim: Claim, seconds: float) -> None:
-        with self._run(claim.run_id) as run:
-            run.state.renew(claim, seconds, self._clock())
+    async def _renew(self, lease: Lease, seconds: float) -> None:
+        with self._run(lease.run_id) as run:
+            run.state.renew(lease, seconds, self._clock())
 
-    async def _release(self, claim: Claim) -> None:
+    async def _release(self, lease: Lease) -> None:
         with self._lock:
-            if run := self._kept.get(claim.run_id):
-                run.state.release(claim)
+            if run := self._kept.get(lease.run_id):
+                run.state.release(lease)
 
-    async def _append(self, claim: Claim, batch: Batch) -> None:
+    async def _append(self, lease: Lease, batch: Batch) -> None:
         with self._run(batch.run_id) as run:
             there = run.lines[batch.first - 1 : batch.last]
-            if run.state.append(claim, batch, lambda: there, self._clock()):
+            if run.state.append(lease, batch, lambda: there, self._clock()):
                 run.lines += batch.lines
                 self._written(batch)  # in here, so that a later batch is not reported before
         await asyncio.sleep(0)  # lets followers run, as they do while a disk works
 
-    async def _reopen(self, claim: Claim, call_id: str) -> None:
-        with self._run(claim.run_id) as run:
-            run.state.check(claim, self._clock())
+    async def _reopen(self, lease: Lease, call_id: str) -> None:
+        with self._run(lease.run_id) as run:
+            run.state.check(lease, self._clock())
             run.state.reopen(call_id)
-        self._tails.posts_changed(claim.run_id)
+        self._tails.commands_changed(lease.run_id)
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
         with self._run(run_id) as run:
@@ -77,16 +77,16 @@ class MemoryStore(BaseStore):
     async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
         with self._run(run_id) as run:
             run.state.decide(decisions)
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
     async def _stop(self, run_id: str, reason: str) -> None:
         with self._run(run_id) as run:
             run.state.stop(reason)
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
-    async def _posts(self, run_id: str) -> Posts | None:
+    async def _commands(self, run_id: str) -> Commands | None:
         with self._run(run_id) as run:
-            return run.state.posts()
+            return run.state.watch_commands()
 
     async def _info(self, run_id: str) -> RunInfo:
         with self._run(run_id) as run:
@@ -96,7 +96,9 @@ class MemoryStore(BaseStore):
         with self._lock:
             now = self._clock()
             states = [run.state for run in self._kept.values()]
-            found = [one for one in states if wanted.fits(one.status, one.session_id, one.user)]
+            found = [
+                one for one in states if wanted.fits(one.status, one.conversation_id, one.user)
+            ]
             found.sort(key=lambda state: (state.updated, state.run_id), reverse=True)
             return [state.info(now) for state in found[:limit]]
 
@@ -105,7 +107,7 @@ class MemoryStore(BaseStore):
             run.state.check_deletable(self._clock())
             del self._kept[run_id]
 
-    async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
+    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]:
         with self._lock:
             now = self._clock()
             expired = [
@@ -125,5 +127,5 @@ class MemoryStore(BaseStore):
     def _run(self, run_id: str) -> Iterator[_Run]:
         with self._lock:
             if run_id not in self._kept:
-                raise UnknownRun(run_id)
+                raise RunNotFoundError(run_id)
             yield self._kept[run_id]

@@ -29,11 +29,11 @@ import msgspec
 from msgspec import Struct
 
 from argstream.errors import (
-    AlreadyDecided,
+    AlreadyDecidedError,
     ArgstreamError,
-    MissingExtra,
-    StoreFailure,
-    UnknownRun,
+    MissingExtraError,
+    RunNotFoundError,
+    StoreError,
     UsageError,
 )
 from argstream.events import RunStatus
@@ -41,17 +41,17 @@ from argstream.runs._batches import (
     Batch,
     Wanted,
     begun_already,
+    commands_from_json,
     gap,
     lost,
     nobody_is_asked,
     other_record,
     other_request,
-    posts_from_json,
     run_is_over,
     text,
 )
 from argstream.runs._hub import Page
-from argstream.runs._records import Claim, Posts, RunInfo
+from argstream.runs._records import Commands, Lease, RunInfo
 from argstream.runs._redis_lua import SCRIPTS
 from argstream.runs._store import FIRST_TOKEN, BaseStore
 
@@ -73,7 +73,7 @@ try:
     from redis.exceptions import ConnectionError as ConnectionLost
     from redis.exceptions import TimeoutError as NoAnswer
 except ModuleNotFoundError:
-    raise MissingExtra("redis", "a store in Redis") from None
+    raise MissingExtraError("redis", "a store in Redis") from None
 
 __all__ = ["RedisStore"]
 
@@ -97,7 +97,7 @@ _HASHES: Final = {
     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     for name, text in SCRIPTS.items()
 }
-_NEEDED: Final = (b"session", b"agent", b"status", b"seq", b"created", b"updated")
+_NEEDED: Final = (b"conversation", b"agent", b"status", b"seq", b"created", b"updated")
 _OPTIONS: Final[Mapping[str, Any]] = {
     "client_name": "argstream",
     "protocol": 2,  # 3 costs a greeting more, and has nothing that is needed here
@@ -136,7 +136,7 @@ class RedisStore(BaseStore):
     then the store can be used in one event loop only, and does not close it. The keys of the store
     begin with ``prefix``. The server forgets a run ``ttl`` seconds after its end; a run that is not
     over never expires. While the connection is lost, the store retries for ``patience`` seconds
-    before it raises ``StoreFailure``.
+    before it raises ``StoreError``.
     """
 
     def __init__(
@@ -173,8 +173,8 @@ class RedisStore(BaseStore):
         """Return where it is, but not the password."""
         return f"<RedisStore at {self._clients.place}, prefix {self._prefix!r}>"
 
-    async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
-        whose = _Whose(batch.session_id, batch.user)
+    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease:
+        whose = _Whose(batch.conversation_id, batch.user)
         keys = [*self._keys.all_of(batch.run_id), *self._keys.sets(whose)]
         arguments: list[str | bytes] = [owner, _nonce(), _milliseconds(seconds), *whose]
         arguments += [whose.to_json(), batch.agent, repr(batch.created), *self._arguments(batch)]
@@ -182,23 +182,23 @@ class RedisStore(BaseStore):
         if answer[0] != b"done":
             raise begun_already(batch.run_id)
         self._written(batch)
-        return Claim(batch.run_id, owner, FIRST_TOKEN)
+        return Lease(batch.run_id, owner, FIRST_TOKEN)
 
-    async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
+    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
         arguments, answer = (owner, _nonce(), _milliseconds(seconds)), [b"after", b""]
-        while answer[0] == b"after":  # another claim, which was good for a moment
-            answer = await self._run("claim", run_id, *arguments, answer[1])
-        return Claim(run_id, owner, int(self._done(run_id, answer)[1]))
+        while answer[0] == b"after":  # another lease, which was good for a moment
+            answer = await self._run("lease", run_id, *arguments, answer[1])
+        return Lease(run_id, owner, int(self._done(run_id, answer)[1]))
 
-    async def _renew(self, claim: Claim, seconds: float) -> None:
-        answer = await self._run("renew", claim.run_id, str(claim.token), _milliseconds(seconds))
-        self._done(claim.run_id, answer)
+    async def _renew(self, lease: Lease, seconds: float) -> None:
+        answer = await self._run("renew", lease.run_id, str(lease.token), _milliseconds(seconds))
+        self._done(lease.run_id, answer)
 
-    async def _release(self, claim: Claim) -> None:
-        await self._run("release", claim.run_id, str(claim.token))
+    async def _release(self, lease: Lease) -> None:
+        await self._run("release", lease.run_id, str(lease.token))
 
-    async def _append(self, claim: Claim, batch: Batch) -> None:
-        answer = await self._run("append", batch.run_id, str(claim.token), *self._arguments(batch))
+    async def _append(self, lease: Lease, batch: Batch) -> None:
+        answer = await self._run("append", batch.run_id, str(lease.token), *self._arguments(batch))
         match answer:
             case [b"gap", last]:
                 raise gap(batch.run_id, int(last), batch.first)
@@ -208,10 +208,10 @@ class RedisStore(BaseStore):
                 self._done(batch.run_id, answer)
         self._written(batch)
 
-    async def _reopen(self, claim: Claim, call_id: str) -> None:
-        answer = await self._run("reopen", claim.run_id, str(claim.token), call_id, _nonce())
-        self._done(claim.run_id, answer)
-        self._tails.posts_changed(claim.run_id)
+    async def _reopen(self, lease: Lease, call_id: str) -> None:
+        answer = await self._run("reopen", lease.run_id, str(lease.token), call_id, _nonce())
+        self._done(lease.run_id, answer)
+        self._tails.commands_changed(lease.run_id)
 
     def _arguments(self, batch: Batch) -> list[str | bytes]:
         arguments: list[str | bytes] = [batch.run_id, str(batch.first), repr(batch.updated)]
@@ -227,11 +227,11 @@ class RedisStore(BaseStore):
         answer = await self._run("read", run_id, str(after), str(limit))
         _, last, begun_at, identity, joined = self._done(run_id, answer)
         if created not in (None, float(begun_at)):
-            raise UnknownRun(run_id)
+            raise RunNotFoundError(run_id)
         self._see(run_id, identity)
         lines: list[bytes] = joined.split(b"\n") if joined else []
         if not lines and int(last) > after:
-            raise StoreFailure(
+            raise StoreError(
                 f"Redis at {self._clients.place}: the log of the run {run_id!r} is gone. Did the "
                 "server throw it away? Set its maxmemory-policy to noeviction"
             )
@@ -244,22 +244,22 @@ class RedisStore(BaseStore):
         answer = await self._run("decide", run_id, *arguments)
         match answer:
             case [b"decided", call_id]:
-                raise AlreadyDecided(call_id.decode())
+                raise AlreadyDecidedError(call_id.decode())
             case [b"unasked", call_id]:
                 raise nobody_is_asked(run_id, call_id.decode())
             case [b"digest", call_id]:
                 raise other_request(call_id.decode())
             case _:
                 self._done(run_id, answer)
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
     async def _stop(self, run_id: str, reason: str) -> None:
         self._done(run_id, await self._run("stop", run_id, reason))
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
-    async def _posts(self, run_id: str) -> Posts | None:
+    async def _commands(self, run_id: str) -> Commands | None:
         _, fields = await self._look_at(run_id)
-        return _posts_of(fields)
+        return _commands_of(fields)
 
     async def _info(self, run_id: str) -> RunInfo:
         now, fields = await self._look_at(run_id)
@@ -275,7 +275,7 @@ class RedisStore(BaseStore):
             answer = await self._forget("delete", run_id, told)
         self._done(run_id, answer)
 
-    async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
+    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]:
         till, older = await self._lists.older_than(seconds)
         expired = []
         for run_id, told in older:
@@ -318,13 +318,13 @@ class RedisStore(BaseStore):
     def _heard(self, run_id: str, identity: bytes | None, said: bytes | None) -> None:
         """Pass on what was published about a run: see ``_redis_lua`` for its form."""
         match (said or b"").split(b"\n"):
-            case [b"posts", of] if of == identity:
-                self._tails.posts_changed(run_id)
-            case [b"posts" | b"" as kind, of, first, *lines] if of == identity and _SEQ.fullmatch(
-                first
+            case [b"commands", of] if of == identity:
+                self._tails.commands_changed(run_id)
+            case [b"commands" | b"" as kind, of, first, *lines] if (
+                of == identity and _SEQ.fullmatch(first)
             ):
                 if kind:
-                    self._tails.posts_changed(run_id)
+                    self._tails.commands_changed(run_id)
                 if lines:
                     self._tails.push(run_id, int(first), lines)
                 else:
@@ -332,10 +332,10 @@ class RedisStore(BaseStore):
             case _:
                 # It is gone, or another run has its name, or who knows: whoever follows it sees.
                 self._tails.stale(run_id)
-                self._tails.posts_changed(run_id)
+                self._tails.commands_changed(run_id)
 
-    def _cut_off(self, problem: StoreFailure) -> None:
-        self._tails.fail_here(lambda: StoreFailure(*problem.args))
+    def _cut_off(self, problem: StoreError) -> None:
+        self._tails.fail_here(lambda: StoreError(*problem.args))
 
     def _see(self, run_id: str, identity: bytes) -> None:
         """Note which run it is that is followed here, if it is."""
@@ -348,7 +348,7 @@ class RedisStore(BaseStore):
     async def _look_at(self, run_id: str) -> tuple[float, Sequence[bytes]]:
         _, now, found = await self._calls.run("look", [self._keys.run(run_id)])
         if not found[0]:
-            raise UnknownRun(run_id)
+            raise RunNotFoundError(run_id)
         self._see(run_id, _identity_of(found[0]))
         return float(now), found[0]
 
@@ -358,13 +358,13 @@ class RedisStore(BaseStore):
             case [b"done", *_]:
                 return answer
             case [b"unknown"]:
-                raise UnknownRun(run_id)
+                raise RunNotFoundError(run_id)
             case [b"taken", owner, milliseconds]:
                 raise lost(run_id, owner.decode(), int(milliseconds) / 1000)
             case [b"over", status]:
                 raise run_is_over(run_id, status.decode())
             case _:
-                raise StoreFailure(f"Redis at {self._clients.place} said {answer[0]!r}")
+                raise StoreError(f"Redis at {self._clients.place} said {answer[0]!r}")
 
 
 def _may_pass(error: RedisError) -> bool:
@@ -374,8 +374,8 @@ def _may_pass(error: RedisError) -> bool:
     return isinstance(error, ConnectionLost | NoAnswer)
 
 
-def _failure(error: RedisError | None, place: str, seconds: float) -> StoreFailure:
-    return StoreFailure(f"Redis at {place}: {_problem(error, f'{seconds:g} s')}")
+def _failure(error: RedisError | None, place: str, seconds: float) -> StoreError:
+    return StoreError(f"Redis at {place}: {_problem(error, f'{seconds:g} s')}")
 
 
 def _place_of(settings: Mapping[str, Any]) -> str:
@@ -445,7 +445,7 @@ class _Clients:
         loop = asyncio.get_running_loop()
         found = self._open.get(loop)
         if self._is_closed:  # what was under way must not open anything again
-            raise StoreFailure("the store is closed: open it anew")
+            raise StoreError("the store is closed: open it anew")
         if found is None:
             self._require_one_loop(loop)
             self._forget_loops_that_are_over()
@@ -595,7 +595,7 @@ def _pauses() -> Iterator[float]:
 class _Whose(NamedTuple):
     """The conversation and the user of a run."""
 
-    session_id: str
+    conversation_id: str
     user: str
 
     def to_json(self) -> bytes:
@@ -606,7 +606,7 @@ class _Whose(NamedTuple):
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
-            raise StoreFailure(f"Redis says of a run that it is of {text!r}: {error}") from error
+            raise StoreError(f"Redis says of a run that it is of {text!r}: {error}") from error
 
 
 class _Keys:
@@ -631,8 +631,8 @@ class _Keys:
         shared = [self.unfinished, self.whose]
         return [self.run(run_id), log, self.index, self.channel(run_id), *shared]
 
-    def session(self, session_id: str) -> bytes:
-        return self._named(session_id) + b"session"
+    def conversation(self, conversation_id: str) -> bytes:
+        return self._named(conversation_id) + b"conversation"
 
     def user(self, user: str) -> bytes:
         return self._named(user) + b"user"
@@ -642,7 +642,7 @@ class _Keys:
         if whose is None:
             return []
         mine = [self.user(whose.user)] if whose.user else []
-        return [self.session(whose.session_id), *mine]
+        return [self.conversation(whose.conversation_id), *mine]
 
     def _named(self, name: str) -> bytes:
         return b"%b:{%b}:" % (self._prefix, name.translate(_ENCODED).encode())
@@ -660,7 +660,7 @@ class _News:
     """
 
     def __init__(
-        self, clients: _Clients, patience: float, tell: _Tell, fail: Callable[[StoreFailure], None]
+        self, clients: _Clients, patience: float, tell: _Tell, fail: Callable[[StoreError], None]
     ) -> None:
         self._clients = clients
         self._patience = patience
@@ -711,14 +711,14 @@ class _News:
         except Exception as error:  # noqa: BLE001 - whatever it is, nobody would be told anything
             if self._loop.is_closed():
                 return  # and those in it are, too
-            problem = StoreFailure(
+            problem = StoreError(
                 f"Redis at {self._clients.place}: what happens there cannot be heard any more: "
                 f"{type(error).__name__}: {error}"
             )
             problem.__cause__ = error
         self._fail(problem)
 
-    async def _until_cut_off(self, pool: ConnectionPool) -> StoreFailure:
+    async def _until_cut_off(self, pool: ConnectionPool) -> StoreError:
         """Listen, over one connection after the other, until it has been lost for too long."""
         while True:
             lost_at = self._clock()
@@ -813,25 +813,25 @@ class _News:
 def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
     try:
         found = dict(_pairs(fields))
-        session_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)
+        conversation_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)
         until = int(found.get(b"until", 0)) / 1000
         is_driven = until > now
         return RunInfo(
             run_id=run_id,
-            session_id=session_id.decode(),
+            conversation_id=conversation_id.decode(),
             agent=agent.decode(),
             status=cast("RunStatus", status.decode()),
             seq=int(seq),
             created=float(created),
             updated=float(updated),
             owner=found[b"owner"].decode() if is_driven else None,
-            claimed_until=until if is_driven else None,
+            leased_until=until if is_driven else None,
             pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
-            has_posts=_posts_of(fields) not in (None, Posts()),
+            has_commands=_commands_of(fields) not in (None, Commands()),
             user=found.get(b"user", b"").decode(),  # older runs have none
         )
     except (KeyError, ValueError) as error:
-        raise StoreFailure(
+        raise StoreError(
             f"Redis has no run {run_id!r} that can be read: something else changed it"
         ) from error
 
@@ -841,14 +841,14 @@ def _identity_of(fields: Sequence[bytes]) -> bytes:
     return dict(_pairs(fields)).get(b"begun", b"")
 
 
-def _posts_of(fields: Sequence[bytes]) -> Posts | None:
+def _commands_of(fields: Sequence[bytes]) -> Commands | None:
     """Return what was posted and has not been used; None if the run is over."""
     found = dict(_pairs(fields))
     if found.get(b"status") not in (b"running", b"paused"):
         return None
     reason = found.get(b"stop")
     waiting = dict(_calls(fields, b"decision:"))
-    return posts_from_json(waiting, None if reason is None else reason.decode())
+    return commands_from_json(waiting, None if reason is None else reason.decode())
 
 
 def _pairs(fields: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -884,7 +884,7 @@ class _Lists:
             seen.update(new)
             for some in _pages(new):
                 for info in await self._infos(some):
-                    if wanted.fits(info.status, info.session_id, info.user):
+                    if wanted.fits(info.status, info.conversation_id, info.user):
                         found[info.run_id] = info
                 if limit is not None and len(found) >= limit:
                     break
@@ -896,7 +896,11 @@ class _Lists:
 
     def _sets(self, wanted: Wanted) -> list[bytes]:
         """Return the sets in which a run must be. Runs without a user have no set."""
-        sets = [] if wanted.session_id is None else [self._keys.session(wanted.session_id)]
+        sets = (
+            []
+            if wanted.conversation_id is None
+            else [self._keys.conversation(wanted.conversation_id)]
+        )
         sets += [self._keys.user(wanted.user)] if wanted.user else []
         return sets + ([self._keys.unfinished] if wanted.status in ("running", "paused") else [])
 
@@ -932,7 +936,7 @@ class _Lists:
                 continue
             try:
                 infos.append(_info_of(run_id, fields, float(now)))
-            except StoreFailure as error:
+            except StoreError as error:
                 logger.warning("%s; it is not listed", error)  # but the others are
         if gone:
             await self._tidy(gone)
@@ -953,7 +957,7 @@ class _Lists:
         arguments: list[str | bytes] = []
         for run_id, told in zip(gone, await self._all_whose(gone), strict=True):
             whose = _Whose.from_json(told) if told else _Whose("", "")
-            keys += [self._keys.run(run_id), self._keys.session(whose.session_id)]
+            keys += [self._keys.run(run_id), self._keys.conversation(whose.conversation_id)]
             keys.append(self._keys.user(whose.user))
             arguments += [run_id, told]
         await self._calls.run("tidy", keys, arguments)
@@ -962,7 +966,7 @@ class _Lists:
         _, names = await self._calls.run("unlisted", [self._keys.index, self._keys.whose])
         for some in _pages(names):
             for info in await self._infos(some):
-                whose = _Whose(info.session_id, info.user)
+                whose = _Whose(info.conversation_id, info.user)
                 keys = [*self._keys.all_of(info.run_id), *self._keys.sets(whose)]
                 told = whose.to_json()
                 await self._calls.run("enlist", keys, [info.run_id, told, *whose])

@@ -23,11 +23,11 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Struct
 
-from argstream.errors import ArgstreamError, StoreFailure, UnknownRun, UsageError
+from argstream.errors import ArgstreamError, RunNotFoundError, StoreError, UsageError
 from argstream.runs._batches import Batch, Wanted, begun_already
 from argstream.runs._hub import Page, Tails
-from argstream.runs._records import Claim, Posts, RunInfo
-from argstream.runs._store import FIRST_TOKEN, BaseStore, RunState
+from argstream.runs._records import Commands, Lease, RunInfo
+from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
 
 __all__ = ["SqliteStore"]
 
@@ -39,9 +39,9 @@ much is written, by default that would be several times a second."""
 _UNFINISHED: Final = "status IN ('running', 'paused')"
 _SOMEBODYS: Final = "user <> ''"
 _INDEXES: Final = (
-    "CREATE INDEX runs_by_session ON runs (session_id)",
+    "CREATE INDEX runs_by_conversation ON runs (conversation_id)",
     # Nothing that changes with each record, which would make all writing slower.
-    f"CREATE INDEX runs_by_user ON runs (user, session_id) WHERE {_SOMEBODYS}",
+    f"CREATE INDEX runs_by_user ON runs (user, conversation_id) WHERE {_SOMEBODYS}",
     f"CREATE INDEX runs_unfinished ON runs (status) WHERE {_UNFINISHED}",
 )
 _SCHEMA: Final = (
@@ -49,7 +49,7 @@ _SCHEMA: Final = (
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY,
         run_id TEXT NOT NULL UNIQUE,
-        session_id TEXT NOT NULL,
+        conversation_id TEXT NOT NULL,
         agent TEXT NOT NULL,
         status TEXT NOT NULL,
         seq INTEGER NOT NULL,
@@ -63,7 +63,7 @@ _SCHEMA: Final = (
         decisions TEXT NOT NULL,
         stop_reason TEXT,
         user TEXT NOT NULL DEFAULT '',
-        posts_version INTEGER NOT NULL
+        commands_version INTEGER NOT NULL
     )
     """,
     *_INDEXES,
@@ -107,7 +107,7 @@ _REASONS: Final = {
     "SQLITE_CANTOPEN": "it cannot be opened",
     "SQLITE_IOERR": "the disk does not work",
 }
-_COLUMNS: Final = RunState.__struct_fields__
+_COLUMNS: Final = StoredRun.__struct_fields__
 _JSON: Final = {"pending": dict[str, str], "decisions": dict[str, str | None]}
 _NAMES: Final = ", ".join(_COLUMNS)
 _INSERT: Final = (
@@ -138,8 +138,8 @@ _PAGE_BYTES: Final = 4_000_000
 
 _Answer = TypeVar("_Answer")
 _Height = tuple[float, int, int]
-"""When a run was created, how far it has come, and what version of its posts there is."""
-_Growth: TypeAlias = tuple[Claim, Batch]
+"""When a run was created, how far it has come, and what version of its commands there is."""
+_Growth: TypeAlias = tuple[Lease, Batch]
 """Records that merely make the log of a run longer."""
 
 
@@ -171,41 +171,43 @@ class SqliteStore(BaseStore):
     def _watch(self, run_id: str) -> None:
         self._writer.wake()
 
-    async def _begin(self, batch: Batch, owner: str, seconds: float) -> Claim:
-        state = RunState.begun(batch, owner, seconds, self._clock())
+    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease:
+        state = StoredRun.created_with(batch, owner, seconds, self._clock())
 
-        def begin(connection: Connection) -> Claim:
+        def create(connection: Connection) -> Lease:
             if _find(connection, batch.run_id) is not None:
                 raise begun_already(batch.run_id)
             _write(connection, _insert(connection, state), batch)
-            return Claim(batch.run_id, owner, FIRST_TOKEN)
+            return Lease(batch.run_id, owner, FIRST_TOKEN)
 
-        return await self._writer.run(begin, is_durable=True)
+        return await self._writer.run(create, is_durable=True)
 
-    async def _claim(self, run_id: str, owner: str, seconds: float) -> Claim:
-        return await self._change(run_id, lambda state: state.claim(owner, seconds, self._clock()))
+    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
+        return await self._change(
+            run_id, lambda state: state.acquire(owner, seconds, self._clock())
+        )
 
-    async def _renew(self, claim: Claim, seconds: float) -> None:
+    async def _renew(self, lease: Lease, seconds: float) -> None:
         await self._change(
-            claim.run_id,
-            lambda state: state.renew(claim, seconds, self._clock()),
+            lease.run_id,
+            lambda state: state.renew(lease, seconds, self._clock()),
             is_durable=False,
         )
 
-    async def _release(self, claim: Claim) -> None:
+    async def _release(self, lease: Lease) -> None:
         def release(connection: Connection) -> None:
-            if (found := _find(connection, claim.run_id)) and found[1].release(claim):
+            if (found := _find(connection, lease.run_id)) and found[1].release(lease):
                 _save(connection, *found)
 
         await self._writer.run(release)
 
-    async def _append(self, claim: Claim, batch: Batch) -> None:
+    async def _append(self, lease: Lease, batch: Batch) -> None:
         def append(connection: Connection) -> bool:
-            key = _try_to_grow(connection, claim, batch)
+            key = _try_to_grow(connection, lease, batch)
             if key is None:
                 key, state = _get(connection, batch.run_id)
                 found = partial(_there, connection, key, batch)
-                if not state.append(claim, batch, found, self._clock()):
+                if not state.append(lease, batch, found, self._clock()):
                     return False
                 _save(connection, key, state)
             _write(connection, key, batch)
@@ -215,30 +217,32 @@ class SqliteStore(BaseStore):
             if is_new:
                 self._written(batch)
 
-        growth = (claim, batch) if _merely_grows(batch) else None
+        growth = (lease, batch) if _merely_grows(batch) else None
         await self._writer.run(append, is_durable=batch.is_durable, tell=tell, growth=growth)
 
-    async def _reopen(self, claim: Claim, call_id: str) -> None:
-        def reopen(state: RunState) -> None:
-            state.check(claim, self._clock())
+    async def _reopen(self, lease: Lease, call_id: str) -> None:
+        def reopen(state: StoredRun) -> None:
+            state.check(lease, self._clock())
             state.reopen(call_id)
 
-        await self._change(claim.run_id, reopen)
-        self._tails.posts_changed(claim.run_id)
+        await self._change(lease.run_id, reopen)
+        self._tails.commands_changed(lease.run_id)
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
         return await self._reader.run(lambda connection: _page(connection, run_id, after, limit))
 
     async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
         await self._change(run_id, lambda state: state.decide(decisions))
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
     async def _stop(self, run_id: str, reason: str) -> None:
         await self._change(run_id, lambda state: state.stop(reason))
-        self._tails.posts_changed(run_id)
+        self._tails.commands_changed(run_id)
 
-    async def _posts(self, run_id: str) -> Posts | None:
-        return await self._reader.run(lambda connection: _get(connection, run_id)[1].posts())
+    async def _commands(self, run_id: str) -> Commands | None:
+        return await self._reader.run(
+            lambda connection: _get(connection, run_id)[1].watch_commands()
+        )
 
     async def _info(self, run_id: str) -> RunInfo:
         def info(connection: Connection) -> RunInfo:
@@ -260,7 +264,7 @@ class SqliteStore(BaseStore):
 
         await self._writer.run(delete, is_durable=True)
 
-    async def _expire(self, seconds: float, *, unfinished: bool) -> list[str]:
+    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]:
         def expire(connection: Connection) -> list[str]:
             now = self._clock()
             before = now - seconds
@@ -282,7 +286,7 @@ class SqliteStore(BaseStore):
             await loop.run_in_executor(None, worker.join)
 
     async def _change(
-        self, run_id: str, change: Callable[[RunState], _Answer], *, is_durable: bool = True
+        self, run_id: str, change: Callable[[StoredRun], _Answer], *, is_durable: bool = True
     ) -> _Answer:
         def work(connection: Connection) -> _Answer:
             key, state = _get(connection, run_id)
@@ -317,7 +321,7 @@ class _Opened:
         """Check that others will find what is written: not if the file was taken away."""
         for path, place in self._places.items():
             if _place(path) != place:
-                raise StoreFailure(
+                raise StoreError(
                     f"the file {str(path)!r} was deleted, or another was put in its place, while "
                     "it was in use: what was not acknowledged is not stored"
                 )
@@ -362,10 +366,10 @@ def _open_file(path: Path, busy_seconds: float) -> _Opened:
         _prepare(connection, path, busy_seconds)
         opened = _Opened(path, connection, before)
         opened.check()
-    except (sqlite3.Error, OSError, StoreFailure) as error:
+    except (sqlite3.Error, OSError, StoreError) as error:
         if connection is not None:
             connection.close()
-        if isinstance(error, StoreFailure):
+        if isinstance(error, StoreError):
             raise
         raise _failure(path, error) from error
     return opened
@@ -375,13 +379,13 @@ def _make(path: Path) -> None:
     """Create an empty file for its owner only, if there is none. SQLite's other files follow it."""
     has_log = _log(path).exists()  # it is made after what is in the file, so look there first
     if has_log and not (path.exists() and path.stat().st_size):
-        raise StoreFailure(
+        raise StoreError(
             f"the store {str(path)!r} cannot be used: it is empty or gone, but the log of what was "
             f"in it is there. Put the file back, or delete {str(_log(path))!r}"
         )
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
-            raise StoreFailure(f"the store {str(path)!r} cannot be used: it is no file")
+            raise StoreError(f"the store {str(path)!r} cannot be used: it is no file")
         return
     # The name is given to a file that nobody has open: see above.
     number, name = mkstemp(prefix=".argstream-", dir=path.parent)
@@ -399,7 +403,7 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
     # SQLite does not wait by itself for who writes when it is to change this.
     mode = _patiently(lambda: _value(connection, "PRAGMA journal_mode = WAL"), busy_seconds)
     if mode != "wal":
-        raise StoreFailure(
+        raise StoreError(
             f"{str(path)!r} is on a file system that cannot do what SQLite needs (WAL): put it on "
             "a local disk"
         )
@@ -427,12 +431,12 @@ def _missing(connection: Connection, path: Path) -> tuple[str, ...]:
     if application == _APPLICATION_ID:
         if version in _FROM_VERSION:
             return _FROM_VERSION[version]
-        raise StoreFailure(
+        raise StoreError(
             f"{str(path)!r} has version {version} of the schema, and this argstream knows "
             f"{_VERSION}: use the newer argstream"
         )
     if application or version or _value(connection, "SELECT count(*) FROM sqlite_master"):
-        raise StoreFailure(f"{str(path)!r} is a database of another program: name another file")
+        raise StoreError(f"{str(path)!r} is a database of another program: name another file")
     return _SCHEMA
 
 
@@ -459,16 +463,16 @@ def _patiently(work: Callable[[], object], seconds: float) -> object:
         time.sleep(0.01)
 
 
-def _failure(path: Path, error: sqlite3.Error | OSError) -> StoreFailure:
+def _failure(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     if isinstance(error, OSError):
-        return StoreFailure(f"the store {str(path)!r} cannot be used: {error.strerror}")
+        return StoreError(f"the store {str(path)!r} cannot be used: {error.strerror}")
     name = getattr(error, "sqlite_errorname", "")
     # A name may tell more: SQLITE_IOERR_WRITE.
     reason = _REASONS.get("_".join(name.split("_")[:2]), "SQLite says")
-    return StoreFailure(f"the store {str(path)!r} cannot be used: {reason} ({error})")
+    return StoreError(f"the store {str(path)!r} cannot be used: {reason} ({error})")
 
 
-def _find(connection: Connection, run_id: str) -> tuple[int, RunState] | None:
+def _find(connection: Connection, run_id: str) -> tuple[int, StoredRun] | None:
     """Return a run and the key of its row."""
     row = connection.execute(
         f"SELECT key, {_NAMES} FROM runs WHERE run_id = ?",  # noqa: S608 - as above
@@ -477,18 +481,18 @@ def _find(connection: Connection, run_id: str) -> tuple[int, RunState] | None:
     return None if row is None else (row[0], _state(row[1:]))
 
 
-def _get(connection: Connection, run_id: str) -> tuple[int, RunState]:
+def _get(connection: Connection, run_id: str) -> tuple[int, StoredRun]:
     if (found := _find(connection, run_id)) is None:
-        raise UnknownRun(run_id)
+        raise RunNotFoundError(run_id)
     return found
 
 
-def _states(connection: Connection, rest: str, values: Sequence[Any]) -> list[RunState]:
+def _states(connection: Connection, rest: str, values: Sequence[Any]) -> list[StoredRun]:
     rows = connection.execute(f"SELECT {_NAMES} FROM runs {rest}", values)  # noqa: S608 - as above
     return [_state(row) for row in rows]
 
 
-def _newest(connection: Connection, wanted: Wanted, limit: int | None) -> list[RunState]:
+def _newest(connection: Connection, wanted: Wanted, limit: int | None) -> list[StoredRun]:
     """Return the wanted runs, those with the newest records first.
 
     There is a condition only for what is asked, and it repeats that of the index: otherwise SQLite
@@ -496,7 +500,7 @@ def _newest(connection: Connection, wanted: Wanted, limit: int | None) -> list[R
     """
     conditions = {
         "status = ?": wanted.status,
-        "session_id = ?": wanted.session_id,
+        "conversation_id = ?": wanted.conversation_id,
         "user = ?": wanted.user,
     }
     asked = {condition: value for condition, value in conditions.items() if value is not None}
@@ -513,12 +517,12 @@ def _newest(connection: Connection, wanted: Wanted, limit: int | None) -> list[R
     )
 
 
-def _insert(connection: Connection, state: RunState) -> int:
+def _insert(connection: Connection, state: StoredRun) -> int:
     ((key,),) = connection.execute(_INSERT, _row(state)).fetchall()
     return int(key)
 
 
-def _save(connection: Connection, key: int, state: RunState) -> None:
+def _save(connection: Connection, key: int, state: StoredRun) -> None:
     connection.execute(_UPDATE, (*_row(state), key))
 
 
@@ -529,28 +533,28 @@ def _drop(connection: Connection, run_id: str) -> None:
     connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
 
 
-def _row(state: RunState) -> list[Any]:
+def _row(state: StoredRun) -> list[Any]:
     return [
         msgspec.json.encode(value).decode() if name in _JSON else value
         for name, value in zip(_COLUMNS, msgspec.structs.astuple(state), strict=True)
     ]
 
 
-def _state(row: Sequence[Any]) -> RunState:
+def _state(row: Sequence[Any]) -> StoredRun:
     fields = dict(zip(_COLUMNS, row, strict=True))
     for name, kind in _JSON.items():
         fields[name] = msgspec.json.decode(fields[name], type=kind)
-    return RunState(**fields)
+    return StoredRun(**fields)
 
 
-def _try_to_grow(connection: Connection, claim: Claim, batch: Batch) -> int | None:
+def _try_to_grow(connection: Connection, lease: Lease, batch: Batch) -> int | None:
     """Record a batch that changes nothing but the length of the log, as most do.
 
     Returns the key of the run's row; None if something is in the way.
     """
     if not _merely_grows(batch):
         return None
-    rows = connection.execute(_GROW, _growth(claim, batch)).fetchall()
+    rows = connection.execute(_GROW, _growth(lease, batch)).fetchall()
     return rows[0][0] if rows else None
 
 
@@ -558,16 +562,16 @@ def _merely_grows(batch: Batch) -> bool:
     return batch.status is None and not batch.asked
 
 
-def _growth(claim: Claim, batch: Batch) -> tuple[Any, ...]:
-    return batch.last, batch.updated, claim.run_id, claim.token, batch.first - 1
+def _growth(lease: Lease, batch: Batch) -> tuple[Any, ...]:
+    return batch.last, batch.updated, lease.run_id, lease.token, batch.first - 1
 
 
-def _grow_all(connection: Connection, growths: Sequence[tuple[Claim, Batch]]) -> bool:
+def _grow_all(connection: Connection, growths: Sequence[tuple[Lease, Batch]]) -> bool:
     """Write such batches of several runs. Return False if something is in the way of any.
 
     Then what was changed must be rolled back.
     """
-    places = [_growth(claim, batch) for claim, batch in growths]
+    places = [_growth(lease, batch) for lease, batch in growths]
     grown = sum(
         connection.execute(statement, values).rowcount
         for statement, values in _in_few(_GROW_ALL, places)
@@ -622,7 +626,7 @@ def _there(connection: Connection, key: int, batch: Batch) -> list[bytes]:
 def _page(connection: Connection, run_id: str, after: int, limit: int) -> Page:
     run = connection.execute("SELECT key FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if run is None:
-        raise UnknownRun(run_id)
+        raise RunNotFoundError(run_id)
     rows = connection.execute(
         "SELECT line FROM records WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?",
         (run[0], after, limit + 1),
@@ -675,7 +679,7 @@ class _Lookout:
                 tails.begun(run_id, height[0])
             if height != self._known.get(run_id) or run_id not in self._known:
                 tails.stale(run_id)
-                tails.posts_changed(run_id)
+                tails.commands_changed(run_id)
         self._known = {run_id: known.get(run_id) for run_id in watched}
 
     def fail(self, failure: Callable[[], Exception]) -> None:
@@ -688,11 +692,11 @@ def _heights(connection: Connection, run_ids: list[str]) -> dict[str, _Height]:
     for start in range(0, len(run_ids), _AT_ONCE):
         some = run_ids[start : start + _AT_ONCE]
         rows = connection.execute(
-            "SELECT run_id, created, seq, posts_version FROM runs "  # noqa: S608 - nothing but marks
+            "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - nothing but marks
             f"WHERE run_id IN ({', '.join('?' * len(some))})",
             some,
         )
-        heights |= {run_id: (created, seq, posts) for run_id, created, seq, posts in rows}
+        heights |= {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
     return heights
 
 
@@ -760,15 +764,15 @@ class _Worker(ABC):
 
     def _put(self, item: _Job | _Order) -> None:
         if self._process not in (None, os.getpid()):
-            raise StoreFailure(
+            raise StoreError(
                 f"the store {str(self._path)!r} was opened in the process that this one was forked "
                 "from: open it anew here"
             )
         with self._guard:
             if self._death is not None:
-                raise StoreFailure(self._death)
+                raise StoreError(self._death)
             if self._is_ended:
-                raise StoreFailure("the store is closed: open it anew")
+                raise StoreError("the store is closed: open it anew")
             if self._thread is None:
                 self._process = os.getpid()
                 # A program that forgets to close the store can end: what was answered is stored.
@@ -801,7 +805,7 @@ class _Worker(ABC):
                 item = self._queue.get_nowait()
                 jobs += [item] if isinstance(item, _Job) else []
         for job in jobs:
-            job.error = StoreFailure(death)
+            job.error = StoreError(death)
             job.error.__cause__ = error
         _answer(jobs)
 
@@ -826,18 +830,18 @@ class _Worker(ABC):
         match error:
             case sqlite3.Error():
                 return _failure(self._path, error)
-            case StoreFailure():
-                return StoreFailure(*error.args)
+            case StoreError():
+                return StoreError(*error.args)
             case UnicodeEncodeError():
                 return UsageError(f"{error.object!r} cannot be stored: it is no Unicode text")
             case _:
                 return error
 
-    def _as_failure(self, error: Exception) -> StoreFailure:
+    def _as_failure(self, error: Exception) -> StoreError:
         told = self._as_error(error)
-        if isinstance(told, StoreFailure):
+        if isinstance(told, StoreError):
             return told
-        return StoreFailure(f"the store {str(self._path)!r} cannot be looked at: {error!r}")
+        return StoreError(f"the store {str(self._path)!r} cannot be looked at: {error!r}")
 
     def _opened(self) -> _Opened:
         if self._open is None:
@@ -917,7 +921,7 @@ class _Writer(_Worker):
     def _do(self, jobs: Sequence[_Job]) -> None:
         try:
             self._transaction("BEGIN IMMEDIATE", jobs)
-        except StoreFailure:  # it could not even begin, or the file is gone: so it is for each
+        except StoreError:  # it could not even begin, or the file is gone: so it is for each
             raise
         except Exception:  # noqa: BLE001 - who makes it fail fails again, and gets to know
             for job in jobs:
@@ -994,7 +998,7 @@ class _Writer(_Worker):
 
     def _die(self, error: BaseException, jobs: list[_Job]) -> None:
         super()._die(error, jobs)
-        self._lookout.fail(partial(StoreFailure, self._death))
+        self._lookout.fail(partial(StoreError, self._death))
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from argstream._lazy import lazy_exports
-from argstream.errors import MissingExtra
+from argstream.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from argstream.server._limits import Limits
@@ -39,7 +39,7 @@ _HOMES: Final = {
 }
 
 if not all(map(find_spec, ("starlette", "uvicorn", "httptools"))):
-    raise MissingExtra("server", "the server")
+    raise MissingExtraError("server", "the server")
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, _HOMES)

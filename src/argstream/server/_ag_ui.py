@@ -1,7 +1,7 @@
 """``/api/ag-ui``: what an ``HttpAgent`` of AG-UI asks for, in its versions 1.0 and 0.0.59.
 
 ====================================  ============================================================
-``POST /api/ag-ui``                   what ``runAgent`` posts; the answer is a stream
+``POST /api/ag-ui``                   what ``runAgent`` commands; the answer is a stream
 ``GET /api/ag-ui/{threadId}/stream``  the thread by the log: what was said, the newest run so far,
                                       and what comes. For ``connectAgent``, whose ``connect`` an
                                       ``HttpAgent`` does not have; see below
@@ -9,7 +9,7 @@
                                       the run goes on
 ====================================  ============================================================
 
-A thread is a conversation. What a client posts is one of three:
+A thread is a conversation. What a client commands is one of three:
 
 - ``resume`` answers interrupts: the run goes on that waits for these. The id of an interrupt is the
   digest of its request, which covers the exact arguments; to resolve what nobody is asked about any
@@ -40,7 +40,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argstream.errors import UnknownRun
+from argstream.errors import RunNotFoundError
 from argstream.events import RunStarted
 from argstream.protocols.ag_ui import (
     AgUiEncoder,
@@ -116,7 +116,7 @@ class _AgUiApi:
             return prompt is None
         try:
             records = await self._runs.store.read(info.run_id, limit=1)
-        except UnknownRun:  # it was deleted meanwhile
+        except RunNotFoundError:  # it was deleted meanwhile
             return False
         event = records[0].event if records else None
         return isinstance(event, RunStarted) and event.prompt == prompt

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argstream.events import ApprovalRequested, Remembered, RunStatus
+from argstream.events import ApprovalRequested, ApprovalScope, RunStatus
 from argstream.protocols._base import Reason
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import NativeEncoder
@@ -55,7 +55,7 @@ class _Decision(Struct, forbid_unknown_fields=True):
     digest: str
     """Of the request that is decided on: it says what was shown to who decides."""
     arguments: dict[str, Any] | None = None
-    always: Remembered | None = None
+    always: ApprovalScope = "call"
     reason: Reason = ""
 
 
@@ -205,7 +205,7 @@ class _RunsApi:
 
 def _approval(decision: _Decision) -> Approval:
     if decision.decision == "deny":
-        if decision.arguments is not None or decision.always is not None:
+        if decision.arguments is not None or decision.always != "call":
             raise Problem(422, "unusable", "what is denied has neither arguments nor always")
         return Deny(decision.reason)
     return Approve(
@@ -243,7 +243,7 @@ def _number(text: str, what: str, least: int, most: int) -> int:
 def _told(info: RunInfo, prompt: str, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
     return _Run(
         info.run_id,
-        info.session_id,
+        info.conversation_id,
         info.agent,
         info.status,
         info.seq,

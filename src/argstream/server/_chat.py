@@ -1,7 +1,7 @@
 """``/api/chat``: what ``useChat`` of the AI SDK asks for, in its versions 6 and 7.
 
 ==============================  ==================================================================
-``POST /api/chat``              what ``DefaultChatTransport`` posts; the answer is a stream
+``POST /api/chat``              what ``DefaultChatTransport`` commands; the answer is a stream
 ``GET /api/chat/{id}``          all messages so far, for a page that is loaded anew, and the newest
                                 run; of a chat that is not there, none
 ``GET /api/chat/{id}/stream``   all of the answer so far and what comes, for ``resumeStream``; 204
@@ -18,7 +18,7 @@
     const chat = new Chat({id, messages, …})  // or useChat({id, messages, resume: true, …})
     await chat.resumeStream()
 
-Of the messages that a client posts only the last one counts, or the one of the assistant that it
+Of the messages that a client commands only the last one counts, or the one of the assistant that it
 names (``messageId``): the history is what the store has. It can be
 
 - a message of the user: a new run. If it takes the place of an earlier one (``regenerate``, or
@@ -47,7 +47,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.agent import Conversation
-from argstream.errors import UnknownRun
+from argstream.errors import RunNotFoundError
 from argstream.events import RunSnapshot
 from argstream.protocols._base import snapshot_in
 from argstream.protocols.ai_sdk import (
@@ -103,7 +103,7 @@ class _ChatApi:
         ):
             try:
                 run = snapshot_in(await self._runs.store.snapshot(info.run_id))
-            except UnknownRun:  # it was deleted meanwhile
+            except RunNotFoundError:  # it was deleted meanwhile
                 continue
             newest = newest or {"id": run.run_id, "status": run.status}
             history.add(run)

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from argstream.errors import (
-    AlreadyDecided,
+    AlreadyDecidedError,
     ArgstreamError,
-    RunTaken,
-    StoreFailure,
-    UnknownRun,
+    RunBusyError,
+    RunNotFoundError,
+    StoreError,
     UsageError,
 )
 
@@ -52,11 +52,11 @@ class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
 # The last is what is told in place of what the error says: places and processes are the business of
 # who runs the server.
 _OURS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
-    (UnknownRun, 404, "unknown-run", ""),
-    (AlreadyDecided, 403, "already-decided", ""),
+    (RunNotFoundError, 404, "unknown-run", ""),
+    (AlreadyDecidedError, 403, "already-decided", ""),
     (UsageError, 422, "unusable", ""),
-    (RunTaken, 409, "run-taken", "another process drives the run: come again in a moment"),
-    (StoreFailure, 503, "store-failure", "the store does not work just now: come again later"),
+    (RunBusyError, 409, "run-taken", "another process drives the run: come again in a moment"),
+    (StoreError, 503, "store-failure", "the store does not work just now: come again later"),
 )
 
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from argstream.agent import Agent, Conversation
 from argstream.agent.approvals import Grant
-from argstream.errors import ArgstreamError, RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
 from argstream.runs._records import Approval, Approve, Decisions, RunInfo, Store
 from argstream.runs._run import pending_of
@@ -144,7 +144,7 @@ class Runs:
         wanted = limit
         while True:
             found = await self.store.runs(
-                status=status, session_id=conversation_id, user=user, limit=wanted
+                status=status, conversation_id=conversation_id, user=user, limit=wanted
             )
             ours = [info for info in found if self._is_ours(info)]
             if len(ours) >= limit or len(found) < wanted:
@@ -160,7 +160,7 @@ class Runs:
 
     async def conversation(self, conversation_id: str, user: str) -> Conversation:
         """Return a conversation with its history. Raise Problem if a run of it is not over."""
-        newest = await self.store.runs(session_id=conversation_id, user=user, limit=1)
+        newest = await self.store.runs(conversation_id=conversation_id, user=user, limit=1)
         if newest and not self._is_ours(newest[0]):
             raise Problem(
                 409, "other-agent", "this conversation is one with another agent: name another"
@@ -219,7 +219,7 @@ class Runs:
     async def _require_first(self, run_id: str, conversation: Conversation) -> None:
         """If several processes began a run at the same moment, let only the first go on."""
         found = await self.store.runs(
-            session_id=conversation.id, user=conversation.user, limit=_AT_ONCE
+            conversation_id=conversation.id, user=conversation.user, limit=_AT_ONCE
         )
         going = [info for info in found if not info.is_over]
         first = min(going, key=lambda info: (info.created, info.run_id), default=None)
@@ -329,7 +329,7 @@ class AgentDriver:
         return grants
 
     def resume(self, info: RunInfo) -> DrivenRun | None:
-        conversation = Conversation(id=info.session_id, user=info.user)
+        conversation = Conversation(id=info.conversation_id, user=info.user)
         conversation.grants = self._grants_in(conversation)
         return self._agent.resume(info.run_id, conversation=conversation)
 
@@ -420,15 +420,15 @@ class Driving:
         match last:
             case RunPaused(pending=pending):
                 # Who decided while this task was about to end has left it to this task.
-                await reported(run.run_id, self.go_on_if_posted(run.run_id))
+                await reported(run.run_id, self.resume_if_commands_wait(run.run_id))
                 self.expect(run.run_id, pending)
             case RunFailed(code=code, message=message):
                 logger.warning("run %s: failed: %s: %s", run.run_id, code, visible_line(message))
             case _:
                 pass
 
-    async def go_on_if_posted(self, run_id: str) -> None:
-        if (await self._store.info(run_id)).has_posts:
+    async def resume_if_commands_wait(self, run_id: str) -> None:
+        if (await self._store.info(run_id)).has_commands:
             await self.go_on(run_id)
 
     def expect(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
@@ -470,7 +470,7 @@ async def reported(run_id: str, work: Awaitable[None]) -> bool:
 
 
 def _report(run_id: str, error: Exception) -> None:
-    if isinstance(error, RunTaken):
+    if isinstance(error, RunBusyError):
         logger.debug("run %s: another process was quicker", run_id)
     elif isinstance(error, ArgstreamError):
         logger.warning("run %s: cannot go on: %s", run_id, error)
@@ -525,7 +525,7 @@ class LookOut:
         ]
         seen, self._seen = self._seen, {}
         for info in paused:
-            if info.has_posts:
+            if info.has_commands:
                 await reported(info.run_id, self._driving.go_on(info.run_id))
             elif seen.get(info.run_id) == info.seq or await reported(
                 info.run_id, self._expect(info)
@@ -575,9 +575,9 @@ class Prompts:
     async def _read(self, run_id: str) -> str:
         try:
             first = await self._store.read(run_id, limit=1)
-        except UnknownRun:  # it was deleted meanwhile
+        except RunNotFoundError:  # it was deleted meanwhile
             return ""
-        except StoreFailure as error:
+        except StoreError as error:
             self._give_up(run_id, str(error))
             return ""
         if first and isinstance(first[0].event, RunStarted):

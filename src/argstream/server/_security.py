@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from argstream.errors import StoreFailure, UsageError
+from argstream.errors import StoreError, UsageError
 from argstream.server._limits import Rates, client_of
 from argstream.server._problems import Problem, problem_of, problem_of_host_app, problem_response
 
@@ -416,7 +416,7 @@ def log_failure(
     """
     text = (
         " ".join(str(error).split())
-        if isinstance(error, StoreFailure)
+        if isinstance(error, StoreError)
         else "\n" + "".join(traceback.format_exception(error))
     )
     if where:

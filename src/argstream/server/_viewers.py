@@ -18,7 +18,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from argstream.errors import ArgstreamError, UnknownRun
+from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
 from argstream.protocols._base import Encoder, Parting, Written, comment, snapshot_in
 from argstream.protocols.native import NativeEncoder
@@ -262,7 +262,7 @@ class Channel:
             raise RuntimeError("a channel is opened before anybody watches it")
         last, event = self._last, self._view.snapshot()
         return self.encoder.opening(
-            Record(last.seq, last.time, last.run_id, last.session_id, last.agent, event)
+            Record(last.seq, last.time, last.run_id, last.conversation_id, last.agent, event)
         )
 
     async def grown(self, number: int) -> None:
@@ -618,5 +618,5 @@ class LogReading:
     async def _page(self, seq: int) -> list[Record]:
         try:
             return await self._store.read(self._run_id, seq, min(_PAGE, self._until - seq))
-        except UnknownRun:  # it was deleted meanwhile: there is no more of it
+        except RunNotFoundError:  # it was deleted meanwhile: there is no more of it
             return []

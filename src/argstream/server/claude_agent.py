@@ -18,7 +18,7 @@ from uuid import UUID, uuid5
 from anyio import to_thread
 
 from argstream.agent import Conversation, Observer
-from argstream.errors import MissingExtra, UsageError
+from argstream.errors import MissingExtraError, UsageError
 from argstream.runs._records import Approve, Decisions, RunInfo, Store
 from argstream.server._runs import DrivenRun
 
@@ -26,7 +26,7 @@ try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, get_session_info
     from claude_agent_sdk.types import SystemPromptPreset
 except ModuleNotFoundError:
-    raise MissingExtra("claude", "Claude Code") from None
+    raise MissingExtraError("claude", "Claude Code") from None
 
 __all__ = ["ClaudeAgentDriver"]
 
@@ -88,7 +88,7 @@ class ClaudeAgentDriver:
         """Return a run that starts Claude Code when its first event is requested."""
         source = _ClaudeCode(self, prompt, conversation)
         run = self._observer.observe(
-            source, prompt, session_id=conversation.id, user=conversation.user
+            source, prompt, conversation_id=conversation.id, user=conversation.user
         )
         source.run_id = run.run_id
         return run
@@ -100,7 +100,7 @@ class ClaudeAgentDriver:
     async def conversation(self, id: str, user: str) -> Conversation:
         """Return a conversation. Its history is known to Claude Code only."""
         conversation = Conversation(id=id, user=user)
-        newest = await self.store.runs(session_id=id, user=user, limit=1)
+        newest = await self.store.runs(conversation_id=id, user=user, limit=1)
         if newest and not newest[0].is_over:
             conversation.run_id = newest[0].run_id
         return conversation
@@ -110,7 +110,7 @@ class ClaudeAgentDriver:
         for decision in decisions.values():
             if isinstance(decision, Approve) and decision.always == "rule":
                 raise UsageError(
-                    'no rule asks about this call: approve it always for the "session"'
+                    'no rule asks about this call: approve it always for the "conversation"'
                 )
 
     async def stop(self, run_id: str, reason: str) -> None:
@@ -124,7 +124,7 @@ class ClaudeAgentDriver:
     async def options_for(self, run_id: str, conversation: Conversation) -> ClaudeAgentOptions:
         """Return the options for a run that continues the newest session on this machine."""
         runs = await self.store.runs(
-            session_id=conversation.id, user=conversation.user, limit=_EARLIER
+            conversation_id=conversation.id, user=conversation.user, limit=_EARLIER
         )
         earlier = [run for run in runs if run.agent == self.name and run.run_id != run_id]
         session = _session_of(run_id)

@@ -2,7 +2,7 @@
 
 from argstream.streaming._input import AsyncSource, Source
 from argstream.streaming._readers import AsyncCallReader, CallReader
-from argstream.streaming._stream import AsyncEventStream, EventStream, make_judge, stream
+from argstream.streaming._stream import AsyncEventStream, EventStream, make_check, stream
 
 __all__ = [
     "AsyncCallReader",
@@ -11,6 +11,6 @@ __all__ = [
     "CallReader",
     "EventStream",
     "Source",
-    "make_judge",
+    "make_check",
     "stream",
 ]

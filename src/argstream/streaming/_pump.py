@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, c
 
 from argstream.assembly import Call
 from argstream.checks import is_settled, value_at, verdict_words
-from argstream.errors import ArgumentUnavailable, StreamFailure, UsageError
+from argstream.errors import ArgumentUnavailableError, StreamError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.jsonstream._fragments import KIND_WORDS, kind_of
@@ -95,8 +95,8 @@ class Progress:
         raise UsageError(f"no call {call_id!r} has started; there are: {known}")
 
 
-def stream_failure(event: StreamFailed | RunFailed) -> StreamFailure:
-    return StreamFailure(event.code, event.message, getattr(event, "retryable", False))
+def stream_failure(event: StreamFailed | RunFailed) -> StreamError:
+    return StreamError(event.code, event.message, getattr(event, "retryable", False))
 
 
 class CallProgress:
@@ -474,8 +474,8 @@ def _kind_words(value: object) -> str:
     return "nothing" if kind is None else KIND_WORDS[kind]
 
 
-def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnavailable:
-    return ArgumentUnavailable(
+def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnavailableError:
+    return ArgumentUnavailableError(
         message, path=path, verdict=progress.call.verdict, error=progress.call.error
     )
 

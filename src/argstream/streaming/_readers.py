@@ -32,17 +32,17 @@ write a.py open
 {'path': 'a.py', 'content': 'import os'} complete
 >>> call.argument("mode")
 Traceback (most recent call last):
-argstream.errors.ArgumentUnavailable: 'mode' of 'write' did not come: it has 'path', 'content'
+argstream.errors.ArgumentUnavailableError: 'mode' of 'write' did not come: it has 'path', 'content'
 
 Nothing is queued. A reader looks into the value that the call has anyway, and a step of ``text``
 returns all that has come since the last one. Items are fetched only while a reader waits.
 
-``ArgumentUnavailable`` is raised as soon as it is certain that a value cannot come, or that the
+``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot come, or that the
 call is malformed, cut off or closed. Its message says what did come. Values that have settled stay
 available. Only a call that is ``reinterpreted`` at its end may have other values than before; as
 soon as its text may be meant in another way, nothing of it is settled.
 
-If the provider reports an error, or hangs up, ``live_calls()`` raises ``StreamFailure`` after the
+If the provider reports an error, or hangs up, ``live_calls()`` raises ``StreamError`` after the
 last call. If the source itself raises, readers that miss something get that exception, unchanged.
 
 A loop over the events gets all of them: ``events.live_call(call_id)`` returns a reader, and what is
@@ -170,7 +170,7 @@ class CallReader(_CallReader):
         is what the model wrote; whether the call will be complete is another question. The value is
         the call's own: copy it before you change it.
 
-        Raises ``ArgumentUnavailable`` as soon as it is certain that there is no such value.
+        Raises ``ArgumentUnavailableError`` as soon as it is certain that there is no such value.
         """
         return self._pump.answer(self._argument(path, type))
 
@@ -178,7 +178,7 @@ class CallReader(_CallReader):
         """Iterate over the string at this path while it grows, to its closing quote.
 
         Each step gives all that has come since the last. A string that is cut off is given as far
-        as it came; then ``ArgumentUnavailable`` is raised. Without a path this is the text of a
+        as it came; then ``ArgumentUnavailableError`` is raised. Without a path this is the text of a
         call that has no JSON (the kinds ``custom`` and ``code``).
         """
         return _Iteration(self._text(path), self._pump)
@@ -186,14 +186,14 @@ class CallReader(_CallReader):
     def items(self, *path: str | int) -> Iterator[Any]:
         """Iterate over the items of the array at this path, each when it is whole.
 
-        After those of an array that is cut off ``ArgumentUnavailable`` is raised.
+        After those of an array that is cut off ``ArgumentUnavailableError`` is raised.
         """
         return _Iteration(self._items(path), self._pump)
 
     def arguments(self) -> dict[str, Any] | str:
         """Return all arguments when the call is complete and may be run.
 
-        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailable`` with
+        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError`` with
         the verdict if the call is not complete.
         """
         return self._pump.answer(Whole(self._progress))

@@ -6,7 +6,7 @@ from types import AsyncGeneratorType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, overload
 
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
-from argstream.checks import Judge, OnAsk
+from argstream.checks import Check, OnAsk
 from argstream.errors import UsageError
 from argstream.events import Event, Usage
 from argstream.jsonstream import Limits
@@ -37,7 +37,7 @@ def stream(
     policy: "Policy | None" = None,
     *,
     on_ask: OnAsk | None = None,
-    judge: Judge | None = None,
+    check: Check | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     after: Numbering | None = None,
@@ -51,7 +51,7 @@ def stream(
     policy: "Policy | None" = None,
     *,
     on_ask: OnAsk | None = None,
-    judge: Judge | None = None,
+    check: Check | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     after: Numbering | None = None,
@@ -64,7 +64,7 @@ def stream(
     policy: "Policy | None" = None,
     *,
     on_ask: OnAsk | None = None,
-    judge: Judge | None = None,
+    check: Check | None = None,
     quirks: Collection[Quirk] = (),
     stop_on: StopOn = "denied",
     after: Numbering | None = None,
@@ -81,7 +81,7 @@ def stream(
     The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
     ``after`` are those of ``Assembler``.
 
-    With ``tools`` a call is judged by its tool's schema while it is written, and ``rejected`` at
+    With ``tools`` a call is checked by its tool's schema while it is written, and ``rejected`` at
     the first character after which it cannot be right; so is a call to a tool that is not among
     them. They may be as you give them to a provider, ``ToolSpec``, pydantic models or functions.
     With a ``policy``, its rules are applied to each argument as soon as it is complete. If the
@@ -93,7 +93,7 @@ def stream(
     has no approver. ``deny`` rejects the call as early as a denial would. ``report``
     completes it. ``ToolArgsCompleted.policy_decision`` has the policy's answer.
 
-    To read many streams, make the ``judge`` once with ``make_judge`` and pass that instead.
+    To read many streams, make the ``check`` once with ``make_check`` and pass that instead.
 
     Bad input never raises: it becomes an event, ``StreamFailed`` if the stream as a whole failed
     (see ``raise_for_failure``). An exception of the source is raised unchanged after every open
@@ -107,11 +107,11 @@ def stream(
     ['stream_failed']
     """
     if tools is not None or policy is not None or on_ask is not None:
-        if judge is not None:
-            raise UsageError("pass either judge= or tools=, policy= and on_ask=, not both")
-        judge = make_judge(tools, policy, on_ask=on_ask)
+        if check is not None:
+            raise UsageError("pass either check= or tools=, policy= and on_ask=, not both")
+        check = make_check(tools, policy, on_ask=on_ask)
     assembler = Assembler(
-        protocol, quirks=quirks, after=after, limits=limits, judge=judge, stop_on=stop_on
+        protocol, quirks=quirks, after=after, limits=limits, check=check, stop_on=stop_on
     )
     intake = Intake(assembler)
     if is_async(source):
@@ -119,21 +119,21 @@ def stream(
     return EventStream(source, intake)
 
 
-def make_judge(
+def make_check(
     tools: Iterable[object] | None = None,
     policy: "Policy | None" = None,
     *,
     on_ask: OnAsk | None = None,
-) -> Judge | None:
-    """Return the judge of calls to these tools under this policy, for use by many streams.
+) -> Check | None:
+    """Return the check of calls to these tools under this policy, for use by many streams.
 
-    Schemas are compiled here. Pass the result as ``judge`` to ``stream()`` or ``Assembler``. A
+    Schemas are compiled here. Pass the result as ``check`` to ``stream()`` or ``Assembler``. A
     policy that can answer ``ask`` needs ``on_ask``: see ``stream()``. Returns None without tools
     and policy.
     """
-    from argstream.streaming._judge import judge_by
+    from argstream.streaming._checks import combine_checks
 
-    return judge_by(tools, policy, on_ask)
+    return combine_checks(tools, policy, on_ask)
 
 
 class _Reading:
@@ -145,7 +145,7 @@ class _Reading:
         self._progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
 
     def raise_for_failure(self) -> None:
-        """Raise ``StreamFailure`` if the stream has failed, with the code and message of the event.
+        """Raise ``StreamError`` if the stream has failed, with the code and message of the event.
 
         A provider's error, a stream that was cut off and input that is not a provider's stream do
         not raise by themselves. They are ``StreamFailed`` events. Call this after the loop if you
@@ -157,7 +157,7 @@ class _Reading:
         ['stream_failed']
         >>> events.raise_for_failure()
         Traceback (most recent call last):
-        argstream.errors.StreamFailure: the stream ended before a message began (empty)
+        argstream.errors.StreamError: the stream ended before a message began (empty)
         """
         if (event := self._progress.failed) is not None:
             raise stream_failure(event)
@@ -213,7 +213,7 @@ class EventStream(_Reading, Iterator[Event]):
         unless a loop over the events has begun: then it is kept for that.
 
         If the stream fails, by an error of the provider for instance, all calls that came are
-        given; then ``StreamFailure`` is raised, unless that was told to a loop before.
+        given; then ``StreamError`` is raised, unless that was told to a loop before.
         """
         return live_calls(self._pump)
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from argstream._lazy import lazy_exports
-from argstream.errors import MissingExtra
+from argstream.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from argstream.terminal._approval import TerminalApprover
@@ -89,7 +89,7 @@ _HOMES = {
 }
 
 if not all(find_spec(name) for name in ("pygments", "rich", "wcwidth")):
-    raise MissingExtra("terminal", "what is shown in a terminal")
+    raise MissingExtraError("terminal", "what is shown in a terminal")
 
 if not TYPE_CHECKING:
     __getattr__ = lazy_exports(__name__, _HOMES)

@@ -19,7 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import (
     Any,
     Final,
-    Literal,
     NamedTuple,
     Protocol,
     Self,
@@ -29,7 +28,7 @@ from typing import (
 )
 
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested
+from argstream.events import ApprovalRequested, ApprovalScope
 from argstream.runs._records import Approval, Approve, Deny
 from argstream.terminal._editor import (
     Documents,
@@ -374,7 +373,7 @@ class Dialogue:
     def _approval(
         self,
         arguments: Mapping[str, Any] | None = None,
-        always: Literal["session", "rule"] | None = None,
+        always: ApprovalScope = "call",
     ) -> Approve:
         return Approve(arguments=arguments, always=always, digest=self._request.digest)
 
@@ -383,7 +382,7 @@ class Dialogue:
         key = await self._asking.choose(prompt, self._subject)
         if key == "esc":
             return ""
-        return self._approval(always="rule" if key == "r" else "session")
+        return self._approval(always="rule" if key == "r" else "conversation")
 
     async def _reason(self) -> Approval | str:
         entry = LineEditor()

@@ -79,7 +79,7 @@ _OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
     "withdrawn": ("✗ ", "warning", "is withdrawn: there is nothing left to decide"),
 }
 _REMEMBERED: Final = {
-    "session": "; later calls of this tool are, too",
+    "conversation": "; later calls of this tool are, too",
     "rule": "; what this rule asks about later is, too",
 }
 _Words: TypeAlias = TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted
@@ -650,7 +650,7 @@ def asked(event: ApprovalRequested, looks: Looks) -> list[Line]:
 
 def decided(event: ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:
     mark, role, what = _OUTCOMES[event.decision]
-    more = "" if event.always is None else _REMEMBERED[event.always]
+    more = _REMEMBERED.get(event.always, "")
     told = Span(f" {what}{because(event.reason)}{more}", role)
     lines = [line(shown(event.name, "tool"), told, margin=(Span(mark, role),))]
     if event.edited_arguments is not None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from argstream.models._scripted import CallTool, Part, Say, Stop, Think
+from argstream.models._scripted import CallTool, Part, Say, Think
+from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
 from argstream.testing._replies import Reply
 
@@ -33,17 +34,6 @@ _OPENAI_ERRORS: Final = {
     429: ("requests", "rate_limit_exceeded"),
     503: ("server_error", "overloaded"),
     529: ("server_error", "overloaded"),
-}
-_FINISH: Final[dict[Stop, str]] = {
-    "end_turn": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "refusal": "content_filter",
-    "pause_turn": "stop",  # it has no pause
-}
-_INCOMPLETE: Final[dict[Stop, str]] = {
-    "max_tokens": "max_output_tokens",
-    "refusal": "content_filter",
 }
 # What a response says again of its request, and what it says if the request did not.
 _ECHOED: Final[dict[str, Any]] = {
@@ -186,7 +176,7 @@ class AnthropicDialect:
             ]
             if not _stays_open(part, turn, index):
                 events.append({"type": "content_block_stop", "index": index})
-        delta = {"stop_reason": turn.reply.stop, "stop_sequence": None}
+        delta = {"stop_reason": WORDS["anthropic"][turn.reply.stop], "stop_sequence": None}
         events.append({"type": "message_delta", "delta": delta, "usage": _anthropic_usage(turn)})
         events.append({"type": "message_stop"})
         return [sse(event, event["type"]) for event in events]
@@ -235,7 +225,7 @@ class AnthropicDialect:
             "role": "assistant",
             "model": turn.model,
             "content": [_anthropic_block(part, block_id) for part, block_id in blocks],
-            "stop_reason": turn.reply.stop,
+            "stop_reason": WORDS["anthropic"][turn.reply.stop],
             "stop_sequence": None,
             "usage": _anthropic_usage(turn) | {"service_tier": "standard"},
         }
@@ -303,7 +293,7 @@ class ChatDialect(_OpenAiDialect):
         tells_usage = isinstance(options, dict) and options.get("include_usage") is True
         # A chunk that does not tell the usage says so, once it was asked for.
         no_usage = {"usage": None} if tells_usage else {}
-        finish = _FINISH[turn.reply.stop]
+        finish = WORDS["openai-chat"][turn.reply.stop]
         chunks = [
             *(head | {"choices": [_chat_choice(delta)]} | no_usage for delta in _chat_deltas(turn)),
             head | {"choices": [_chat_choice({}, finish)]} | no_usage,
@@ -336,7 +326,7 @@ class ChatDialect(_OpenAiDialect):
             "index": 0,
             "message": message,
             "logprobs": None,
-            "finish_reason": _FINISH[turn.reply.stop],
+            "finish_reason": WORDS["openai-chat"][turn.reply.stop],
         }
         return _chat_head(turn, "chat.completion") | {
             "choices": [choice],
@@ -461,7 +451,7 @@ class ResponsesDialect(_OpenAiDialect):
 
 
 def _response(turn: Turn) -> dict[str, Any]:
-    reason = _INCOMPLETE.get(turn.reply.stop)
+    reason = WORDS["openai-responses"].get(turn.reply.stop)
     echoed = {name: turn.body.get(name, default) for name, default in _ECHOED.items()}
     return {
         "id": f"resp_mock_{turn.number}",

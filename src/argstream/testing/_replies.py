@@ -15,7 +15,7 @@ The same as a file, for ``argstream mock``::
             {"think": "The file is small."},
             {"say": "I write it."},
             {"call": "write_file", "arguments": {"path": "a.txt", "content": "hello"}}
-        ], "stop": "tool_use", "faults": ["cut=500"]}
+        ], "stop": "tool_calls", "faults": ["cut=500"]}
     ]}
 """
 
@@ -188,11 +188,11 @@ def _check_seconds(name: str, seconds: float) -> None:
 class Reply(ScriptedReply):
     """One answer of the model: its parts in order, why it stopped, and what goes wrong.
 
-    A string is something to say. If ``stop`` is not given, it is ``tool_use`` for an answer that
+    A string is something to say. If ``stop`` is not given, it is ``tool_calls`` for an answer that
     calls a tool and ``end_turn`` for any other.
 
     >>> Reply("Hello").stop, Reply(CallTool("now")).stop
-    ('end_turn', 'tool_use')
+    ('end_turn', 'tool_calls')
     """
 
     faults: tuple[Fault, ...]

@@ -120,7 +120,7 @@ class Subschema:
 def read_subschemas(
     schema: JsonSchema, dialect: Dialect, limits: SchemaLimits, others: Iterable[JsonSchema] = ()
 ) -> Subschema | None:
-    """Return the root of the graph; None if only the library can judge by this schema.
+    """Return the root of the graph; None if only the library can check by this schema.
 
     ``others`` are documents that it may refer to. They are only measured.
     """
@@ -287,11 +287,11 @@ Start: TypeAlias = Literal["dead", "sure", "open"]
 """What the first character of a value tells: it is wrong, it is right, or that is still open."""
 
 _FEW: Final = 1000  # characters of candidates, all of whose beginnings are kept
-_MOST_NODES: Final = 4096  # sets of subschemas; what would need more is judged at its close
+_MOST_NODES: Final = 4096  # sets of subschemas; what would need more is checked at its close
 _KEPT: Final = 1024  # children by key: more keys than this are not names but data
 _FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
 _PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
-_MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are judged at the close
+_MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are checked at the close
 
 
 class Late:

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
-from argstream.errors import MissingExtra, SchemaError, UsageError
+from argstream.errors import MissingExtraError, SchemaError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -52,7 +52,7 @@ BY_NAME: Final = (
     "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions",
 )  # fmt: skip
 DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
-"""Where the meaning of a part depends on who asks: then only the whole can be judged."""
+"""Where the meaning of a part depends on who asks: then only the whole can be checked."""
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
@@ -112,7 +112,7 @@ def _has_lists(schema: object) -> bool:
 class SchemaLimits(Struct, frozen=True, kw_only=True):
     """Limits of a schema. One that passes them is refused when it is compiled.
 
-    The first three raise ``SchemaError``; beyond ``max_branches`` a value is judged at its close.
+    The first three raise ``SchemaError``; beyond ``max_branches`` a value is checked at its close.
     """
 
     max_depth: int = 200
@@ -182,7 +182,7 @@ class Library:
         try:
             import jsonschema_rs
         except ImportError:
-            raise MissingExtra("validation", "judging calls by a JSON Schema") from None
+            raise MissingExtraError("validation", "checking calls by a JSON Schema") from None
         self._library = jsonschema_rs
         self._dialect = dialect
         self._formats = formats

@@ -2,8 +2,8 @@
 
 Where nothing branches, a stack of nodes is all that is kept, and the first thing that does not fit
 rejects the call. From a value with choices on (``_Branches``), each open value has a frame of
-judgements: one for its node and one for each branch that is alive. One that fails takes down what
-rests on it. Two that ask the same of one value share a judgement, so no schema makes the work grow
+checks: one for its node and one for each branch that is alive. One that fails takes down what
+rests on it. Two that ask the same of one value share a check, so no schema makes the work grow
 exponentially. Inside a long string whose start was valid for every continuation nothing is done.
 
 What cannot be checked early is asked of jsonschema-rs when its value is complete, and the whole
@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from argstream.checks import Refusal
+from argstream.checks import Rejection
 from argstream.errors import SchemaError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
@@ -39,12 +39,12 @@ SchemaVerdict: TypeAlias = Literal["open", "rejected", "valid"]
 SchemaSource: TypeAlias = Mapping[str, Any] | bool
 
 
-class _Judgement:
+class _NodeCheck:
     """The state of one node for one value."""
 
     __slots__ = ("failure", "high", "keys", "length", "low", "node", "open_choices", "rests_on_it")
 
-    def __init__(self, node: Node, rests_on_it: "list[_Judgement | _OpenChoice]") -> None:
+    def __init__(self, node: Node, rests_on_it: "list[_NodeCheck | _OpenChoice]") -> None:
         self.node = node
         self.rests_on_it = rests_on_it
         self.failure: Failure | None = None
@@ -57,7 +57,7 @@ class _Judgement:
 class _OpenChoice:
     __slots__ = ("choice", "failures", "holder", "path", "sure")
 
-    def __init__(self, choice: Choice, holder: _Judgement, path: JsonPath) -> None:
+    def __init__(self, choice: Choice, holder: _NodeCheck, path: JsonPath) -> None:
         self.choice = choice
         self.holder = holder
         self.path = path
@@ -69,7 +69,7 @@ class _OpenChoice:
         return len(self.choice.branches) - len(self.failures)
 
 
-_Children: TypeAlias = dict[Node, list[_Judgement | _OpenChoice]]
+_Children: TypeAlias = dict[Node, list[_NodeCheck | _OpenChoice]]
 """What the next value must be, and what rests on each of that."""
 
 
@@ -165,10 +165,10 @@ class SchemaCheck:
         self._start = self._length = 0  # where that string begins, and how long it is
         self._so_far = ""  # and what it is, if there are few candidates for it
         self._low = self._high = 0  # which are left, if there are many
-        self._branches: _Branches | None = None  # who judges the open value, if it has choices
+        self._branches: _Branches | None = None  # who checks the open value, if it has choices
         self._depth = 0  # of that value
 
-    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+    def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Check the next fragments. Returns a refusal if they decide against the value."""
         if self.verdict != "open":
             return None
@@ -192,7 +192,7 @@ class SchemaCheck:
                 self._take_key(fragment)
             if self.error is not None:
                 seen = next(at for at, one in enumerate(fragments, 1) if one is fragment)
-                return Refusal(self.error, seen, cut, None if cut is None else self._start)
+                return Rejection(self.error, seen, cut, None if cut is None else self._start)
         return None
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
@@ -351,12 +351,12 @@ class _Branches:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._root: _Judgement | None = None
-        self._stack: list[list[_Judgement]] = []  # of the containers around the innermost one
-        self._open: list[_Judgement] = []  # of the innermost open container
-        self._scalar: list[_Judgement] = []  # of the open value that is no container
+        self._root: _NodeCheck | None = None
+        self._stack: list[list[_NodeCheck]] = []  # of the containers around the innermost one
+        self._open: list[_NodeCheck] = []  # of the innermost open container
+        self._scalar: list[_NodeCheck] = []  # of the open value that is no container
         self._kind: Kind = "null"  # of that
-        self._text: list[_Judgement] = []  # of these, who must see a string's text
+        self._text: list[_NodeCheck] = []  # of these, who must see a string's text
         self.start = 0  # where that string begins
         self._children: _Children = {}  # of the value to come
 
@@ -370,29 +370,29 @@ class _Branches:
         path, offset = fragment
         key: Any = path[-1]
         children: _Children = {}
-        for judgement in self._open:
-            node = judgement.node
-            if judgement.failure is not None or not node.takes_keys:
+        for check in self._open:
+            node = check.node
+            if check.failure is not None or not node.takes_keys:
                 continue
-            judgement.keys += 1
-            if node.max_properties is not None and judgement.keys > node.max_properties:
+            check.keys += 1
+            if node.max_properties is not None and check.keys > node.max_properties:
                 self._fail(
-                    judgement,
+                    check,
                     Failure("maxProperties", path[:-1], offset, node, limit=node.max_properties),
                 )
             for rule in node.name_rules:
                 if rule.refuses(key):
                     self._fail(
-                        judgement,
+                        check,
                         Failure("propertyNames", path, offset, node, limit=rule.subschema.value),
                     )
             child = node.child(key)
             if child is None:
                 continue
             if child.is_impossible:
-                self._fail(judgement, Failure("key", path, offset, node))
+                self._fail(check, Failure("key", path, offset, node))
             else:
-                children.setdefault(child, []).append(judgement)
+                children.setdefault(child, []).append(check)
         self._children = children
 
     def take_start(self, fragment: Start) -> None:
@@ -403,9 +403,9 @@ class _Branches:
             children = self._take_item(path[-1], path, offset)
         else:
             children, self._children = self._children, {}
-        frame: list[_Judgement] = []
+        frame: list[_NodeCheck] = []
         if children:
-            known: dict[Node, _Judgement] = {}
+            known: dict[Node, _NodeCheck] = {}
             for node, rests_on_it in children.items():
                 self._begin(node, rests_on_it, fragment, frame, known)
         if kind == "object" or kind == "array":
@@ -420,48 +420,48 @@ class _Branches:
 
     def _take_item(self, index: int, path: JsonPath, offset: int) -> _Children:
         children: _Children = {}
-        for judgement in self._open:
-            node = judgement.node
-            if judgement.failure is not None:
+        for check in self._open:
+            node = check.node
+            if check.failure is not None:
                 continue
             if node.max_items is not None and index >= node.max_items:
                 self._fail(
-                    judgement, Failure("maxItems", path[:-1], offset, node, limit=node.max_items)
+                    check, Failure("maxItems", path[:-1], offset, node, limit=node.max_items)
                 )
             elif (child := node.item(index)) is not None:
-                children.setdefault(child, []).append(judgement)
+                children.setdefault(child, []).append(check)
         return children
 
     def _begin(
         self,
         node: Node,
-        rests_on_it: "list[_Judgement | _OpenChoice]",
+        rests_on_it: "list[_NodeCheck | _OpenChoice]",
         fragment: Start,
-        frame: list[_Judgement],
-        known: dict[Node, _Judgement],
-    ) -> _Judgement | None:
-        """Open the judgement of a value that begins; None if every such value is valid."""
+        frame: list[_NodeCheck],
+        known: dict[Node, _NodeCheck],
+    ) -> _NodeCheck | None:
+        """Open the check of a value that begins; None if every such value is valid."""
         path, kind, offset = fragment
         start = node.starts[kind]
         if start == "sure":
             return None
-        judgement = known[node] = _Judgement(node, rests_on_it)
+        check = known[node] = _NodeCheck(node, rests_on_it)
         if self._root is None:
-            self._root = judgement
+            self._root = check
         if start == "dead":
-            self._fail(judgement, Failure("start", path, offset, node, kind))
-            return judgement
-        frame.append(judgement)
+            self._fail(check, Failure("start", path, offset, node, kind))
+            return check
+        frame.append(check)
         for choice in node.choices:
-            self._begin_choice(_OpenChoice(choice, judgement, path), fragment, frame, known)
-        return judgement
+            self._begin_choice(_OpenChoice(choice, check, path), fragment, frame, known)
+        return check
 
     def _begin_choice(
         self,
         choice: _OpenChoice,
         fragment: Start,
-        frame: list[_Judgement],
-        known: dict[Node, _Judgement],
+        frame: list[_NodeCheck],
+        known: dict[Node, _NodeCheck],
     ) -> None:
         path, _, offset = fragment
         choice.holder.open_choices.append(choice)
@@ -482,22 +482,22 @@ class _Branches:
     def take_text(self, fragment: Text) -> str | None:
         """Check a piece of a string. Returns the text up to a character that is wrong, or None."""
         failures = []
-        for judgement in self._text:
-            if judgement.failure is None:
-                good = _good(judgement, fragment.text)
+        for check in self._text:
+            if check.failure is None:
+                good = _good(check, fragment.text)
                 if good is not None:
-                    failures.append((good, judgement))
+                    failures.append((good, check))
         # In the order of the text, so that it does not matter how it is cut.
-        for length, judgement in sorted(failures, key=itemgetter(0)):
-            self._fail(judgement, self._text_failure(judgement, fragment, length))
+        for length, check in sorted(failures, key=itemgetter(0)):
+            self._fail(check, self._text_failure(check, fragment, length))
             if self._is_refused:
                 return fragment.text[: length + 1]
         return None
 
-    def _text_failure(self, judgement: _Judgement, fragment: Text, length: int) -> Failure:
-        before = judgement.length - len(fragment.text)
+    def _text_failure(self, check: _NodeCheck, fragment: Text, length: int) -> Failure:
+        before = check.length - len(fragment.text)
         offset = self.start + 1 + before + length
-        return _text_failure(judgement.node, judgement.low, fragment, (before, length), offset)
+        return _text_failure(check.node, check.low, fragment, (before, length), offset)
 
     def take_done(self, fragment: Done) -> None:
         value = fragment.value
@@ -510,12 +510,12 @@ class _Branches:
             kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
         if frame:
             # _Branches before those that chose between them.
-            for judgement in frame if len(frame) == 1 else sorted(frame, key=_height):
-                if judgement.failure is None:
-                    failure = end(judgement.node, kind, fragment) or _undecided(judgement, fragment)
+            for check in frame if len(frame) == 1 else sorted(frame, key=_height):
+                if check.failure is None:
+                    failure = end(check.node, kind, fragment) or _undecided(check, fragment)
                     if failure is not None:
-                        self._fail(judgement, failure)
-                judgement.open_choices = []  # they refer to it: without this, it would be a cycle
+                        self._fail(check, failure)
+                check.open_choices = []  # they refer to it: without this, it would be a cycle
 
     # Failing
 
@@ -523,16 +523,16 @@ class _Branches:
     def _is_refused(self) -> bool:
         return self._root is not None and self._root.failure is not None
 
-    def _fail(self, judgement: _Judgement, failure: Failure) -> None:
-        """Fail a judgement and all that depend on it. No recursion: values may be deep."""
-        falling = [(judgement, failure)]
+    def _fail(self, check: _NodeCheck, failure: Failure) -> None:
+        """Fail a check and all that depend on it. No recursion: values may be deep."""
+        falling = [(check, failure)]
         while falling:
-            judgement, failure = falling.pop()
-            if judgement.failure is not None:
+            check, failure = falling.pop()
+            if check.failure is not None:
                 continue
-            judgement.failure = failure
-            for owner in judgement.rests_on_it:
-                if isinstance(owner, _Judgement):
+            check.failure = failure
+            for owner in check.rests_on_it:
+                if isinstance(owner, _NodeCheck):
                     falling.append((owner, failure))
                 elif (lost := _lose(owner, failure)) is not None:
                     falling.append((owner.holder, lost))
@@ -550,23 +550,23 @@ def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
     return Failure(choice.choice.keyword, choice.path, failure.offset, causes=causes)
 
 
-def _good(judgement: _Judgement, text: str) -> int | None:
+def _good(check: _NodeCheck, text: str) -> int | None:
     """Check a piece of a string. Returns how much of it is good, or None if all of it is."""
-    node, before = judgement.node, judgement.length
-    judgement.length += len(text)
+    node, before = check.node, check.length
+    check.length += len(text)
     if node.candidates is not None:
-        low, high = judgement.low, judgement.high
-        judgement.low, judgement.high = node.candidates.narrow(low, high, before, text)
-        if judgement.low == judgement.high:
-            judgement.low, good = _leaving(node.candidates, low, high, before, text)
+        low, high = check.low, check.high
+        check.low, check.high = node.candidates.narrow(low, high, before, text)
+        if check.low == check.high:
+            check.low, good = _leaving(node.candidates, low, high, before, text)
             return good
-    elif node.max_length is not None and judgement.length > node.max_length:
+    elif node.max_length is not None and check.length > node.max_length:
         return node.max_length - before
     return None
 
 
-def _undecided(judgement: _Judgement, fragment: Done) -> Failure | None:
-    for choice in judgement.open_choices:
+def _undecided(check: _NodeCheck, fragment: Done) -> Failure | None:
+    for choice in check.open_choices:
         if choice.choice.keyword == "oneOf" and choice.alive > 1:
             return Failure("oneOf", fragment.path, fragment.offset)
     return None

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from types import FunctionType, MethodType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from argstream.errors import MissingExtra, UsageError
+from argstream.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -181,4 +181,4 @@ def _adapter(definition: Any, told: str) -> "TypeAdapter[Any]":
 
 def _require() -> None:
     if find_spec("pydantic") is None:
-        raise MissingExtra("validation", "a tool that is defined in Python")
+        raise MissingExtraError("validation", "a tool that is defined in Python")

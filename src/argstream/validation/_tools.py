@@ -177,7 +177,7 @@ def tool_specs(tools: Iterable[object]) -> list[ToolSpec]:
     """Read tools, of any mix of formats; of one request with its tools, these.
 
     Tools of the Claude Agent SDK have the names that they were given; its calls say
-    ``mcp__server__name``, so use ``ToolSpec.of(tool, name=…)`` to judge them. Raises UsageError for
+    ``mcp__server__name``, so use ``ToolSpec.of(tool, name=…)`` to check them. Raises UsageError for
     what cannot be read, and for two tools of one name.
     """
     return _read((f"tools[{number}]", tool) for number, tool in enumerate(_entries(tools)))

@@ -9,7 +9,7 @@ r"""The arguments of a call so far, typed: for a tool that is defined by a class
     view = typed(WriteFile, call)     # live, as the call is
     view.settled                      # frozenset({'path'})
     view.so_far.path                  # 'src/app.py': validated, and a str for type checkers
-    view.so_far.content               # ArgumentUnavailable: 'content' has not settled …
+    view.so_far.content               # ArgumentUnavailableError: 'content' has not settled …
     view.value()                      # the WriteFile, once the call is complete
 
 Nothing is done while a call grows. A field is validated when it is asked for and has settled, once,
@@ -23,7 +23,7 @@ keys that it does not know, are for the whole: they have their say in ``value()`
 - A field whose validators ask for ``info`` waits for the fields defined before it.
 - If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
   value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
-  gets ``ArgumentUnavailable`` with that exception as its cause. ``value()`` raises it as it is.
+  gets ``ArgumentUnavailableError`` with that exception as its cause. ``value()`` raises it as it is.
 - Of a field that is an ``Iterable`` pydantic makes an iterator, which can be used once, and
   validates each item only when it is fetched: ``errors`` knows nothing of these. Each time such a
   field is asked for, it is made anew. A ``list`` is better.
@@ -48,7 +48,7 @@ from typing import (
 )
 
 from argstream.checks import LiveCall, is_settled, value_at, verdict_words
-from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.errors import ArgumentUnavailableError, UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.providers._deltas import FREE_TEXT_KINDS
@@ -129,8 +129,8 @@ class ValuePart:
     def _validator(self) -> "SchemaValidator":
         return self._place.compile(self._schema)
 
-    def judge(self, value: object) -> Outcome:
-        return _judged(self._validator, value, depth=0)
+    def validate(self, value: object) -> Outcome:
+        return _validated(self._validator, value, depth=0)
 
 
 class FieldPart(ValuePart):
@@ -157,14 +157,14 @@ class FieldPart(ValuePart):
     def _validator(self) -> "SchemaValidator":
         return self._compile({})
 
-    def judge_field(self, value: object, earlier: Mapping[str, Any]) -> Outcome:
+    def validate_field(self, value: object, earlier: Mapping[str, Any]) -> Outcome:
         """Validate the field; PENDING stands for no value, which may mean a default."""
         given = {} if value is PENDING else {self.name: value}
         if not given and self._may_be_missing:
             return Outcome(PENDING)
         # What was validated is no JSON any more: it is put in by functions instead of values.
         validator = self._compile(earlier) if earlier else self._validator
-        outcome = _judged(validator, {**dict.fromkeys(earlier), **given}, depth=1)
+        outcome = _validated(validator, {**dict.fromkeys(earlier), **given}, depth=1)
         if outcome.message is not None:
             return outcome
         fields, _, _ = outcome.value
@@ -181,7 +181,7 @@ class Shape(NamedTuple):
     fields: Mapping[str, FieldPart]
     has_keys: bool  # the fields are keys, as in a TypedDict, and not attributes
     takes_more: bool  # keys that are no fields are kept
-    more: ValuePart | None  # how the values of those are judged, if the model says it
+    more: ValuePart | None  # how the values of those are checked, if the model says it
 
 
 @lru_cache(maxsize=256)
@@ -311,7 +311,7 @@ def _constant(value: Any) -> _Schema:
     return {"type": "function-plain", "function": function}
 
 
-def _judged(validator: "SchemaValidator", value: object, *, depth: int) -> Outcome:
+def _validated(validator: "SchemaValidator", value: object, *, depth: int) -> Outcome:
     from pydantic_core import ValidationError
 
     text = json.dumps(value, ensure_ascii=False)
@@ -386,7 +386,9 @@ def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
     return min(known, count)
 
 
-def unavailable(call: LiveCall, path: JsonPath, told: str, reason: str = "") -> ArgumentUnavailable:
+def unavailable(
+    call: LiveCall, path: JsonPath, told: str, reason: str = ""
+) -> ArgumentUnavailableError:
     """Return the error for a value that has not settled, or never will."""
     size = _size(call, path)
     if call.verdict != "open":
@@ -398,13 +400,13 @@ def unavailable(call: LiveCall, path: JsonPath, told: str, reason: str = "") -> 
         message = f"{told} has not settled: {reason}"
     else:
         message = f"{told} has not settled: {size} so far" if size else f"{told} has not come yet"
-    return ArgumentUnavailable(message, path=path, verdict=call.verdict, error=call.error)
+    return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
-def invalid(call: LiveCall, path: JsonPath, told: str, reason: str) -> ArgumentUnavailable:
+def invalid(call: LiveCall, path: JsonPath, told: str, reason: str) -> ArgumentUnavailableError:
     """Return the error for a value that has settled and is not valid."""
     error = ArgumentsError("invalid", reason, path=path)
-    return ArgumentUnavailable(
+    return ArgumentUnavailableError(
         f"{told} is not valid: {reason}", path=path, verdict=call.verdict, error=error
     )
 
@@ -437,7 +439,7 @@ class Fields:
         Whoever is to have the value gets it from ``value``.
         """
         stage, path = self._stage(part)
-        return self._judge(part, path) if stage == "ready" else None
+        return self._validate(part, path) if stage == "ready" else None
 
     def value(self, name: str) -> Any:
         """Return a field's value, or a view of it while it is open, or raise."""
@@ -482,7 +484,7 @@ class Fields:
             return ("ready" if is_settled(call, path) else "open"), path
         return ("ready" if is_closed else "waiting"), base + part.places[0]
 
-    def _judge(self, part: FieldPart, path: JsonPath) -> Outcome:
+    def _validate(self, part: FieldPart, path: JsonPath) -> Outcome:
         self._begin_anew_if_read_anew()
         known = self._outcomes.get(part.name)
         if known is None:
@@ -491,13 +493,13 @@ class Fields:
                 found = self._taken(other, self._own_stage(other)[1])
                 if found.message is None and found.value is not PENDING:
                     earlier[other.name] = found.value
-            known = part.judge_field(value_at(self._call.partial, path), earlier)
+            known = part.validate_field(value_at(self._call.partial, path), earlier)
             self._outcomes[part.name] = known
         return known
 
     def _taken(self, part: FieldPart, path: JsonPath) -> Outcome:
         """Return an outcome. It is not kept if its value can be used only once."""
-        outcome = self._judge(part, path)
+        outcome = self._validate(part, path)
         if part.is_used_up(outcome.value):
             del self._outcomes[part.name]
         return outcome
@@ -524,7 +526,7 @@ class Fields:
             return value_at(self._call.partial, path)
         self._begin_anew_if_read_anew()
         if name not in self._more:
-            self._more[name] = part.judge(value_at(self._call.partial, path))
+            self._more[name] = part.validate(value_at(self._call.partial, path))
         outcome = self._more[name]
         if part.is_used_up(outcome.value):
             del self._more[name]
@@ -628,7 +630,7 @@ class ItemsSoFar(Sequence[Any]):
             self._outcomes.clear()
         path = (*self._base, number)
         if number not in self._outcomes:
-            self._outcomes[number] = self._part.judge(value_at(self._call.partial, path))
+            self._outcomes[number] = self._part.validate(value_at(self._call.partial, path))
         outcome = self._outcomes[number]
         if self._part.is_used_up(outcome.value):
             del self._outcomes[number]
@@ -672,7 +674,7 @@ class TypedArguments(Generic[Model]):
     def so_far(self) -> Model:
         """What has settled, to be read as if it were whole.
 
-        A field that has not settled, or is not valid, raises ``ArgumentUnavailable``; it says why.
+        A field that has not settled, or is not valid, raises ``ArgumentUnavailableError``; it says why.
         It is no instance of the model: that is what ``value()`` gives.
         """
         return cast("Model", self._so_far)
@@ -699,7 +701,7 @@ class TypedArguments(Generic[Model]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return a field that has settled and is valid, or the default.
 
-        Raises ``ArgumentUnavailable`` if its validator fell over: a default would hide that.
+        Raises ``ArgumentUnavailableError`` if its validator fell over: a default would hide that.
         """
         outcome = self._fields.outcome(self._part(name))
         if outcome is None:
@@ -711,7 +713,7 @@ class TypedArguments(Generic[Model]):
     def value(self) -> Model:
         """Return the complete arguments: the model; for a function, its arguments by name.
 
-        It is made anew each time. Raises ``ArgumentUnavailable`` if the call is not complete,
+        It is made anew each time. Raises ``ArgumentUnavailableError`` if the call is not complete,
         pydantic's ``ValidationError`` if its arguments are not valid, and what else a validator of
         yours raises.
         """

@@ -85,7 +85,7 @@ class Finding(Struct, frozen=True):
 def lint(tools: Iterable[ToolSpec]) -> list[Finding]:
     """Return the findings about the schemas of some tools, in the order of the tools.
 
-    Tools without a schema have none. Raises MissingExtra if jsonschema-rs is not installed.
+    Tools without a schema have none. Raises MissingExtraError if jsonschema-rs is not installed.
     """
     return [finding for tool in tools for finding in dict.fromkeys(_lint(tool))]
 

@@ -21,7 +21,7 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from argstream.agent.toolkits._folder import DEEPEST, Folder, Place, is_version_control, told
 from argstream.agent.tools import Tool, ToolContext, tool
-from argstream.errors import ToolFailure
+from argstream.errors import ToolError
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # what a file may have, to be read, searched or edited
 _FOR_READING: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NOCTTY", 0)
@@ -108,7 +108,7 @@ def text_reader(
                 if place.require_existing().st_size > _MOST_SHOWN:
                     return None
                 return FileText(read(place).data, place.text).text
-        except ToolFailure:
+        except ToolError:
             return None
 
     return read_text
@@ -120,14 +120,14 @@ class Found(NamedTuple):
 
 
 def read(place: Place) -> Found:
-    """Read a file. Raises ToolFailure if it is not a regular file, or too large."""
+    """Read a file. Raises ToolError if it is not a regular file, or too large."""
     name = _require_file(place)
     with told(place.text, "read"):
         found = read_in(place.directory, name)
     if found is None:
         raise _no_file(place)
     if len(found.data) > MOST_BYTES:
-        raise ToolFailure(
+        raise ToolError(
             f"{place.text} is too large: it has more than {MOST_BYTES // 2**20} MB, which is more "
             "than these tools read"
         )
@@ -149,18 +149,18 @@ def read_in(directory: int, name: str) -> Found | None:
 
 def require_writable(place: Place) -> None:
     if any(is_version_control(name) for name in place.way):
-        raise ToolFailure(
+        raise ToolError(
             f"{place.text} belongs to the version control, which runs programs that it finds "
             "there: nothing is written to it"
         )
     if place.name is not None and place.status is None:
         if place.asked.is_folder:
-            raise ToolFailure(f"{place.text} would be a folder: leave out the slash at the end")
+            raise ToolError(f"{place.text} would be a folder: leave out the slash at the end")
         return
     name = _require_file(place)
     mode = place.require_existing().st_mode
     if not mode & 0o222 or not os.access(name, os.W_OK, dir_fd=place.directory):
-        raise ToolFailure(f"{place.text} may not be written: it is read-only")
+        raise ToolError(f"{place.text} may not be written: it is read-only")
 
 
 def write(
@@ -175,7 +175,7 @@ def write(
     if name is None:
         raise _no_file(place)
     if len(data) > MOST_BYTES:
-        raise ToolFailure(f"{place.text} would have more than {MOST_BYTES // 2**20} MB: write less")
+        raise ToolError(f"{place.text} would have more than {MOST_BYTES // 2**20} MB: write less")
     directory = place.directory
     draft = f".argstream-{secrets.token_hex(8)}.tmp"
     with told(place.text, "written"):
@@ -188,9 +188,9 @@ def write(
                 file.flush()
                 os.fsync(number)
             if not _is_unchanged(directory, name, seen):
-                raise ToolFailure(f"{place.text} was changed by somebody else: read it again first")
+                raise ToolError(f"{place.text} was changed by somebody else: read it again first")
             if not may_go_on():
-                raise ToolFailure(f"{place.text} was not written: the call was stopped")
+                raise ToolError(f"{place.text} was not written: the call was stopped")
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -201,16 +201,16 @@ def write(
 def _require_file(place: Place) -> str:
     status = place.require_existing()
     if stat.S_ISDIR(status.st_mode) or place.name is None:
-        raise ToolFailure(f"{place.text} is a folder, not a file: list_files shows what is in it")
+        raise ToolError(f"{place.text} is a folder, not a file: list_files shows what is in it")
     if place.asked.is_folder:
-        raise ToolFailure(f"{place.text} is a file: leave out the slash at the end")
+        raise ToolError(f"{place.text} is a file: leave out the slash at the end")
     if not stat.S_ISREG(status.st_mode):
         raise _no_file(place)
     return place.name
 
 
-def _no_file(place: Place) -> ToolFailure:
-    return ToolFailure(f"{place.text} is no regular file (a pipe, a device …): leave it alone")
+def _no_file(place: Place) -> ToolError:
+    return ToolError(f"{place.text} is no regular file (a pipe, a device …): leave it alone")
 
 
 def _is_unchanged(directory: int, name: str, seen: os.stat_result | None) -> bool:
@@ -314,12 +314,12 @@ def _kind(entry: "os.DirEntry[str]") -> Kind:
 class FileText:
     def __init__(self, data: bytes, path: str) -> None:
         if (problem := _problem(data)) is not None:
-            raise ToolFailure(f"{path} {problem}: only text in UTF-8 can be used here")
+            raise ToolError(f"{path} {problem}: only text in UTF-8 can be used here")
         self._mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
         try:
             self._raw = data[len(self._mark) :].decode()
         except UnicodeDecodeError as error:
-            raise ToolFailure(
+            raise ToolError(
                 f"{path} is no text in UTF-8 (byte {error.start + len(self._mark)} is "
                 f"0x{error.object[error.start]:02x}): only that can be used here"
             ) from None
@@ -390,12 +390,12 @@ class NotFoundError(Exception):
         self._text = text
         self._old = old
 
-    def failure(self) -> ToolFailure:
-        return ToolFailure(f"{self}{_hint(self._text, self._old)}. Nothing was changed")
+    def failure(self) -> ToolError:
+        return ToolError(f"{self}{_hint(self._text, self._old)}. Nothing was changed")
 
 
 def edited(file: FileText, edits: list[Edit], path: str) -> bytes:
-    """Make all edits or none, in any order. Raises ToolFailure or NotFoundError."""
+    """Make all edits or none, in any order. Raises ToolError or NotFoundError."""
     replacements: list[tuple[int, int, str]] = []
     for number, edit in enumerate(edits, 1):
         subject = "old" if len(edits) == 1 else f"old of edit {number}"
@@ -404,12 +404,12 @@ def edited(file: FileText, edits: list[Edit], path: str) -> bytes:
     replacements.sort()
     for (_, end, _), (start, _, _) in pairwise(replacements):
         if start < end:
-            raise ToolFailure(
+            raise ToolError(
                 f"two edits of {path} overlap, around line {_line(file.text, start)}: make one of "
                 "them. Nothing was changed"
             )
     if all(file.text[start:end] == new for start, end, new in replacements):
-        raise ToolFailure(f"old and new are the same: {path} was not changed")
+        raise ToolError(f"old and new are the same: {path} was not changed")
     return file.encoded(replacements)
 
 
@@ -421,7 +421,7 @@ def _found(text: str, old: str, subject: str) -> tuple[int, int]:
         raise NotFoundError(text, old, subject)
     often = str(len(places)) if len(places) <= _MOST_PLACES else f"more than {_MOST_PLACES}"
     lines = ", ".join(str(_line(text, place)) for place in places[:_MOST_PLACES])
-    raise ToolFailure(
+    raise ToolError(
         f"{subject} occurs {often} times, in lines {lines}: take in lines around it, so that it "
         "occurs once. Nothing was changed"
     )
@@ -460,7 +460,7 @@ def _with_lf(text: str) -> str:
 
 
 def matcher(sought: str, *, is_regex: bool) -> Matcher:
-    """Return a function that finds lines. Raises ToolFailure for an unusable expression."""
+    """Return a function that finds lines. Raises ToolError for an unusable expression."""
     if not is_regex:
         return lambda text: _plain(text, sought)
     if (problem := _pattern_problem(sought)) is None:
@@ -470,7 +470,7 @@ def matcher(sought: str, *, is_regex: bool) -> Matcher:
         except SchemaError as error:
             problem = str(error).partition("SchemaError: ")[2].strip() or str(error)
     if problem is not None:
-        raise ToolFailure(
+        raise ToolError(
             f"this is no regular expression that can be used: {problem}\nLeave out regex to search "
             "for the text as it stands"
         )
@@ -562,7 +562,7 @@ class Search:
                 self._unreadable += 1
             else:
                 self.text(FileText(found.data, name).text, path_of(names))
-        except (OSError, ToolFailure):
+        except (OSError, ToolError):
             self._unreadable += 1
 
     def _must_end(self) -> bool:
@@ -633,7 +633,7 @@ class _Files:
         if not lines:
             return f"{name} is empty"
         if start_line > len(lines):
-            raise ToolFailure(f"{name} has {line_count(text)}: there is no line {start_line}")
+            raise ToolError(f"{name} has {line_count(text)}: there is no line {start_line}")
         return _part(name, lines, start_line, max_lines)
 
     @tool(timeout=_SECONDS)

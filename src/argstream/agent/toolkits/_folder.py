@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Self, TypeAlias
 
-from argstream.errors import ToolFailure, UsageError
+from argstream.errors import ToolError, UsageError
 
 _LONGEST: Final = 4096  # characters: what a system call takes
 _LONGEST_NAME: Final = 255  # bytes: what file systems take
@@ -36,15 +36,15 @@ class Asked(NamedTuple):
 def read_path(path: str, roots: Sequence[Sequence[str]]) -> Asked:
     """Read a path; ``roots`` are the names that may stand before it, if it is absolute.
 
-    Raises ToolFailure, in words for a model, if it cannot be a path in the folder.
+    Raises ToolError, in words for a model, if it cannot be a path in the folder.
     """
     if (problem := _problem(path)) is not None:
-        raise ToolFailure(f"{_shown(path)} {problem}")
+        raise ToolError(f"{_shown(path)} {problem}")
     names: Sequence[str] | None = plain_names(path)
     if path.startswith("/"):
         names = names_below(path, roots)
     if names is None:
-        raise ToolFailure(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
+        raise ToolError(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
     return Asked(tuple(names), path.rpartition("/")[2] in ("", ".", ".."))
 
 
@@ -177,7 +177,7 @@ class Folder:
             place = Place(self, asked, directories)
             place.walk()
             if self.hidden.covers(place.way):
-                raise ToolFailure(f"{place.text} is kept from these tools: leave it alone")
+                raise ToolError(f"{place.text} is kept from these tools: leave it alone")
             yield place
 
     @contextmanager
@@ -189,18 +189,18 @@ class Folder:
             yield directories[-1]
 
     def require_same(self) -> None:
-        """Raise ToolFailure if the folder was replaced by another one."""
+        """Raise ToolError if the folder was replaced by another one."""
         os.close(self._open())
 
     def _open(self) -> int:
         try:
             number = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError as error:
-            raise ToolFailure(f"the folder cannot be opened: {_reason(error)}") from None
+            raise ToolError(f"the folder cannot be opened: {_reason(error)}") from None
         status = os.fstat(number)
         if (status.st_dev, status.st_ino) != self._identity:
             os.close(number)
-            raise ToolFailure("the folder was replaced by another: nothing is done in that")
+            raise ToolError("the folder was replaced by another: nothing is done in that")
         return number
 
 
@@ -253,7 +253,7 @@ class Place:
             return self.status
         if self.name is None:
             return os.fstat(self.directory)
-        raise ToolFailure(f"there is no {self.text}: list_files shows what there is")
+        raise ToolError(f"there is no {self.text}: list_files shows what there is")
 
     @property
     def is_folder(self) -> bool:
@@ -262,7 +262,7 @@ class Place:
     def enter(self) -> Self:
         self.require_existing()
         if not self.is_folder:
-            raise ToolFailure(f"{self.text} is no folder: read_file reads a file")
+            raise ToolError(f"{self.text} is no folder: read_file reads a file")
         if self.name is not None:
             self._go_down(self.name)
             self.name = self.status = None
@@ -270,9 +270,7 @@ class Place:
 
     def make_parents(self) -> None:
         if ".." in self._rest:
-            raise ToolFailure(
-                f"{self.text} goes up from a folder that does not exist: leave out .."
-            )
+            raise ToolError(f"{self.text} goes up from a folder that does not exist: leave out ..")
         if len(self.way) > DEEPEST:
             raise self._too_deep()
         while self._rest and self.name is not None:
@@ -290,7 +288,7 @@ class Place:
 
     def _go_up(self) -> None:
         if not self.names:
-            raise ToolFailure(f"{self.text} leads out of the folder: stay below it")
+            raise ToolError(f"{self.text} leads out of the folder: stay below it")
         self.names.pop()
         os.close(self._directories.pop())
 
@@ -300,19 +298,19 @@ class Place:
         self._directories.append(_enter(name, self.directory))
         self.names.append(name)
 
-    def _too_deep(self) -> ToolFailure:
-        return ToolFailure(f"{self.text} is more than {DEEPEST} folders deep")
+    def _too_deep(self) -> ToolError:
+        return ToolError(f"{self.text} is more than {DEEPEST} folders deep")
 
     def _target(self, name: str) -> Sequence[str]:
         self._links += 1
         if self._links > _MOST_LINKS:
-            raise ToolFailure(f"{self.text} goes through too many symbolic links, or in a circle")
+            raise ToolError(f"{self.text} goes through too many symbolic links, or in a circle")
         target = os.readlink(name, dir_fd=self.directory)
         if not target.startswith("/"):
             return plain_names(target)
         names = names_below(target, self._roots)
         if names is None:
-            raise ToolFailure(
+            raise ToolError(
                 f"{self.text} leads out of the folder, by a symbolic link: it cannot be used"
             )
         while self.names:
@@ -322,11 +320,11 @@ class Place:
 
 @contextmanager
 def told(path: str, done: str) -> Iterator[None]:
-    """Turn an OSError into a ToolFailure; ``done`` is what failed, such as ``read``."""
+    """Turn an OSError into a ToolError; ``done`` is what failed, such as ``read``."""
     try:
         yield
     except OSError as error:
-        raise ToolFailure(f"{path} cannot be {done}: {_reason(error)}") from error
+        raise ToolError(f"{path} cannot be {done}: {_reason(error)}") from error
 
 
 @contextmanager

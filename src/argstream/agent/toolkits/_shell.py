@@ -19,7 +19,7 @@ import anyio.lowlevel
 from argstream.agent.toolkits._folder import Folder
 from argstream.agent.tools import Tool, ToolContext, run_in_thread, tool
 from argstream.agent.tools._execute import noted, signal_group, wait_without_reaping
-from argstream.errors import ToolFailure, UsageError
+from argstream.errors import ToolError, UsageError
 from argstream.models._http import PROVIDERS
 
 _FIRST: Final = 10_000  # characters that a model gets of the beginning,
@@ -239,7 +239,7 @@ def _start(command: str, directory: Path, output: int) -> "subprocess.Popen[byte
             start_new_session=True,
         )
     except (OSError, ValueError) as error:  # too long, a NUL, no folder any more
-        raise ToolFailure(f"the command could not be started: {error}") from error
+        raise ToolError(f"the command could not be started: {error}") from error
 
 
 def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ import anyio.lowlevel
 import msgspec
 
 from argstream.agent.tools._streamed import TextFeed, ToolContext, encodable
-from argstream.errors import ArgstreamError, TextInterrupted, ToolFailure, UsageError
+from argstream.errors import ArgstreamError, TextInterruptedError, ToolError, UsageError
 
 Result = TypeVar("Result")
 
@@ -107,7 +107,7 @@ def _tell(bound: Bound, context: ToolContext) -> None:
     context.cancel()
     if bound.feed is not None:
         told = f"{context.name} was stopped while it read its text"
-        bound.feed.interrupt(TextInterrupted(told, verdict="aborted"))
+        bound.feed.interrupt(TextInterruptedError(told, verdict="aborted"))
 
 
 async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
@@ -160,7 +160,7 @@ class _Work(Generic[Result]):
 
 
 def _leave_event_loop() -> None:
-    """Make the context variables of a thread not claim that it runs an event loop."""
+    """Make the context variables of a thread not lease that it runs an event loop."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)
@@ -173,7 +173,7 @@ _MOST_CAUSES: Final = 8
 def jsonable(result: object, name: str) -> Any:
     """Return a result as JSON data. Values that JSON does not have become their ``str()``.
 
-    Raises ``ToolFailure`` if it is circular, too deep, or cannot be converted.
+    Raises ``ToolError`` if it is circular, too deep, or cannot be converted.
     """
     if isinstance(result, str):  # as of most tools
         return encodable(result)
@@ -181,7 +181,7 @@ def jsonable(result: object, name: str) -> Any:
         return json.loads(_json(result))
     except Exception as error:
         why = failure_words(error)
-        raise ToolFailure(
+        raise ToolError(
             f"{name} has run, but what it returned cannot be written as JSON: {why}"
         ) from error
 
@@ -201,7 +201,7 @@ def _failure_parts(error: BaseException) -> tuple[str | None, str]:
         parts = [_joined(*_failure_parts(one)) for one in error.exceptions[:_MOST_CAUSES]]
         return None, encodable(f"{message}: {'; '.join(parts)}")
     kind: str | None = type(error).__name__
-    if isinstance(error, ToolFailure):
+    if isinstance(error, ToolError):
         kind = error.kind
     elif isinstance(error, ArgstreamError | TimeoutError) and message:
         kind = None  # it says itself what is the case
@@ -304,7 +304,7 @@ class _Outcome:
             if error is None:
                 return self._result
             if isinstance(error, anyio.get_cancelled_exc_class()):
-                raise ToolFailure(f"{context.name} was cancelled by something in it") from error
+                raise ToolError(f"{context.name} was cancelled by something in it") from error
             if isinstance(error, Exception | KeyboardInterrupt):
                 raise error
             raise _ending(error, context) from error
@@ -324,7 +324,7 @@ def call_sync(
             return Unfinished(returned)
         return jsonable(returned, context.name)
     except StopIteration as error:  # no coroutine can raise it: that would be a RuntimeError
-        raise ToolFailure(str(error), kind="StopIteration") from error
+        raise ToolError(str(error), kind="StopIteration") from error
     except Exception:
         raise
     except BaseException as error:
@@ -372,9 +372,9 @@ def _said(piece: object, context: ToolContext) -> str:
     return piece
 
 
-def _ending(error: BaseException, context: ToolContext) -> ToolFailure:
+def _ending(error: BaseException, context: ToolContext) -> ToolError:
     told = f"{type(error).__name__}({', '.join(map(repr, error.args))})"
-    return ToolFailure(f"{context.name} tried to end the program: {told}")
+    return ToolError(f"{context.name} tried to end the program: {told}")
 
 
 _noted: "set[subprocess.Popen[bytes]]" = set()

@@ -9,14 +9,14 @@ r"""The text of one argument, read by a tool while the model writes it.
             with draft.open("w") as file:
                 async for piece in content:      # in a sync tool: for piece in content
                     file.write(piece)
-        except TextInterrupted:
+        except TextInterruptedError:
             draft.unlink()                       # the model was cut off: undo
             raise
         draft.rename(path)                       # the loop has ended: so all of it is there
         return "written"
 
 A loop over the text ends only if the text ended well and its call may stand. Otherwise it raises
-``TextInterrupted``, at once and whatever has not been read yet; also at the next read of a tool
+``TextInterruptedError``, at once and whatever has not been read yet; also at the next read of a tool
 that was doing something else. Each loop begins at the beginning, as with a list, and ``read`` gives
 all: to have read something before takes nothing away. A tool that is slower than the model gets
 what has come meanwhile as one piece.
@@ -32,7 +32,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from argstream.errors import TextInterrupted, UsageError
+from argstream.errors import TextInterruptedError, UsageError
 
 Text = TypeVar("Text", bound=str)
 
@@ -44,7 +44,7 @@ class TextFeed:
         self._changed = threading.Condition()
         self._text = ""
         self._is_finished = False
-        self._interruption: TextInterrupted | None = None
+        self._interruption: TextInterruptedError | None = None
         self._wakers: list[anyio.Event] = []
         self._thread = threading.get_ident()
 
@@ -67,7 +67,7 @@ class TextFeed:
                 self._is_finished = True
                 self._wake()
 
-    def interrupt(self, interruption: TextInterrupted) -> None:
+    def interrupt(self, interruption: TextInterruptedError) -> None:
         """Raise this in all readers, now or later; after ``finish``, in those not at the end."""
         with self._changed:
             if self._interruption is None:

@@ -143,7 +143,7 @@ class Tool:
     async def execute(self, bound: Bound, context: ToolContext) -> Any:
         """Run it once, and return its result as JSON data.
 
-        Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolFailure`` if it
+        Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolError`` if it
         tried to end the program, or its result cannot be written as JSON.
         """
         return await execute(

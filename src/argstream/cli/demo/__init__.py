@@ -20,7 +20,7 @@ from argstream.agent import Agent, Tool, ToolContext, tool
 from argstream.agent.approvals import Approval, Approve
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.cli._setup import Stopping
-from argstream.errors import ToolFailure
+from argstream.errors import ToolError
 from argstream.events import (
     ApprovalRequested,
     Event,
@@ -229,7 +229,7 @@ def project_tools(folder: Path, pause: float) -> list[Tool]:
             context.output(row)
             await asyncio.sleep(pause)  # or nobody would see that two run at once
         if process.returncode:
-            raise ToolFailure(output.decode())
+            raise ToolError(output.decode())
         return output.decode()
 
     return [run_tests, preview_report]

@@ -32,7 +32,7 @@
  * @typedef {"truncated" | "malformed" | "rejected" | "aborted"} InvalidVerdict */
 /** How a call ended to be written. @typedef {"complete" | InvalidVerdict} Verdict */
 /** @typedef {"approved" | "edited" | "denied" | "expired" | "withdrawn"} ApprovalOutcome */
-/** For what an approval holds besides. @typedef {"session" | "rule"} Remembered */
+/** What an approval covers. @typedef {"call" | "rule" | "conversation"} ApprovalScope */
 
 /** The tokens that turns used. A count is null if the provider did not report it.
  * @typedef {{ input_tokens: number | null, output_tokens: number | null,
@@ -66,7 +66,7 @@
  *   rule_digest: string }} ApprovalRequested */
 /** It was decided whether the call may run, and with what in place of the model's arguments.
  * @typedef {OfCall & { type: "approval_decided", decision: ApprovalOutcome, reason: string,
- *   edited_arguments: JsonObject | null, always: Remembered | null }} ApprovalDecided */
+ *   edited_arguments: JsonObject | null, always: ApprovalScope }} ApprovalDecided */
 /** @typedef {OfCall & { type: "tool_execution_started", idempotency_key: string,
  *   attempt: number }} ToolExecutionStarted */
 /** @typedef {OfCall & { type: "tool_output_delta", text: string }} ToolOutputDelta */
@@ -107,16 +107,16 @@
  *   retryable: boolean }} StreamFailed */
 
 /** Of a block that a snapshot tells of. @typedef {{ turn: number, is_lost: boolean }} Seen */
-/** @typedef {Seen & OfWords & { type: "text", text: string }} SeenText */
-/** @typedef {Seen & OfWords & { type: "thinking", text: string, is_over: boolean }} SeenThinking */
+/** @typedef {Seen & OfWords & { type: "text", text: string }} TextSnapshot */
+/** @typedef {Seen & OfWords & { type: "thinking", text: string, is_over: boolean }} ThinkingSnapshot */
 /** @typedef {Seen & OfCall & { type: "call", index: number, kind: CallKind,
  *   parent_id: string | null, raw: string, verdict: Verdict | null,
  *   arguments: JsonObject | string | null, error: ArgumentsError | null,
  *   request: ApprovalRequested | null, decision: ApprovalDecided | null, attempts: number,
- *   output: string, outcome: "completed" | "failed" | null, result: JsonValue }} SeenCall */
+ *   output: string, outcome: "completed" | "failed" | null, result: JsonValue }} CallSnapshot */
 /** All that was told of a run up to here: it stands for everything before it.
  * @typedef {{ type: "run_snapshot", run_id: string, status: RunStatus, prompt: string,
- *   blocks: (SeenText | SeenThinking | SeenCall)[], turns: number, usage: Usage,
+ *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
  *   stop_reason: string | null, end: RunEnd | null }} RunSnapshot */
 
 /** What happens in a run; `type` says what it is.
@@ -130,7 +130,7 @@
  * @property {number} time When it happened, in seconds since 1970.
  * @property {RunEvent} event
  * @property {ArgumentEvent[]} [arguments] What the event says of arguments.
- * @property {string} [session_id] The conversation; in snapshots only.
+ * @property {string} [conversation_id] The conversation; in snapshots only.
  * @property {string} [agent] In snapshots only.
  */
 /** What is known of a run without reading it: how the message begins that it follows from, and what
@@ -145,7 +145,7 @@
  * @property {"approve" | "deny"} decision
  * @property {string} digest Of the request that is decided on.
  * @property {JsonObject} [arguments] What is to run instead of the model's arguments.
- * @property {Remembered} [always]
+ * @property {ApprovalScope} [always]
  * @property {string} [reason]
  */
 
@@ -648,10 +648,10 @@ function secondsOf(header) {
  * @typedef {number | null} Time */
 /** @typedef {Text | Thinking | Call} Block */
 /** What is told of a block as it begins.
- * @typedef {Pick<SeenText | SeenThinking, "type" | "turn" | keyof OfWords>
- *   | Pick<SeenCall, "type" | "turn" | "parent_id" | "index" | "kind" | keyof OfCall>} Beginning */
+ * @typedef {Pick<TextSnapshot | ThinkingSnapshot, "type" | "turn" | keyof OfWords>
+ *   | Pick<CallSnapshot, "type" | "turn" | "parent_id" | "index" | "kind" | keyof OfCall>} Beginning */
 /** What is told of a block, in the words of a snapshot. An event tells a part of it.
- * @typedef {Partial<Omit<SeenThinking, "type"> & Omit<SeenCall, "type">>} Told */
+ * @typedef {Partial<Omit<ThinkingSnapshot, "type"> & Omit<CallSnapshot, "type">>} Told */
 
 /**
  * A run, as far as it has come: frames go in, and what is there grows in place.
@@ -807,10 +807,10 @@ export class Run {
   }
 
   /** Becomes what a snapshot tells, in place. @param {RunSnapshot} snapshot @param {Frame} frame */
-  #meet(snapshot, { session_id, agent, arguments: views = [] }) {
+  #meet(snapshot, { conversation_id, agent, arguments: views = [] }) {
     this.id = snapshot.run_id;
     this.prompt = snapshot.prompt;
-    this.conversation = session_id ?? this.conversation;
+    this.conversation = conversation_id ?? this.conversation;
     this.agent = agent ?? this.agent;
     this.turns = snapshot.turns;
     this.usage = snapshot.usage;
@@ -1179,7 +1179,7 @@ export class Call extends BaseBlock {
 }
 
 /** Says whether what a snapshot tells is about a block.
- * @param {SeenText | SeenThinking | SeenCall} seen @param {Block | undefined} block */
+ * @param {TextSnapshot | ThinkingSnapshot | CallSnapshot} seen @param {Block | undefined} block */
 function isAbout(seen, block) {
   if (seen.turn !== block?.turn || seen.parent_id !== block.parent) return false;
   if (seen.type === "call") return block.type === "call" && block.id === seen.call_id;
@@ -1259,7 +1259,7 @@ function write(root, view, time) {
 }
 
 /** Gives the arguments of a call that are not whole, as far as a snapshot tells them.
- * @param {SeenCall} seen @param {ArgumentEvent[]} views */
+ * @param {CallSnapshot} seen @param {ArgumentEvent[]} views */
 function treeIn(seen, views) {
   if (seen.arguments !== null) return null;
   const { root, isFreeText } = new Call(0, seen);

@@ -223,7 +223,7 @@ export class Approval {
     if (this.#busy !== "no") return;
     const always = this.#always.value;
     const whole = /** @type {Decision} */ ({ ...decision, digest: this.#request.digest });
-    if (decision.decision === "approve" && (always === "session" || always === "rule")) {
+    if (decision.decision === "approve" && (always === "conversation" || always === "rule")) {
       whole.always = always;
     }
     if (!whole.reason) delete whole.reason;
@@ -273,7 +273,7 @@ function alwaysMenu(rule) {
   const menu = make(
     "select", { "aria-label": "Approval holds for" },
     make("option", { value: "", text: "only this call" }),
-    make("option", { value: "session", text: "this tool, in this conversation" }),
+    make("option", { value: "conversation", text: "this tool, in this conversation" }),
   );
   if (rule !== null) {
     const option = make("option", { value: "rule" });

@@ -1,10 +1,10 @@
-"""Tools and a policy, as the one judge that assembly is handed."""
+"""Tools and a policy, as the one check that assembly is handed."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, get_args
 
-from argstream.checks import CallJudge, Judge, OnAsk, Refusal
+from argstream.checks import CallCheck, Check, OnAsk, Rejection
 from argstream.errors import SchemaError, UsageError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.history import CallKind
@@ -16,16 +16,16 @@ _OURS: Final = ("function", "custom")  # other kinds are tools that the provider
 _LISTED: Final = 20
 
 
-def judge_by(
+def combine_checks(
     tools: Iterable[object] | None = None,
     policy: Policy | None = None,
     on_ask: OnAsk | None = None,
-) -> Judge | None:
+) -> Check | None:
     if on_ask is not None and on_ask not in get_args(OnAsk):
         raise UsageError(f'on_ask must be "deny" or "report", not {on_ask!r}')
-    judges: list[Judge] = []
+    checks: list[Check] = []
     if tools is not None:
-        judges.append(_ToolJudge(tool_specs(tools)))
+        checks.append(_SchemaChecks(tool_specs(tools)))
     if policy is not None:
         if not isinstance(policy, Policy):
             raise UsageError(
@@ -37,19 +37,19 @@ def judge_by(
                 'reject such calls, or on_ask="report" to complete them with the answer in '
                 "ToolArgsCompleted.policy_decision"
             )
-        judges.append(_PolicyJudge(policy, on_ask or "report"))
-    return judges[0] if len(judges) == 1 else _Bench(judges) if judges else None
+        checks.append(_PolicyChecks(policy, on_ask or "report"))
+    return checks[0] if len(checks) == 1 else _AllChecks(checks) if checks else None
 
 
-class _ToolJudge:
-    """Judges calls by the schemas of the known tools."""
+class _SchemaChecks:
+    """Checks calls by the schemas of the known tools."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self._schemas = {tool.name: _schema(tool) for tool in tools}
 
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
-    ) -> CallJudge | ArgumentsError | None:
+    ) -> CallCheck | ArgumentsError | None:
         """Return the check of a call to this tool, or why there must be no such call.
 
         A tool that the provider defines and the client runs need not be listed. If one of that name
@@ -77,8 +77,8 @@ class _ToolJudge:
         return f"there is no tool {name[:100]!r}{hint} known are {listed or 'none'}"
 
 
-class _PolicyJudge:
-    """Judges by a policy, and handles its ``ask`` as ``on_ask`` says."""
+class _PolicyChecks:
+    """Checks by a policy, and handles its ``ask`` as ``on_ask`` says."""
 
     def __init__(self, policy: Policy, on_ask: OnAsk) -> None:
         self._policy = policy
@@ -88,16 +88,16 @@ class _PolicyJudge:
         return self._policy.open(name, kind, may_grow=may_grow, on_ask=self._on_ask)
 
 
-class _Bench:
-    """Several judges: the first refusal counts."""
+class _AllChecks:
+    """Several checks: the first refusal counts."""
 
-    def __init__(self, judges: Sequence[Judge]) -> None:
-        self._judges = judges
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = checks
 
-    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallJudge | None:
-        found: list[CallJudge] = []
+    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallCheck | None:
+        found: list[CallCheck] = []
         error: ArgumentsError | None = None
-        for one in self._judges:
+        for one in self._checks:
             opened = one.open(name, kind, may_grow=may_grow)
             if isinstance(opened, ArgumentsError):
                 error = error or opened
@@ -105,41 +105,41 @@ class _Bench:
                 found.append(opened)
         if error is None and len(found) < 2:
             return found[0] if found else None
-        return _CallBench(found, error)
+        return _AllCallChecks(found, error)
 
 
-class _CallBench:
-    """Several judges of one call; one may have refused it for its name alone."""
+class _AllCallChecks:
+    """Several checks of one call; one may have refused it for its name alone."""
 
-    def __init__(self, judges: Sequence[CallJudge], error: ArgumentsError | None) -> None:
-        self._judges = judges
+    def __init__(self, checks: Sequence[CallCheck], error: ArgumentsError | None) -> None:
+        self._checks = checks
         self._error = error
 
     @property
     def error(self) -> ArgumentsError | None:
-        errors = (one.error for one in self._judges if one.error is not None)
+        errors = (one.error for one in self._checks if one.error is not None)
         return next(errors, self._error)  # an agent may have tools that nobody knows
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
-        found = (one.policy_decision for one in self._judges)
+        found = (one.policy_decision for one in self._checks)
         return next((decision for decision in found if decision is not None), None)
 
-    def feed(self, fragments: Sequence[Fragment]) -> Refusal | None:
+    def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Return the refusal that needs the fewest fragments, then the fewest characters."""
-        first: Refusal | None = None
-        for judge in self._judges:
-            refusal = judge.feed(fragments)
+        first: Rejection | None = None
+        for check in self._checks:
+            refusal = check.feed(fragments)
             if refusal is not None and (first is None or _place(refusal) < _place(first)):
                 first = refusal
         return first
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        words = [one.finish(arguments, as_read=as_read) for one in self._judges]
+        words = [one.finish(arguments, as_read=as_read) for one in self._checks]
         return next((error for error in words if error is not None), None)
 
 
-def _place(refusal: Refusal) -> tuple[int, int]:
+def _place(refusal: Rejection) -> tuple[int, int]:
     return refusal.seen, len(refusal.text or "")
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from argstream.history import CallKind, Message, Verdict
-from argstream.jsonstream import JsonPath, Kind
+from argstream.jsonstream import JsonPath, Kind, Reason
 
 __all__ = [
     "Action",
@@ -36,7 +36,9 @@ __all__ = [
     "BlockSnapshot",
     "CallKind",
     "CallSnapshot",
+    "ErrorReason",
     "Event",
+    "FailureCode",
     "InvalidVerdict",
     "PolicyDecision",
     "RunCompleted",
@@ -196,10 +198,27 @@ class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_
     run of an agent, which reports its approvals in ``ApprovalRequested``. JSON omits None."""
 
 
+ErrorReason: TypeAlias = (
+    Reason
+    | Literal[
+        "aborted",
+        "contradicted",
+        "denied",
+        "invalid",
+        "malformed",
+        "no_name",
+        "rejected",
+        "schema",
+        "unknown_tool",
+    ]
+)
+"""Why arguments are not valid: docs/errors.md explains each value."""
+
+
 class ArgumentsError(Struct, frozen=True):
     """Why arguments are not valid, in a form to act on."""
 
-    reason: str
+    reason: ErrorReason
     message: str
     offset: int | None = None
     """Which character of the arguments' text it is about."""
@@ -295,6 +314,25 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
     stop: StopKind = "unknown"
 
 
+FailureCode: TypeAlias = Literal[
+    "provider_error",
+    "truncated",
+    "empty",
+    "bad_payload",
+    "broken_stream",
+    "unreadable",
+    "unknown_protocol",
+    "not_a_stream",
+    "late_text",
+    "aborted",
+    "model_failed",
+    "timeout",
+    "connection_failed",
+    "connection_lost",
+]
+"""Why a stream failed: docs/errors.md explains each value."""
+
+
 class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
     """The provider reported an error, closed the connection too early, or sent unreadable data.
 
@@ -302,9 +340,16 @@ class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
     """
 
     type: ClassVar[Literal["stream_failed"]] = "stream_failed"
-    code: str
+    code: FailureCode
     message: str
     retryable: bool = False
+    provider_code: str | None = None
+    """The provider's own code, if it sent one."""
+
+    @property
+    def specific_code(self) -> str:
+        """The provider's own code; without one, ``code``."""
+        return self.provider_code or self.code
 
 
 ApprovalOutcome: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_args
 
 import anyio
 import anyio.lowlevel
@@ -53,6 +53,7 @@ from argstream.events import (
     ArgumentsError,
     ArgumentStarted,
     Event,
+    FailureCode,
     RunPaused,
     StreamFailed,
     TextDelta,
@@ -380,7 +381,7 @@ class Runner:
             logger.info("the model failed after its turn", exc_info=error)
         elif isinstance(error, StreamError):
             self.failure = error
-            listening.failure = StreamFailed(error.code, error.message, error.retryable)
+            listening.failure = _failure_of(error)
         else:
             if isinstance(error, Exception):
                 self._error = error  # it is raised when the run has ended
@@ -448,6 +449,13 @@ def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
     if alone:
         steps.append(Step(coalesced(alone), []))
     return steps
+
+
+def _failure_of(error: StreamError) -> StreamFailed:
+    known = {code: code for code in get_args(FailureCode)}
+    if error.code in known:
+        return StreamFailed(known[error.code], error.message, error.retryable)
+    return StreamFailed("provider_error", error.message, error.retryable, error.code)
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -480,8 +480,8 @@ class Machine:
                     self._calls.ran_elsewhere(event)
                 case TurnCompleted(parent_id=None):
                     self._turn_completed(event)
-                case StreamFailed(code, message):
-                    self._fail_turn(code, message)
+                case StreamFailed(message=message):
+                    self._fail_turn(event.specific_code, message)
                 case _:
                     pass
         return self._advance()
@@ -1186,9 +1186,9 @@ class _Restoring:
                 self._end("failed", usage)
             case RunStopped(usage=usage):
                 self._end("stopped", usage)
-            case StreamFailed(code=code, message=message):
+            case StreamFailed(message=message):
                 if state.stop_kind is None and state.failure is None:
-                    state.failure = RunFailed(code, message, state.run_id)
+                    state.failure = RunFailed(event.specific_code, message, state.run_id)
             case _:
                 self._take_turn(event)
 

@@ -978,7 +978,7 @@ class Observed:
         if self._said is not None:
             return self._said
         if failure is None and self._failure is not None:
-            return RunFailed(self._failure.code, self._failure.message)
+            return RunFailed(self._failure.specific_code, self._failure.message)
         return failure or _CUT
 
     def _end_call(self, call_id: str, why: str) -> list[Event]:

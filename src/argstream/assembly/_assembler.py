@@ -24,6 +24,7 @@ from argstream.errors import UsageError
 from argstream.events import (
     ArgumentDelta,
     Event,
+    FailureCode,
     InvalidVerdict,
     RunCompleted,
     RunFailed,
@@ -198,7 +199,7 @@ class Assembler:
                 self._stop_if_idle(adapter, events)
         return events
 
-    def break_off(self, code: str, message: str) -> list[Event]:
+    def break_off(self, code: FailureCode, message: str) -> list[Event]:
         """End the stream because nothing more can be read. No open call becomes complete."""
         events: list[Event] = []
         if not self.closed:
@@ -373,7 +374,7 @@ class EventBuilder:
             self.is_empty = self.is_empty and type(delta) is UsageReported
             self._handlers[type(delta)](delta, events)
 
-    def lost(self, code: str, message: str, events: list[Event], *, is_end: bool) -> None:
+    def lost(self, code: FailureCode, message: str, events: list[Event], *, is_end: bool) -> None:
         """Report data that cannot be read. A piece may be missing, so every open call is cut."""
         self._cut_all(f"a part of the stream was lost: {message}", events)
         events.append(StreamFailed(code, message))
@@ -506,7 +507,10 @@ class EventBuilder:
         if (turn := self._turn) is not None:  # other agents may go on
             self._cut(turn, f"the provider failed: {message}", events)
             turn.failed = True
-        events.append(StreamFailed(code, message, delta.retryable))
+        if code == "truncated":  # the adapter found this out by itself
+            events.append(StreamFailed("truncated", message, delta.retryable))
+        else:
+            events.append(StreamFailed("provider_error", message, delta.retryable, code))
 
     def _cut(
         self, turn: Turn, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"

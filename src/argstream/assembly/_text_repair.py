@@ -16,6 +16,7 @@ from collections.abc import Collection
 from typing import Any, Literal, TypeAlias, get_args
 
 from argstream.errors import UsageError
+from argstream.events import ErrorReason
 from argstream.jsonstream import PENDING, JsonPath, Limits, Parser, Text
 from argstream.sanitise import replace_lone_surrogates
 
@@ -138,7 +139,9 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 class UnwritableError(ValueError):
     """A value that has no place beside those that came before it."""
 
-    def __init__(self, message: str, path: JsonPath = (), reason: str = "contradicted") -> None:
+    def __init__(
+        self, message: str, path: JsonPath = (), reason: ErrorReason = "contradicted"
+    ) -> None:
         super().__init__(message)
         self.path: JsonPath = tuple(
             replace_lone_surrogates(key) if isinstance(key, str) else key for key in path

@@ -28,7 +28,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 from argstream import wire
 from argstream.assembly import Assembler
 from argstream.errors import UsageError
-from argstream.events import Event, InvalidVerdict, StreamFailed
+from argstream.events import Event, FailureCode, InvalidVerdict, StreamFailed
 from argstream.recording._format import (
     GOES_ON,
     NOT_ENDED,
@@ -232,7 +232,7 @@ def _unknown(source: object) -> UsageError:
 class Ended(NamedTuple):
     """A recording ends, and the recorded stream had not come to its end."""
 
-    code: str
+    code: FailureCode
     message: str
 
 
@@ -279,7 +279,7 @@ class RecordingDecoder:
     def close(self) -> list[Frame | Broken | Ended]:
         frames = self.take(self._lines.close())
         if not self._is_over:
-            frames.append(self._ended("cut", NOT_ENDED))
+            frames.append(self._ended("truncated", NOT_ENDED))
         return frames + self._close_inner()
 
     def _go_on(self) -> list[Frame | Broken | Ended]:
@@ -300,7 +300,7 @@ class RecordingDecoder:
         try:
             read = read_line(line)
         except ValueError:
-            return [self._ended("cut", NOT_ENDED)]
+            return [self._ended("truncated", NOT_ENDED)]
         if isinstance(read, Chunk):
             return self._take_recorded(read.data)
         if not isinstance(read, End):
@@ -308,7 +308,8 @@ class RecordingDecoder:
         if read.ending == "orderly":
             self._is_over = self._is_orderly = True
             return []
-        return [self._ended(read.ending, read.reason or f"it was {read.ending}")]
+        code: FailureCode = "aborted" if read.ending == "aborted" else "truncated"
+        return [self._ended(code, read.reason or f"it was {read.ending}")]
 
     def _take_recorded(self, data: bytes) -> list[Frame | Broken]:
         if self._inner is not None:
@@ -320,7 +321,7 @@ class RecordingDecoder:
         self._inner = self._choose(start)
         return self._inner.feed(start)
 
-    def _ended(self, code: str, reason: str) -> Ended:
+    def _ended(self, code: FailureCode, reason: str) -> Ended:
         self._is_over = True
         return Ended(code, f"the recording ends here: {reason}" if code != "unreadable" else reason)
 
@@ -480,7 +481,7 @@ class Intake:
         frames = self._decoder.close()
         match frames:
             case [Frame(first)] if not self._any_frame and is_recording(first):
-                return [Ended("cut", NOT_ENDED)]  # in its first line
+                return [Ended("truncated", NOT_ENDED)]  # in its first line
         return frames
 
     def _end_recording(self, end: Ended) -> list[Event]:
@@ -490,7 +491,7 @@ class Intake:
             return []  # who stops reading does not hear of the end
         verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
         events = self.assembler.abort(verdict, end.message)
-        return [*events, StreamFailed(end.code, end.message, retryable=end.code == "cut")]
+        return [*events, StreamFailed(end.code, end.message, retryable=end.code == "truncated")]
 
 
 def _decoder_for(chunk: bytes) -> Decoder:

@@ -96,7 +96,9 @@ class Progress:
 
 
 def stream_failure(event: StreamFailed | RunFailed) -> StreamError:
-    return StreamError(event.code, event.message, getattr(event, "retryable", False))
+    if isinstance(event, RunFailed):
+        return StreamError(event.code, event.message)
+    return StreamError(event.specific_code, event.message, event.retryable)
 
 
 class CallProgress:

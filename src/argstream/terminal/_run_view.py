@@ -169,8 +169,8 @@ class GoingOn:
                 self._asked[call_id] = (visible_line(name), now)
             case ApprovalDecided() | ToolCallCompleted() | ToolCallFailed():
                 self._asked.pop(event.call_id, None)
-            case StreamFailed(code=code, message=message):
-                self._failure = (code, message)
+            case StreamFailed(message=message):
+                self._failure = (event.specific_code, message)
                 self._is_on = self.is_run
             case RunPaused():
                 self._is_on = False
@@ -668,7 +668,7 @@ def turn_ended(event: TurnCompleted) -> list[Line]:
 
 def failure(event: StreamFailed) -> list[Line]:
     again = "; it may be tried again" if event.retryable else ""
-    told = f"the stream failed ({visible_line(event.code)}){because(event.message)}{again}"
+    told = f"the stream failed ({visible_line(event.specific_code)}){because(event.message)}{again}"
     return [_marked("✗ ", told, "bad")]
 
 

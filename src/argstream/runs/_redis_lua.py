@@ -2,11 +2,11 @@
 
 A run has two keys:
 
-- ``PREFIX:{RUN}:run``, a hash: ``conversation``, ``user`` (not in older runs), ``agent``, ``status``,
-  ``seq``, ``created`` and ``updated``; ``token`` of the newest lease, and unless that was given up
+- ``PREFIX:{RUN}:run``, a hash: ``format``, ``conversation``, ``user``, ``agent``, ``status``, ``seq``,
+  ``created`` and ``updated``; ``token`` of the newest lease, and unless that was given up
   its ``owner`` and ``until`` (in ms); ``pending:CALL`` with the digest of a request,
   ``decider:CALL`` and, until it is used, ``decision:CALL`` with the decision; ``stop`` with the
-  reason; the nonces by which a repeated request is detected: ``begun``, ``claimed``, ``reopened``.
+  reason; the nonces by which a repeated request is detected: ``identity``, ``acquired``, ``reopened``.
   The first is also the identity of the run: one that gets the same name later is another.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
@@ -14,19 +14,19 @@ A run has two keys:
 Others serve to find runs:
 
 - ``PREFIX:runs``, a sorted set: the IDs of all runs, by the time of their newest record.
-- ``PREFIX:unfinished``, ``PREFIX:{CONVERSATION}:conversation``, ``PREFIX:{USER}:user``, sets: the IDs of runs
-  that are not over, of a conversation, and of a user. A record changes nothing in them: the first
+- ``PREFIX:unfinished``, ``PREFIX:{CONVERSATION}:conversation``, ``PREFIX:{USER}:user``, sets: the
+  IDs of runs that are not over, of a conversation, and of a user. A record changes nothing in them: the first
   one has their order.
-- ``PREFIX:whose``, a hash: for each run in these, ``[CONVERSATION,USER]`` in JSON. With that it is found
-  in its sets when the server has forgotten the run.
+- ``PREFIX:whose``, a hash: for each run in these, ``[CONVERSATION,USER]`` in JSON. With that
+  it is found in its sets when the server has forgotten the run.
 
 In the names of keys, ``RUN``, ``CONVERSATION`` and ``USER`` are IDs with ``%``, ``{`` and ``}``
 percent-encoded. So no ID makes a key of another prefix, and the hash tag that a cluster sees is the
 whole ID.
 
 Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``: channels know no
-databases. The lines are the kind (``gone``, ``commands``, or empty if only records were written), the
-identity of the run, and if records were written the seq of the first and, unless they are large,
+databases. The lines are the kind (``gone``, ``commands``, or empty if only records were written),
+the identity of the run, and if records were written the seq of the first and, unless they are large,
 the records. Times are those of the server, so that the clocks of other machines need not agree.
 
 A connection may be lost before the answer comes, so each script can be repeated and changes nothing
@@ -38,6 +38,9 @@ Each returns a list: a word, and what belongs to it. None reads or writes keys t
 """
 
 from typing import Final
+
+FORMAT: Final = "2"
+"""The version of this format. Runs of version 1 have no field ``format``, and are not read."""
 
 _TIDY: Final = """
 local index, unfinished, whose = unpack(KEYS, 1, 3)
@@ -56,16 +59,6 @@ return {'done'}
 _WHOSE: Final = """
 local found = {}
 for place, id in ipairs(ARGV) do found[place] = redis.call('HGET', KEYS[1], id) end
-return {'done', found}
-"""
-
-# Runs that were begun by a version that knew nothing of the sets.
-_UNLISTED: Final = """
-if redis.call('ZCARD', KEYS[1]) <= redis.call('HLEN', KEYS[2]) then return {'done', {}} end
-local found = {}
-for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  if redis.call('HEXISTS', KEYS[2], id) == 0 then found[#found + 1] = id end
-end
 return {'done', found}
 """
 
@@ -102,7 +95,7 @@ local till = string.format('%.6f', time[1] + time[2] / 1000000 - ARGV[1])
 return {'done', till, redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', till)}
 """
 
-_COMMON: Final = """
+_FUNCTIONS: Final = """
 local run, log, index, news, unfinished, whose = unpack(KEYS, 1, 6)
 -- KEYS from the 7th on, if there are more: the other sets that the run is in.
 
@@ -144,7 +137,7 @@ local function let_go()
 end
 
 local function tell(kind, ...)
-  local identity = redis.call('HGET', run, 'begun') or ''
+  local identity = redis.call('HGET', run, 'identity') or ''
   redis.call('PUBLISH', news, table.concat({kind, identity, ...}, '\\n'))
 end
 
@@ -230,9 +223,9 @@ local function is_there(at, seq)
 end
 """
 
-_BEGIN: Final = """
+_CREATE: Final = """
 local owner, nonce, lasts, conversation, user, told, agent, created = unpack(ARGV, 1, 8)
-local found = redis.call('HMGET', run, 'token', 'begun')
+local found = redis.call('HMGET', run, 'token', 'identity')
 if found[1] then return {found[2] == nonce and 'done' or 'exists'} end
 for place = 7, #KEYS do redis.call('SCARD', KEYS[place]) end
 redis.call('HLEN', whose)
@@ -240,15 +233,15 @@ enter(9)
 redis.call('DEL', log)
 redis.call('HSET', whose, ARGV[9], told)
 for place = 7, #KEYS do redis.call('SADD', KEYS[place], ARGV[9]) end
-redis.call('HSET', run, 'conversation', conversation, 'user', user, 'agent', agent, 'created', created,
-  'token', 1, 'owner', owner, 'begun', nonce, 'until', whole(now() + lasts), 'status', 'running')
+redis.call('HSET', run, 'format', FORMAT, 'conversation', conversation, 'user', user, 'agent', agent,
+  'created', created, 'token', 1, 'owner', owner, 'identity', nonce, 'until', whole(now() + lasts), 'status', 'running')
 write(9)
 return {'done'}
 """
 
-_CLAIM: Final = """
+_ACQUIRE: Final = """
 local owner, nonce, lasts, after = unpack(ARGV)
-local found = redis.call('HMGET', run, 'token', 'claimed')
+local found = redis.call('HMGET', run, 'token', 'acquired')
 if not found[1] then return {'unknown'} end
 local token = whole((tonumber(after) or 0) + 1)
 local is_mine = found[1] == token and found[2] == nonce
@@ -256,7 +249,7 @@ if not is_mine then
   if is_driven() then return taken() end
   if found[1] ~= after then return {'after', found[1]} end
 end
-redis.call('HSET', run, 'token', token, 'owner', owner, 'claimed', nonce,
+redis.call('HSET', run, 'token', token, 'owner', owner, 'acquired', nonce,
   'until', whole(now() + lasts))
 return {'done', token}
 """
@@ -304,7 +297,7 @@ return {'done'}
 
 # As one text, since to read many of them takes the client longer. At least one, however large.
 _READ: Final = """
-local last, created, identity = unpack(redis.call('HMGET', run, 'seq', 'created', 'begun'))
+local last, created, identity = unpack(redis.call('HMGET', run, 'seq', 'created', 'identity'))
 if not last then return {'unknown'} end
 local found = redis.call('XRANGE', log, whole(ARGV[1] + 1) .. '-0', '+', 'COUNT', ARGV[2])
 local lines, size = {}, 0
@@ -368,26 +361,24 @@ forget()
 return {'done'}
 """
 
-_ENLIST: Final = """
-local id, told, conversation, user = unpack(ARGV)
-local found = redis.call('HMGET', run, 'conversation', 'user')
-if found[1] == conversation and (found[2] or '') == user then
-  redis.call('HSET', whose, id, told)
-  for place = 7, #KEYS do redis.call('SADD', KEYS[place], id) end
-  if not is_over() then redis.call('SADD', unfinished, id) end
-end
-return {'done'}
+# At the start of each script that reads or changes a run. Older runs can only be deleted.
+_COMMON: Final = (
+    _FUNCTIONS
+    + f"""
+local FORMAT = '{FORMAT}'
+local format = redis.call('HGET', run, 'format')
+if format ~= FORMAT and redis.call('EXISTS', run) == 1 then return {{'format', format or '1'}} end
 """
+)
 
 SCRIPTS: Final = {
     "tidy": _TIDY,
     "whose": _WHOSE,
-    "unlisted": _UNLISTED,
     "look": _LOOK,
     "newest": _NEWEST,
     "oldest": _OLDEST,
-    "begin": _COMMON + _BEGIN,
-    "lease": _COMMON + _CLAIM,
+    "create": _COMMON + _CREATE,
+    "acquire": _COMMON + _ACQUIRE,
     "renew": _COMMON + _RENEW,
     "release": _COMMON + _RELEASE,
     "append": _COMMON + _APPEND,
@@ -395,7 +386,6 @@ SCRIPTS: Final = {
     "read": _COMMON + _READ,
     "decide": _COMMON + _DECIDE,
     "stop": _COMMON + _STOP,
-    "delete": _COMMON + _DELETE,
-    "expire": _COMMON + _EXPIRE,
-    "enlist": _COMMON + _ENLIST,
+    "delete": _FUNCTIONS + _DELETE,
+    "expire": _FUNCTIONS + _EXPIRE,
 }

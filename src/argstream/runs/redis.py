@@ -52,7 +52,7 @@ from argstream.runs._batches import (
 )
 from argstream.runs._hub import Page
 from argstream.runs._records import Commands, Lease, RunInfo
-from argstream.runs._redis_lua import SCRIPTS
+from argstream.runs._redis_lua import FORMAT, SCRIPTS
 from argstream.runs._store import FIRST_TOKEN, BaseStore
 
 try:
@@ -178,7 +178,7 @@ class RedisStore(BaseStore):
         keys = [*self._keys.all_of(batch.run_id), *self._keys.sets(whose)]
         arguments: list[str | bytes] = [owner, _nonce(), _milliseconds(seconds), *whose]
         arguments += [whose.to_json(), batch.agent, repr(batch.created), *self._arguments(batch)]
-        answer = await self._calls.run("begin", keys, arguments)
+        answer = await self._calls.run("create", keys, arguments)
         if answer[0] != b"done":
             raise begun_already(batch.run_id)
         self._written(batch)
@@ -363,6 +363,8 @@ class RedisStore(BaseStore):
                 raise lost(run_id, owner.decode(), int(milliseconds) / 1000)
             case [b"over", status]:
                 raise run_is_over(run_id, status.decode())
+            case [b"format", version]:
+                raise _other_format(run_id, version.decode())
             case _:
                 raise StoreError(f"Redis at {self._clients.place} said {answer[0]!r}")
 
@@ -811,8 +813,10 @@ class _News:
 
 
 def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
+    found = dict(_pairs(fields))
+    if found and found.get(b"format") != FORMAT.encode():
+        raise _other_format(run_id, found.get(b"format", b"1").decode(errors="replace"))
     try:
-        found = dict(_pairs(fields))
         conversation_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)
         until = int(found.get(b"until", 0)) / 1000
         is_driven = until > now
@@ -828,7 +832,7 @@ def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
             leased_until=until if is_driven else None,
             pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
             has_commands=_commands_of(fields) not in (None, Commands()),
-            user=found.get(b"user", b"").decode(),  # older runs have none
+            user=found[b"user"].decode(),
         )
     except (KeyError, ValueError) as error:
         raise StoreError(
@@ -836,9 +840,16 @@ def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
         ) from error
 
 
+def _other_format(run_id: str, version: str) -> StoreError:
+    return StoreError(
+        f"the run {run_id!r} has format {version} of another version of argstream; this one reads "
+        f"format {FORMAT}. Use the other version, or delete the run"
+    )
+
+
 def _identity_of(fields: Sequence[bytes]) -> bytes:
     """Return what tells a run from others that had its name, or will have it."""
-    return dict(_pairs(fields)).get(b"begun", b"")
+    return dict(_pairs(fields)).get(b"identity", b"")
 
 
 def _commands_of(fields: Sequence[bytes]) -> Commands | None:
@@ -867,12 +878,9 @@ class _Lists:
     def __init__(self, calls: _Calls, keys: _Keys) -> None:
         self._calls = calls
         self._keys = keys
-        self._knows_older = False  # whether those are in the sets that an older version began
 
     async def newest(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
         sets = self._sets(wanted)
-        if sets and not self._knows_older:
-            await self._enlist_older()
         found: dict[str, RunInfo] = {}
         seen: set[bytes] = set()
         count = _LISTED
@@ -961,16 +969,6 @@ class _Lists:
             keys.append(self._keys.user(whose.user))
             arguments += [run_id, told]
         await self._calls.run("tidy", keys, arguments)
-
-    async def _enlist_older(self) -> None:
-        _, names = await self._calls.run("unlisted", [self._keys.index, self._keys.whose])
-        for some in _pages(names):
-            for info in await self._infos(some):
-                whose = _Whose(info.conversation_id, info.user)
-                keys = [*self._keys.all_of(info.run_id), *self._keys.sets(whose)]
-                told = whose.to_json()
-                await self._calls.run("enlist", keys, [info.run_id, told, *whose])
-        self._knows_older = True
 
 
 def _pages(names: Sequence[Any]) -> Iterator[Sequence[Any]]:

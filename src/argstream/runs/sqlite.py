@@ -32,7 +32,7 @@ from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
 __all__ = ["SqliteStore"]
 
 _APPLICATION_ID: Final = 0x61726773  # "args": so that `file` and we can tell what it is
-_VERSION: Final = 2
+_VERSION: Final = 3
 _CHECKPOINT_PAGES: Final = 10_000
 """After how many pages SQLite's own log is moved into the database, which waits for the disk: where
 much is written, by default that would be several times a second."""
@@ -62,7 +62,7 @@ _SCHEMA: Final = (
         pending TEXT NOT NULL,
         decisions TEXT NOT NULL,
         stop_reason TEXT,
-        user TEXT NOT NULL DEFAULT '',
+        user TEXT NOT NULL,
         commands_version INTEGER NOT NULL
     )
     """,
@@ -78,16 +78,6 @@ _SCHEMA: Final = (
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {_VERSION}",
 )
-_FROM_VERSION: Final[Mapping[object, tuple[str, ...]]] = {
-    _VERSION: (),
-    1: (
-        # With a default: an older program that has the file open goes on writing to it.
-        "ALTER TABLE runs ADD COLUMN user TEXT NOT NULL DEFAULT ''",
-        *_INDEXES[1:],
-        f"PRAGMA user_version = {_VERSION}",
-    ),
-}
-"""What makes the newest schema of an older one."""
 _LOOK_SECONDS: Final = 0.02
 _FEW: Final = 2
 _MANY: Final = 8
@@ -412,7 +402,6 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
 
 
 def _create(connection: Connection, path: Path) -> None:
-    """Create the tables, or what is missing in those of an older version."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Only now nobody else can make them.
@@ -426,14 +415,14 @@ def _create(connection: Connection, path: Path) -> None:
 
 
 def _missing(connection: Connection, path: Path) -> tuple[str, ...]:
-    """Return what makes our tables of those in the file. Raises if these are something else."""
+    """Return the statements that create our tables; none if they exist. Raises for other tables."""
     application, version = _kind(connection)
+    if application == _APPLICATION_ID and version == _VERSION:
+        return ()
     if application == _APPLICATION_ID:
-        if version in _FROM_VERSION:
-            return _FROM_VERSION[version]
         raise StoreError(
-            f"{str(path)!r} has version {version} of the schema, and this argstream knows "
-            f"{_VERSION}: use the newer argstream"
+            f"{str(path)!r} has format {version} of another version of argstream; this one reads "
+            f"format {_VERSION}. Name a new file, or use the other version"
         )
     if application or version or _value(connection, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{str(path)!r} is a database of another program: name another file")

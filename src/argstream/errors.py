@@ -3,88 +3,95 @@
 ::
 
     ArgstreamError
-    ├── UsageError           (also a ValueError) a call that cannot work: a wrong type, a limit of 0
-    │   ├── SchemaError      a JSON Schema that cannot be used; says where it is wrong
-    │   ├── RunNotFoundError       (also a LookupError) a run that the store does not have
-    │   └── AlreadyDecidedError   a call on which somebody else has decided before
-    ├── MissingExtraError         (also an ImportError) a part that is not installed; says how to do it
-    ├── ArgumentUnavailableError  (also a LookupError) what a reader wants will not come; says what did
-    ├── ToolError          a tool refused, tried to end the program, or returned no JSON
-    ├── StoreError         a store cannot be reached, or read; what was acknowledged is there
-    ├── RunBusyError             another process drives the run; says who, and until when
-    ├── TextInterruptedError      the text that a tool reads while it is written will not end well
-    └── StreamError        the stream failed; for those who read calls and see no events
-        ├── ProviderError  a provider refused a request, or could not be reached
-        └── RunError       a run of an agent failed; for those who wait for its result
+    ├── UsageError                    (also ValueError) the caller passed something that cannot work
+    │   ├── SchemaError               a JSON Schema that cannot be used
+    │   ├── RunNotFoundError          (also LookupError) the store has no such run
+    │   └── AlreadyDecidedError       the call has a decision; the first one counts
+    ├── MissingExtraError             (also ImportError) an optional dependency is not installed
+    ├── ArgumentUnavailableError      (also LookupError) the argument will not come
+    ├── ToolError                     a tool refused, or returned a value that is not JSON
+    ├── StoreError                    a store cannot be reached, read or written
+    ├── RunBusyError                  another process drives the run
+    │   └── LeaseLostError            the process held the lease of the run and lost it
+    ├── TextInterruptedError          a ``Streamed`` text ended before it was complete
+    └── StreamError                   the stream failed
+        ├── ProviderError             a provider rejected a request, or could not be reached
+        └── RunError                  a run failed
 
-What a *model* or a *provider* got wrong is not here: that is data. It comes as an ``Invalid``
-fragment with a reason and an offset, so that one bad call never takes a stream down. Only those
-raise who promised a value and have none to give, or have no other way to tell: readers, a tool's
-``Streamed`` text, a model that has not begun to answer.
+Mistakes of a model or a provider are data, not exceptions: a stream reports them as events, and the
+parser as an ``Invalid`` fragment. So one bad call never ends a stream. Exceptions are raised where
+the caller was promised a value and there is none.
 """
 
 from typing import Any
 
 
 class ArgstreamError(Exception):
-    """The root of the tree: catch this to catch them all."""
+    """Base class of all exceptions of argstream."""
 
 
 class UsageError(ArgstreamError, ValueError):
-    """The caller asked for something that cannot work; the message says what to do instead."""
+    """The caller passed something that cannot work. The message says what to do instead."""
 
 
 class SchemaError(UsageError):
-    """A JSON Schema that cannot be used: it is wrong, or it is more than its limits allow."""
+    """A JSON Schema that cannot be used: it is invalid, or it exceeds a limit."""
 
     def __init__(self, message: str, *, pointer: str = "#", reason: str = "invalid") -> None:
         super().__init__(f"{message} (at {pointer})")
         self.message = message
         self.pointer = pointer
-        """Where in the schema: a JSON pointer, ``#`` for the whole."""
+        """The place in the schema: a JSON pointer; ``#`` is the whole schema."""
         self.reason = reason
-        """In one word: ``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
+        """``invalid``, ``unresolvable``, or the limit: ``too_deep``, ``loop`` …"""
 
 
 class RunNotFoundError(UsageError, LookupError):
-    """A run that the store does not have."""
+    """The store has no run with this ID."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"the store has no run {run_id!r}: it was never there, or has expired")
+        super().__init__(f"the store has no run {run_id!r}. It never had one, or deleted it")
         self.run_id = run_id
 
 
 class AlreadyDecidedError(UsageError):
-    """A call that was decided before. The first decision counts."""
+    """The call already has a decision. The first decision counts."""
 
     def __init__(self, call_id: str) -> None:
-        super().__init__(f"the call {call_id!r} has been decided on already")
+        super().__init__(f"the call {call_id!r} already has a decision")
         self.call_id = call_id
 
 
 class StoreError(ArgstreamError):
-    """A store cannot be reached, or read, or is full. What it has acknowledged is there."""
+    """A store cannot be reached, read or written. Acknowledged writes are not lost."""
 
 
 class RunBusyError(ArgstreamError):
-    """Another process drives the run, so this one does nothing more for it."""
+    """Another process drives the run."""
 
     def __init__(self, run_id: str, owner: str, seconds: float) -> None:
         super().__init__(
-            f"the run {run_id!r} is driven by {owner}: if that has died, the run can be resumed in "
-            f"{seconds:.1f} s"
-            if owner
-            else f"the lease on the run {run_id!r} is out of date: others have it, or had it"
+            f"the run {run_id!r} is driven by {owner}. If that process has died, the run can be "
+            f"resumed in {seconds:.1f} s"
         )
         self.run_id = run_id
         self.owner = owner
-        """Who has it now; empty if nobody does any more."""
+        """The process that drives the run; empty if none does any more."""
         self.seconds = seconds
-        """How long his lease is good, if he does not renew it."""
+        """The seconds until its lease expires, unless it is renewed."""
+
+
+class LeaseLostError(RunBusyError):
+    """The process held the lease of the run and lost it, so it can write nothing more."""
+
+    def __init__(self, run_id: str, owner: str = "", seconds: float = 0.0) -> None:
+        super().__init__(run_id, owner, seconds)
+        holder = f"{owner} drives the run now" if owner else "another process had it since"
+        self.args = (f"the lease of the run {run_id!r} is out of date: {holder}",)
 
 
 class MissingExtraError(ArgstreamError, ImportError):
-    """A part of argstream was used whose optional dependencies are not installed."""
+    """The optional dependencies of a feature are not installed."""
 
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(
@@ -94,7 +101,7 @@ class MissingExtraError(ArgstreamError, ImportError):
 
 
 class ArgumentUnavailableError(ArgstreamError, LookupError):
-    """What a reader was asked for did not come and will not; the message says what did."""
+    """A reader waits for an argument that will not come. The message says what came instead."""
 
     def __init__(
         self,
@@ -106,32 +113,32 @@ class ArgumentUnavailableError(ArgstreamError, LookupError):
     ) -> None:
         super().__init__(message)
         self.path = path
-        """Which argument; empty for the call as a whole."""
+        """The argument; empty for the whole call."""
         self.verdict = verdict
-        """What had become of the call: ``open`` if it goes on without the argument."""
+        """The verdict of the call; ``open`` if it continues without the argument."""
         self.error = error
-        """The ``ArgumentsError`` of a call that is not valid, where one is known."""
+        """The ``ArgumentsError`` of an invalid call, if there is one."""
 
 
 class StreamError(ArgstreamError):
-    """The stream failed: what the event ``StreamFailed`` or ``RunFailed`` says, as an exception."""
+    """The stream failed: the event ``StreamFailed`` or ``RunFailed`` as an exception."""
 
     def __init__(self, code: str, message: str, retryable: bool = False) -> None:  # noqa: FBT001, FBT002 - as the event
         super().__init__(code, message, retryable)
         self.code = code
-        """What went wrong, in one word: the provider's, or one of ours such as ``truncated``."""
+        """The provider's own code if it sent one, else a ``FailureCode`` such as ``truncated``."""
         self.message = message
         self.retryable = retryable
-        """Whether the same request may well succeed if it is made again."""
+        """Whether the same request may succeed later."""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code})"
 
 
 class ProviderError(StreamError):
-    """A provider refused a request, could not be reached, or broke off its answer.
+    """A provider rejected a request, could not be reached, or broke off its response.
 
-    It never holds the key, nor what else of the request is secret.
+    It never contains the key or other secrets of the request.
     """
 
     def __init__(
@@ -145,13 +152,13 @@ class ProviderError(StreamError):
     ) -> None:
         super().__init__(code, message, retryable)
         self.status = status
-        """The status of the HTTP answer, if there was one."""
+        """The HTTP status, if there was a response."""
         self.request_id = request_id
-        """The provider's name for the request, to ask its support about."""
+        """The provider's ID of the request, for its support."""
 
 
 class RunError(StreamError):
-    """A run of an agent failed: what the event ``RunFailed`` says, as an exception."""
+    """A run of an agent failed: the event ``RunFailed`` as an exception."""
 
     def __init__(
         self,
@@ -162,24 +169,24 @@ class RunError(StreamError):
     ) -> None:
         super().__init__(code, message, retryable)
         self.result = result
-        """What had come of the run: its text so far, and the calls that were made."""
+        """The ``RunResult`` until then: the text so far, and the calls that were made."""
 
 
 class TextInterruptedError(ArgstreamError):
-    """The text that a tool was reading is over, and not all there: undo what was done with it."""
+    """A ``Streamed`` text ended before it was complete. Undo what was done with it."""
 
     def __init__(self, message: str, *, verdict: str, error: Any = None) -> None:
         super().__init__(message)
         self.verdict = verdict
-        """What became of the call: ``truncated``, ``malformed``, ``rejected`` or ``aborted``."""
+        """The verdict of the call: ``truncated``, ``malformed``, ``rejected`` or ``aborted``."""
         self.error = error
-        """The ``ArgumentsError`` that tells why, where one is known."""
+        """The ``ArgumentsError`` with the reason, if there is one."""
 
 
 class ToolError(ArgstreamError):
-    """A tool tried to end the program, or returned a value that cannot be written as JSON.
+    """A tool failed. A tool may raise it with a message for the model.
 
-    A tool may also raise it, to tell the model in words why it refused.
+    argstream raises it for a tool that calls ``sys.exit`` or returns a value that is not JSON.
     """
 
     def __init__(self, message: str, *, kind: str | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import anyio
 
-from argstream.errors import RunBusyError, UsageError
+from argstream.errors import LeaseLostError, RunBusyError, UsageError
 from argstream.events import Event
 from argstream.runs._records import Lease, Record, Store, is_stored, status_after
 
@@ -79,15 +79,15 @@ class RunLog:
         return self._position.seq > 0 or self._lease is not None
 
     async def take_up(self, wait: float) -> list[Record]:
-        """Acquire the lease of a run and read its log. Raises RunBusyError after ``wait`` seconds."""
-        await self._claimed(wait)
+        """Acquire the lease and read the log. Raises RunBusyError after ``wait`` seconds."""
+        await self._acquired(wait)
         records = await self.store.read(self.run_id)
         self._position.advance(records)
         self._position.latest = records[-1].time
         self._position.conversation_id = records[-1].conversation_id
         return records
 
-    async def _claimed(self, wait: float) -> Lease:
+    async def _acquired(self, wait: float) -> Lease:
         end = anyio.current_time() + wait
         while True:
             try:
@@ -137,7 +137,7 @@ class RunLog:
             self._lease = task.result()
 
     async def keep_lease(self) -> None:
-        """Renew the lease while there is one. Raises RunBusyError if another process has the run."""
+        """Renew the lease while there is one. Raises LeaseLostError if it was lost."""
         while True:
             await anyio.sleep(self._seconds / _RENEWALS)
             async with self._one_at_a_time:
@@ -156,7 +156,7 @@ class RunLog:
         lease = await self._surely(self.store.acquire(self.run_id, _owner(), self._seconds))
         if (await self.store.info(self.run_id)).seq != self._position.seq:
             await self.release()
-            raise RunBusyError(self.run_id, "", 0.0)
+            raise LeaseLostError(self.run_id)
         return lease
 
     async def release(self) -> None:

@@ -178,8 +178,9 @@ class Agent(AsyncClosing):
 
         With a store, any process can resume the run. A tool that had begun and has no result is not
         run again, unless it is idempotent. A turn that was cut off begins again. Errors are raised
-        when the run is followed: ``RunBusyError`` if another process holds its lease, after ``wait``
-        seconds. Grants are those of ``conversation``, or those that this process remembers.
+        when the run is followed: ``RunBusyError`` if another process holds its lease, after
+        ``wait`` seconds. Grants are those of ``conversation``, or those that this process
+        remembers.
         """
         run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
         if self._setting.store is not None:
@@ -453,8 +454,8 @@ async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
     decisions = {**posted, **given}
     now = time.time()
     if machine.is_paused:
-        return machine.resumed(decisions, now, commands.times)
-    return machine.recovered(decisions, now, commands.times)
+        return machine.resumed(decisions, now, commands.decided_at)
+    return machine.recovered(decisions, now, commands.decided_at)
 
 
 async def _release(log: RunLog) -> None:

@@ -306,7 +306,7 @@ class Decider:
             return  # Agent.resume will use it; or it was used already
         decision = commands.decisions[call_id]
         if await usable_decisions(log, machine, {call_id: decision}):
-            self._act(machine.decided(call_id, decision, commands.times[call_id]))
+            self._act(machine.decided(call_id, decision, commands.decided_at[call_id]))
         elif machine.has_tool(call_id):  # it was reopened, so it can be decided again
             self._decided.discard(call_id)
             self._act(machine.asked_again(call_id))
@@ -326,7 +326,7 @@ class Decider:
             return self._machine.stopped(commands.stop_reason)
         decisions = await usable_decisions(log, self._machine, commands.decisions)
         if decisions:
-            return self._machine.resumed(decisions, time.time(), commands.times)
+            return self._machine.resumed(decisions, time.time(), commands.decided_at)
         await log.release()
         return None
 

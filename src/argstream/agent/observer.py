@@ -693,7 +693,7 @@ class _Asking:
                 logger.warning("a decision on the call %s cannot be used: %s", call_id, problem)
                 await self._log.reopen(call_id)
                 continue
-            when = commands.times.get(call_id, time.time())
+            when = commands.decided_at.get(call_id, time.time())
             events, answer = self._observed.decide(call_id, decision, when)
             question = self._questions[call_id]
             self._post(events, partial(question.give, answer))

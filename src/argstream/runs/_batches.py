@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, get_args
 import msgspec
 from msgspec import Struct
 
-from argstream.errors import RunBusyError, StoreError, UsageError
+from argstream.errors import StoreError, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -310,10 +310,6 @@ def commands_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None
         raise StoreError(f"the store has a decision that cannot be read: {error}") from error
     decisions = {call_id: one.decision for call_id, one in posted.items()}
     return Commands(decisions, {call_id: one.time for call_id, one in posted.items()}, stop_reason)
-
-
-def lost(run_id: str, owner: str | None, seconds: float) -> RunBusyError:
-    return RunBusyError(run_id, owner or "", max(seconds, 0.0))
 
 
 def begun_already(run_id: str) -> UsageError:

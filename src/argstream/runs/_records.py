@@ -1,15 +1,16 @@
-"""The records of a run, and the contract that every store implements.
+"""Records of a run, and the contract that every store implements.
 
-A run is an append-only log of records. ``seq`` starts at 1 and has no gaps; a follower goes on
+A run is an append-only log of records. ``seq`` starts at 1 and has no gaps; a follower resumes
 after a given ``seq``.
 
-The process that drives a run holds a lease on it for a number of seconds, and renews it. Each new
-lease has a higher token, and a store rejects writes with an older one. A process that lost its
-lease can neither write nor start anything, because what is started is written first (invariant 11).
+The process that drives a run holds a lease and renews it every few seconds. Each new lease has a
+higher fencing token, and the store rejects writes that carry an older one. A process that lost its
+lease can neither write nor start a tool, because state changes are written before they are acted on
+(invariant 11).
 
-Any process can post: decide on a pending call, or stop the run. The driver of the run hears of it.
-If there is none, it waits for the next driver. The first decision on a call counts; later ones
-raise ``AlreadyDecidedError``.
+Any process can send commands to a run: a decision on a pending call, or a stop. The driver receives
+them. If no process drives the run, they wait for the next driver. The first decision on a call
+counts; later ones raise ``AlreadyDecidedError``.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -46,35 +47,34 @@ class Approve(Struct, frozen=True, kw_only=True, tag="approve"):
     """The call may run."""
 
     arguments: Mapping[str, Any] | None = None
-    """Replace those of the model. They must fit the tool, and the model is told."""
+    """Replace the model's arguments. They must be valid for the tool, and the model is told."""
     always: ApprovalScope = "call"
     """What it covers: this call, all calls that the same rule asks about, or all of this tool."""
     digest: str = ""
-    """If given, it must be that of the request."""
+    """If set, it must be the digest of the request."""
     reason: str = ""
 
 
 class Deny(Struct, frozen=True, tag="deny"):
-    """The call must not run; the model is told why."""
+    """The call must not run. The model is told the reason."""
 
     reason: str = ""
 
 
 Approval: TypeAlias = Approve | Deny
 Decisions: TypeAlias = Mapping[str, Approval]
-"""Decisions, by the ids of their calls."""
+"""Decisions by call ID."""
 
 
 class Record(Struct, frozen=True, gc=False):
     """An event of a run, with its place in the log."""
 
     seq: int
-    """From 1 on, without gaps."""
+    """Starts at 1 and has no gaps."""
     time: float
-    """When it was written, in seconds since 1970."""
+    """When it was written: Unix time."""
     run_id: str
     conversation_id: str
-    """The conversation that the run is a part of."""
     agent: str
     event: Event
 
@@ -84,37 +84,36 @@ class Lease(Struct, frozen=True):
 
     run_id: str
     owner: str  # shown to users
-    token: int  # higher with each lease on the run
+    token: int  # increases with each lease on the run
 
 
 class Commands(Struct, frozen=True):
-    """What was posted to a run and has not been followed by an event yet."""
+    """Commands sent to a run that its driver has not handled yet."""
 
     decisions: Mapping[str, Approval] = {}
-    times: Mapping[str, float] = {}
-    """When each was decided, in seconds since 1970."""
+    decided_at: Mapping[str, float] = {}  # Unix time, by call ID
     stop_reason: str | None = None
 
 
 class RunInfo(Struct, frozen=True, kw_only=True):
-    """What is known of a run without reading its log."""
+    """A summary of a run that needs no reading of its log."""
 
     run_id: str
     conversation_id: str
     agent: str
     status: RunStatus
-    seq: int  # of its last record
+    seq: int  # of the last record
     created: float
-    updated: float  # when its last record was written
+    updated: float  # when the last record was written
     owner: str | None = None
-    """Of a lease that is still good; None if no process drives the run."""
+    """The owner of a valid lease; None if no process drives the run."""
     leased_until: float | None = None
     pending: Mapping[str, str] = {}
-    """The calls that wait for a decision, with the digests of their requests."""
+    """The digests of the pending approval requests, by call ID."""
     has_commands: bool = False
-    """Whether something was posted that waits for the driver: see ``Store.posted``."""
+    """Whether commands wait for the driver: see ``Store.commands``."""
     user: str = ""
-    """As its ``RunStarted`` says; empty if it has none."""
+    """From ``RunStarted``; empty if the run has no user."""
 
     @property
     def calls_by_digest(self) -> dict[str, str]:
@@ -127,69 +126,69 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the run should go on but no process drives it: see ``Agent.resume``."""
+        """Whether the run should continue but no process drives it: see ``Agent.resume``."""
         return self.status == "running" and self.owner is None
 
 
 class Store(Protocol):
     """Keeps the logs of runs. Every method may be called from any event loop, and concurrently.
 
-    All raise ``StoreError`` if the store does not work, and ``RunNotFoundError`` for a run that it does
-    not have.
+    All raise ``StoreError`` if the store does not work, and ``RunNotFoundError`` for a run that it
+    does not have.
     """
 
     async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
-        """Create a run of its first records, with a lease on it: all or nothing."""
+        """Create a run from its first records and acquire a lease on it, all or nothing."""
 
     async def acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
-        """Lease a run for a number of seconds. Raises ``RunBusyError`` while another lease is good."""
+        """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
 
     async def renew(self, lease: Lease, seconds: float) -> None:
-        """Extend a lease, counted from now. Raises ``RunBusyError`` if it was lost."""
+        """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
 
     async def release(self, lease: Lease) -> None:
-        """Give up a lease, so that the run can be claimed at once. A lost lease is ignored.
+        """Release a lease, so that another can be acquired at once. A lost lease is ignored.
 
-        For a run that goes on: when it pauses or ends, ``append`` gives up the lease.
+        For a run that continues: when it pauses or ends, ``append`` releases the lease.
         """
 
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write records, all or none, and return when they are stored.
 
         They follow the last record without a gap. Durable records (``is_durable``), and all before
-        them, survive a crash of the machine; others a crash of the process. Records that are stored
-        already are ignored, so that a writer that does not know whether its write succeeded can
-        repeat it. Raises ``RunBusyError`` if the lease was lost, ``UsageError`` for a gap, and if the
-        run is over.
+        them, survive a crash of the machine; others survive a crash of the process. Records that
+        are already stored are ignored, so a writer that does not know whether its write succeeded
+        can repeat it. Raises ``LeaseLostError`` if the lease was lost, and ``UsageError`` for a gap
+        or a run that is over.
 
-        With records after which the run is paused or over, the lease is given up: a follower that
-        sees them can acquire the run at once.
+        Records that pause or end the run release the lease: a follower that sees them can acquire
+        one at once.
         """
 
     async def reopen(self, lease: Lease, call_id: str) -> None:
         """Remove a decision that cannot be used, so that the call can be decided again."""
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        """Return the records after a seq: all, or at most ``limit``."""
+        """Return the records after ``after``: all, or at most ``limit``."""
 
     def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
-        """Yield the records after a seq, also those to come, until the run is over.
+        """Yield the records after ``after``, and new ones as they come, until the run is over.
 
         Records that are not fetched wait in the store, not in memory.
         """
 
     async def snapshot(self, run_id: str) -> Record:
-        """Return the run so far: a ``RunSnapshot`` under the last seq."""
+        """Return the run so far: a ``RunSnapshot`` with the last ``seq``."""
 
     def watch(self, run_id: str) -> AsyncGenerator[Record, None]:
-        """Yield a snapshot, and then the records that follow it, until the run is over."""
+        """Yield a snapshot, then the records that follow it, until the run is over."""
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
-        """Decide on pending calls: on all of them, or none.
+        """Decide on pending calls: on all of them, or on none.
 
-        Raises ``AlreadyDecidedError`` if there is a decision, ``UsageError`` if a call is not pending,
-        or if a digest is given that is not that of its request. Only the tool knows whether edited
-        arguments are valid: the driver takes back a decision whose arguments are not (``reopen``).
+        Raises ``AlreadyDecidedError`` if a call has a decision, and ``UsageError`` if a call is not
+        pending or a digest is not that of its request. Only the tool knows whether edited arguments
+        are valid: the driver removes a decision whose arguments are not (``reopen``).
         """
 
     async def stop(self, run_id: str, reason: str = "") -> None:
@@ -200,13 +199,13 @@ class Store(Protocol):
         """
 
     async def commands(self, run_id: str) -> Commands:
-        """Return what was posted and waits for the driver."""
+        """Return the commands that wait for the driver."""
 
     def watch_commands(self, run_id: str) -> AsyncGenerator[Commands, None]:
-        """Yield what is posted now, and again whenever it has changed, until the run is over."""
+        """Yield the waiting commands, and again after each change, until the run is over."""
 
     async def info(self, run_id: str) -> RunInfo:
-        """Return what is known of a run without reading its log."""
+        """Return a summary of a run."""
 
     async def runs(
         self,
@@ -218,16 +217,17 @@ class Store(Protocol):
     ) -> list[RunInfo]:
         """List runs, those with the newest records first.
 
-        ``None`` does not restrict. The ``user`` ``""`` selects runs without a user.
+        ``None`` does not restrict. ``user=""`` selects runs without a user.
         """
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. Raises ``RunBusyError`` while it is driven."""
 
     async def delete_older_than(self, seconds: float, *, unfinished: bool = False) -> int:
-        """Delete runs that have been over for this long, and return how many.
+        """Delete runs that ended at least ``seconds`` ago, and return how many.
 
-        With ``unfinished`` also others that were not written to for this long and are not driven.
+        ``unfinished`` also deletes runs that nothing was written to for so long, unless a process
+        drives them.
         """
 
     async def aclose(self) -> None:

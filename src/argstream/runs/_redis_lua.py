@@ -2,12 +2,13 @@
 
 A run has two keys:
 
-- ``PREFIX:{RUN}:run``, a hash: ``format``, ``conversation``, ``user``, ``agent``, ``status``, ``seq``,
-  ``created`` and ``updated``; ``token`` of the newest lease, and unless that was given up
+- ``PREFIX:{RUN}:run``, a hash: ``format``, ``conversation``, ``user``, ``agent``, ``status``,
+  ``seq``, ``created`` and ``updated``; ``token`` of the newest lease, and unless that was given up
   its ``owner`` and ``until`` (in ms); ``pending:CALL`` with the digest of a request,
   ``decider:CALL`` and, until it is used, ``decision:CALL`` with the decision; ``stop`` with the
-  reason; the nonces by which a repeated request is detected: ``identity``, ``acquired``, ``reopened``.
-  The first is also the identity of the run: one that gets the same name later is another.
+  reason; the nonces by which a repeated request is detected: ``identity``, ``acquired``,
+  ``reopened``. The first is also the identity of the run: one that gets the same name later is
+  another.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
 
@@ -15,8 +16,8 @@ Others serve to find runs:
 
 - ``PREFIX:runs``, a sorted set: the IDs of all runs, by the time of their newest record.
 - ``PREFIX:unfinished``, ``PREFIX:{CONVERSATION}:conversation``, ``PREFIX:{USER}:user``, sets: the
-  IDs of runs that are not over, of a conversation, and of a user. A record changes nothing in them: the first
-  one has their order.
+  IDs of runs that are not over, of a conversation, and of a user. A record changes nothing in them:
+  the first one has their order.
 - ``PREFIX:whose``, a hash: for each run in these, ``[CONVERSATION,USER]`` in JSON. With that
   it is found in its sets when the server has forgotten the run.
 
@@ -26,8 +27,9 @@ whole ID.
 
 Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``: channels know no
 databases. The lines are the kind (``gone``, ``commands``, or empty if only records were written),
-the identity of the run, and if records were written the seq of the first and, unless they are large,
-the records. Times are those of the server, so that the clocks of other machines need not agree.
+the identity of the run, and if records were written the seq of the first and, unless they are
+large, the records. Times are those of the server, so that the clocks of other machines need not
+agree.
 
 A connection may be lost before the answer comes, so each script can be repeated and changes nothing
 the second time. For that the caller sends a nonce where the arguments do not tell. The first
@@ -117,7 +119,10 @@ local function lost(token)
   -- What is wrong with a lease, nil if nothing is.
   local newest = redis.call('HGET', run, 'token')
   if not newest then return {'unknown'} end
-  if newest ~= token then return taken() end
+  if newest ~= token then
+    local lease = taken()
+    return {'lost', lease[2], lease[3]}
+  end
   return nil
 end
 
@@ -233,8 +238,9 @@ enter(9)
 redis.call('DEL', log)
 redis.call('HSET', whose, ARGV[9], told)
 for place = 7, #KEYS do redis.call('SADD', KEYS[place], ARGV[9]) end
-redis.call('HSET', run, 'format', FORMAT, 'conversation', conversation, 'user', user, 'agent', agent,
-  'created', created, 'token', 1, 'owner', owner, 'identity', nonce, 'until', whole(now() + lasts), 'status', 'running')
+redis.call('HSET', run, 'format', FORMAT, 'conversation', conversation, 'user', user,
+  'agent', agent, 'created', created, 'token', 1, 'owner', owner, 'identity', nonce,
+  'until', whole(now() + lasts), 'status', 'running')
 write(9)
 return {'done'}
 """

@@ -2,15 +2,15 @@
 
 A store implements the abstract methods. It reports what happens as soon as it is stored, from any
 thread: ``_written`` and ``_forgotten`` if it knows what has happened; ``_tails.stale`` and
-``_tails.commands_changed`` if something may have, perhaps in another process. Reporting too often does
-no harm. ``_watch`` and ``_unwatch`` say which runs have followers in this process.
+``_tails.commands_changed`` if something may have, perhaps in another process. Reporting too often
+does no harm. ``_watch`` and ``_unwatch`` say which runs have followers in this process.
 
 The rules, in the order in which they are checked:
 
 - ``_create``: a run that exists is a ``UsageError``. The first token is 1.
-- ``_lease``: ``RunNotFoundError``; ``RunBusyError`` while any lease is good, also one of the same owner. The
-  token is higher than the last.
-- ``_renew``, ``_append``, ``_reopen``: ``RunNotFoundError``; ``RunBusyError`` (``lost``) if the token is not
+- ``_acquire``: ``RunNotFoundError``; ``RunBusyError`` while any lease is good, also one of the same
+  owner. The token is higher than the last.
+- ``_renew``, ``_append``, ``_reopen``: ``RunNotFoundError``; ``LeaseLostError`` if the token is not
   the newest. A lease that has run out but was not taken over may go on.
 - ``_create``, ``_append``: a batch after which the run is paused or over gives up the lease.
 - ``_release``: if the token is the newest, the run has no owner, and the token grows by one, so
@@ -22,15 +22,16 @@ The rules, in the order in which they are checked:
 - For each of ``batch.asked``, in order: a digest makes the call pending. An earlier decision is
   dropped unless the same digest was pending. None makes the call decided for good, and what waited
   in ``posted`` is gone.
-- ``_decide``: ``RunNotFoundError``; then for each call, in order: ``AlreadyDecidedError`` if there is a
-  decision, used or not; ``UsageError`` if the run is over or the call is not pending
+- ``_decide``: ``RunNotFoundError``; then for each call, in order: ``AlreadyDecidedError`` if there
+  is a decision, used or not; ``UsageError`` if the run is over or the call is not pending
   (``nobody_is_asked``), or a digest was given and is another (``other_request``). All or none.
 - ``_stop``: ``RunNotFoundError``; ``UsageError`` if the run is over. A second stop does nothing.
-- ``_page``, ``_info``, ``_commands``: ``RunNotFoundError``. ``_commands`` returns None once the run is over.
+- ``_page``, ``_info``, ``_commands``: ``RunNotFoundError``. ``_commands`` returns None once the run
+  is over.
 - ``_delete``: ``RunNotFoundError``; ``RunBusyError`` while a lease is good and the run is not over.
 - ``_runs``: newest ``updated`` first, then the higher ``run_id``.
-- ``_delete_older_than``: runs that are over with ``updated <= now - seconds``; with ``unfinished`` also others
-  without a good lease. Returns their IDs.
+- ``_delete_older_than``: runs that are over with ``updated <= now - seconds``; with ``unfinished``
+  also others without a good lease. Returns their IDs.
 """
 
 from abc import ABC, abstractmethod
@@ -42,6 +43,7 @@ from msgspec import Struct
 
 from argstream.errors import (
     AlreadyDecidedError,
+    LeaseLostError,
     RunBusyError,
     RunNotFoundError,
     StoreError,
@@ -60,7 +62,6 @@ from argstream.runs._batches import (
     gap,
     id_of,
     limited,
-    lost,
     name_of,
     nobody_is_asked,
     other_record,
@@ -379,7 +380,7 @@ class StoredRun(Struct, kw_only=True):
 
     def acquire(self, owner: str, seconds: float, now: float) -> Lease:
         if self._is_driven(now):
-            raise self._taken(now)
+            raise self._busy(now)
         self.token += 1
         self.owner = owner
         self._last_for(seconds, now)
@@ -405,11 +406,11 @@ class StoredRun(Struct, kw_only=True):
 
     def check(self, lease: Lease, now: float) -> None:
         if lease.token != self.token:
-            raise self._taken(now)
+            raise LeaseLostError(self.run_id, self.owner or "", max(0.0, self.until - now))
 
     def check_deletable(self, now: float) -> None:
         if self._is_driven(now) and not self.is_over:
-            raise self._taken(now)
+            raise self._busy(now)
 
     def has_expired(self, before: float, now: float, *, unfinished: bool) -> bool:
         is_idle = self.is_over or (unfinished and not self._is_driven(now))
@@ -420,8 +421,8 @@ class StoredRun(Struct, kw_only=True):
         # living owner renews it; a dead one must not keep it until that time comes again.
         return self.owner is not None and 0 < self.until - now <= 2 * self.lasts
 
-    def _taken(self, now: float) -> RunBusyError:
-        return lost(self.run_id, self.owner, self.until - now)
+    def _busy(self, now: float) -> RunBusyError:
+        return RunBusyError(self.run_id, self.owner or "", max(0.0, self.until - now))
 
     def append(
         self, lease: Lease, batch: Batch, there: Callable[[], list[bytes]], now: float

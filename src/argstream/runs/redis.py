@@ -31,7 +31,9 @@ from msgspec import Struct
 from argstream.errors import (
     AlreadyDecidedError,
     ArgstreamError,
+    LeaseLostError,
     MissingExtraError,
+    RunBusyError,
     RunNotFoundError,
     StoreError,
     UsageError,
@@ -43,7 +45,6 @@ from argstream.runs._batches import (
     begun_already,
     commands_from_json,
     gap,
-    lost,
     nobody_is_asked,
     other_record,
     other_request,
@@ -360,7 +361,9 @@ class RedisStore(BaseStore):
             case [b"unknown"]:
                 raise RunNotFoundError(run_id)
             case [b"taken", owner, milliseconds]:
-                raise lost(run_id, owner.decode(), int(milliseconds) / 1000)
+                raise RunBusyError(run_id, owner.decode(), int(milliseconds) / 1000)
+            case [b"lost", owner, milliseconds]:
+                raise LeaseLostError(run_id, owner.decode(), int(milliseconds) / 1000)
             case [b"over", status]:
                 raise run_is_over(run_id, status.decode())
             case [b"format", version]:

@@ -37,10 +37,10 @@ argstream.errors.ArgumentUnavailableError: 'mode' of 'write' did not come: it ha
 Nothing is queued. A reader looks into the value that the call has anyway, and a step of ``text``
 returns all that has come since the last one. Items are fetched only while a reader waits.
 
-``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot come, or that the
-call is malformed, cut off or closed. Its message says what did come. Values that have settled stay
-available. Only a call that is ``reinterpreted`` at its end may have other values than before; as
-soon as its text may be meant in another way, nothing of it is settled.
+``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot come, or that
+the call is malformed, cut off or closed. Its message says what did come. Values that have settled
+stay available. Only a call that is ``reinterpreted`` at its end may have other values than before;
+as soon as its text may be meant in another way, nothing of it is settled.
 
 If the provider reports an error, or hangs up, ``live_calls()`` raises ``StreamError`` after the
 last call. If the source itself raises, readers that miss something get that exception, unchanged.
@@ -178,8 +178,8 @@ class CallReader(_CallReader):
         """Iterate over the string at this path while it grows, to its closing quote.
 
         Each step gives all that has come since the last. A string that is cut off is given as far
-        as it came; then ``ArgumentUnavailableError`` is raised. Without a path this is the text of a
-        call that has no JSON (the kinds ``custom`` and ``code``).
+        as it came; then ``ArgumentUnavailableError`` is raised. Without a path this is the text of
+        a call that has no JSON (the kinds ``custom`` and ``code``).
         """
         return _Iteration(self._text(path), self._pump)
 
@@ -193,8 +193,8 @@ class CallReader(_CallReader):
     def arguments(self) -> dict[str, Any] | str:
         """Return all arguments when the call is complete and may be run.
 
-        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError`` with
-        the verdict if the call is not complete.
+        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError``
+        with the verdict if the call is not complete.
         """
         return self._pump.answer(Whole(self._progress))
 

@@ -23,7 +23,8 @@ keys that it does not know, are for the whole: they have their say in ``value()`
 - A field whose validators ask for ``info`` waits for the fields defined before it.
 - If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
   value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
-  gets ``ArgumentUnavailableError`` with that exception as its cause. ``value()`` raises it as it is.
+  gets ``ArgumentUnavailableError`` with that exception as its cause. ``value()`` raises it as it
+  is.
 - Of a field that is an ``Iterable`` pydantic makes an iterator, which can be used once, and
   validates each item only when it is fetched: ``errors`` knows nothing of these. Each time such a
   field is asked for, it is made anew. A ``list`` is better.
@@ -674,8 +675,8 @@ class TypedArguments(Generic[Model]):
     def so_far(self) -> Model:
         """What has settled, to be read as if it were whole.
 
-        A field that has not settled, or is not valid, raises ``ArgumentUnavailableError``; it says why.
-        It is no instance of the model: that is what ``value()`` gives.
+        A field that has not settled, or is not valid, raises ``ArgumentUnavailableError``; it says
+        why. It is no instance of the model: that is what ``value()`` gives.
         """
         return cast("Model", self._so_far)
 

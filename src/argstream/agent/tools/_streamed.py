@@ -16,10 +16,10 @@ r"""The text of one argument, read by a tool while the model writes it.
         return "written"
 
 A loop over the text ends only if the text ended well and its call may stand. Otherwise it raises
-``TextInterruptedError``, at once and whatever has not been read yet; also at the next read of a tool
-that was doing something else. Each loop begins at the beginning, as with a list, and ``read`` gives
-all: to have read something before takes nothing away. A tool that is slower than the model gets
-what has come meanwhile as one piece.
+``TextInterruptedError``, at once and whatever has not been read yet; also at the next read of a
+tool that was doing something else. Each loop begins at the beginning, as with a list, and ``read``
+gives all: to have read something before takes nothing away. A tool that is slower than the model
+gets what has come meanwhile as one piece.
 """
 
 import threading

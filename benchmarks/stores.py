@@ -140,7 +140,7 @@ async def _in_store(where: Callable[[], str], _: _Appends) -> AsyncGenerator[Beg
     async with aclosing(open_store(where())) as store:
 
         async def begin(run_id: str) -> Append:
-            return partial(store.append, await store.begin([_first(run_id)], "bench", _SECONDS))
+            return partial(store.append, await store.create([_first(run_id)], "bench", _SECONDS))
 
         yield begin
 

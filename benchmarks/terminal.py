@@ -26,7 +26,7 @@ from rich.live import Live
 from rich.syntax import Syntax
 
 from argstream import ArgumentDelta, Event, ToolArgsDelta, stream
-from argstream.terminal import Line, LiveTerminal, Scene
+from argstream.terminal import Line, LiveTerminal, RunView
 from report import Cell, Chapter, Table, fraction, milliseconds, number, percent, size_name, times
 from timing import progress, versions
 from workloads import anthropic_bytes, anthropic_call, write
@@ -134,7 +134,7 @@ def _drained(terminal: int) -> bytes:
 # In the other process
 
 
-class _CountedScene(Scene):
+class _CountedScene(RunView):
     frames = 0
 
     def tail(self, now: float, columns: int, rows: int) -> list[Line]:

@@ -65,7 +65,7 @@ def main() -> int:
     call = CallTool("write_file", {"path": "song.txt", "content": TEXT})
     cut = CallTool("write_file", call.arguments[:1000])
     model = ScriptedModel(
-        Reply(cut, stop="max_tokens"), Reply(call), "Sing along!", delay=0.001, piece_size=40
+        Reply(cut, stop="length"), Reply(call), "Sing along!", delay=0.001, piece_size=40
     )
     with tempfile.TemporaryDirectory() as project:
         song = Path(project) / "song.txt"

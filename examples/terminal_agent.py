@@ -13,7 +13,7 @@ from pathlib import Path
 from argstream import Agent, ScriptedModel
 from argstream.agent.toolkits import file_tools
 from argstream.models import CallTool
-from argstream.terminal import Looks, file_reader, open_terminal
+from argstream.terminal import ToolViews, file_reader, open_terminal
 
 CODE = '''"""Greets people."""
 
@@ -41,7 +41,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as project:
         agent = Agent(model, file_tools(project))
-        looks = Looks(read_file=file_reader(Path(project)))
+        looks = ToolViews(read_file=file_reader(Path(project)))
         with open_terminal(looks) as terminal:
             for event in agent.run("Write a greeter, and make it polite.", stream=True):
                 terminal.show(event)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, cast
 import anyio
 from msgspec.structs import replace
 
-from argstream.agent._driver import PASSING, EventHook, Runner, Setting
+from argstream.agent._driver import PASSING, EventHook, RunConfig, Runner
 from argstream.agent._lease import RunLog, RunPosition
-from argstream.agent._loop import Machine, Step
+from argstream.agent._loop import AgentLoop, Step
 from argstream.agent.approvals import Approval
 from argstream.agent.result import Conversation, RunResult
 from argstream.errors import RunError, UsageError
@@ -111,7 +111,7 @@ class RunRecords:
 
 
 class Course(NamedTuple):
-    machine: Machine
+    machine: AgentLoop
     begin: Callable[[], Awaitable[Step]]
     position: RunPosition
     log: RunLog | None = None
@@ -127,7 +127,7 @@ class AgentRun(FollowedRun):
     def __init__(
         self,
         course: Course,
-        setting: Setting,
+        setting: RunConfig,
         conversation: Conversation,
         agent: "Agent",
     ) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from argstream.agent._lease import RunLog, RunPosition
 from argstream.agent._loop import (
+    AgentLoop,
     AskModel,
     AskPerson,
     CallFacts,
@@ -31,7 +32,6 @@ from argstream.agent._loop import (
     Effect,
     EndText,
     Execute,
-    Machine,
     ReadAlong,
     Step,
     Toolbox,
@@ -111,7 +111,7 @@ _inside: ContextVar[tuple["Runner", ...]] = ContextVar("argstream_runs", default
 """The runs that the current task is a part of: as a tool, a model or an approver."""
 
 
-class Setting(Struct, frozen=True):
+class RunConfig(Struct, frozen=True):
     """Configuration that the runs of an agent share."""
 
     model: Model
@@ -144,9 +144,9 @@ class Runner:
 
     def __init__(
         self,
-        machine: Machine,
-        setting: Setting,
-        on_rest: Callable[[Machine], None],
+        machine: AgentLoop,
+        setting: RunConfig,
+        on_rest: Callable[[AgentLoop], None],
         position: RunPosition,
         log: RunLog | None = None,
     ) -> None:
@@ -357,7 +357,7 @@ class Runner:
 
     async def _read_turn(self, messages: tuple[Message, ...], scope: anyio.CancelScope) -> None:
         events: AsyncEventStream | None = None
-        listening = Listening(self._setting.tools)
+        listening = TurnReader(self._setting.tools)
         with scope:
             try:
                 events = self._open(messages)
@@ -376,7 +376,7 @@ class Runner:
         self._hear(listening.last_words(), listening)
         self.act(self.machine.stream_over())
 
-    def _model_failed(self, error: BaseException, listening: "Listening") -> None:
+    def _model_failed(self, error: BaseException, listening: "TurnReader") -> None:
         if listening.turn_is_over:  # all was said, so how the connection ends does not matter
             logger.info("the model failed after its turn", exc_info=error)
         elif isinstance(error, StreamError):
@@ -404,7 +404,7 @@ class Runner:
         )
 
     async def _read(
-        self, events: AsyncEventStream, listening: "Listening", scope: anyio.CancelScope
+        self, events: AsyncEventStream, listening: "TurnReader", scope: anyio.CancelScope
     ) -> None:
         outbox, inbox, state = self.outbox, self._inbox, self.machine.state
         async for event in events:
@@ -429,7 +429,7 @@ class Runner:
             if outbox.is_full or (inbox and inbox.is_full):
                 await self._room()
 
-    def _hear(self, events: list[Event], listening: "Listening") -> None:
+    def _hear(self, events: list[Event], listening: "TurnReader") -> None:
         if events:
             self.act(self.machine.heard(events, listening.facts, time.time()))
 
@@ -475,7 +475,7 @@ class ToolTasks:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: AgentLoop,
         tools: Toolbox,
         act: Callable[[Step], None],
         tell: Callable[[ToolOutputDelta], None],
@@ -556,7 +556,7 @@ class EarlyStart(NamedTuple):
     feed: TextFeed
 
 
-class Listening:
+class TurnReader:
     """What the driver knows of a turn beside its events."""
 
     def __init__(self, tools: Toolbox) -> None:

@@ -124,7 +124,7 @@ class Step(NamedTuple):
     rests: bool = False  # whether nothing follows: the run is over, or has paused
 
 
-CallStatus: TypeAlias = Literal["writing", "asking", "ready", "running", "done"]
+CallStatus: TypeAlias = Literal["writing", "pending", "ready", "running", "done"]
 """Any of these but the first and the last may be skipped."""
 
 ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
@@ -156,7 +156,7 @@ class LoopRules(Struct, frozen=True):
     max_parallel_calls: int = 32  # further calls wait, and start in order
 
 
-class Asking(Struct, frozen=True):
+class ApprovalReason(Struct, frozen=True):
     """Why a call needs an approval."""
 
     reason: str
@@ -203,10 +203,12 @@ class Toolbox:
     def get(self, name: str) -> Tool | None:
         return self._tools.get(name)
 
-    def askings(self, name: str, arguments: dict[str, Any]) -> list[Asking] | ArgumentsError:
+    def approval_reasons(
+        self, name: str, arguments: dict[str, Any]
+    ) -> list[ApprovalReason] | ArgumentsError:
         """Return why this call needs an approval, or the error if the policy denies it."""
         wanted = self._tools[name].requires_confirmation
-        found: list[Asking] = []
+        found: list[ApprovalReason] = []
         for policy in (self.policy, wanted):
             if not isinstance(policy, Policy):
                 continue
@@ -216,9 +218,9 @@ class Toolbox:
             if decision.action == "ask":
                 reason = decision.reason or f"the policy asks about {name}"
                 rule = None if decision.rule is None else policy.find_rule(decision.rule)
-                found.append(Asking(reason, decision.rule, rule))
+                found.append(ApprovalReason(reason, decision.rule, rule))
         if wanted is True:
-            found.append(Asking(f"{name} must be confirmed each time"))
+            found.append(ApprovalReason(f"{name} must be confirmed each time"))
         return found
 
     def refusal(self, name: str, arguments: dict[str, Any]) -> ArgumentsError | None:
@@ -227,8 +229,8 @@ class Toolbox:
         if isinstance(check, ArgumentsError):
             return check
         error = None if check is None else check.error or check.finish(arguments, as_read=False)
-        askings = self.askings(name, arguments)
-        return error or (askings if isinstance(askings, ArgumentsError) else None)
+        approval_reasons = self.approval_reasons(name, arguments)
+        return error or (approval_reasons if isinstance(approval_reasons, ArgumentsError) else None)
 
     def may_start_early(self, call: Call) -> bool:
         """Return True if no rule can forbid this call, or ask about it, any more."""
@@ -267,7 +269,7 @@ class CallState(Struct):
     text: str = ""
     """The exact text of the arguments that it is run with: the model's, or a person's."""
     request: ApprovalRequested | None = None
-    asking: Asking | None = None  # why it needs an approval
+    approval_reason: ApprovalReason | None = None  # why it needs an approval
     note: str = ""  # what the model should know besides the result
     reading: ReadingStatus = "none"
     interruption: str = ""
@@ -404,7 +406,7 @@ class CallFacts(NamedTuple):
     is_as_streamed: bool  # whether that is what came while it was written
 
 
-class Machine:
+class AgentLoop:
     """The loop of one run. Each method takes an input and returns the step that follows."""
 
     def __init__(
@@ -438,7 +440,7 @@ class Machine:
 
     @property
     def pending(self) -> tuple[ApprovalRequested, ...]:
-        asking = self.state.with_status("asking")
+        asking = self.state.with_status("pending")
         return tuple(call.request for call in asking if call.request is not None)
 
     @property
@@ -626,7 +628,7 @@ class Machine:
 
     def _take_up(self, decisions: Decisions, now: float, times: Times) -> None:
         """Use decisions, ask about the rest, and check again what may run."""
-        for call in self.state.with_status("asking"):
+        for call in self.state.with_status("pending"):
             if call.call_id in decisions:
                 when = times.get(call.call_id, now)
                 self._calls.decide(call, decisions[call.call_id], when)
@@ -644,7 +646,7 @@ class Machine:
     def require_tools(self, decisions: Decisions) -> None:
         """Raise UsageError if a call is to run whose tool this agent does not have."""
         waiting = self.state.with_status("ready")
-        for call in self.state.with_status("asking"):
+        for call in self.state.with_status("pending"):
             if isinstance(decisions.get(call.call_id), Approve):
                 waiting.append(call)
         missing = {call.name for call in waiting if self._tools.get(call.name) is None}
@@ -828,27 +830,27 @@ class Calls:
     def _take_up(self, call: CallState, now: float) -> None:
         if call.starts_early:
             return  # nothing could forbid it any more when it was started
-        askings = self._tools.askings(call.name, read_arguments(call.text))
-        if isinstance(askings, ArgumentsError):
-            self._refuse(call, askings.message)
-        elif askings and not self._is_granted(call, askings):
-            self._ask(call, askings, now)
+        approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
+        if isinstance(approval_reasons, ArgumentsError):
+            self._refuse(call, approval_reasons.message)
+        elif approval_reasons and not self._is_granted(call, approval_reasons):
+            self._ask(call, approval_reasons, now)
         else:
             call.status = "ready"
 
-    def _is_granted(self, call: CallState, askings: list[Asking]) -> bool:
+    def _is_granted(self, call: CallState, approval_reasons: list[ApprovalReason]) -> bool:
         grants = self._state.grants
         return self._conversation_grant(call) in grants or all(
-            asking.granted_by(grants) for asking in askings
+            asking.granted_by(grants) for asking in approval_reasons
         )
 
     def _conversation_grant(self, call: CallState) -> Grant:
         return Grant("conversation", call.name, self._tools[call.name].function)
 
-    def _ask(self, call: CallState, askings: list[Asking], now: float) -> None:
+    def _ask(self, call: CallState, approval_reasons: list[ApprovalReason], now: float) -> None:
         seconds = self._approval_seconds
-        asking = next(one for one in askings if not one.granted_by(self._state.grants))
-        call.asking = asking
+        asking = next(one for one in approval_reasons if not one.granted_by(self._state.grants))
+        call.approval_reason = asking
         call.request = ApprovalRequested(
             call.call_id,
             call.name,
@@ -859,7 +861,7 @@ class Calls:
             None if seconds is None else now + seconds,
             "" if asking.rule is None else asking.rule.digest,
         )
-        call.status = "asking"
+        call.status = "pending"
         self._out.events.append(call.request)
         self._out.effects.append(AskPerson(call.request))
 
@@ -893,7 +895,9 @@ class Calls:
         """Return the grant, or None if the rule that was shown no longer exists."""
         if always == "conversation":
             return self._conversation_grant(call)
-        return None if always == "call" or call.asking is None else call.asking.grant
+        return (
+            None if always == "call" or call.approval_reason is None else call.approval_reason.grant
+        )
 
     def _tell_decision(
         self,
@@ -971,10 +975,10 @@ class Calls:
     def call_off(self, why: str) -> None:
         """Refuse all calls that are not running."""
         for call in self._state.open_calls():
-            if call.status == "asking":
+            if call.status == "pending":
                 self._out.effects.append(Withdraw(call.call_id))
                 self._tell_decision(call, "withdrawn", why)
-            if call.status in ("asking", "ready"):
+            if call.status in ("pending", "ready"):
                 self._refuse(call, why)
             elif call.reading == "open":
                 self._interrupt(call, why, "aborted")
@@ -989,10 +993,14 @@ class Calls:
 
     def _is_questionable(self, call: CallState) -> bool:
         """Return True if the current rules forbid a call, or ask about it."""
-        askings = self._tools.askings(call.name, read_arguments(call.text))
-        if isinstance(askings, ArgumentsError):
+        approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
+        if isinstance(approval_reasons, ArgumentsError):
             return True
-        return call.request is None and bool(askings) and not self._is_granted(call, askings)
+        return (
+            call.request is None
+            and bool(approval_reasons)
+            and not self._is_granted(call, approval_reasons)
+        )
 
     def reconsider(self, call: CallState, now: float) -> None:
         """Check a call that was ready against the current rules, which may have changed."""
@@ -1002,9 +1010,9 @@ class Calls:
         elif call.request is None:
             self._take_up(call, now)
         else:
-            askings = self._tools.askings(call.name, read_arguments(call.text))
-            if isinstance(askings, ArgumentsError):
-                self._refuse(call, askings.message)
+            approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
+            if isinstance(approval_reasons, ArgumentsError):
+                self._refuse(call, approval_reasons.message)
 
     def ask_again(self, call: CallState) -> None:
         if call.request is not None:
@@ -1046,9 +1054,9 @@ class Calls:
 def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
     """Return the pending call. Each decision is used once."""
     call = calls.get(call_id)
-    if call is not None and call.status == "asking":
+    if call is not None and call.status == "pending":
         return call
-    waiting = [other.call_id for other in calls.values() if other.status == "asking"]
+    waiting = [other.call_id for other in calls.values() if other.status == "pending"]
     if call is not None and call.request is not None:
         raise UsageError(f"it was decided already on the call {call_id}")
     raise UsageError(
@@ -1275,21 +1283,21 @@ class _Restoring:
         for text in (call.text, written(event.arguments)):
             if event.digest == digest_of(self._state.run_id, call.call_id, call.name, text):
                 call.text = call.asked_text = text
-        call.status, call.request = "asking", event
-        call.asking = self._asking(call, event)
+        call.status, call.request = "pending", event
+        call.approval_reason = self._approval_reason(call, event)
 
-    def _asking(self, call: CallState, event: ApprovalRequested) -> Asking:
+    def _approval_reason(self, call: CallState, event: ApprovalRequested) -> ApprovalReason:
         """Find the rule that asked among the present ones, by its content.
 
         The name is not enough, because the policy may have changed.
         """
         if self._tools.get(call.name) is not None:
-            askings = self._tools.askings(call.name, read_arguments(call.text))
-            for asking in [] if isinstance(askings, ArgumentsError) else askings:
+            approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
+            for asking in [] if isinstance(approval_reasons, ArgumentsError) else approval_reasons:
                 digest = "" if asking.rule is None else asking.rule.digest
                 if digest == event.rule_digest:
                     return asking
-        return Asking(event.reason, event.rule)
+        return ApprovalReason(event.reason, event.rule)
 
     def _decide(self, call: CallState, event: ApprovalDecided) -> None:
         if event.edited_arguments is not None:
@@ -1309,7 +1317,7 @@ class _Restoring:
         call = self._state.calls.get(event.call_id)
         if call is None or call.attempts:
             return False
-        is_undecided = call.status == "asking" and call.call_id not in self._denied
+        is_undecided = call.status == "pending" and call.call_id not in self._denied
         return isinstance(event, ToolCallCompleted) or is_undecided or not call.has_verdict
 
     def _conclude(self, call_id: str, result: Any, *, failed: bool) -> None:

@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 import anyio
 
 from argstream.agent._agent_run import AgentRun, AsyncClosing, Course, run_alone
-from argstream.agent._driver import EventHook, Setting
+from argstream.agent._driver import EventHook, RunConfig
 from argstream.agent._lease import RunLog, RunPosition, check_seconds
-from argstream.agent._loop import LoopRules, Machine, Step, Toolbox
+from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
 from argstream.agent.approvals import Approval, Approver, usable_decisions
 from argstream.agent.observer import Observed, is_observed, last_events
 from argstream.agent.result import Conversation, RunResult
@@ -32,7 +32,7 @@ AnyRun: TypeAlias = "str | RunPaused | RunResult | AgentRun"
 
 
 class _Paused(NamedTuple):
-    machine: Machine
+    machine: AgentLoop
     conversation: Conversation
     position: RunPosition
 
@@ -90,7 +90,7 @@ class Agent(AsyncClosing):
         check_seconds("lease_seconds", lease_seconds)
         self.name = name
         self.model: Model = as_model(model)
-        self._setting = Setting(
+        self._setting = RunConfig(
             self.model,
             Toolbox(tools, policy),
             instructions,
@@ -124,7 +124,7 @@ class Agent(AsyncClosing):
                 f"a conversation is a Conversation(), not {type(conversation).__name__}"
             )
         run_id = f"run_{uuid4().hex}"
-        machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
+        machine = AgentLoop(run_id, self._setting.tools, self._rules, conversation.grants)
 
         position = self._setting.position(run_id, conversation.id)
         log = self._setting.log(position)
@@ -203,7 +203,7 @@ class Agent(AsyncClosing):
 
     def _resume_logged(self, store: Store, run_id: str, given: Decisions, wait: float) -> AgentRun:
         conversation = self._conversations.setdefault(run_id, Conversation())
-        machine = Machine(run_id, self._setting.tools, self._rules, conversation.grants)
+        machine = AgentLoop(run_id, self._setting.tools, self._rules, conversation.grants)
         position = self._setting.position(run_id, conversation.id)
         log = RunLog(store, position, self._setting.lease_seconds)
 
@@ -278,8 +278,8 @@ class Agent(AsyncClosing):
         if store is not None and other not in (None, run_id):
             await _catch_up(store, self._machine(other or ""), conversation)
 
-    def _machine(self, run_id: str) -> Machine:
-        return Machine(run_id, self._setting.tools, self._rules)
+    def _machine(self, run_id: str) -> AgentLoop:
+        return AgentLoop(run_id, self._setting.tools, self._rules)
 
     async def aclose(self) -> None:
         """Close connections of the model, and the store if it was opened here."""
@@ -293,7 +293,7 @@ class Agent(AsyncClosing):
             raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
         return self._paused[run_id]
 
-    def rested(self, conversation: Conversation, position: RunPosition, machine: Machine) -> None:
+    def rested(self, conversation: Conversation, position: RunPosition, machine: AgentLoop) -> None:
         """Keep a run that has paused, until it is over. For runs only."""
         run_id = machine.state.run_id
         if machine.is_paused:
@@ -339,7 +339,7 @@ def _id_of(run: AnyRun) -> str:
 
 
 async def _resume_from_log(
-    log: RunLog, machine: Machine, conversation: Conversation, given: Decisions, wait: float
+    log: RunLog, machine: AgentLoop, conversation: Conversation, given: Decisions, wait: float
 ) -> Step:
     """Acquire the lease of a run and return its next step, with all decisions that were made."""
     try:
@@ -351,7 +351,7 @@ async def _resume_from_log(
 
 
 async def _end_by_log(
-    log: RunLog, machine: Machine, conversation: Conversation, reason: str
+    log: RunLog, machine: AgentLoop, conversation: Conversation, reason: str
 ) -> list[Event]:
     """End a run that no process drives, and return its last events."""
     try:
@@ -369,7 +369,7 @@ async def _end_by_log(
 
 
 async def _acquire_and_read(
-    log: RunLog, machine: Machine, conversation: Conversation, wait: float
+    log: RunLog, machine: AgentLoop, conversation: Conversation, wait: float
 ) -> list[Event]:
     try:
         records = await log.take_up(wait)
@@ -387,7 +387,7 @@ async def _acquire_and_read(
     return told
 
 
-def _refuse_if_over(machine: Machine) -> None:
+def _refuse_if_over(machine: AgentLoop) -> None:
     if machine.is_over:
         outcome = machine.state.status
         raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
@@ -398,7 +398,7 @@ def _user_of(told: Iterable[Event]) -> str:
 
 
 async def _find_conversation(
-    store: Store, make: Callable[[str], Machine], conversation: Conversation
+    store: Store, make: Callable[[str], AgentLoop], conversation: Conversation
 ) -> Conversation:
     """Fill an empty conversation with the messages of its newest run in the store."""
     conversation_id, user = conversation.id, conversation.user
@@ -420,7 +420,7 @@ async def _find_conversation(
     return conversation
 
 
-async def _catch_up(store: Store, machine: Machine, conversation: Conversation) -> None:
+async def _catch_up(store: Store, machine: AgentLoop, conversation: Conversation) -> None:
     """Continue a conversation after its run, if that has ended in another process."""
     run_id = machine.state.run_id
     try:
@@ -434,7 +434,7 @@ async def _catch_up(store: Store, machine: Machine, conversation: Conversation) 
         conversation.go_on_after(run_id, machine.final_messages)
 
 
-async def _next_step(log: RunLog, machine: Machine, given: Decisions) -> Step:
+async def _next_step(log: RunLog, machine: AgentLoop, given: Decisions) -> Step:
     if not machine.state.turns:
         raise UsageError(
             f"the run {machine.state.run_id} was only observed: its source is gone, so it cannot "
@@ -463,7 +463,7 @@ async def _release(log: RunLog) -> None:
         await log.release()
 
 
-async def _check_decisions(store: Store, machine: Machine, decisions: Decisions) -> None:
+async def _check_decisions(store: Store, machine: AgentLoop, decisions: Decisions) -> None:
     """Raise what resuming a run with these decisions would raise, by its log and the commands.
 
     An observed run cannot be resumed. Its decisions are checked as its observer would.

@@ -30,7 +30,7 @@ from argstream.events import ApprovalRequested, ApprovalScope
 from argstream.runs._records import Approval, Approve, Commands, Decisions, Deny
 
 if TYPE_CHECKING:
-    from argstream.agent._loop import Machine, Step  # which needs the grants and digests of here
+    from argstream.agent._loop import AgentLoop, Step  # which needs the grants and digests of here
 
 __all__ = ["Approval", "Approve", "Approver", "Decisions", "Deny", "Grant"]
 
@@ -182,7 +182,7 @@ class Decider:
 
     def __init__(
         self,
-        machine: "Machine",
+        machine: "AgentLoop",
         act: "Callable[[Step], None]",
         approver: Approver | None,
         approver_failed: Callable[[BaseException], None],
@@ -332,7 +332,7 @@ class Decider:
 
 
 async def usable_decisions(
-    log: RunLog, machine: "Machine", posted: Decisions
+    log: RunLog, machine: "AgentLoop", posted: Decisions
 ) -> dict[str, Approval]:
     """Return the decisions that can be used. Requests with others are reopened in the store."""
     usable: dict[str, Approval] = {}

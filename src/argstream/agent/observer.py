@@ -72,7 +72,7 @@ from argstream.models import ModelRequest, as_model
 from argstream.providers import AGENTS, ProtocolName
 from argstream.runs import open_store
 from argstream.runs._records import Commands, Record, Store, coalesced
-from argstream.runs._run import RunView
+from argstream.runs._run import SnapshotBuilder
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming._input import awaited
 
@@ -1023,7 +1023,7 @@ def _no_result(call: _Call, why: str) -> str:
 
 class _ObservedResult:
     def __init__(self) -> None:
-        self._view = RunView()
+        self._view = SnapshotBuilder()
         self._messages: list[Message] = []  # of the agent itself, not of those that it starts
 
     def take(self, event: Event) -> None:

@@ -3,7 +3,7 @@
 Feed it payloads as they come and close it at the end. ``stream()`` does that for bytes, an SDK's
 stream or an HTTP response.
 
-An adapter repeats what the provider sent, as deltas, and never checks. ``EventBuilder`` keeps an
+An decoder repeats what the provider sent, as deltas, and never checks. ``EventBuilder`` keeps an
 open turn for each speaker: several agents may speak in one stream, and ``SpeakerChanged`` says
 whose deltas follow. A provider's failure cuts the turn of the current speaker, a payload that
 cannot be read cuts all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``; usage is kept
@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from argstream.assembly._call import Call, CallMachine, StopOn, StreamChecks
+from argstream.assembly._call import Call, CallBuilder, StopOn, StreamChecks
 from argstream.assembly._text_repair import Quirk, checked, make_quirks
 from argstream.assembly._turn import Thought, Turn, Words
 from argstream.checks import Check
@@ -38,15 +38,15 @@ from argstream.history import ResultPart
 from argstream.jsonstream import Limits
 from argstream.providers import (
     AGENTS,
-    Adapter,
-    ClosesNothing,
     Feed,
+    ImplicitClose,
     ProtocolName,
+    ProviderDecoder,
     UnreadableError,
     detect,
     detect_wrapping,
     explain_unsupported,
-    make_adapter,
+    make_decoder,
     payloads_in,
     unwrapping,
 )
@@ -135,8 +135,8 @@ class Assembler:
         if stop_on not in get_args(StopOn):
             raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
         self._stream_checks = StreamChecks(_checked(check), stop_on)
-        self._adapter: Adapter | None = self._use(protocol) if is_named else None
-        self._read: Feed = self._read_named  # the adapter's feed, once it is known
+        self._provider: ProviderDecoder | None = self._use(protocol) if is_named else None
+        self._read: Feed = self._read_named  # the decoder's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # until it is known what they are
         self._builder = EventBuilder(after, limits, checked(quirks), self._stream_checks)
         self.closed = False
@@ -150,7 +150,7 @@ class Assembler:
     @property
     def protocol(self) -> str:
         """What is being read; ``auto`` until that is known."""
-        return "auto" if self._adapter is None else self._adapter.protocol
+        return "auto" if self._provider is None else self._provider.protocol
 
     @property
     def calls(self) -> list[Call]:
@@ -179,24 +179,24 @@ class Assembler:
         events: list[Event] = []
         if self.closed:
             return events
-        adapter = self._adapter or self._find_adapter(payload, event, events)
-        if adapter is not None:
+        decoder = self._provider or self._find_decoder(payload, event, events)
+        if decoder is not None:
             try:
                 self._builder.take(self._read(payload, event), events)
             except RecursionError:
-                self._lost(adapter, "a payload is nested too deeply to be read", events)
+                self._lost(decoder, "a payload is nested too deeply to be read", events)
             except UnreadableError as error:
                 if several := payloads_in(payload):
                     for one in several:
                         events += self.feed(one, event)
                 elif event.lower() not in _HEARTBEATS:
-                    self._lost(adapter, str(error), events)
+                    self._lost(decoder, str(error), events)
             except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
                 message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
-                self._lost(adapter, message, events)
+                self._lost(decoder, message, events)
             # No call has ended with a piece of a string.
             if self._stream_checks.must_stop and not (events and type(events[-1]) is ArgumentDelta):
-                self._stop_if_idle(adapter, events)
+                self._stop_if_idle(decoder, events)
         return events
 
     def break_off(self, code: FailureCode, message: str) -> list[Event]:
@@ -212,8 +212,8 @@ class Assembler:
         if self.closed:
             return events
         self.closed = True
-        if self._adapter is not None:
-            self._builder.take(self._adapter.close(), events)
+        if self._provider is not None:
+            self._builder.take(self._provider.close(), events)
             self._builder.end(events)
         if self._builder.is_empty and self._unread:
             message = (
@@ -235,26 +235,28 @@ class Assembler:
             self._builder.abort(verdict, message, events)
         return events
 
-    def _stop_if_idle(self, adapter: Adapter, events: list[Event]) -> None:
+    def _stop_if_idle(self, decoder: ProviderDecoder, events: list[Event]) -> None:
         """Stop after a rejection that asks for it, once no other call is being written."""
         if self.closed or not self._builder.is_worth_stopping():
             self._stream_checks.must_stop = False
             return
-        over = adapter.over() if isinstance(adapter, ClosesNothing) else []
+        over = decoder.over() if isinstance(decoder, ImplicitClose) else []
         if not self._builder.is_busy({delta.key for delta in over}):
             self._builder.take(over, events)
             self._builder.stop(events)
             self.closed = self.stopped = True
 
-    def _lost(self, adapter: Adapter, message: str, events: list[Event]) -> None:
-        self._builder.take(adapter.interrupt(), events)
+    def _lost(self, decoder: ProviderDecoder, message: str, events: list[Event]) -> None:
+        self._builder.take(decoder.interrupt(), events)
         self._builder.lost("bad_payload", replace_lone_surrogates(message), events, is_end=False)
 
-    def _use(self, protocol: str) -> Adapter:
+    def _use(self, protocol: str) -> ProviderDecoder:
         self._stream_checks.knows_all_tools = protocol not in AGENTS
-        return make_adapter(protocol)
+        return make_decoder(protocol)
 
-    def _find_adapter(self, payload: object, event: str, events: list[Event]) -> Adapter | None:
+    def _find_decoder(
+        self, payload: object, event: str, events: list[Event]
+    ) -> ProviderDecoder | None:
         """Detect the protocol, and first feed the payloads that came before it was known."""
         name = detect(payload, event)
         wrapping = detect_wrapping(payload) if name is None else None
@@ -267,28 +269,28 @@ class Assembler:
             elif len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
             return None
-        adapter = self._adapter = self._use(name)
-        self._read = adapter.feed if wrapping is None else unwrapping(adapter.feed, wrapping.field)
+        decoder = self._provider = self._use(name)
+        self._read = decoder.feed if wrapping is None else unwrapping(decoder.feed, wrapping.field)
         for earlier in self._unread:
             events += self.feed(*earlier)
         self._unread = []
-        return adapter
+        return decoder
 
     def _read_named(self, payload: object, event: str) -> list[Delta]:
-        """Read with the adapter that the caller named, until it is known if payloads are wrapped.
+        """Read with the decoder that the caller named, until it is known if payloads are wrapped.
 
         What comes before the first payload, such as a framework's own events, does not tell.
         """
-        adapter = self._adapter
-        if adapter is None:
+        decoder = self._provider
+        if decoder is None:
             raise AssertionError("detection replaces this method")
         wrapping = detect_wrapping(payload)
-        if wrapping is not None and wrapping.protocol == adapter.protocol:
-            self._read = unwrapping(adapter.feed, wrapping.field)
+        if wrapping is not None and wrapping.protocol == decoder.protocol:
+            self._read = unwrapping(decoder.feed, wrapping.field)
             return self._read(payload, event)
-        deltas = adapter.feed(payload, event)
+        deltas = decoder.feed(payload, event)
         if deltas:
-            self._read = adapter.feed
+            self._read = decoder.feed
         return deltas
 
 
@@ -324,7 +326,7 @@ class EventBuilder:
         self._turn: Turn | None = None  # of whoever speaks now
         self._speaker = SpeakerChanged()
         self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
-        self._result_targets: dict[str, CallMachine] = {}  # by our call ID and by the provider's
+        self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
         self._call_ids = set(after.call_ids)
         # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
         # keeps repeated IDs, because the caller returns results under them.
@@ -507,7 +509,7 @@ class EventBuilder:
         if (turn := self._turn) is not None:  # other agents may go on
             self._cut(turn, f"the provider failed: {message}", events)
             turn.failed = True
-        if code == "truncated":  # the adapter found this out by itself
+        if code == "truncated":  # the decoder found this out by itself
             events.append(StreamFailed("truncated", message, delta.retryable))
         else:
             events.append(StreamFailed("provider_error", message, delta.retryable, code))
@@ -581,7 +583,7 @@ class EventBuilder:
         index = self._after.calls + len(self.calls)
         call = Call(id_, index, replace_lone_surrogates(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
-        machine = CallMachine(call, self._limits, make_quirks(quirks), self._stream_checks)
+        machine = CallBuilder(call, self._limits, make_quirks(quirks), self._stream_checks)
         if given != id_ and given:
             machine.item = {"id": given}  # results must go back under it
         if (before := turn.machines.get(delta.key)) is not None:
@@ -592,14 +594,14 @@ class EventBuilder:
             self._add_result_target(known_as, machine)
         machine.start(events, may_be_renamed=delta.may_be_renamed)
 
-    def _add_result_target(self, id_: str, machine: CallMachine) -> None:
+    def _add_result_target(self, id_: str, machine: CallBuilder) -> None:
         """Direct results under this ID to the newest call, or to one that the provider runs."""
         before = self._result_targets.get(id_)
         expects_result = before is not None and before.is_run_by_provider and not before.has_result
         if machine.is_run_by_provider or not expects_result:
             self._result_targets[id_] = machine
 
-    def _machine(self, key: Hashable, events: list[Event]) -> CallMachine:
+    def _machine(self, key: Hashable, events: list[Event]) -> CallBuilder:
         """Return the call with this key. A call that was never opened gets one without a name."""
         machines = self._open_turn().machines
         if key not in machines:

@@ -163,7 +163,7 @@ class Fault(NamedTuple):
     error: ArgumentsError
 
 
-class Conclusion(NamedTuple):
+class Outcome(NamedTuple):
     arguments: dict[str, Any] | str
     reinterpreted: Reinterpretation | None = None
 
@@ -194,7 +194,7 @@ class StreamChecks:
         return self._stop_on == "rejected" or call.error.reason == "denied"
 
 
-class CallMachine:
+class CallBuilder:
     """Writes to one ``Call``: text in, events and the verdict out."""
 
     def __init__(
@@ -359,7 +359,7 @@ class CallMachine:
             self._invalid(_contradiction(message), events)
         # No text at all: whether that means no arguments depends on why it ended.
         elif ending == "finished":
-            self._complete(Conclusion({} if self._is_json else ""), events)
+            self._complete(Outcome({} if self._is_json else ""), events)
         else:
             self.cut(f"no arguments had come when the turn ended ({told})", events)
 
@@ -478,19 +478,19 @@ class CallMachine:
         return error is not None
 
     def _conclude(self, events: list[Event]) -> None:
-        found: Conclusion | Fault
+        found: Outcome | Fault
         if self._is_json:
             found = self._reading.conclude(self._restated)
         elif self._restated is None:
-            found = Conclusion(self.call.raw)
+            found = Outcome(self.call.raw)
         else:
-            found = Conclusion(self._restated, "restated")
-        if isinstance(found, Conclusion):
+            found = Outcome(self._restated, "restated")
+        if isinstance(found, Outcome):
             self._complete(found, events)
         else:
             self._invalid(found, events)
 
-    def _complete(self, found: Conclusion, events: list[Event]) -> None:
+    def _complete(self, found: Outcome, events: list[Event]) -> None:
         call, arguments = self.call, found.arguments
         if not call.name:
             error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
@@ -528,12 +528,12 @@ class Reading:
         self.pieces: list[str] | None = []
         """The first pieces; None once they are too many to repeat each other."""
         self.root_end: int | None = None  # where the JSON was whole, if it was
-        self.second: SecondReading | None = None
+        self.second: SecondInterpretation | None = None
         """What else the text may mean, if it cannot be meant as it stands."""
 
     def doubt(self, fault: Fault, root_end: int | None = None) -> bool:
         """Return True if a text with a fault may be meant in another way. The call waits then."""
-        second = SecondReading(fault, self.pieces, self._call.raw, root_end, self._limits)
+        second = SecondInterpretation(fault, self.pieces, self._call.raw, root_end, self._limits)
         if not second.possible:
             return False
         self.second = second
@@ -549,7 +549,7 @@ class Reading:
         parser.feed(text)
         call.partial = parser.value if isinstance(parser.value, dict) else PENDING
 
-    def conclude(self, restated: str | None) -> Conclusion | Fault:
+    def conclude(self, restated: str | None) -> Outcome | Fault:
         parser = self.parser
         parser.close()
         if restated is not None:
@@ -560,14 +560,14 @@ class Reading:
             return _fault_of(parser.error, "truncated")
         value = parser.value
         if isinstance(value, dict):
-            return Conclusion(value)
+            return Outcome(value)
         if value is None:
-            return Conclusion({}, "null")
+            return Outcome({}, "null")
         if isinstance(value, str) and (found := _parse_object(value, self._limits)) is not None:
-            return Conclusion(found, "double_encoded")
+            return Outcome(found, "double_encoded")
         return _fault_of(Invalid((), 0, "not_an_object"))
 
-    def _conclude_restated(self, text: str) -> Conclusion | Fault:
+    def _conclude_restated(self, text: str) -> Outcome | Fault:
         """Read the text with which the provider closed the call. It must be valid by itself."""
         if (found := _parse_object(text, self._limits)) is None:
             message = "the provider closed the call with another text, which is not valid"
@@ -575,11 +575,11 @@ class Reading:
         parser = self.parser
         same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
         if same and isinstance(parser.value, dict):
-            return Conclusion(parser.value)
-        return Conclusion(found, "restated")
+            return Outcome(parser.value)
+        return Outcome(found, "restated")
 
 
-class SecondReading:
+class SecondInterpretation:
     """Looks at the pieces of a text from its first fault on."""
 
     def __init__(
@@ -625,18 +625,18 @@ class SecondReading:
             if self._rest.error is not None:
                 self._rest = None
 
-    def close(self) -> Conclusion | Fault:
+    def close(self) -> Outcome | Fault:
         """Return the arguments of the reading that makes an object of the text, or the fault."""
         if self._latest is not None:
             found = _parse_object(self._latest, self._limits)
             if found is not None:
-                return Conclusion(found, "cumulative")
+                return Outcome(found, "cumulative")
         if self._repeated == 0 and (found := _parse_object(self._whole, self._limits)) is not None:
-            return Conclusion(found, "replay")
+            return Outcome(found, "replay")
         if self._rest is not None:
             self._rest.close()
             if (found := _object(self._rest)) is not None:
-                return Conclusion(found, "empty_prefix")
+                return Outcome(found, "empty_prefix")
         return self.fault
 
 

@@ -1,8 +1,8 @@
 """Text of arguments that the provider does not send as plain pieces of JSON.
 
 Quirks: servers that write arguments in a way of their own, read live because the caller named the
-quirk. Otherwise such a text is read once more when its call is closed (``SecondReading``): the
-arguments are right then, but what was shown before was the literal text.
+quirk. Otherwise such a text is read once more when its call is closed (``SecondInterpretation``):
+the arguments are right then, but what was shown before was the literal text.
 
 ``JsonWriter``: providers that send values instead of text. It writes the text that others would
 have sent, leaf by leaf, so that a call has one text that is logged, digested and approved. A number

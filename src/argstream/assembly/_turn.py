@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from argstream.assembly._call import CallMachine
+from argstream.assembly._call import CallBuilder
 from argstream.events import (
     Event,
     StopKind,
@@ -98,8 +98,8 @@ class Turn:
         self.model = model
         self.parent_id = parent_id
         self._number = number
-        self.machines: dict[Hashable, CallMachine] = {}
-        self._unsettled: dict[Hashable, CallMachine] = {}
+        self.machines: dict[Hashable, CallBuilder] = {}
+        self._unsettled: dict[Hashable, CallBuilder] = {}
         self._thoughts: list[Thought] = []  # that may not have ended
         self.ids: set[str] = set()
         self._made = 0  # the number in the newest made-up call ID
@@ -109,7 +109,7 @@ class Turn:
         self._tokens = Tokens()
         self.words: dict[Hashable, Words] = {}
         self._results: dict[Hashable, _Kept] = {}
-        self._blocks: list[Words | CallMachine | _Kept] = []  # in order
+        self._blocks: list[Words | CallBuilder | _Kept] = []  # in order
 
     @property
     def usage(self) -> Usage:
@@ -126,7 +126,7 @@ class Turn:
         if isinstance(words, Thought):
             self._thoughts.append(words)
 
-    def open_call(self, key: Hashable, call: CallMachine) -> None:
+    def open_call(self, key: Hashable, call: CallBuilder) -> None:
         self.machines[key] = call
         self._unsettled[key] = call
         self.ids.add(call.call.id)
@@ -152,7 +152,7 @@ class Turn:
             self._results[block] = kept
         self._blocks.append(kept)
 
-    def take_unsettled(self, scope: Hashable = None) -> list[CallMachine]:
+    def take_unsettled(self, scope: Hashable = None) -> list[CallBuilder]:
         """Return the calls that may have no verdict, once. The caller settles them."""
         unsettled, self._unsettled = self._unsettled, {}
         if scope is not None:  # one choice of several
@@ -170,7 +170,7 @@ class Turn:
     @property
     def characters(self) -> int:
         return sum(
-            len(block.call.raw if isinstance(block, CallMachine) else block.text)
+            len(block.call.raw if isinstance(block, CallBuilder) else block.text)
             for block in self._blocks
             if not isinstance(block, _Kept)
         )

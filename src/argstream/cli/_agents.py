@@ -37,9 +37,9 @@ from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, RunResumed, RunStarted, RunStatus
 from argstream.models import HttpModel, make_model
 from argstream.runs._records import Record, RunInfo, Store, to_json
-from argstream.runs._run import ArgumentViews
+from argstream.runs._run import ArgumentEvents
 from argstream.sanitise import visible_line
-from argstream.terminal import Looks
+from argstream.terminal import ToolViews
 from argstream.terminal._approval import TerminalApprover
 from argstream.terminal._text import count, line
 
@@ -117,7 +117,7 @@ def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
     model = model_named(chosen_model(options.model))
     folder, kits = folder_named(options.folder), kits_named(options.tools)
     hidden = files_of(place_of(options.store))  # also if this run is not kept: others are
-    looks = Looks(read_file=text_reader(folder, hidden=hidden) if "files" in kits else None)
+    looks = ToolViews(read_file=text_reader(folder, hidden=hidden) if "files" in kits else None)
     text = _standard_input() if prompt == "-" else prompt
     with Shown(looks, as_json=options.as_json) as shown:
         approver = _who_decides(options, shown, looks)
@@ -140,7 +140,7 @@ def _standard_input() -> str:
         raise UsageError(f"standard input is no text in UTF-8: {error.reason}") from None
 
 
-def _who_decides(options: RunOptions, shown: Shown, looks: Looks) -> Approver:
+def _who_decides(options: RunOptions, shown: Shown, looks: ToolViews) -> Approver:
     if options.is_approved:
         return _approve
     return TerminalApprover(shown.terminal, looks=looks, how_to_allow=_HOW_TO_ALLOW)
@@ -289,7 +289,7 @@ class _Player:
     def __init__(self, shown: Shown, factor: float) -> None:
         self._shown = shown
         self._factor = factor
-        self._views = ArgumentViews()
+        self._views = ArgumentEvents()
         self._last: float | None = None
         self._due = 0.0
 

@@ -39,7 +39,7 @@ from argstream.events import (
 from argstream.providers import ProtocolName
 from argstream.recording import Recording
 from argstream.runs._records import Record, RunInfo
-from argstream.runs._run import ArgumentViews, RunView
+from argstream.runs._run import ArgumentEvents, SnapshotBuilder
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 from argstream.terminal._layout import rows_of
@@ -296,8 +296,8 @@ class RunTimes:
 
 class _RunReader:
     def __init__(self) -> None:
-        self._view = RunView()
-        self._arguments = ArgumentViews()
+        self._view = SnapshotBuilder()
+        self._arguments = ArgumentEvents()
         self._timeline = Timeline()
         self._turns: list[TurnTimes] = []
         self._breaks: list[Break] = []

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from argstream.policy import Policy
     from argstream.runs._records import RunInfo, Store
-    from argstream.terminal import Looks
+    from argstream.terminal import ToolViews
     from argstream.validation import ToolSpec
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
@@ -163,7 +163,7 @@ def read_rules(tools: str | None, policy: str | None) -> Rules:
 class Shown:
     """Shows events as they come: to a person, or as JSON, one a line."""
 
-    def __init__(self, looks: "Looks | None" = None, *, as_json: bool) -> None:
+    def __init__(self, looks: "ToolViews | None" = None, *, as_json: bool) -> None:
         from argstream.terminal import open_terminal
 
         self.terminal = None if as_json else open_terminal(looks)  # None if programs read them

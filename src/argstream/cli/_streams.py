@@ -99,9 +99,9 @@ def show_stream(
     With ``read_file``, edits are shown inside of the files that they change.
     """
     from argstream.streaming import stream
-    from argstream.terminal import Looks
+    from argstream.terminal import ToolViews
 
-    looks = Looks(tools=rules.tools or (), read_file=read_file)
+    looks = ToolViews(tools=rules.tools or (), read_file=read_file)
     with Shown(looks, as_json=as_json) as shown:
         for event in stream(source, protocol, rules.tools, rules.policy, on_ask="report"):
             shown.show(event)

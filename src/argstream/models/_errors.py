@@ -254,7 +254,7 @@ class StreamCleaner:
         )
 
 
-class Asked(NamedTuple):
+class RequestInfo(NamedTuple):
     """The destination of a request, as it may appear in messages."""
 
     name: str
@@ -263,12 +263,12 @@ class Asked(NamedTuple):
     key: str  # where the key comes from
     secrets: Secrets = Secrets(())
 
-    def hiding(self, headers: Mapping[str, str]) -> "Asked":
+    def hiding(self, headers: Mapping[str, str]) -> "RequestInfo":
         """Also hide what these headers of the request hold."""
         return self._replace(secrets=Secrets([*secret_headers(headers), *proxy_secrets()]))
 
 
-class Unanswered(NamedTuple):
+class FailedAttempt(NamedTuple):
     failure: ProviderError
     again: bool  # whether it may be made again
     told_wait: float | None = None
@@ -290,8 +290,12 @@ class Unanswered(NamedTuple):
 
 
 def refused(
-    asked: Asked, status: int, headers: Mapping[str, str], body: bytes, told_wait: float | None
-) -> Unanswered:
+    asked: RequestInfo,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    told_wait: float | None,
+) -> FailedAttempt:
     told = read_error(body)
     again = may_succeed_later(status, headers)
     if 300 <= status < 400:
@@ -311,10 +315,10 @@ def refused(
         status=status,
         headers=headers,
     )
-    return Unanswered(failure, again, told_wait)
+    return FailedAttempt(failure, again, told_wait)
 
 
-def _headline(status: int, asked: Asked) -> str:
+def _headline(status: int, asked: RequestInfo) -> str:
     match status:
         case 401:
             return f"{asked.name} refused {asked.key} (401)"
@@ -337,21 +341,23 @@ def _headline(status: int, asked: Asked) -> str:
             return f"{asked.name} refused the request with {status}"
 
 
-def _details(told: "Told") -> str:
+def _details(told: "ErrorDetails") -> str:
     if not told.message:
         return "" if told.code else ", and does not say why"
     return f": {told.message}" + (f" ({told.param})" if told.param else "")
 
 
-def failed_at_once(asked: Asked, said: ProviderFailed, headers: Mapping[str, str]) -> Unanswered:
+def failed_at_once(
+    asked: RequestInfo, said: ProviderFailed, headers: Mapping[str, str]
+) -> FailedAttempt:
     message = f"{asked.name} failed before it said anything: {said.message}"
     failure = _failure(
         asked, said.code, message, retryable=said.retryable, status=200, headers=headers
     )
-    return Unanswered(failure, said.retryable)
+    return FailedAttempt(failure, said.retryable)
 
 
-def not_a_stream(asked: Asked, body: bytes, headers: Mapping[str, str]) -> Unanswered:
+def not_a_stream(asked: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
     told = read_error(body)
     if not told.message:
         code, message = "empty_answer", f"{asked.name} has sent an empty answer"
@@ -363,14 +369,17 @@ def not_a_stream(asked: Asked, body: bytes, headers: Mapping[str, str]) -> Unans
         )
     again = not told.message
     failure = _failure(asked, code, message, retryable=again, status=200, headers=headers)
-    return Unanswered(failure, again)
+    return FailedAttempt(failure, again)
 
 
-def unreachable(asked: Asked, error: Exception, patience: str) -> Unanswered:
+def unreachable(asked: RequestInfo, error: Exception, patience: str) -> FailedAttempt:
     """Describe an error of the connection. ``patience`` is the time waited, in words."""
     match error:
         case httpx2.ConnectTimeout():
-            code, message = "timeout", f"no connection to {_origin(asked.url)} within {patience}"
+            code, message = (
+                "timeout",
+                f"no connection to {_origin(asked.url)} within {patience}",
+            )
         case TimeoutError() | httpx2.TimeoutException():
             code, message = "timeout", f"{asked.name} sent nothing for {patience}"
         case httpx2.LocalProtocolError():  # its text may show a header, and so a key
@@ -383,11 +392,11 @@ def unreachable(asked: Asked, error: Exception, patience: str) -> Unanswered:
             code = "connection_lost"
             message = f"the connection to {asked.name} was lost: {_text(error)}"
     again = connection_may_recover(error)
-    return Unanswered(_failure(asked, code, message, retryable=again), again)
+    return FailedAttempt(_failure(asked, code, message, retryable=again), again)
 
 
 def _failure(
-    asked: Asked,
+    asked: RequestInfo,
     code: str,
     message: str,
     *,
@@ -419,7 +428,7 @@ def _without_query(url: str) -> str:
     return url.partition("?")[0].partition("#")[0][:200]
 
 
-class Told(NamedTuple):
+class ErrorDetails(NamedTuple):
     """What the body of an error says. Each field may be empty."""
 
     message: str = ""
@@ -427,16 +436,16 @@ class Told(NamedTuple):
     param: str = ""  # which field of the request is wrong
 
 
-def read_error(body: bytes) -> Told:
+def read_error(body: bytes) -> ErrorDetails:
     text = body[:MOST_BYTES].decode(errors="replace").strip()
     try:
         told = _of_json(json.loads(text))
     except (ValueError, RecursionError):
-        told = _of_page(text) if text.startswith("<") else Told(text)
-    return Told(_shortened(told.message), told.code[:100], told.param[:100])
+        told = _of_page(text) if text.startswith("<") else ErrorDetails(text)
+    return ErrorDetails(_shortened(told.message), told.code[:100], told.param[:100])
 
 
-def _of_json(document: Any) -> Told:
+def _of_json(document: Any) -> ErrorDetails:
     match document:
         case [first, *_]:  # Google's gateways put it into a list
             return _of_json(first)
@@ -448,17 +457,17 @@ def _of_json(document: Any) -> Told:
         case {"detail": [*details]}:  # FastAPI, of which many servers are made
             return _of_details(details)
         case {"detail": str(message)}:
-            return Told(message)
+            return ErrorDetails(message)
         case dict():
             told = _of_object(document)
             return told if told.message else told._replace(message=_written(document))
         case str():
-            return Told(document)
+            return ErrorDetails(document)
         case _:
-            return Told(_written(document))
+            return ErrorDetails(_written(document))
 
 
-def _of_object(error: dict[Any, Any]) -> Told:
+def _of_object(error: dict[Any, Any]) -> ErrorDetails:
     message = error.get("message")
     if isinstance(message, dict):  # Mistral wraps details into it
         return _of_json(message)
@@ -468,10 +477,10 @@ def _of_object(error: dict[Any, Any]) -> Told:
     upstream = error.get("metadata")  # OpenRouter: what the provider behind it has said
     raw = upstream.get("raw") if isinstance(upstream, dict) else None
     texts = [text for text in (message, raw) if isinstance(text, str) and text]
-    return Told(": ".join(texts), code, param if isinstance(param, str) else "")
+    return ErrorDetails(": ".join(texts), code, param if isinstance(param, str) else "")
 
 
-def _of_details(details: list[Any]) -> Told:
+def _of_details(details: list[Any]) -> ErrorDetails:
     found = [
         (".".join(map(str, location)), message)
         for detail in details
@@ -480,15 +489,15 @@ def _of_details(details: list[Any]) -> Told:
         and isinstance(message := detail.get("msg"), str)
     ]
     if not found:
-        return Told(_written(details))
+        return ErrorDetails(_written(details))
     message = "; ".join(f"{location}: {message}" for location, message in found)
-    return Told(message, param=found[0][0])
+    return ErrorDetails(message, param=found[0][0])
 
 
-def _of_page(page: str) -> Told:
+def _of_page(page: str) -> ErrorDetails:
     """Return the title of a proxy's page, or else its text."""
     text = _title(page) or " ".join(_texts(page))
-    return Told(f"an HTML page that says {' '.join(html.unescape(text).split())!r}")
+    return ErrorDetails(f"an HTML page that says {' '.join(html.unescape(text).split())!r}")
 
 
 def _title(page: str) -> str:

@@ -23,22 +23,22 @@ from msgspec import Struct
 from argstream.errors import UsageError
 from argstream.models._errors import (
     MOST_BYTES,
-    Asked,
+    FailedAttempt,
     Hidden,
     Key,
+    RequestInfo,
     StreamCleaner,
-    Unanswered,
     failed_at_once,
     not_a_stream,
     refused,
     unreachable,
 )
 from argstream.models._retries import Retries, told_wait
-from argstream.providers import ProtocolName, UnreadableError, make_adapter
+from argstream.providers import ProtocolName, UnreadableError, make_decoder
 from argstream.providers._deltas import ProviderFailed
 from argstream.providers._requests import Api, ModelRequest, ModelSettings
 from argstream.providers.anthropic_requests import AnthropicApi
-from argstream.providers.openai_requests import CHAT_HABITS, ChatApi, ResponsesApi
+from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, ResponsesApi
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire._frames import BYTE_ORDER_MARK
 
@@ -219,8 +219,8 @@ class HttpModel:
             async for chunk in chunks:
                 yield chunk
 
-    async def _answer(self, content: bytes, headers: "_Headers") -> "Answer":
-        asked = Asked(
+    async def _answer(self, content: bytes, headers: "_Headers") -> "HttpStream":
+        asked = RequestInfo(
             name=self.name,
             model=self._model,
             url=f"{self.base_url}{self._api.path}",
@@ -238,7 +238,7 @@ class HttpModel:
                 protocol=self.protocol,
                 now=self._retries.now(),
             )
-            if isinstance(answer, Answer):
+            if isinstance(answer, HttpStream):
                 return answer
             made += 1
             wait = self._retries.wait(made, waited, answer.told_wait) if answer.again else None
@@ -342,7 +342,7 @@ def _provider(
     variables = variables or name.upper()
     return Provider(
         name=name,
-        api=api or (lambda _: ChatApi(CHAT_HABITS.get(name))),
+        api=api or (lambda _: ChatApi(CHAT_COMPATIBILITY.get(name))),
         base_url=base_url,
         url_variable=url_variable or f"{variables}_BASE_URL",
         key_variables=(f"{variables}_API_KEY",),
@@ -355,7 +355,7 @@ def _provider(
 def _openai_chat(base_url: str) -> Api:
     """Return OpenAI's own habits only for its own hosts: of other servers less is known."""
     is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
-    return ChatApi(CHAT_HABITS["openai"] if is_own else None)
+    return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = {
@@ -535,7 +535,7 @@ def _set(variables: tuple[str, ...]) -> str:
     return ", ".join(found) or "the settings of this machine"
 
 
-class Opening:
+class FirstEvent:
     """Holds the first bytes of an answer until its first event is known."""
 
     def __init__(self, protocol: ProtocolName) -> None:
@@ -583,7 +583,7 @@ def _says_something(frame: Frame | Broken) -> bool:
 def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
     """Return the failure if the event is an error and nothing else."""
     try:
-        deltas = make_adapter(protocol).feed(frame.data, frame.event)
+        deltas = make_decoder(protocol).feed(frame.data, frame.event)
     except UnreadableError:
         return None  # who reads the answer says so
     match deltas:
@@ -596,12 +596,12 @@ def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
 async def ask(
     client: httpx2.AsyncClient,
     request: httpx2.Request,
-    asked: Asked,
+    asked: RequestInfo,
     *,
     times: Timeouts,
     protocol: ProtocolName,
     now: float,
-) -> "Answer | Unanswered":
+) -> "HttpStream | FailedAttempt":
     response: httpx2.Response | None = None
     patience = times.first_byte
     begun = False
@@ -617,7 +617,7 @@ async def ask(
             wait = told_wait(response.headers, now)
             return refused(asked, response.status_code, response.headers, body, wait)
         patience = times.idle
-        opening = Opening(protocol)
+        opening = FirstEvent(protocol)
         while chunk is not None and not opening.take(chunk):
             with anyio.fail_after(patience):
                 chunk = await anext(chunks, None)
@@ -628,7 +628,7 @@ async def ask(
         if opening.failure is not None:
             return failed_at_once(asked, opening.failure, response.headers)
         begun = True
-        return Answer(response, chunks, bytes(opening.held), asked, times)
+        return HttpStream(response, chunks, bytes(opening.held), asked, times)
     except _CONNECTION_ERRORS as error:
         return unreachable(asked, error, times.told(error, patience))
     finally:
@@ -655,13 +655,13 @@ async def _close(response: httpx2.Response) -> None:
         await response.aclose()
 
 
-class Answer:
+class HttpStream:
     def __init__(
         self,
         response: httpx2.Response,
         chunks: AsyncGenerator[bytes, None],
         head: bytes,
-        asked: Asked,
+        asked: RequestInfo,
         times: Timeouts,
     ) -> None:
         self._response = response

@@ -16,7 +16,7 @@ from argstream.policy._conditions import (
     Not,
     Regex,
     Search,
-    Unclear,
+    Undecided,
     When,
 )
 from argstream.policy._paths import Glob, Prefix, Under
@@ -43,7 +43,7 @@ __all__ = [
     "Regex",
     "Rule",
     "Search",
-    "Unclear",
+    "Undecided",
     "Under",
     "When",
 ]

@@ -12,7 +12,7 @@ from argstream.checks import OnAsk, Rejection
 from argstream.events import Action, ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Fragment, JsonPath
-from argstream.policy._conditions import Condition, Unclear
+from argstream.policy._conditions import Condition, Undecided
 from argstream.policy._messages import argument_words, kind_of, name_words, shown
 from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
 from argstream.providers._deltas import (
@@ -50,7 +50,7 @@ class RuleState:
     def __init__(self, rule: Rule, name: str) -> None:
         self.rule = rule
         self.name = name
-        self.watches = tuple(Watch(self, *condition) for condition in rule.conditions)
+        self.watches = tuple(PendingCondition(self, *condition) for condition in rule.conditions)
         self.outcome: Action | bool | None = None if self.watches else rule.action
         """What it decides; False if it does not match; None while it waits."""
         self.miss: Miss | None = None
@@ -101,7 +101,7 @@ class RuleState:
         return next((one for one in found if one is not None and one.unclear is not None), None)
 
 
-class Watch:
+class PendingCondition:
     """One condition of a rule, waiting for its argument."""
 
     def __init__(self, state: RuleState, pattern: ArgumentPattern, condition: Condition) -> None:
@@ -147,7 +147,7 @@ class Watch:
             answer = condition.test(value)
         except Exception as error:  # noqa: BLE001 - whatever it is, the call is denied for it
             return Finding(path, value, offset, condition, failure=error)
-        if isinstance(answer, Unclear):
+        if isinstance(answer, Undecided):
             return Finding(path, value, offset, condition, unclear=answer.why)
         if not answer:
             return Miss(path, value, offset, condition)
@@ -206,11 +206,11 @@ class _Node:
     def __init__(self) -> None:
         self.children: dict[str | int, _Node] = {}
         self.items: _Node | None = None
-        self.ending: list[Watch] = []
-        self.beyond: list[Watch] = []  # those that are about something inside
+        self.ending: list[PendingCondition] = []
+        self.beyond: list[PendingCondition] = []  # those that are about something inside
 
 
-class WatchTree:
+class ConditionTree:
     """All watches of a call, by the way to their arguments."""
 
     def __init__(self, states: list[RuleState]) -> None:
@@ -245,7 +245,7 @@ class WatchTree:
         for watch in self._root.beyond:
             watch.meet((), "", None)
 
-    def _hang(self, watch: Watch) -> None:
+    def _hang(self, watch: PendingCondition) -> None:
         node = self._root
         for step in watch.pattern:
             node.beyond.append(watch)
@@ -434,7 +434,7 @@ class PolicyCheck:
 
     def _begin(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
-        self._tree = WatchTree(self._states)
+        self._tree = ConditionTree(self._states)
         self._decision: PolicyDecision | None = None
         self._offset: int | None = None
 

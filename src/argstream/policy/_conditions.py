@@ -2,8 +2,8 @@
 
 The third answer matters most. A model that writes ``"true"`` where a boolean belongs, or a number
 for a path, gets it past a rule that merely compares, and the tool may well take it for what it is
-not. So a value of another kind than the condition is about is neither right nor wrong: ``Unclear``.
-The caller decides what that means; a ``Rule`` decides cautiously.
+not. So a value of another kind than the condition is about is neither right nor wrong:
+``Undecided``. The caller decides what that means; a ``Rule`` decides cautiously.
 
 Those about paths are in ``_paths``.
 """
@@ -19,14 +19,14 @@ from argstream.errors import UsageError
 from argstream.policy._messages import kind_of, listed, shown
 
 
-class Unclear(NamedTuple):
+class Undecided(NamedTuple):
     """It cannot be told."""
 
     why: str
     """Why not: a clause about the value, as in ``it is a number, not a string``."""
 
 
-Answer: TypeAlias = bool | Unclear
+Answer: TypeAlias = bool | Undecided
 
 
 class Condition(ABC):
@@ -94,7 +94,7 @@ class Equals(Condition):
     them, as ``"0"`` does where 0 is among them.
 
     >>> Equals("main", "master").test("main"), Equals(True).test("true")
-    (True, Unclear(why='it is a string, not a boolean'))
+    (True, Undecided(why='it is a string, not a boolean'))
     """
 
     def __init__(self, *values: str | float | bool | None) -> None:
@@ -127,7 +127,7 @@ class Equals(Condition):
                 others.append(candidate)
         if has_its_kind:
             others = [candidate for candidate in others if _reads_like(value, candidate)]
-        return Unclear(f"it is {kind}, not {kind_of(others[0])}") if others else False
+        return Undecided(f"it is {kind}, not {kind_of(others[0])}") if others else False
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
@@ -179,9 +179,9 @@ class Between(Condition):
 
     def test(self, value: Any) -> Answer:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return Unclear(f"it is {kind_of(value)}, not a number")
+            return Undecided(f"it is {kind_of(value)}, not a number")
         if _is_nan(value):
-            return Unclear("it is not a number")
+            return Undecided("it is not a number")
         return all(_within(value, name, bound) for name, bound in self._parts)
 
     def words(self, *, negated: bool = False) -> str:
@@ -213,7 +213,7 @@ class Not(Condition):
 
     def test(self, value: Any) -> Answer:
         answer: Answer = self._parts[0].test(value)
-        return answer if isinstance(answer, Unclear) else not answer
+        return answer if isinstance(answer, Undecided) else not answer
 
     def words(self, *, negated: bool = False) -> str:
         said: str = self._parts[0].words(negated=not negated)
@@ -240,7 +240,7 @@ class AllOf(Condition):
         return AllOf(*(condition.bound(root) for condition in self._parts))
 
     def test(self, value: Any) -> Answer:
-        unclear: Unclear | None = None
+        unclear: Undecided | None = None
         failure: Exception | None = None
         for condition in self._parts:
             try:
@@ -250,7 +250,7 @@ class AllOf(Condition):
                 continue
             if answer is False:
                 return False
-            if isinstance(answer, Unclear):
+            if isinstance(answer, Undecided):
                 unclear = unclear or answer
         if failure is not None:
             raise failure
@@ -285,7 +285,7 @@ class When(Condition):
     def test(self, value: Any) -> Answer:
         answer = self._parts[0](value)
         if answer is None:
-            return Unclear("the function could not tell")
+            return Undecided("the function could not tell")
         if not isinstance(answer, bool):
             raise TypeError(f"it returned {kind_of(answer)}, not True, False or None")
         return answer
@@ -335,7 +335,7 @@ class StringCondition(Condition):
 
     def test(self, value: Any) -> Answer:
         if not isinstance(value, str):
-            return Unclear(f"it is {kind_of(value)}, not a string")
+            return Undecided(f"it is {kind_of(value)}, not a string")
         return self._test_text(value)
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 ``Under`` looks at the file system: a path is checked by where it leads, however it is written.
 ``Prefix`` and ``Glob`` compare text, also text that is no path. If the text may be a path, the same
-file has other names; where one of those would change the answer, it is ``Unclear``.
+file has other names; where one of those would change the answer, it is ``Undecided``.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.policy._conditions import Answer, StringCondition, Unclear
+from argstream.policy._conditions import Answer, StringCondition, Undecided
 from argstream.policy._messages import listed, shown
 
 _SPECIAL: Final = frozenset("*?[")
@@ -96,14 +96,14 @@ class Under(StringCondition):
         self._demand_absolute()
         why = _oddity(text)
         if why is not None:
-            return Unclear(why)
-        unclear: Unclear | None = None
+            return Undecided(why)
+        unclear: Undecided | None = None
         for directory in self._parts:
             try:
                 if self._leads_into(text, directory):
                     return True
             except UntellableError as error:
-                unclear = unclear or Unclear(str(error))
+                unclear = unclear or Undecided(str(error))
         return unclear or False
 
     def _leads_into(self, text: str, directory: str) -> bool:
@@ -317,7 +317,7 @@ class _PathCondition(StringCondition):
         readings = _other_readings(text)
         if _UP.search(text.strip()) is not None:
             if self._loses_its_way(text, readings[0], matches=matches):
-                return Unclear("it has a '..' in it; for directories use under")
+                return Undecided("it has a '..' in it; for directories use under")
             readings += _readings_from_above(readings[0])
         if not readings and self._is_tidy:
             return matches
@@ -325,7 +325,7 @@ class _PathCondition(StringCondition):
         if (matching is not None) is not matches:
             meant = matching or readings[0] if readings else None
             said = "a path that is written otherwise" if meant is None else shown(meant)
-            return Unclear(f"it may also be read as {said}")
+            return Undecided(f"it may also be read as {said}")
         return matches
 
     def _loses_its_way(self, text: str, tidy: str, *, matches: bool) -> bool:
@@ -388,7 +388,7 @@ class Glob(_PathCondition):
     >>> Glob("**/*.env").test("config/.env"), Glob("*.env").test("config/.env")
     (True, False)
     >>> Glob("**/.env").test("config/.env/")
-    Unclear(why='it may also be read as "config/.env"')
+    Undecided(why='it may also be read as "config/.env"')
     """
 
     _compiled: "tuple[CompiledGlob, ...]"

@@ -3,6 +3,6 @@
 ``native`` and ``converse`` are our own, ``ai_sdk`` and ``ag_ui`` those of front ends.
 """
 
-from argstream.protocols._base import Encoder, Parting, Written
+from argstream.protocols._base import CloseReason, Encoder, Written
 
-__all__ = ["Encoder", "Parting", "Written"]
+__all__ = ["CloseReason", "Encoder", "Written"]

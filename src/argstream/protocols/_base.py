@@ -34,12 +34,12 @@ INTERVAL: Final = 0.05
 
 _LONGEST_INTERVAL: Final = 1.0
 
-Parting: TypeAlias = Literal["shutdown", "behind", "failure"]
+CloseReason: TypeAlias = Literal["shutdown", "behind", "failure"]
 """Why a stream ends before its run rests: the server ends and others go on with its runs; the
 viewer has not read for so long that what he missed is gone; the log cannot be read. In each case he
 can come again."""
 
-PARTING_WORDS: Final[Mapping[Parting, str]] = {
+PARTING_WORDS: Final[Mapping[CloseReason, str]] = {
     "shutdown": "the server ends",
     "behind": "too much was missed",
     "failure": "the run cannot be read now",
@@ -75,10 +75,10 @@ class Encoder(Protocol):
     def take(self, records: Sequence[Record]) -> Written:
         """Write what has happened. Neighbouring deltas are joined already."""
 
-    def opening(self, snapshot: Record) -> Written:
+    def replay(self, snapshot: Record) -> Written:
         """Write all so far for a new viewer. The encoder itself does not change."""
 
-    def parting(self, why: Parting) -> bytes:
+    def close_reason(self, why: CloseReason) -> bytes:
         """Write why the stream ends before the run rests."""
 
 

@@ -16,7 +16,7 @@ from argstream.protocols._base import (
     CallEvent,
     CallIds,
     ChosenId,
-    Parting,
+    CloseReason,
     Reason,
     Written,
     frame,
@@ -27,7 +27,7 @@ from argstream.protocols._base import (
 )
 from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.runs._records import Approval, Approve, Deny, Record
-from argstream.runs._run import RunView, is_waiting
+from argstream.runs._run import SnapshotBuilder, is_waiting
 
 __all__ = [
     "AgUiEncoder",
@@ -90,7 +90,7 @@ class AgUiEncoder:
         self._version: Version = version
         self._known = known
         self._story: _Story | None = None
-        self._view: RunView | None = RunView()  # while it may be an observed run
+        self._view: SnapshotBuilder | None = SnapshotBuilder()  # while it may be an observed run
         self._rest: _Rest | None = "new"
         self._held: list[_Json] = []
 
@@ -104,7 +104,7 @@ class AgUiEncoder:
         """Continue from where the run stands."""
         run = snapshot_in(snapshot)
         self._story = _Story.of(run)
-        self._view = None if run.turns else RunView.of(run)
+        self._view = None if run.turns else SnapshotBuilder.of(run)
         self._rest = _rest_of(run)
 
     def take(self, records: Sequence[Record]) -> Written:
@@ -121,7 +121,7 @@ class AgUiEncoder:
             self._rest = "waiting"
         return Written(_frames(told), ends=bool(told) and self._rest is not None)
 
-    def opening(self, snapshot: Record) -> Written:
+    def replay(self, snapshot: Record) -> Written:
         """Write all so far."""
         run = snapshot_in(snapshot)
         story = _Story.of(run)
@@ -134,7 +134,7 @@ class AgUiEncoder:
             told.append(self._interrupted(story))
         return Written(_frames(told), ends=True)
 
-    def parting(self, why: Parting) -> bytes:
+    def close_reason(self, why: CloseReason) -> bytes:
         """Write that the run goes on, and how to see it."""
         return _frames([_run_error(why, f"{PARTING_WORDS[why]}; ask again to go on with the run")])
 

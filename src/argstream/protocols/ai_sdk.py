@@ -24,7 +24,7 @@ from argstream.protocols._base import (
     CallEvent,
     CallIds,
     ChosenId,
-    Parting,
+    CloseReason,
     Reason,
     Written,
     frame,
@@ -110,11 +110,11 @@ class AiSdkEncoder:
         """Write what has happened."""
         return _written(self._writer, (record.event for record in records))
 
-    def opening(self, snapshot: Record) -> Written:
+    def replay(self, snapshot: Record) -> Written:
         """Write all so far: the client begins the message anew with it."""
         return _written(_MessageWriter(self._run_id), _events(snapshot_in(snapshot)), self._writer)
 
-    def parting(self, why: Parting) -> bytes:
+    def close_reason(self, why: CloseReason) -> bytes:
         """Write that the run goes on: a stream without an end would count as complete."""
         message = f"{PARTING_WORDS[why]}; resume the stream"
         return frame({"type": "error", "errorText": message}) + _DONE

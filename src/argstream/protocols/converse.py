@@ -20,9 +20,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from argstream import events as ev
-from argstream.protocols._base import INTERVAL, PARTING_WORDS, Parting, Written, frame, snapshot_in
+from argstream.protocols._base import (
+    INTERVAL,
+    PARTING_WORDS,
+    CloseReason,
+    Written,
+    frame,
+    snapshot_in,
+)
 from argstream.runs._records import Record
-from argstream.runs._run import ArgumentViews, events_of, is_waiting, pending_of, with_arguments
+from argstream.runs._run import ArgumentEvents, events_of, is_waiting, pending_of, with_arguments
 
 __all__ = ["ConverseEncoder"]
 
@@ -37,7 +44,7 @@ class ConverseEncoder:
         self._run_id = run_id
         self._conversation_id = conversation_id
         self._with_deltas = with_deltas
-        self._views = ArgumentViews()
+        self._views = ArgumentEvents()
         self._waiting: dict[str, ev.ApprovalRequested] = {}
         self._pauses = False  # whether it says so when it waits for a person
 
@@ -78,13 +85,13 @@ class ConverseEncoder:
             case _:
                 pass
 
-    def opening(self, snapshot: Record) -> Written:
+    def replay(self, snapshot: Record) -> Written:
         """Write all that was said so far, for one who comes later than the run began."""
         run = snapshot_in(snapshot)
         written = self._written(with_arguments(events_of(run)))
         return self._paused(written, pending_of(run)) if is_waiting(run) else written
 
-    def parting(self, why: Parting) -> bytes:
+    def close_reason(self, why: CloseReason) -> bytes:
         """Write that it goes on elsewhere."""
         message = f"{PARTING_WORDS[why]}; follow the run by its id"
         error = {"error": {"code": why, "message": message}}

@@ -30,14 +30,14 @@ from argstream.history import Message, OpaquePart
 from argstream.protocols._base import (
     INTERVAL,
     PARTING_WORDS,
-    Parting,
+    CloseReason,
     Written,
     frame,
     reconnect,
     snapshot_in,
 )
 from argstream.runs._records import Record
-from argstream.runs._run import ArgumentViews
+from argstream.runs._run import ArgumentEvents
 
 __all__ = ["Frame", "NativeEncoder"]
 
@@ -65,7 +65,7 @@ class NativeEncoder:
 
     def __init__(self, *, with_history: bool = True) -> None:
         """Write it with what was said before the run, or without: a page may know that already."""
-        self._views = ArgumentViews()
+        self._views = ArgumentEvents()
         self._with_history = with_history
 
     def begin(self, snapshot: Record) -> None:
@@ -86,7 +86,7 @@ class NativeEncoder:
         event = _told(record.event, with_history=self._with_history)
         return Frame(record.seq, record.time, event, tuple(views))
 
-    def opening(self, snapshot: Record) -> Written:
+    def replay(self, snapshot: Record) -> Written:
         """Write the run as far as it has come."""
         run = snapshot_in(snapshot)
         opening = Frame(
@@ -99,7 +99,7 @@ class NativeEncoder:
         )
         return Written(frame(opening, snapshot.seq), ends=run.end is not None)
 
-    def parting(self, why: Parting) -> bytes:
+    def close_reason(self, why: CloseReason) -> bytes:
         """Write that the viewer should come again."""
         return reconnect(f"{PARTING_WORDS[why]}; come again")
 
@@ -142,7 +142,7 @@ def _views_of(snapshot: RunSnapshot) -> list[Event]:
             and call.arguments is None
             and call.raw
         ):
-            reading = ArgumentViews()
+            reading = ArgumentEvents()
             reading.take(ToolCallStarted(call.call_id, call.index, call.name, call.kind))
             views += reading.take(ToolArgsDelta(call.call_id, call.name, call.raw))[1:]
     return views

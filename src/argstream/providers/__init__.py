@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from argstream.errors import UsageError
-from argstream.providers._deltas import Adapter, CallClosed
+from argstream.providers._deltas import CallClosed, ProviderDecoder
 from argstream.providers._detect import (
     Feed,
     detect,
@@ -17,15 +17,15 @@ from argstream.providers._stop_reasons import stop_kind
 
 __all__ = [
     "AGENTS",
-    "Adapter",
-    "ClosesNothing",
     "Feed",
+    "ImplicitClose",
     "ProtocolName",
+    "ProviderDecoder",
     "UnreadableError",
     "detect",
     "detect_wrapping",
     "explain_unsupported",
-    "make_adapter",
+    "make_decoder",
     "payloads_in",
     "stop_kind",
     "unwrapping",
@@ -53,8 +53,8 @@ ProtocolName: TypeAlias = Literal[
 
 
 @runtime_checkable
-class ClosesNothing(Protocol):
-    """An adapter of a protocol in which the end of a call is seen only by what follows it."""
+class ImplicitClose(Protocol):
+    """An decoder of a protocol in which the end of a call is seen only by what follows it."""
 
     def over(self) -> list[CallClosed]:
         """Return the close of the calls after which another one was written."""
@@ -63,30 +63,30 @@ class ClosesNothing(Protocol):
 AGENTS: Final = frozenset({"claude-agent"})
 """The protocols of agents that have tools of their own, and run all of them themselves."""
 
-_ADAPTERS: Final = {
-    "anthropic": ("anthropic", "AnthropicAdapter"),
-    "bedrock": ("bedrock", "BedrockAdapter"),
-    "bedrock-invoke": ("bedrock", "BedrockInvokeAdapter"),
-    "claude-agent": ("claude_agent", "ClaudeAgentAdapter"),
-    "cohere": ("cohere", "CohereAdapter"),
-    "gemini": ("gemini", "GeminiAdapter"),
-    "gemini-interactions": ("gemini_interactions", "GeminiInteractionsAdapter"),
-    "gemini-live": ("gemini", "GeminiLiveAdapter"),
-    "langchain": ("langchain", "LangChainAdapter"),
-    "ollama": ("ollama", "OllamaAdapter"),
-    "openai-chat": ("openai_chat", "OpenAIChatAdapter"),
-    "openai-realtime": ("openai_realtime", "OpenAIRealtimeAdapter"),
-    "openai-responses": ("openai_responses", "OpenAIResponsesAdapter"),
-    "xai-grpc": ("xai_grpc", "XaiGrpcAdapter"),
+_DECODERS: Final = {
+    "anthropic": ("anthropic", "AnthropicDecoder"),
+    "bedrock": ("bedrock", "BedrockDecoder"),
+    "bedrock-invoke": ("bedrock", "BedrockInvokeDecoder"),
+    "claude-agent": ("claude_agent", "ClaudeAgentDecoder"),
+    "cohere": ("cohere", "CohereDecoder"),
+    "gemini": ("gemini", "GeminiDecoder"),
+    "gemini-interactions": ("gemini_interactions", "GeminiInteractionsDecoder"),
+    "gemini-live": ("gemini", "GeminiLiveDecoder"),
+    "langchain": ("langchain", "LangChainDecoder"),
+    "ollama": ("ollama", "OllamaDecoder"),
+    "openai-chat": ("openai_chat", "OpenAIChatDecoder"),
+    "openai-realtime": ("openai_realtime", "OpenAIRealtimeDecoder"),
+    "openai-responses": ("openai_responses", "OpenAIResponsesDecoder"),
+    "xai-grpc": ("xai_grpc", "XaiGrpcDecoder"),
 }
 """The module and class of each protocol. A module is loaded when its protocol is read."""
 
 
-def make_adapter(protocol: str) -> Adapter:
-    """Return a new adapter for a protocol."""
-    if protocol not in _ADAPTERS:
+def make_decoder(protocol: str) -> ProviderDecoder:
+    """Return a new decoder for a protocol."""
+    if protocol not in _DECODERS:
         known = ", ".join(get_args(ProtocolName))
         raise UsageError(f"no protocol is called {protocol!r}; there are: {known}")
-    module, name = _ADAPTERS[protocol]
-    adapter: Adapter = getattr(import_module(f"{__name__}.{module}"), name)()
-    return adapter
+    module, name = _DECODERS[protocol]
+    decoder: ProviderDecoder = getattr(import_module(f"{__name__}.{module}"), name)()
+    return decoder

@@ -1,6 +1,6 @@
-"""What a provider said, normalised: the language between adapters and assembly.
+"""What a provider said, normalised: the language between decoders and assembly.
 
-An adapter turns each payload of its protocol into these, in the order in which the provider said
+An decoder turns each payload of its protocol into these, in the order in which the provider said
 them, and says nothing of its own. Calls and blocks are told apart by the provider's own key, which
 is valid until the next ``TurnOpened``; ids, verdicts and JSON are the business of assembly.
 """
@@ -194,7 +194,7 @@ Delta: TypeAlias = (
 )
 
 
-class Adapter(Protocol):
+class ProviderDecoder(Protocol):
     """Reads one protocol. Any object with these methods can be one."""
 
     protocol: str
@@ -211,7 +211,7 @@ class Adapter(Protocol):
         return []
 
 
-class Strands:
+class ParallelTurns:
     """The turns that are open side by side in one stream: of one session, or nodes of one graph."""
 
     def __init__(self) -> None:

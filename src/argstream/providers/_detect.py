@@ -18,7 +18,7 @@ from argstream.providers._payloads import (
 )
 
 Feed: TypeAlias = Callable[[object, str], list[Delta]]
-"""Reads a payload with the event name that the wire gave it, as ``Adapter.feed`` does."""
+"""Reads a payload with the event name that the wire gave it, as ``ProviderDecoder.feed`` does."""
 
 # Fields that no other protocol has, in any of their spellings.
 _FIELDS: Final = {
@@ -61,7 +61,7 @@ _WRAPPED: Final = {
         "openai-chat",  # the Mistral SDK's CompletionEvent
         "openai-responses",  # openai-agents' RawResponsesStreamEvent
     ),
-    "event": ("bedrock",),  # a dict of Strands' stream_async
+    "event": ("bedrock",),  # a dict of ParallelTurns' stream_async
 }
 
 _FOR_FRONT_ENDS: Final = (

@@ -1,4 +1,4 @@
-"""How a payload becomes a struct that names only what an adapter needs.
+"""How a payload becomes a struct that names only what an decoder needs.
 
 Three ways in, one way out. Bytes are decoded by msgspec, straight into the struct: this is the hot
 path. What msgspec refuses is read again by a decoder that forgives: half a surrogate pair in an

@@ -181,11 +181,11 @@ def request_body(
     [{'role': 'user', 'content': 'hi'}]
     """
     from argstream.providers.anthropic_requests import AnthropicApi
-    from argstream.providers.openai_requests import CHAT_HABITS, ChatApi, ResponsesApi
+    from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, ResponsesApi
 
     apis: dict[str, Api] = {
         "anthropic": AnthropicApi(),
-        "openai-chat": ChatApi(CHAT_HABITS.get("openai" if server is None else server)),
+        "openai-chat": ChatApi(CHAT_COMPATIBILITY.get("openai" if server is None else server)),
         "openai-responses": ResponsesApi(),
     }
     if api not in apis:

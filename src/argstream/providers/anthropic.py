@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from argstream.history import CallKind
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
@@ -17,6 +16,7 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -51,7 +51,7 @@ _TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
 _KNOWN_OF_A_CALL: Final = {"type", "id", "name", "input"}
 
 
-class _Change(Struct, gc=False):
+class _Delta(Struct, gc=False):
     """The ``delta`` of a block, or of the message."""
 
     type: str = ""
@@ -65,12 +65,12 @@ class _Change(Struct, gc=False):
     container: dict[str, Any] | None = None
 
 
-class _Happening(Struct, gc=False):
+class _StreamEvent(Struct, gc=False):
     """An event of the stream. A response that was not streamed looks like a message."""
 
     type: str = ""
     index: int | None = None
-    delta: _Change | None = None
+    delta: _Delta | None = None
     content_block: dict[str, Any] | None = None
     message: dict[str, Any] | str | None = None
     usage: dict[str, Any] | None = None
@@ -82,7 +82,7 @@ class _Happening(Struct, gc=False):
 
 
 _read = PayloadReader(
-    _Happening,
+    _StreamEvent,
     vital={"index", "delta", "content_block", "partial_json", "text", "thinking", "content"},
     known={
         "content_block_start",
@@ -96,7 +96,7 @@ _read = PayloadReader(
 )
 
 
-class AnthropicAdapter(Adapter):
+class AnthropicDecoder(ProviderDecoder):
     """Payloads of the Messages API → deltas."""
 
     protocol = "anthropic"
@@ -114,43 +114,43 @@ class AnthropicAdapter(Adapter):
             change: Any = getattr(payload, "delta", None)
             if getattr(change, "type", None) in _TEXT_CHANGES:
                 return self._block_changed(getattr(payload, "index", 0), change)
-        happening = _read(payload)
-        match happening.type:
+        data = _read(payload)
+        match data.type:
             case "content_block_delta":
-                if happening.delta is None or happening.index is None:
+                if data.delta is None or data.index is None:
                     raise UnreadableError("a delta without an index, or without its content")
-                return self._block_changed(happening.index, happening.delta)
+                return self._block_changed(data.index, data.delta)
             case "content_block_start":
-                if happening.content_block is None or happening.index is None:
+                if data.content_block is None or data.index is None:
                     raise UnreadableError("a block without an index, or without its content")
-                if happening.content_block.get("input"):
+                if data.content_block.get("input"):
                     refuse_duplicate_keys(payload)
-                return self._block_started(happening.index, happening.content_block)
-            case "content_block_stop" if happening.index is not None:
-                return self._block_stopped(happening.index)
-            case "message_start" if isinstance(happening.message, dict):
-                if happening.message.get("content"):
+                return self._block_started(data.index, data.content_block)
+            case "content_block_stop" if data.index is not None:
+                return self._block_stopped(data.index)
+            case "message_start" if isinstance(data.message, dict):
+                if data.message.get("content"):
                     refuse_duplicate_keys(payload)
-                return self._message_started(happening.message)
+                return self._message_started(data.message)
             case "message_delta":
-                return self._message_changed(happening)
+                return self._message_changed(data)
             case "message_stop":
                 return self._message_stopped()
             case "message":
                 message = {
-                    "id": happening.id,
-                    "model": happening.model,
-                    "content": happening.content,
-                    "stop_reason": happening.stop_reason,
-                    "usage": happening.usage,
+                    "id": data.id,
+                    "model": data.model,
+                    "content": data.content,
+                    "stop_reason": data.stop_reason,
+                    "usage": data.usage,
                 }
                 refuse_duplicate_keys(payload)
                 deltas = self._message_started(message)
-                if not happening.stop_reason:
+                if not data.stop_reason:
                     deltas.append(TurnEnded(None, "cut"))  # somebody looked before its end
                 return deltas + self._message_stopped()
-            case type_ if type_ == "error" or happening.error or event == "error":
-                return [_failure(happening.error or {"message": happening.message})]
+            case type_ if type_ == "error" or data.error or event == "error":
+                return [_failure(data.error or {"message": data.message})]
             case _:  # a ping, or what did not exist when this was written
                 return []
 
@@ -163,7 +163,7 @@ class AnthropicAdapter(Adapter):
         self._has_stop_reason = False
         return [*self._rest_of_blocks(), TurnClosed()]
 
-    def _block_changed(self, index: int, change: _Change) -> list[Delta]:
+    def _block_changed(self, index: int, change: _Delta) -> list[Delta]:
         match change.type:
             case "input_json_delta":
                 if not change.partial_json:
@@ -287,9 +287,9 @@ class AnthropicAdapter(Adapter):
             deltas.append(turn_ended(stop_reason))
         return deltas
 
-    def _message_changed(self, happening: _Happening) -> list[Delta]:
-        change = happening.delta or _Change()
-        deltas = self._usage_reported(happening.usage)
+    def _message_changed(self, data: _StreamEvent) -> list[Delta]:
+        change = data.delta or _Delta()
+        deltas = self._usage_reported(data.usage)
         if change.container is not None:  # to be named in the next request, or its files are gone
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:

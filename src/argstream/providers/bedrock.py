@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from argstream.history import CallKind
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
@@ -26,6 +25,7 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -49,7 +49,7 @@ from argstream.providers._payloads import (
     total,
 )
 from argstream.providers._stop_reasons import ending_of
-from argstream.providers.anthropic import AnthropicAdapter
+from argstream.providers.anthropic import AnthropicDecoder
 
 _FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks that are opened
 _EVENTS: Final = (
@@ -86,7 +86,7 @@ class _Reasoning(Struct, gc=False):
     redactedContent: str | None = None
 
 
-class _Change(Struct, gc=False):
+class _Delta(Struct, gc=False):
     toolUse: _ToolUse | None = None
     text: str | None = None
     reasoningContent: _Reasoning | None = None
@@ -99,7 +99,7 @@ class _Body(Struct, gc=False):
     """The fields of any event."""
 
     contentBlockIndex: int | None = None
-    delta: _Change | None = None
+    delta: _Delta | None = None
     start: dict[str, Any] | None = None
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
@@ -163,7 +163,7 @@ _read_invoke = PayloadReader(_Chunk)
 _read_head = PayloadReader(_Head)
 
 
-class BedrockAdapter(Adapter):
+class BedrockDecoder(ProviderDecoder):
     """Payloads of ConverseStream → deltas."""
 
     protocol = "bedrock"
@@ -172,7 +172,7 @@ class BedrockAdapter(Adapter):
         self._blocks: dict[int, _Block] = {}  # that are open
         self._has_usage = False
         self._has_stop_reason = False
-        # Strands leaves out the index for models of other providers: its blocks are counted.
+        # ParallelTurns leaves out the index for models of other providers: its blocks are counted.
         self._has_indexes = False  # whether a block of this message came with its index
         self._counted = 0  # the blocks of this message that were stopped without an index
 
@@ -191,17 +191,17 @@ class BedrockAdapter(Adapter):
             return self._take_event(event, _read(payload), payload)
         if is_failure(event):
             return [_failure(event, payload)]
-        happening = _read_event(payload)
+        data = _read_event(payload)
         for name in _EVENTS:
-            if (body := getattr(happening, name)) is not None:
+            if (body := getattr(data, name)) is not None:
                 return self._take_event(name, body, payload)
         for name in _EXCEPTIONS:
-            if (said := getattr(happening, name)) is not None:
+            if (said := getattr(data, name)) is not None:
                 return [failure(name, said)]
-        if happening.output is not None:
+        if data.output is not None:
             refuse_duplicate_keys(payload)
-            return self._response(happening.output, happening.stopReason, happening.usage)
-        if message := happening.message or happening.Message:  # the body of an error
+            return self._response(data.output, data.stopReason, data.usage)
+        if message := data.message or data.Message:  # the body of an error
             return [ProviderFailed("error", message)]
         return []
 
@@ -248,7 +248,7 @@ class BedrockAdapter(Adapter):
             raise UnreadableError("a part of a block without the block's index")
         return self._counted
 
-    def _block_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
+    def _block_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
         if change.toolUse is not None:
             return arguments(index, change.toolUse.input, payload)
         if change.text:
@@ -338,13 +338,13 @@ class BedrockAdapter(Adapter):
         return [*deltas, _turn_ended(stop_reason), reported, TurnClosed()]
 
 
-class BedrockInvokeAdapter(Adapter):
+class BedrockInvokeDecoder(ProviderDecoder):
     """Payloads of an event stream that carries a model's own → deltas."""
 
     protocol = "bedrock-invoke"
 
     def __init__(self) -> None:
-        self._inner: AnthropicAdapter | BedrockAdapter | None = None  # until a payload tells
+        self._inner: AnthropicDecoder | BedrockDecoder | None = None  # until a payload tells
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload of the event stream, or an event of boto3."""
@@ -371,7 +371,7 @@ class BedrockInvokeAdapter(Adapter):
     def _feed_inner(self, payload: object) -> list[Delta]:
         if self._inner is None:
             has_type = _read_head(payload).type is not None
-            self._inner = AnthropicAdapter() if has_type else BedrockAdapter()
+            self._inner = AnthropicDecoder() if has_type else BedrockDecoder()
         return self._inner.feed(payload)
 
 

@@ -21,7 +21,6 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     BlockSaid,
@@ -29,6 +28,7 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Ending,
+    ProviderDecoder,
     ProviderFailed,
     RunEnded,
     SpeakerChanged,
@@ -41,7 +41,7 @@ from argstream.providers._payloads import (
     refuse_duplicate_keys,
     text_of,
 )
-from argstream.providers.anthropic import CALLS, AnthropicAdapter, tokens_of, turn_ended
+from argstream.providers.anthropic import CALLS, AnthropicDecoder, tokens_of, turn_ended
 
 # A string may lack its end; all else ends where something else begins.
 _TOKEN: Final = re.compile(
@@ -104,13 +104,13 @@ class _Line(Struct, gc=False):
 _read = PayloadReader(_Line)
 
 
-class ClaudeAgentAdapter(Adapter):
+class ClaudeAgentDecoder(ProviderDecoder):
     """Messages of an agent → deltas."""
 
     protocol = "claude-agent"
 
     def __init__(self) -> None:
-        self._speakers: dict[str | None, _Speaker] = {}  # by the call that started them
+        self._speakers: dict[str | None, _MessageMerger] = {}  # by the call that started them
         self._background: set[str] = set()  # those who outlive the run that started them
         self._speaking: str | None = None
         self._awaits_result = False
@@ -154,10 +154,10 @@ class ClaudeAgentAdapter(Adapter):
             deltas.append(ProviderFailed("truncated", message, retryable=True))
         return deltas
 
-    def _speaker(self, parent_id: str | None) -> "_Speaker":
+    def _speaker(self, parent_id: str | None) -> "_MessageMerger":
         speaker = self._speakers.get(parent_id)
         if speaker is None:
-            speaker = self._speakers[parent_id] = _Speaker()
+            speaker = self._speakers[parent_id] = _MessageMerger()
         return speaker
 
     def _said_by(self, parent_id: str | None, deltas: list[Delta]) -> list[Delta]:
@@ -316,7 +316,7 @@ def _as_double(number: float) -> float:
         return float("inf")
 
 
-class _Speaker(AnthropicAdapter):
+class _MessageMerger(AnthropicDecoder):
     """One agent, the first one or one that a call has started."""
 
     def __init__(self) -> None:
@@ -406,10 +406,10 @@ class _Speaker(AnthropicAdapter):
         proved = self._proved(ended.ending)
         return [*proved, *self._rest_of_blocks(), ended, *self._message_stopped()]
 
-    def _message_changed(self, happening: Any) -> list[Delta]:
-        reason = happening.delta.stop_reason if happening.delta is not None else None
+    def _message_changed(self, data: Any) -> list[Delta]:
+        reason = data.delta.stop_reason if data.delta is not None else None
         proved = self._proved(turn_ended(reason).ending) if reason else []
-        return proved + super()._message_changed(happening)
+        return proved + super()._message_changed(data)
 
     def _proved(self, ending: Ending) -> list[Delta]:
         """Close the calls of which only what closes was missing, if the turn was not cut."""

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from argstream.providers._deltas import (
-    Adapter,
     CallClosed,
     CallOpened,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -73,19 +73,19 @@ class _Message(Struct, gc=False):
     citations: Any = None
 
 
-class _Change(Struct, gc=False):
+class _Delta(Struct, gc=False):
     message: _Message | None = None
     finish_reason: str | None = None
     usage: dict[str, Any] | None = None
     error: str | None = None
 
 
-class _Happening(Struct, gc=False):
+class _StreamEvent(Struct, gc=False):
     """An event of the stream. A response that was not streamed has its message at the top."""
 
     type: str = ""
     index: int | None = None
-    delta: _Change | None = None
+    delta: _Delta | None = None
     id: str | None = None
     message: _Message | str | None = None
     finish_reason: str | None = None
@@ -93,7 +93,7 @@ class _Happening(Struct, gc=False):
 
 
 _read = PayloadReader(
-    _Happening,
+    _StreamEvent,
     vital={
         "index",
         "delta",
@@ -118,7 +118,7 @@ _read = PayloadReader(
 )
 
 
-class CohereAdapter(Adapter):
+class CohereDecoder(ProviderDecoder):
     """Payloads of Cohere's chat → deltas."""
 
     protocol = "cohere"
@@ -131,54 +131,52 @@ class CohereAdapter(Adapter):
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         try:
-            happening = _read(payload)
+            data = _read(payload)
         except UnreadableError:
             if is_done(payload):
                 return []
             raise
-        change = happening.delta or _Change()
+        change = data.delta or _Delta()
         message = change.message or _Message()
-        match happening.type:
+        match data.type:
             case "tool-call-delta":
                 call = _one(message.tool_calls) or _ToolCall()
-                return arguments(_index(happening), _given(call), payload)
+                return arguments(_index(data), _given(call), payload)
             case "content-delta":
-                return self._content(happening.index or 0, message.content)
+                return self._content(data.index or 0, message.content)
             case "tool-plan-delta":
                 return self._thought(_PLAN, message.tool_plan)
             case "tool-call-start":
                 call = _one(message.tool_calls) or _ToolCall()
-                key = _index(happening)
+                key = _index(data)
                 if call.id and self._open.get(key) == call.id:
                     return []  # said twice
                 self._open[key] = call.id or ""
                 given = arguments(key, _given(call), payload)
                 return [*self._thought_over(_PLAN), _opened(key, call), *given]
             case "tool-call-end":
-                self._open.pop(_index(happening), None)
-                return [CallClosed(_index(happening))]
+                self._open.pop(_index(data), None)
+                return [CallClosed(_index(data))]
             case "content-start":
-                return self._thought_over(_PLAN) + self._content(
-                    happening.index or 0, message.content
-                )
+                return self._thought_over(_PLAN) + self._content(data.index or 0, message.content)
             case "content-end":
-                return self._thought_over(("content", happening.index or 0))
+                return self._thought_over(("content", data.index or 0))
             case "citation-start" if message.citations is not None:
                 self._cite(message.citations)
             case "message-start":
                 self._thoughts.clear()
                 self._citations.clear()
                 self._open.clear()
-                return [TurnOpened(happening.id or "")]
+                return [TurnOpened(data.id or "")]
             case "message-end":
                 return self._ended(change)
-            case type_ if isinstance(happening.message, _Message):
+            case type_ if isinstance(data.message, _Message):
                 if type_:
                     return []
                 refuse_duplicate_keys(payload)
-                return self._response(happening, happening.message)
-            case type_ if isinstance(happening.message, str) or "error" in (type_, event):
-                said = change.error or happening.message
+                return self._response(data, data.message)
+            case type_ if isinstance(data.message, str) or "error" in (type_, event):
+                said = change.error or data.message
                 return [ProviderFailed("error", said if isinstance(said, str) else "error")]
         return []
 
@@ -219,7 +217,7 @@ class CohereAdapter(Adapter):
     def _cite(self, citations: Any) -> None:
         self._citations += citations if isinstance(citations, list) else [plain(citations)]
 
-    def _ended(self, change: _Change) -> list[Delta]:
+    def _ended(self, change: _Delta) -> list[Delta]:
         deltas = self._all_thoughts_over()
         if self._citations:
             deltas.append(Opaque("citations", {"citations": self._citations}))
@@ -232,8 +230,8 @@ class CohereAdapter(Adapter):
         deltas.append(TurnEnded(reason, ending_of(reason)))
         return [*deltas, UsageReported(_tokens(change.usage or {})), TurnClosed()]
 
-    def _response(self, happening: _Happening, message: _Message) -> list[Delta]:
-        deltas: list[Delta] = [TurnOpened(happening.id or "")]
+    def _response(self, data: _StreamEvent, message: _Message) -> list[Delta]:
+        deltas: list[Delta] = [TurnOpened(data.id or "")]
         deltas += self._thought(_PLAN, message.tool_plan) + self._thought_over(_PLAN)
         for index, content in enumerate(_several(message.content)):
             deltas += self._content(index, content) + self._thought_over(("content", index))
@@ -244,15 +242,13 @@ class CohereAdapter(Adapter):
                 deltas.append(CallClosed(key))
         if message.citations is not None:
             self._cite(message.citations)
-        return deltas + self._ended(
-            _Change(finish_reason=happening.finish_reason, usage=happening.usage)
-        )
+        return deltas + self._ended(_Delta(finish_reason=data.finish_reason, usage=data.usage))
 
 
-def _index(happening: _Happening) -> int:
-    if happening.index is None:
+def _index(data: _StreamEvent) -> int:
+    if data.index is None:
         raise UnreadableError("a part of a call without an index")
-    return happening.index
+    return data.index
 
 
 def _several(given: _Part | list[_Part] | None) -> list[_Part]:

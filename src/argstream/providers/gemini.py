@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from argstream.jsonstream import JsonPath
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
@@ -29,6 +28,7 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -266,7 +266,7 @@ _read_live = _GeminiReader(
 )
 
 
-class GeminiAdapter(Adapter):
+class GeminiDecoder(ProviderDecoder):
     """Payloads of generateContent and streamGenerateContent → deltas."""
 
     protocol = "gemini"
@@ -359,7 +359,7 @@ class GeminiAdapter(Adapter):
                 deltas.append(TurnEnded(reason, ending, candidate.index))
 
 
-class GeminiLiveAdapter(Adapter):
+class GeminiLiveDecoder(ProviderDecoder):
     """Messages of a live session → deltas."""
 
     protocol = "gemini-live"

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from argstream.history import CallKind
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
@@ -21,6 +20,7 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -64,7 +64,7 @@ _KNOWN_OF_TEXT: Final = {"type", "content"}
 _RETRYABLE: Final = {"rate_limit_exceeded", "unavailable", "internal", "deadline_exceeded"}
 
 
-class _Change(Struct, gc=False):
+class _Delta(Struct, gc=False):
     type: str = ""
     text: str | None = None
     arguments: str | dict[str, Any] | None = None
@@ -84,24 +84,24 @@ class _Interaction(Struct, gc=False):
     steps: list[dict[str, Any]] | None = None
 
 
-class _Happening(_Interaction, gc=False):
+class _StreamEvent(_Interaction, gc=False):
     """An event of the stream. An interaction that was not streamed has the fields of one."""
 
     event_type: str = ""
     index: int | None = None
     step: dict[str, Any] | None = None
-    delta: _Change | None = None
+    delta: _Delta | None = None
     interaction: _Interaction | None = None
     error: Any = None
     object: str | None = None
 
 
 _read = PayloadReader(
-    _Happening, vital={"index", "step", "delta", "arguments", "text", "interaction", "steps"}
+    _StreamEvent, vital={"index", "step", "delta", "arguments", "text", "interaction", "steps"}
 )
 
 
-class GeminiInteractionsAdapter(Adapter):
+class GeminiInteractionsDecoder(ProviderDecoder):
     """Payloads of the Interactions API → deltas."""
 
     protocol = "gemini-interactions"
@@ -114,13 +114,13 @@ class GeminiInteractionsAdapter(Adapter):
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         try:
-            happening = _read(payload)
+            data = _read(payload)
         except UnreadableError:
             if is_done(payload) or fields_of(payload).get("event_type") not in (None, *_KNOWN):
                 return []
             raise
-        index, change = happening.index, happening.delta
-        match happening.event_type:
+        index, change = data.index, data.delta
+        match data.event_type:
             case "step.delta":
                 if index is None or change is None:
                     raise UnreadableError("a delta without an index, or without its content")
@@ -128,25 +128,25 @@ class GeminiInteractionsAdapter(Adapter):
                     refuse_duplicate_keys(payload)
                 return self._step_changed(index, change, payload)
             case "step.start":
-                if index is None or happening.step is None:
+                if index is None or data.step is None:
                     raise UnreadableError("a step without an index, or without its content")
                 refuse_duplicate_keys(payload)
-                return self._step_started(index, happening.step)
+                return self._step_started(index, data.step)
             case "step.stop":
                 if index is None:
                     raise UnreadableError("the end of a step without its index")
                 return self._step_stopped(index)
             case "interaction.created":
-                return self._created(happening.interaction or _Interaction())
+                return self._created(data.interaction or _Interaction())
             case "interaction.completed":
-                return self._completed(happening.interaction or _Interaction())
+                return self._completed(data.interaction or _Interaction())
             case "error":
-                return [_failure(happening.error)]
-            case "" if happening.steps is not None or happening.object == "interaction":
+                return [_failure(data.error)]
+            case "" if data.steps is not None or data.object == "interaction":
                 refuse_duplicate_keys(payload)
-                return [*self._created(happening), *self._completed(happening)]
-            case _ if happening.error or event == "error":
-                return [_failure(happening.error)]
+                return [*self._created(data), *self._completed(data)]
+            case _ if data.error or event == "error":
+                return [_failure(data.error)]
             case _:  # a new status, which is told at the end, or what did not exist when written
                 return []
 
@@ -197,7 +197,7 @@ class GeminiInteractionsAdapter(Adapter):
         name = text_of(step.get("name")) or type_.removesuffix("_call")
         return [CallOpened(index, text_of(step.get("id")), name, kind)]
 
-    def _step_changed(self, index: int, change: _Change, payload: object) -> list[Delta]:
+    def _step_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
         step = self._steps.get(index)
         if change.signature and step is not None:
             _grow(step, "signature", change.signature)
@@ -229,7 +229,7 @@ class GeminiInteractionsAdapter(Adapter):
                 return [Opaque((index, type_), plain(fields_of(payload)["delta"]))]
         return []
 
-    def _call_changed(self, index: int, type_: str, change: _Change) -> list[Delta]:
+    def _call_changed(self, index: int, type_: str, change: _Delta) -> list[Delta]:
         """Read arguments of what Google runs; they come as values."""
         arguments = change.arguments
         if not isinstance(arguments, dict):

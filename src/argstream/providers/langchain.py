@@ -27,7 +27,6 @@ from msgspec import Struct
 from argstream.history import CallKind
 from argstream.providers import _openai_items as items
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
@@ -36,7 +35,8 @@ from argstream.providers._deltas import (
     Delta,
     Ending,
     Opaque,
-    Strands,
+    ParallelTurns,
+    ProviderDecoder,
     TextPiece,
     ThinkingClosed,
     ThinkingOpened,
@@ -143,13 +143,13 @@ _read_whole = PayloadReader(
 )
 
 
-class LangChainAdapter(Adapter):
+class LangChainDecoder(ProviderDecoder):
     """LangChain's messages → deltas."""
 
     protocol = "langchain"
 
     def __init__(self) -> None:
-        self._turns = Strands()
+        self._turns = ParallelTurns()
         self._messages: dict[str, _MessageState] = {}  # by all of their ids
         self._newest: dict[str, _MessageState] = {}  # by the run or node that writes it
         self._open: list[_MessageState] = []  # those that are streamed

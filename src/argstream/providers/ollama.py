@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import Struct
 
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     CallClosed,
     CallOpened,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -66,7 +66,7 @@ _read = PayloadReader(
 )
 
 
-class OllamaAdapter(Adapter):
+class OllamaDecoder(ProviderDecoder):
     """Lines of Ollama's chat → deltas."""
 
     protocol = "ollama"

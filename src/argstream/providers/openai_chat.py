@@ -10,10 +10,10 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.providers._deltas import (
-    Adapter,
     CallClosed,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -71,14 +71,14 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-class _Happening(_Chunk, gc=False):
+class _StreamEvent(_Chunk, gc=False):
     """A chunk, or an event of the SDK's ``chat.completions.stream`` that has one."""
 
     chunk: _Chunk | None = None
 
 
 _read = PayloadReader(
-    _Happening,
+    _StreamEvent,
     vital={
         "choices",
         "index",
@@ -107,7 +107,7 @@ class _Failure(Struct, gc=False):
 _read_failure = PayloadReader(_Failure)
 
 
-class OpenAIChatAdapter(Adapter):
+class OpenAIChatDecoder(ProviderDecoder):
     """Payloads of the Chat Completions API → deltas."""
 
     protocol = "openai-chat"
@@ -122,12 +122,12 @@ class OpenAIChatAdapter(Adapter):
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or a chunk of the SDK."""
         try:
-            happening = _read(payload)
+            data = _read(payload)
         except UnreadableError:
             if is_done(payload):
                 return self._done()
             raise
-        chunk = happening.chunk or happening
+        chunk = data.chunk or data
         deltas: list[Delta] = []
         if chunk.choices and (
             not self._in_turn

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from argstream.providers import _openai_items as items
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     BlockSaid,
     CallClosed,
@@ -26,8 +25,9 @@ from argstream.providers._deltas import (
     CallResult,
     Delta,
     Opaque,
+    ParallelTurns,
+    ProviderDecoder,
     ProviderFailed,
-    Strands,
     TextPiece,
     ThinkingOpened,
     ThinkingPiece,
@@ -81,7 +81,7 @@ class _Session(Struct, gc=False):
     model: str | None = None
 
 
-class _Happening(Struct, gc=False):
+class _StreamEvent(Struct, gc=False):
     type: str = ""
     item_id: str | None = None
     response_id: str | None = None
@@ -102,7 +102,7 @@ class _Happening(Struct, gc=False):
 
 
 _read = PayloadReader(
-    _Happening,
+    _StreamEvent,
     vital={"item_id", "delta", "arguments", "item", "response", "output"},
     known={
         *_ARGUMENT_DELTAS,
@@ -117,14 +117,14 @@ _read = PayloadReader(
 )
 
 
-class OpenAIRealtimeAdapter(Adapter):
+class OpenAIRealtimeDecoder(ProviderDecoder):
     """Events of a Realtime session → deltas."""
 
     protocol = "openai-realtime"
 
     def __init__(self) -> None:
         self._model = ""
-        self._turns = Strands()
+        self._turns = ParallelTurns()
         self._items: dict[str, _Item] = {}  # of responses that are open
         self._conversations: dict[str, str] = {}  # of these responses
         self._over: set[str] = set()  # ids of responses
@@ -133,69 +133,69 @@ class OpenAIRealtimeAdapter(Adapter):
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
-        happening = _read(payload)
-        if happening.type in _ARGUMENT_DELTAS:
-            delta = happening.delta
-            if delta is None or happening.item_id is None:
+        data = _read(payload)
+        if data.type in _ARGUMENT_DELTAS:
+            delta = data.delta
+            if delta is None or data.item_id is None:
                 raise UnreadableError("a piece of arguments without its text, or without its item")
-            item = self._items.get(happening.item_id)
+            item = self._items.get(data.item_id)
             if item is not None and item.type and item.response_id == self._turns.speaking:
-                return [ArgumentText(happening.item_id, delta)] if delta else []  # nearly always
-        if happening.item is not None:
-            items.check_input(happening.item, payload)
-        return self._take_event(happening)
+                return [ArgumentText(data.item_id, delta)] if delta else []  # nearly always
+        if data.item is not None:
+            items.check_input(data.item, payload)
+        return self._take_event(data)
 
     def close(self) -> list[Delta]:
         """Return what can only be said at the end of the stream."""
         # What was said beside a response that never ended may be the reason why it did not.
         return [*self._errors]
 
-    def _take_event(self, happening: _Happening) -> list[Delta]:
-        type_ = happening.type
+    def _take_event(self, data: _StreamEvent) -> list[Delta]:
+        type_ = data.type
         if type_ == "response.created":
-            return self._response_created(happening.response or _Response())
+            return self._response_created(data.response or _Response())
         if type_ == "response.done":
-            return self._response_done(happening)
+            return self._response_done(data)
         if type_ in _CONVERSATION_ITEMS:
-            results = self._result(happening.item or {})
+            results = self._result(data.item or {})
             return self._answered(results) + self._turns.switch_to(None, results)
         if type_ == "error":
-            error = {"code": happening.code, "message": happening.message}
-            return self._error(items.failure(happening.error or error))
-        if happening.session is not None:
-            self._model = happening.session.model or self._model
+            error = {"code": data.code, "message": data.message}
+            return self._error(items.failure(data.error or error))
+        if data.session is not None:
+            self._model = data.session.model or self._model
             return []
-        key = happening.item_id or items.id_of(happening.item) or happening.call_id or ""
+        key = data.item_id or items.id_of(data.item) or data.call_id or ""
         known = self._items.get(key)
-        response_id = happening.response_id or (known.response_id if known else "")
+        response_id = data.response_id or (known.response_id if known else "")
         if response_id in self._over:
             # What the provider runs may end after its response.
-            return self._turns.switch_to(None, self._result(happening.item or {}))
+            return self._turns.switch_to(None, self._result(data.item or {}))
         response_id = response_id or self._any_open()
-        deltas = self._read_item(key, happening, response_id)
+        deltas = self._read_item(key, data, response_id)
         return self._say(response_id, deltas)
 
-    def _read_item(self, key: str, happening: _Happening, response_id: str) -> list[Delta]:
-        type_, delta = happening.type, happening.delta
+    def _read_item(self, key: str, data: _StreamEvent, response_id: str) -> list[Delta]:
+        type_, delta = data.type, data.delta
         if type_ in _TEXT_DELTAS:
             return [TextPiece(key, delta)] if delta else []
         if type_ in items.THINKING_DELTAS:
             return [ThinkingPiece(key, delta)] if delta else []
         if type_ in _TEXT_DONE:
-            text = happening.text or happening.transcript
+            text = data.text or data.transcript
             # Of a second part, the text alone cannot be told from another text for the block.
-            return [BlockSaid(key, text)] if text and not happening.content_index else []
+            return [BlockSaid(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
             return known.was_run(failed=type_.endswith("failed")) if known is not None else []
         if type_ in _ARGUMENT_DELTAS:
             return self._item(key, response_id).grow(delta or "")
         if type_ in _ARGUMENTS_DONE:
-            return self._arguments_done(self._item(key, response_id), happening)
-        if type_ == "response.output_item.added" and happening.item is not None:
-            return self._item(key, response_id).begin(happening.item)
-        if type_ == "response.output_item.done" and happening.item is not None:
-            return self._item(key, response_id).end(happening.item)
+            return self._arguments_done(self._item(key, response_id), data)
+        if type_ == "response.output_item.added" and data.item is not None:
+            return self._item(key, response_id).begin(data.item)
+        if type_ == "response.output_item.done" and data.item is not None:
+            return self._item(key, response_id).end(data.item)
         return []
 
     def _item(self, key: str, response_id: str) -> "_Item":
@@ -203,13 +203,13 @@ class OpenAIRealtimeAdapter(Adapter):
             self._items[key] = _Item(key, response_id)
         return self._items[key]
 
-    def _arguments_done(self, item: "_Item", happening: _Happening) -> list[Delta]:
+    def _arguments_done(self, item: "_Item", data: _StreamEvent) -> list[Delta]:
         deltas: list[Delta] = []
-        if not item.type and happening.name:  # some servers send no items
-            call = {"type": "function_call", "name": happening.name, "call_id": happening.call_id}
+        if not item.type and data.name:  # some servers send no items
+            call = {"type": "function_call", "name": data.name, "call_id": data.call_id}
             deltas = item.begin(call)
         # Whether it was cut is known when the item is done, or else the response.
-        item.text = happening.arguments or item.text
+        item.text = data.arguments or item.text
         return deltas
 
     def _say(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
@@ -236,11 +236,11 @@ class OpenAIRealtimeAdapter(Adapter):
         self._conversations[id_] = conversation
         return deltas + self._turns.say(id_, [TurnOpened(id_, response.model or self._model)])
 
-    def _response_done(self, happening: _Happening) -> list[Delta]:
-        response = happening.response
+    def _response_done(self, data: _StreamEvent) -> list[Delta]:
+        response = data.response
         if response is None:
             raise UnreadableError("the end of a response without the response")
-        id_ = response.id or happening.response_id or self._any_open()
+        id_ = response.id or data.response_id or self._any_open()
         if id_ in self._over:
             return []
         deltas: list[Delta] = []
@@ -260,7 +260,7 @@ class OpenAIRealtimeAdapter(Adapter):
         else:
             deltas.append(items.turn_ended(status, details))
         # xAI tells what it cost beside the response.
-        usage = response.usage or happening.usage or {}
+        usage = response.usage or data.usage or {}
         deltas = self._say(id_, deltas)
         deltas += self._turns.say_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
         self._forget(id_)

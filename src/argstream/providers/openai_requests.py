@@ -3,7 +3,8 @@
 In Chat Completions, a message of the assistant has one text and a list of calls; each result is a
 message of its own. Thinking has no place in the standard: servers that want it back say it in a
 field of their own, and get it back in that field. What else differs between servers is in
-``CHAT_HABITS``. In Responses, everything is an item, and the API's own items go back unchanged.
+``CHAT_COMPATIBILITY``. In Responses, everything is an item, and the API's own items go back
+unchanged.
 """
 
 import json
@@ -324,7 +325,7 @@ def _own_name(model: str) -> str:
     return model.rpartition("/")[2].removeprefix("ft:")
 
 
-class ChatHabits(Struct, frozen=True, kw_only=True):
+class ChatCompatibility(Struct, frozen=True, kw_only=True):
     """What differs between the servers of this API. What is not said works with most."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -359,8 +360,8 @@ class ChatHabits(Struct, frozen=True, kw_only=True):
     user who speaks right after a tool."""
 
 
-CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
-    "openai": ChatHabits(
+CHAT_COMPATIBILITY: Final[Mapping[str, ChatCompatibility]] = {
+    "openai": ChatCompatibility(
         max_tokens_field="max_completion_tokens",
         system_role="developer",
         takes_back=frozenset(),
@@ -369,14 +370,14 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
         silent_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
         call_ids=r"(?s:.{1,40})",
     ),
-    "deepseek": ChatHabits(
+    "deepseek": ChatCompatibility(
         takes_back=frozenset({"reasoning_content"}),
         wants_thinking="reasoning_content",
         no_thinking={"thinking": {"type": "disabled"}},
     ),
-    "openrouter": ChatHabits(thinking_field="reasoning"),
-    "groq": ChatHabits(max_tokens_field="max_completion_tokens", takes_back=frozenset()),
-    "mistral": ChatHabits(
+    "openrouter": ChatCompatibility(thinking_field="reasoning"),
+    "groq": ChatCompatibility(max_tokens_field="max_completion_tokens", takes_back=frozenset()),
+    "mistral": ChatCompatibility(
         tells_usage=False,  # it does so unasked
         takes_back=frozenset(),
         # Some of its models take both, some answer with 422, and none misses the text.
@@ -384,7 +385,7 @@ CHAT_HABITS: Final[Mapping[str, ChatHabits]] = {
         call_ids=r"[a-zA-Z0-9]{9}",
         bridge="Understood.",
     ),
-    "xai": ChatHabits(
+    "xai": ChatCompatibility(
         takes_back=frozenset({"reasoning_content"}),
         # Up to 4.2, but for a few.
         fixed_thinking=r"grok-(?:2|3(?!-mini)|4(?!\.)|4\.[0-2](?!.*-multi-agent)|code-fast)",
@@ -399,8 +400,8 @@ class ChatApi:
     protocol: ProtocolName = "openai-chat"
     path = "/chat/completions"
 
-    def __init__(self, habits: ChatHabits | None = None) -> None:
-        self.habits = habits or ChatHabits()
+    def __init__(self, habits: ChatCompatibility | None = None) -> None:
+        self.habits = habits or ChatCompatibility()
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers that the API needs, with the key if there is one."""
@@ -461,7 +462,7 @@ class ChatApi:
 
 
 class _Writer:
-    def __init__(self, request: ModelRequest, habits: ChatHabits) -> None:
+    def __init__(self, request: ModelRequest, habits: ChatCompatibility) -> None:
         self._habits = habits
         self._offered = {tool.name for tool in request.tools}
         self._turns = turns_of(request.messages, CallIds(habits.call_ids, unique=False))

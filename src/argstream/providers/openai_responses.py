@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from argstream.providers import _openai_items as items
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     ArgumentValue,
     CallClosed,
     CallOpened,
     Delta,
     Opaque,
+    ProviderDecoder,
     SpeakerChanged,
     TextPiece,
     ThinkingOpened,
@@ -43,7 +43,7 @@ class _Response(Struct, gc=False):
     output: list[dict[str, Any]] | None = None
 
 
-class _Happening(_Response, gc=False):
+class _StreamEvent(_Response, gc=False):
     """An event of the stream. A response that was not streamed has the fields of one."""
 
     type: str = ""
@@ -90,7 +90,7 @@ _ENDS: Final = {
 }
 
 _read = PayloadReader(
-    _Happening,
+    _StreamEvent,
     vital={
         "output_index",
         "delta",
@@ -129,7 +129,7 @@ class _Item:
         self.commands: dict[int, int] = {}  # of a shell: characters sent, -1 once it is complete
 
 
-class OpenAIResponsesAdapter(Adapter):
+class OpenAIResponsesDecoder(ProviderDecoder):
     """Payloads of the Responses API → deltas."""
 
     protocol = "openai-responses"
@@ -141,20 +141,20 @@ class OpenAIResponsesAdapter(Adapter):
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas for one payload: bytes, a dict, or an event of the SDK."""
         try:
-            happening = _read(payload)
+            data = _read(payload)
         except UnreadableError:
             if is_done(payload):
                 return []
             raise
-        if happening.item is not None:
-            items.check_input(happening.item, payload)
-        stream_id = happening.stream_id
+        if data.item is not None:
+            items.check_input(data.item, payload)
+        stream_id = data.stream_id
         if stream_id == self._lane.stream_id:
-            return self._lane.take(happening, event)
+            return self._lane.take(data, event)
         if stream_id not in self._lanes:
             self._lanes[stream_id] = _Lane(stream_id)
         self._lane = self._lanes[stream_id]
-        return [SpeakerChanged(strand=stream_id), *self._lane.take(happening, event)]
+        return [SpeakerChanged(strand=stream_id), *self._lane.take(data, event)]
 
 
 class _Lane:
@@ -170,11 +170,11 @@ class _Lane:
         self._search_id = ""  # of the last search for tools that the provider runs
         self._client_ids: set[str] = set()  # of calls that the client has to answer
 
-    def take(self, happening: _Happening, event: str) -> list[Delta]:
-        type_, delta, item = happening.type, happening.delta, happening.item
-        key: _Key | None = happening.output_index
+    def take(self, data: _StreamEvent, event: str) -> list[Delta]:
+        type_, delta, item = data.type, data.delta, data.item
+        key: _Key | None = data.output_index
         if key is None:
-            id_ = happening.item_id or items.id_of(item)
+            id_ = data.item_id or items.id_of(item)
             key = self._keys.get(id_, id_)
         if type_ in _ARGUMENT_DELTAS:
             if key not in self._items:  # some say what it is only at its end
@@ -190,50 +190,50 @@ class _Lane:
                 self._items[key].has_diff = True
             return [ArgumentValue(key, ("diff",), delta or "", more=True)]
         if type_ in _COMMANDS:
-            return self._command(key, happening)
+            return self._command(key, data)
         if type_ in _ARGUMENTS_DONE:
             # The item is done when it is said to be: only then is it known whether it was cut.
             deltas: list[Delta] = []
-            if key not in self._items and happening.name:  # some servers send no items
-                call = {"type": "function_call", "name": happening.name, "id": happening.item_id}
+            if key not in self._items and data.name:  # some servers send no items
+                call = {"type": "function_call", "name": data.name, "id": data.item_id}
                 deltas = self._item_added(key, call)
-            if text := happening.arguments or happening.input or happening.code:
+            if text := data.arguments or data.input or data.code:
                 self._texts[key] = text
             return deltas
-        if type_ == "response.reasoning_summary_part.added" and happening.summary_index:
+        if type_ == "response.reasoning_summary_part.added" and data.summary_index:
             return [ThinkingPiece(key, "\n\n")]
         if type_ == "response.output_item.added" and item is not None:
             return [] if self._is_repeated(key, item) else self._item_added(key, item)
         if type_ == "response.output_item.done" and item is not None:
             return self._item_done(key, item)
         if type_ == "response.created":
-            return self._response_created(happening.response or _Response())
+            return self._response_created(data.response or _Response())
         if type_ in _ENDS:
-            response = happening.response or _Response()
+            response = data.response or _Response()
             # If the two disagree, the one that says it was cut is believed.
             status = _ENDS[type_] if _ENDS[type_] in items.CUT else response.status or _ENDS[type_]
             return self._response_ended(response, status)
-        if type_ in ("error", "response.error") or event == "error" or happening.error:
-            error = {"code": happening.code, "message": happening.message}
-            return self._failed(happening.error or error)
-        if happening.object == "response":
-            status = happening.status or "unknown"
-            return self._response_created(happening) + self._response_ended(happening, status)
+        if type_ in ("error", "response.error") or event == "error" or data.error:
+            error = {"code": data.code, "message": data.message}
+            return self._failed(data.error or error)
+        if data.object == "response":
+            status = data.status or "unknown"
+            return self._response_created(data) + self._response_ended(data, status)
         return []
 
-    def _command(self, key: _Key, happening: _Happening) -> list[Delta]:
+    def _command(self, key: _Key, data: _StreamEvent) -> list[Delta]:
         """Return the piece of a shell command that an event adds.
 
         A command is added, mostly empty, and what comes in its deltas is appended to it.
         """
-        item, index = self._items.get(key), happening.command_index or 0
+        item, index = self._items.get(key), data.command_index or 0
         if item is None or item.type != "shell_call":
             return []  # the item repeats all commands when it is done
         sent = item.commands.get(index, 0)
-        if sent < 0 or (happening.type == _COMMAND_ADDED and index in item.commands):
+        if sent < 0 or (data.type == _COMMAND_ADDED and index in item.commands):
             return []
-        is_over = happening.type == _COMMAND_DONE
-        piece = (happening.delta if happening.type == _COMMAND_DELTA else happening.command) or ""
+        is_over = data.type == _COMMAND_DONE
+        piece = (data.delta if data.type == _COMMAND_DELTA else data.command) or ""
         if is_over:
             piece = piece[sent:]
         item.commands[index] = -1 if is_over else sent + len(piece)

@@ -15,13 +15,13 @@ from msgspec import Struct, to_builtins
 
 from argstream.history import CallKind
 from argstream.providers._deltas import (
-    Adapter,
     ArgumentText,
     CallClosed,
     CallOpened,
     CallResult,
     Delta,
     Opaque,
+    ProviderDecoder,
     ProviderFailed,
     TextPiece,
     ThinkingClosed,
@@ -161,7 +161,7 @@ class _OutputState:
         return bool(self.reason) and not (self.reason == _TOOL_CALLS and self.runs_tools)
 
 
-class XaiGrpcAdapter(Adapter):
+class XaiGrpcDecoder(ProviderDecoder):
     """Chunks of xAI's own API → deltas."""
 
     protocol = "xai-grpc"

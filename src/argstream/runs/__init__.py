@@ -1,7 +1,7 @@
 """Runs and where they are kept: records, the store contract; memory, SQLite and Redis stores.
 
 ``open_store`` takes what a person writes down, such as ``runs.db`` or ``redis://localhost``. All
-stores implement ``Store``. ``RunView`` folds the events of a run into a snapshot.
+stores implement ``Store``. ``SnapshotBuilder`` folds the events of a run into a snapshot.
 """
 
 from pathlib import Path
@@ -25,8 +25,8 @@ from argstream.runs._records import (
 
 if TYPE_CHECKING:
     from argstream.runs._run import (
-        ArgumentViews,
-        RunView,
+        ArgumentEvents,
+        SnapshotBuilder,
         events_of,
         is_waiting,
         pending_of,
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from argstream.runs.sqlite import SqliteStore
 
 __all__ = [
-    "ArgumentViews",
+    "ArgumentEvents",
     "Commands",
     "Lease",
     "MemoryStore",
     "Record",
     "RedisStore",
     "RunInfo",
-    "RunView",
+    "SnapshotBuilder",
     "SqliteStore",
     "Store",
     "events_of",
@@ -62,8 +62,8 @@ __all__ = [
 
 _HOMES: Final = {
     "_run": (
-        "ArgumentViews",
-        "RunView",
+        "ArgumentEvents",
+        "SnapshotBuilder",
         "events_of",
         "is_waiting",
         "pending_of",

@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from argstream.errors import RunNotFoundError, StoreError
 from argstream.runs._batches import ENDS, records_of
 from argstream.runs._records import Record, RunInfo
-from argstream.runs._run import RunView
+from argstream.runs._run import SnapshotBuilder
 
 PAGE: Final = 500
 """How many records are read at once."""
@@ -399,7 +399,7 @@ def _running_loop() -> AbstractEventLoop | None:
 
 
 class _Folded(Struct):
-    view: RunView
+    view: SnapshotBuilder
     created: float  # tells the run from a deleted one that had its name
     seq: int = 0
     time: float = 0.0
@@ -446,7 +446,7 @@ class Views:
         with self._guard:
             folded = self._kept.pop(info.run_id, None)
         if folded is None or folded.created != info.created:
-            folded = _Folded(RunView(), info.created)
+            folded = _Folded(SnapshotBuilder(), info.created)
         return folded
 
     def _give_back(self, run_id: str, folded: _Folded) -> None:

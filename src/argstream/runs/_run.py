@@ -60,10 +60,10 @@ _Whole = TypeVar("_Whole", bound=Struct)
 _MAY_MEAN_AN_OBJECT: Final = ("object", "string", "null")  # kinds of JSON values
 
 
-class RunView:
+class SnapshotBuilder:
     """A run, as far as its events were taken.
 
-    >>> view = RunView()
+    >>> view = SnapshotBuilder()
     >>> for event in (RunStarted("r1", "Hi"), TextDelta("Hel", 0), TextDelta("lo", 0)):
     ...     view.take(event)
     >>> [block.text for block in view.snapshot().blocks]
@@ -77,7 +77,7 @@ class RunView:
         self._calls: dict[str, _Call] = {}
 
     @classmethod
-    def of(cls, snapshot: RunSnapshot) -> "RunView":
+    def of(cls, snapshot: RunSnapshot) -> "SnapshotBuilder":
         view = cls()
         view.take(snapshot)
         return view
@@ -402,12 +402,12 @@ def with_arguments(events: Iterable[Event], limits: Limits | None = None) -> Ite
     >>> [event.type for event in with_arguments(call)]
     ['tool_call_started', 'tool_args_delta', 'argument_started', 'argument_completed']
     """
-    views = ArgumentViews(limits)
+    views = ArgumentEvents(limits)
     for event in events:
         yield from views.take(event)
 
 
-class ArgumentViews:
+class ArgumentEvents:
     """The same as ``with_arguments``, one event at a time."""
 
     def __init__(self, limits: Limits | None = None) -> None:

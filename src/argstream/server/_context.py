@@ -10,10 +10,10 @@ from argstream.agent import Conversation
 from argstream.protocols._base import Encoder
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Decisions, RunInfo
-from argstream.server._limits import Limits, Place, Rates, client_of, read_json
+from argstream.server._limits import Limits, Rates, Reservation, client_of, read_json
 from argstream.server._problems import Problem
 from argstream.server._runs import Runs
-from argstream.server._viewers import Channels, EventStream, LogReading, Source
+from argstream.server._viewers import Broadcasts, EventStream, LogReading, Source
 
 T = TypeVar("T")
 _LONGEST_ID: Final = 256
@@ -22,7 +22,7 @@ _LONGEST_ID: Final = 256
 class Context:
     """Starts runs and opens streams for clients, within the limits."""
 
-    def __init__(self, runs: Runs, channels: Channels, limits: Limits, rates: Rates) -> None:
+    def __init__(self, runs: Runs, channels: Broadcasts, limits: Limits, rates: Rates) -> None:
         self.runs = runs
         self.channels = channels
         self.limits = limits
@@ -129,7 +129,7 @@ class Context:
         return self._stream(reading, place, info.run_id, headers)
 
     def _stream(
-        self, source: Source, place: Place, run_id: str, headers: Mapping[str, str] | None
+        self, source: Source, place: Reservation, run_id: str, headers: Mapping[str, str] | None
     ) -> EventStream:
         return EventStream(
             source,

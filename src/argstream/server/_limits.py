@@ -109,27 +109,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Rates:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._requests = Buckets(limits.requests_per_minute, limits.max_clients)
-        self._starts = Buckets(limits.runs_per_minute, limits.max_clients)
+        self._requests = RateLimit(limits.requests_per_minute, limits.max_clients)
+        self._starts = RateLimit(limits.runs_per_minute, limits.max_clients)
         # A user who mistypes the token tries again at once.
-        self._wrong_tokens = Buckets(
+        self._wrong_tokens = RateLimit(
             limits.wrong_tokens_per_minute, limits.max_clients, at_once=1.0
         )
-        self.viewers = Places(
+        self.viewers = Quota(
             "open streams", "max_viewers", limits.max_viewers, limits.max_viewers_per_client
         )
-        """Places for those who watch: one for each stream, held while it is open."""
-        self.running = Places(
+        """Quota for those who watch: one for each stream, held while it is open."""
+        self.running = Quota(
             "runs", "max_running", limits.max_running, limits.max_running_per_client
         )
-        """Places for runs: one for each, held while it is driven here."""
-        self.incoming = Places(
+        """Quota for runs: one for each, held while it is driven here."""
+        self.incoming = Quota(
             "bytes of bodies",
             "max_incoming_bytes",
             limits.max_incoming_bytes,
             limits.max_incoming_bytes_per_client,
         )
-        """Places for bodies: one for each byte, held until the body is read as a whole."""
+        """Quota for bodies: one for each byte, held until the body is read as a whole."""
 
     def request(self, client: str) -> None:
         limit = f"requests_per_minute={self._limits.requests_per_minute}"
@@ -156,7 +156,7 @@ def _refuse(
         raise Problem(429, code, detail, {"retry-after": str(wait)})
 
 
-class Buckets:
+class RateLimit:
     """Token buckets of one rate, one for each client."""
 
     def __init__(self, per_minute: float, max_clients: int, at_once: float = 0.1) -> None:
@@ -179,12 +179,12 @@ class Buckets:
         return wait if refused else 0.0
 
 
-class Place:
-    """Places that a client holds until they are released. Releasing twice does no harm."""
+class Reservation:
+    """Quota that a client holds until they are released. Releasing twice does no harm."""
 
     __slots__ = ("_client", "_places", "_size")
 
-    def __init__(self, places: "Places", client: str) -> None:
+    def __init__(self, places: "Quota", client: str) -> None:
         self._places = places
         self._client = client
         self._size = 0
@@ -200,7 +200,7 @@ class Place:
             self._places.give_back(self._client, size)
 
 
-class Places:
+class Quota:
     """A bounded number of places, with a bound for each client."""
 
     def __init__(self, what: str, limit: str, in_all: int, per_client: int) -> None:
@@ -212,8 +212,8 @@ class Places:
         self._taken: Counter[str] = Counter()
         self._total = 0
 
-    def take(self, client: str) -> Place:
-        place = Place(self, client)
+    def take(self, client: str) -> Reservation:
+        place = Reservation(self, client)
         place.grow(1)
         return place
 
@@ -268,7 +268,7 @@ async def read_json(
     request: Request,
     kind: type[T],
     limits: Limits,
-    incoming: Places,
+    incoming: Quota,
     *,
     default: T | None = None,
     most: int | None = None,
@@ -282,7 +282,7 @@ async def read_json(
     it. 400: it is no JSON, or repeats a key. 408: it did not come. 413: it is too long. 422: it is
     JSON of another shape. 429 and 503: too much is on its way.
     """
-    place = Place(incoming, client_of(request.scope))
+    place = Reservation(incoming, client_of(request.scope))
     try:
         try:
             body = await _read(request, limits, place, most)
@@ -301,7 +301,7 @@ async def read_json(
         place.release()
 
 
-async def _read(request: Request, limits: Limits, place: Place, most: int | None) -> bytes:
+async def _read(request: Request, limits: Limits, place: Reservation, most: int | None) -> bytes:
     longest = min(limits.max_body_bytes, most or limits.max_body_bytes)
     named = "" if longest == most else f" (max_body_bytes={longest})"
     detail = f"the body is longer than {longest} bytes, which is all that is taken{named}"

@@ -91,10 +91,10 @@ class Driver(Protocol):
 class Runs:
     """The runs of a server, in whatever process they are driven."""
 
-    def __init__(self, driver: Driver, *, look_out_seconds: float, max_running: int) -> None:
+    def __init__(self, driver: Driver, *, recovery_seconds: float, max_running: int) -> None:
         self._driver = driver
-        self._driving = Driving(driver, max_running)
-        self.look_out = LookOut(driver.store, self._driving, look_out_seconds)
+        self._driving = RunSupervisor(driver, max_running)
+        self.recovery = Recovery(driver.store, self._driving, recovery_seconds)
         self.prompts = Prompts(driver.store)
         """What they were asked."""
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
@@ -110,10 +110,10 @@ class Runs:
 
     def open(self) -> None:
         self._driving.open()
-        self.look_out.begin()
+        self.recovery.begin()
 
     async def aclose(self) -> None:
-        await self.look_out.aclose()
+        await self.recovery.aclose()
         await self._driving.aclose()
         await self._driver.aclose()
 
@@ -349,7 +349,7 @@ class AgentDriver:
         await self._agent.aclose()
 
 
-class Driving:
+class RunSupervisor:
     """Drives runs, each in a task."""
 
     def __init__(self, driver: Driver, max_running: int) -> None:
@@ -478,10 +478,10 @@ def _report(run_id: str, error: Exception) -> None:
         logger.error("run %s: cannot go on", run_id, exc_info=error)
 
 
-class LookOut:
+class Recovery:
     """Recovers runs whose process has died or that have unread commands, every few seconds."""
 
-    def __init__(self, store: Store, driving: Driving, seconds: float) -> None:
+    def __init__(self, store: Store, driving: RunSupervisor, seconds: float) -> None:
         self._store = store
         self._driving = driving
         self._seconds = seconds

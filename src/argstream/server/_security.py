@@ -1,9 +1,9 @@
 """Which requests a server accepts: host, origin, token, user and content type.
 
-``Guard`` wraps the routes. It checks the head of a request once, in an order that reveals nothing
-to clients that are refused: Host, Origin, preflight, token, user, rate, content type. Answers pass
-unchanged, except for the headers that it adds. Exceptions become problem+json. Unexpected ones are
-logged, without secrets.
+``SecurityMiddleware`` wraps the routes. It checks the head of a request once, in an order that
+reveals nothing to clients that are refused: Host, Origin, preflight, token, user, rate, content
+type. Answers pass unchanged, except for the headers that it adds. Exceptions become problem+json.
+Unexpected ones are logged, without secrets.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ _preflight: Final = Response(
 )
 
 
-class Doors(msgspec.Struct, frozen=True, kw_only=True):
+class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Which requests a server accepts."""
 
     token: str | None = None
@@ -126,7 +126,9 @@ class Doors(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         token = "None" if self.token is None else "'…'"
-        return f"Doors(token={token}, hosts={self.hosts}, origins={self.origins}, user={self.user})"
+        return (
+            f"Access(token={token}, hosts={self.hosts}, origins={self.origins}, user={self.user})"
+        )
 
 
 def token_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
@@ -143,10 +145,10 @@ def no_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
     return _cookie(token, "", path, secure=secure) + "; Max-Age=0"
 
 
-class Guard:
+class SecurityMiddleware:
     """ASGI middleware that checks requests before they reach the routes."""
 
-    def __init__(self, app: ASGIApp, doors: Doors, rates: Rates, is_open: IsOpen) -> None:
+    def __init__(self, app: ASGIApp, doors: Access, rates: Rates, is_open: IsOpen) -> None:
         """``is_open`` returns True if a method and path need no token."""
         self._app = app
         self._hosts = None if doors.hosts is None else frozenset(map(normal_host, doors.hosts))

@@ -33,7 +33,7 @@ from uvicorn.server import ServerState
 from argstream.errors import UsageError
 from argstream.server._limits import Limits
 from argstream.server._problems import Problem, problem_response
-from argstream.server._security import Doors
+from argstream.server._security import Access
 
 if TYPE_CHECKING:
     from argstream.server.app import AgentServer
@@ -130,7 +130,7 @@ class Serving:
 
         Without a token, or with ``loopback_only``, only loopback addresses are allowed.
         """
-        if not isinstance(getattr(app, "doors", None), Doors):
+        if not isinstance(getattr(app, "doors", None), Access):
             raise UsageError(
                 f"serve() needs an AgentServer, not a {type(app).__name__}: "
                 'serve(AgentServer(agent, token="…"))'

@@ -2,7 +2,7 @@
 
 A channel follows the store once for each run and format, in this process or another. It collects
 records for a moment, and its encoder writes them as one chunk: all viewers are sent the same bytes
-object. A viewer that has fallen behind the chunks that are kept is sent an opening, written once
+object. A viewer that has fallen behind the chunks that are kept is sent an replay, written once
 for all viewers that need one. Where the format does not allow that in the middle of a stream, the
 viewer is told to reconnect. So a client that does not read costs what its connection buffers.
 """
@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 
 from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
-from argstream.protocols._base import Encoder, Parting, Written, comment, snapshot_in
+from argstream.protocols._base import CloseReason, Encoder, Written, comment, snapshot_in
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Record, Store, joined
-from argstream.runs._run import RunView
+from argstream.runs._run import SnapshotBuilder
 
 _KEPT_CHUNKS: Final = 256
 _KEPT_BYTES: Final = 512_000
@@ -34,7 +34,7 @@ _PIECE: Final = 16_000
 """Bytes sent at once. No more than this waits for a client that does not read, besides what the
 server buffers for each connection."""
 _EXACT: Final = 1_000
-"""How many missed records a reconnecting viewer is sent one by one, without an opening."""
+"""How many missed records a reconnecting viewer is sent one by one, without an replay."""
 _PAGE: Final = 100
 _PATIENCE: Final = 5.0
 """Seconds to wait for a record that another process has sent already."""
@@ -52,7 +52,7 @@ _LOOKS: Final = 4
 logger = logging.getLogger("argstream.server")
 
 
-class Opening(NamedTuple):
+class Replay(NamedTuple):
     """All of a run up to a record, for a new viewer."""
 
     seq: int
@@ -82,7 +82,7 @@ def portions(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield joined(portion)
 
 
-class Channel:
+class RunBroadcast:
     """A run on its way to those who watch it.
 
     ``crowded`` says how long to collect at least, in seconds, as of now: longer where many watch.
@@ -94,13 +94,13 @@ class Channel:
         self.run_id = run_id
         self.encoder = encoder
         self.viewers = 0
-        self.parting: Parting | None = None
+        self.close_reason: CloseReason | None = None
         """Why nothing more comes, if that is not the end of the run."""
         self._store = store
         self._crowded = crowded
-        self._view = RunView()
+        self._view = SnapshotBuilder()
         self._last: Record | None = None  # the last that was written
-        self._opening: Opening | None = None
+        self._replay: Replay | None = None
         self._chunks: deque[_Chunk] = deque()
         self._bytes = 0
         self._room = _KEPT_BYTES
@@ -127,8 +127,8 @@ class Channel:
             self._following = asyncio.create_task(self._follow(snapshot.seq))
             self._beat()
 
-    def part(self, why: Parting) -> None:
-        self.parting = self.parting or why
+    def part(self, why: CloseReason) -> None:
+        self.close_reason = self.close_reason or why
         self._wake()
 
     async def close(self) -> None:
@@ -164,7 +164,7 @@ class Channel:
     def _write(self) -> None:
         self._writing = None
         records, self._arrived = self._arrived, []
-        if self.parting is None:
+        if self.close_reason is None:
             try:
                 for portion in portions(records):
                     self._tell(portion)
@@ -186,7 +186,7 @@ class Channel:
     def _keep(self, chunk: _Chunk) -> None:
         self._kept_at = asyncio.get_running_loop().time()
         if chunk.ends:
-            self._opening = None  # who comes after that must not be sent away by it
+            self._replay = None  # who comes after that must not be sent away by it
         self._chunks.append(chunk)
         self._bytes += len(chunk.data)
         while len(self._chunks) > _KEPT_CHUNKS or (
@@ -221,7 +221,7 @@ class Channel:
 
     @property
     def is_over(self) -> bool:
-        return (self._is_read and not self._arrived) or self.parting is not None
+        return (self._is_read and not self._arrived) or self.close_reason is not None
 
     def place_after(self, seq: int) -> int | None:
         """Return the number of the chunk after a record; None if the record is inside a chunk."""
@@ -241,27 +241,27 @@ class Channel:
         chunk = self._chunks[place]
         return Written(chunk.data, chunk.ends)
 
-    def opening(self, after: int = 0) -> Opening:
+    def replay(self, after: int = 0) -> Replay:
         """Return all of the run, at least up to ``after``.
 
         It is written once for all viewers that come while the chunks after it are kept.
         """
-        opening = self._opening
+        replay = self._replay
         if (
-            opening is None
-            or opening.number < self._first
-            or opening.seq < after
-            or (opening.written.ends and opening.seq < self.seq)  # it has gone on since it paused
+            replay is None
+            or replay.number < self._first
+            or replay.seq < after
+            or (replay.written.ends and replay.seq < self.seq)  # it has gone on since it paused
         ):
-            opening = self._opening = Opening(self.seq, self.end, self._written_anew())
-            self._room = max(_KEPT_BYTES, len(opening.written.data))
-        return opening
+            replay = self._replay = Replay(self.seq, self.end, self._written_anew())
+            self._room = max(_KEPT_BYTES, len(replay.written.data))
+        return replay
 
     def _written_anew(self) -> Written:
         if self._last is None:
             raise RuntimeError("a channel is opened before anybody watches it")
         last, event = self._last, self._view.snapshot()
-        return self.encoder.opening(
+        return self.encoder.replay(
             Record(last.seq, last.time, last.run_id, last.conversation_id, last.agent, event)
         )
 
@@ -277,11 +277,11 @@ class Channel:
 
 
 class _Entry(NamedTuple):
-    channel: Channel
+    channel: RunBroadcast
     opened: "asyncio.Task[None]"
 
 
-class Channels:
+class Broadcasts:
     """The channels of the runs that are being watched."""
 
     def __init__(self, store: Store) -> None:
@@ -320,8 +320,8 @@ class Channels:
 
     def _entry(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> _Entry:
         entry = self._entries.get(name)
-        if entry is None or entry.channel.parting is not None or _has_failed(entry.opened):
-            channel = Channel(self._store, run_id, make(), self._crowded)
+        if entry is None or entry.channel.close_reason is not None or _has_failed(entry.opened):
+            channel = RunBroadcast(self._store, run_id, make(), self._crowded)
             if self._is_draining:
                 channel.part("shutdown")
             entry = self._entries[name] = _Entry(channel, asyncio.create_task(channel.open()))
@@ -333,12 +333,12 @@ class Channels:
     async def _place(
         self,
         viewer: "Viewer",
-        channel: Channel,
+        channel: RunBroadcast,
         make: Callable[[], Encoder],
         after: int | None,
     ) -> None:
         if after is None:
-            viewer.begin_with_opening(0)
+            viewer.begin_with_replay(0)
             return
         if after > channel.seq:
             await self._wait_for(channel, after)
@@ -346,14 +346,14 @@ class Channels:
         if number is not None:
             viewer.begin(number)
         elif after > channel.seq:
-            viewer.begin_with_opening(0)  # there is no such record: he has seen something else
+            viewer.begin_with_replay(0)  # there is no such record: he has seen something else
         elif channel.encoder.can_catch_up and channel.seq - after > _EXACT:
-            viewer.begin_with_opening(after)
+            viewer.begin_with_replay(after)
         else:
             missed = self._missed(channel.run_id, make(), after, channel.seq)
             viewer.begin(channel.end, missed)
 
-    async def _wait_for(self, channel: Channel, after: int) -> None:
+    async def _wait_for(self, channel: RunBroadcast, after: int) -> None:
         """Wait for a record that another process has sent and that may not have arrived here."""
         if after <= (await self._store.info(channel.run_id)).seq:
             try:
@@ -426,7 +426,7 @@ async def _end(entry: _Entry) -> None:
 class Viewer:
     """An index into the chunks of a channel, and what to send before them."""
 
-    def __init__(self, channel: Channel, left: Callable[[], None]) -> None:
+    def __init__(self, channel: RunBroadcast, left: Callable[[], None]) -> None:
         self._channel = channel
         self._left = left
         self._number = 0  # of the next chunk
@@ -436,9 +436,9 @@ class Viewer:
     def begin(self, number: int, before: AsyncGenerator[Written, None] | None = None) -> None:
         self._number, self._before = number, before
 
-    def begin_with_opening(self, after: int) -> None:
-        opening = self._channel.opening(after)
-        self.begin(opening.number, _only(opening.written))
+    def begin_with_replay(self, after: int) -> None:
+        replay = self._channel.replay(after)
+        self.begin(replay.number, _only(replay.written))
 
     def close(self) -> None:
         if not self._is_closed:
@@ -468,16 +468,16 @@ class Viewer:
         channel = self._channel
         await channel.grown(self._number)
         if self._number == channel.end:
-            why = channel.parting
-            return None if why is None else Written(channel.encoder.parting(why), ends=True)
+            why = channel.close_reason
+            return None if why is None else Written(channel.encoder.close_reason(why), ends=True)
         if (chunk := channel.chunk(self._number)) is not None:
             self._number += 1
             return chunk
         if not channel.encoder.can_catch_up:
-            return Written(channel.encoder.parting("behind"), ends=True)
-        opening = channel.opening()
-        self._number = opening.number
-        return opening.written
+            return Written(channel.encoder.close_reason("behind"), ends=True)
+        replay = channel.replay()
+        self._number = replay.number
+        return replay.written
 
 
 async def _only(written: Written) -> AsyncGenerator[Written, None]:

@@ -22,9 +22,15 @@ from argstream.server._limits import Limits, Rates
 from argstream.server._page import Page
 from argstream.server._problems import Problem, problem_response
 from argstream.server._runs import AgentDriver, Driver, Runs
-from argstream.server._security import LOOPBACK_HOSTS, OPEN_PATH, Doors, Guard, NameUser
+from argstream.server._security import (
+    LOOPBACK_HOSTS,
+    OPEN_PATH,
+    Access,
+    NameUser,
+    SecurityMiddleware,
+)
 from argstream.server._serve import Endings
-from argstream.server._viewers import Channels
+from argstream.server._viewers import Broadcasts
 
 __all__ = ["AgentServer"]
 
@@ -64,7 +70,7 @@ class AgentServer:
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
         limits: Limits | None = None,
-        look_out_seconds: float = 5.0,
+        recovery_seconds: float = 5.0,
         page: bool = True,
     ) -> None:
         """Serve an agent that has a store, or the runs of another driver.
@@ -81,7 +87,7 @@ class AgentServer:
         FastAPI's is): status, detail and headers are sent as they are. Any other exception is
         logged, and the answer is 500.
 
-        Every ``look_out_seconds`` the server resumes runs that another process has left. A web
+        Every ``recovery_seconds`` the server resumes runs that another process has left. A web
         page is served at ``/`` unless ``page`` is False.
         """
         if isinstance(token, _Unset):
@@ -93,18 +99,18 @@ class AgentServer:
             token = None
         self.limits = limits or Limits()
         """How much it takes on."""
-        self.doors = Doors(token=token, hosts=hosts, origins=origins, user=user)
+        self.doors = Access(token=token, hosts=hosts, origins=origins, user=user)
         """What it lets in."""
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
         self._runs = Runs(
-            driver, look_out_seconds=look_out_seconds, max_running=self.limits.max_running
+            driver, recovery_seconds=recovery_seconds, max_running=self.limits.max_running
         )
-        self._channels = Channels(driver.store)
+        self._channels = Broadcasts(driver.store)
         self._endings = Endings(self._channels.drain)
         self._is_closed = False
         self._app = self._guarded(has_page=page)
 
-    def _guarded(self, *, has_page: bool) -> Guard:
+    def _guarded(self, *, has_page: bool) -> SecurityMiddleware:
         rates = Rates(self.limits)
         context = Context(self._runs, self._channels, self.limits, rates)
         routes = [
@@ -121,7 +127,9 @@ class AgentServer:
             is_page = has_page and method in ("GET", "HEAD") and Page.is_at(path)
             return is_page or path == SESSION_PATH
 
-        return Guard(Router(routes, lifespan=self._lifespan), self.doors, rates, is_open)
+        return SecurityMiddleware(
+            Router(routes, lifespan=self._lifespan), self.doors, rates, is_open
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
@@ -141,7 +149,7 @@ class AgentServer:
 
     def _begin(self) -> None:
         """Begin to look for runs that others have left, and to hear of the end; once is enough."""
-        self._runs.look_out.begin()
+        self._runs.recovery.begin()
         self._endings.listen()
 
     async def __aexit__(

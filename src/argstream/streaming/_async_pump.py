@@ -28,7 +28,7 @@ from typing import Any, Protocol, TypeVar
 
 from argstream.errors import UsageError
 from argstream.events import Event
-from argstream.streaming._pump import Progress, Question
+from argstream.streaming._pump import Question, StreamProgress
 
 Answer = TypeVar("Answer")
 
@@ -49,7 +49,7 @@ class AsyncPump:
     source do not. When the last reference is gone, the source is closed.
     """
 
-    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+    def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.loop: AbstractEventLoop | None = None  # in which something was fetched
         self.progress = progress
         self._work = _Work(batches, progress)
@@ -204,7 +204,7 @@ class _Closing(Coroutine[Any, Any, None]):
 class _Work:
     """What is fetched, for which readers, and by what: a loop over the events, or the task."""
 
-    def __init__(self, batches: AsyncBatches, progress: Progress) -> None:
+    def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.batches = batches
         self.held: deque[list[Event]] | None = None
         """What was fetched for a loop over the events, if there is one."""

@@ -333,7 +333,7 @@ _SHOWN: Final = 80
 _PAYLOADS: Final = (Mapping, tuple, list)
 
 
-class Intake:
+class InputDecoder:
     """Turns the items of a source into events."""
 
     def __init__(self, assembler: Assembler) -> None:

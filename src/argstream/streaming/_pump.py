@@ -37,7 +37,7 @@ OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
 """Events that set or clear the failure of a stream."""
 
 
-class Progress:
+class StreamProgress:
     def __init__(
         self, calls_from: Callable[[int], list[Call]], abort: Callable[[], object]
     ) -> None:
@@ -102,7 +102,7 @@ def stream_failure(event: StreamFailed | RunFailed) -> StreamError:
 
 
 class CallProgress:
-    def __init__(self, call: Call, stream: Progress) -> None:
+    def __init__(self, call: Call, stream: StreamProgress) -> None:
         self.call = call
         self._stream = stream
 
@@ -157,7 +157,9 @@ Answer = TypeVar("Answer")
 class Pump:
     """Fetches for a reader or a loop that waits."""
 
-    def __init__(self, batches: Generator[list[Event], None, None], progress: Progress) -> None:
+    def __init__(
+        self, batches: Generator[list[Event], None, None], progress: StreamProgress
+    ) -> None:
         self._batches = cast("GeneratorType[list[Event], None, None]", batches)
         self.progress = progress
         self._held: deque[list[Event]] | None = None  # for a loop over the events, if there is one
@@ -382,7 +384,9 @@ class Items:
 
 
 class NextCall(Generic[Reader]):
-    def __init__(self, progress: Progress, make_reader: Callable[[CallProgress], Reader]) -> None:
+    def __init__(
+        self, progress: StreamProgress, make_reader: Callable[[CallProgress], Reader]
+    ) -> None:
         self._progress = progress
         self._make_reader = make_reader
         self._found: deque[Call] = deque()

@@ -13,7 +13,7 @@ from argstream.jsonstream import Limits
 from argstream.providers import ProtocolName
 from argstream.streaming._input import (
     AsyncSource,
-    Intake,
+    InputDecoder,
     Source,
     awaited,
     close_async_source,
@@ -22,7 +22,7 @@ from argstream.streaming._input import (
     items,
     open_async_items,
 )
-from argstream.streaming._pump import OUTCOMES, CallProgress, Progress, Pump, stream_failure
+from argstream.streaming._pump import OUTCOMES, CallProgress, Pump, StreamProgress, stream_failure
 from argstream.streaming._readers import AsyncCallReader, CallReader, live_calls, live_calls_async
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def stream(
     assembler = Assembler(
         protocol, quirks=quirks, after=after, limits=limits, check=check, stop_on=stop_on
     )
-    intake = Intake(assembler)
+    intake = InputDecoder(assembler)
     if is_async(source):
         return AsyncEventStream(source, intake)
     return EventStream(source, intake)
@@ -139,10 +139,10 @@ def make_check(
 class _Reading:
     """What both kinds of stream share."""
 
-    def __init__(self, source: object, intake: Intake) -> None:
+    def __init__(self, source: object, intake: InputDecoder) -> None:
         self._source = source
         self._intake = intake
-        self._progress = Progress(intake.assembler.calls_from, intake.assembler.abort)
+        self._progress = StreamProgress(intake.assembler.calls_from, intake.assembler.abort)
 
     def raise_for_failure(self) -> None:
         """Raise ``StreamError`` if the stream has failed, with the code and message of the event.
@@ -190,7 +190,7 @@ class _Reading:
 class EventStream(_Reading, Iterator[Event]):
     """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
 
-    def __init__(self, source: object, intake: Intake) -> None:
+    def __init__(self, source: object, intake: InputDecoder) -> None:
         super().__init__(source, intake)
         self._pump = Pump(_read(source, intake, self._progress), self._progress)
         self._events = self._pump.events()
@@ -245,7 +245,9 @@ class EventStream(_Reading, Iterator[Event]):
         self.close()
 
 
-def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[Event], None, None]:
+def _read(
+    source: object, intake: InputDecoder, progress: StreamProgress
+) -> Generator[list[Event], None, None]:
     last: list[Event] = []  # those with which reading was stopped
     try:
         try:
@@ -285,7 +287,7 @@ def _read(source: object, intake: Intake, progress: Progress) -> Generator[list[
             _abandon(source, intake)
 
 
-def _abandon(source: object, intake: Intake) -> None:
+def _abandon(source: object, intake: InputDecoder) -> None:
     """Close a source that was not read to its end, once."""
     if intake.abort():
         close_source(source)
@@ -294,7 +296,7 @@ def _abandon(source: object, intake: Intake) -> None:
 class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
-    def __init__(self, source: object, intake: Intake) -> None:
+    def __init__(self, source: object, intake: InputDecoder) -> None:
         from argstream.streaming._async_pump import AsyncPump
 
         super().__init__(source, intake)
@@ -362,7 +364,7 @@ class _AsyncBatches:
     Not an async generator: see ``_async_pump``.
     """
 
-    def __init__(self, source: object, intake: Intake, progress: Progress) -> None:
+    def __init__(self, source: object, intake: InputDecoder, progress: StreamProgress) -> None:
         self._source = source
         self._intake = intake
         self._progress = progress
@@ -501,6 +503,6 @@ class _AsyncBatches:
             await _abandon_async(self._source, self._intake)
 
 
-async def _abandon_async(source: object, intake: Intake) -> None:
+async def _abandon_async(source: object, intake: InputDecoder) -> None:
     if intake.abort():
         await close_async_source(source)

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from argstream.terminal._approval import TerminalApprover
     from argstream.terminal._layout import row_of, rows_of
     from argstream.terminal._live import LiveTerminal, PlainTerminal, Terminal, open_terminal
-    from argstream.terminal._run_view import Scene
+    from argstream.terminal._run_view import RunView
     from argstream.terminal._screen import Palette, Screen
     from argstream.terminal._text import Line, Span, Spans, line, shown
     from argstream.terminal.tool_views import (
         ArgumentEvent,
         ArgumentsView,
         Command,
+        CustomView,
         Diff,
         File,
         Look,
-        Looks,
-        OwnLook,
         Plain,
         Table,
+        ToolViews,
         file_reader,
     )
 
@@ -41,23 +41,23 @@ __all__ = [
     "ArgumentEvent",
     "ArgumentsView",
     "Command",
+    "CustomView",
     "Diff",
     "File",
     "Line",
     "LiveTerminal",
     "Look",
-    "Looks",
-    "OwnLook",
     "Palette",
     "Plain",
     "PlainTerminal",
-    "Scene",
+    "RunView",
     "Screen",
     "Span",
     "Spans",
     "Table",
     "Terminal",
     "TerminalApprover",
+    "ToolViews",
     "file_reader",
     "line",
     "open_terminal",
@@ -70,7 +70,7 @@ _HOMES = {
     "_approval": ("TerminalApprover",),
     "_layout": ("row_of", "rows_of"),
     "_live": ("LiveTerminal", "PlainTerminal", "Terminal", "open_terminal"),
-    "_run_view": ("Scene",),
+    "_run_view": ("RunView",),
     "_screen": ("Palette", "Screen"),
     "_text": ("Line", "Span", "Spans", "line", "shown"),
     "tool_views": (
@@ -80,8 +80,8 @@ _HOMES = {
         "Diff",
         "File",
         "Look",
-        "Looks",
-        "OwnLook",
+        "ToolViews",
+        "CustomView",
         "Plain",
         "Table",
         "file_reader",

@@ -43,7 +43,7 @@ from argstream.terminal._keyboard import HangupError, Key, Keyboard, LineEditor,
 from argstream.terminal._layout import rows_of, width
 from argstream.terminal._live import Terminal
 from argstream.terminal._text import Line, Span, Spans, line, shown, text_of
-from argstream.terminal.tool_views import Looks
+from argstream.terminal.tool_views import ToolViews
 
 _INDENT: Final = Span("  ")
 _SEPARATOR: Final = Span(" · ", "faint")
@@ -260,7 +260,7 @@ class TerminalApprover:
         terminal: Terminal | AskingTerminal | None,
         *,
         check: Check | None = None,
-        looks: Looks | None = None,
+        looks: ToolViews | None = None,
         source: TextIO | None = None,
         how_to_allow: str = "run it in a terminal",
     ) -> None:
@@ -274,7 +274,7 @@ class TerminalApprover:
         self.on_key: Callable[[], None] | None = None  # called for every key, whatever it means
         self._place = terminal if isinstance(terminal, AskingTerminal) else None
         self._how_to_allow = how_to_allow
-        self._looks = Looks() if looks is None else looks
+        self._looks = ToolViews() if looks is None else looks
         self._source = sys.stdin if source is None else source
 
     async def __call__(self, request: ApprovalRequested) -> Approval:

@@ -40,7 +40,7 @@ from argstream.terminal._text import (
     size,
     text_of,
 )
-from argstream.terminal.tool_views import ArgumentsView, Looks
+from argstream.terminal.tool_views import ArgumentsView, ToolViews
 
 # Deeper than the lines below it, so that a long title does not look like one of them.
 _REST: Final[Spans] = (Span("    "),)
@@ -117,7 +117,7 @@ class Call:
         return Line(label, (Span("● ", "faint"),), _REST, "words")
 
 
-class Words:
+class TextBlock:
     waits_as: Final = ""  # no mark says how it ended
     has_begun: Final = False
 
@@ -191,7 +191,7 @@ class Words:
         return Line(spans, _SAID, _SAID, breaks)
 
 
-class Writing:
+class CallBlock:
     def __init__(self, call: Call, view: ArgumentsView, began: float | None) -> None:
         self.call = self.subject = call
         self._view = view
@@ -236,7 +236,7 @@ class Writing:
                     line(Span("is called ", "warning"), shown(name, "tool"), margin=_UNDER)
                 ]
 
-    def complete(self, arguments: dict[str, Any] | str, looks: Looks, now: float) -> None:
+    def complete(self, arguments: dict[str, Any] | str, looks: ToolViews, now: float) -> None:
         self.call.arguments = arguments
         self._end(now)
         if isinstance(arguments, dict) and arguments != self._seen:
@@ -323,7 +323,7 @@ class Writing:
         return [line(Span(told + in_all, "good"), margin=_GOOD)]
 
 
-class Running:
+class ToolBlock:
     has_begun: Final = False
 
     def __init__(

@@ -17,10 +17,10 @@ from typing import Final, Protocol, Self, TextIO, TypeAlias
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, Event
 from argstream.terminal._layout import rows_of
-from argstream.terminal._run_view import Scene
+from argstream.terminal._run_view import RunView
 from argstream.terminal._screen import Palette, Screen, is_live, size_of, tail_bound
 from argstream.terminal._text import Line, Span, Spans
-from argstream.terminal.tool_views import Looks
+from argstream.terminal.tool_views import ToolViews
 
 Tail: TypeAlias = Callable[[float, int, int], list[Line]]
 """Given the time, columns and rows: lines for the tail, each of which will be one row."""
@@ -50,7 +50,7 @@ class LiveTerminal:
 
     def __init__(
         self,
-        scene: Scene,
+        scene: RunView,
         output: TextIO | None = None,
         *,
         screen: Screen | None = None,
@@ -296,13 +296,13 @@ class PlainTerminal:
     def __init__(
         self,
         output: TextIO,
-        scene: Scene | None = None,
+        scene: RunView | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Write what becomes final in a scene to an output."""
         self._output = output
-        self._scene = Scene(has_tail=False) if scene is None else scene
+        self._scene = RunView(has_tail=False) if scene is None else scene
         self._clock = clock
         self._palette = Palette.of(output)
 
@@ -358,7 +358,7 @@ def _stripped(spans: Spans) -> Spans:
     return ()
 
 
-def open_terminal(looks: Looks | None = None, output: TextIO | None = None) -> Terminal:
+def open_terminal(looks: ToolViews | None = None, output: TextIO | None = None) -> Terminal:
     """Return a terminal for standard output, or for another output.
 
     ::
@@ -371,5 +371,5 @@ def open_terminal(looks: Looks | None = None, output: TextIO | None = None) -> T
     """
     output = sys.stdout if output is None else output
     if is_live(output):
-        return LiveTerminal(Scene(looks), output)
-    return PlainTerminal(output, Scene(looks, has_tail=False))
+        return LiveTerminal(RunView(looks), output)
+    return PlainTerminal(output, RunView(looks, has_tail=False))

@@ -243,7 +243,7 @@ class ArgumentsView(Protocol):
 
 
 @runtime_checkable
-class OwnLook(Protocol):
+class CustomView(Protocol):
     """A look of your own: anything that makes a view for a call."""
 
     def view(self, call: ToolCallStarted) -> ArgumentsView:
@@ -460,7 +460,7 @@ class Plain:
 
 
 Declaration: TypeAlias = File | Diff | Command | Table | Plain
-Look: TypeAlias = Declaration | OwnLook
+Look: TypeAlias = Declaration | CustomView
 
 
 ReadFile: TypeAlias = Callable[[str], str | None]

@@ -47,9 +47,9 @@ from argstream.runs._run import events_of, with_arguments
 from argstream.sanitise import visible_line
 from argstream.terminal._blocks import (
     Call,
-    Running,
-    Words,
-    Writing,
+    CallBlock,
+    TextBlock,
+    ToolBlock,
     because,
     clock,
     result_lines,
@@ -58,11 +58,11 @@ from argstream.terminal._blocks import (
 from argstream.terminal._editor import argument_changes
 from argstream.terminal._layout import cut, width
 from argstream.terminal._text import Line, Role, Span, Spans, duration, line, shown, token_counts
-from argstream.terminal.tool_views import Looks
+from argstream.terminal.tool_views import ToolViews
 
 _PROMPT: Final[Spans] = (Span("> ", "prompt"),)
 _DEEPEST: Final = 4  # further to the right there would be no room
-Active: TypeAlias = Writing | Words | Running  # something that grows until it is over
+Active: TypeAlias = CallBlock | TextBlock | ToolBlock  # something that grows until it is over
 _BAR: Final = Span("┊ ", "faint")  # no model writes at the left edge: this is a sub-agent
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
@@ -122,7 +122,7 @@ class Waiting(NamedTuple):
     is_person: bool = False
 
 
-class GoingOn:
+class Activity:
     def __init__(self) -> None:
         self.heard = 0.0  # when the last event came
         self.is_run = False  # whether more may come although a turn is over
@@ -191,13 +191,13 @@ class GoingOn:
         self._asked.clear()
 
 
-class Stage:
+class Scrollback:
     """The scrollback, the blocks that wait for it, and the tools that run."""
 
     def __init__(self, calls: Mapping[str, Call], *, has_tail: bool) -> None:
         self._calls = calls
         self._has_tail = has_tail
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, ToolBlock] = {}
         self._blocks: deque[Active | _Note] = deque()
         self._notes = 0  # how many of them are notes
         self._committed: list[Line] = []
@@ -228,7 +228,7 @@ class Stage:
         yield from self.running.values()
         yield from (block for block in self._blocks if not isinstance(block, _Note))
 
-    def add(self, block: Writing | Words) -> None:
+    def add(self, block: CallBlock | TextBlock) -> None:
         self._blocks.append(block)
         self.settle()
 
@@ -301,7 +301,7 @@ class Stage:
         self._committed += lines if not depth else [indented(line, depth) for line in lines]
 
 
-class Scene:
+class RunView:
     """Everything to see of a run or of a single answer: committed lines, and a tail.
 
     At any time one block owns the scrollback and streams into it. The others wait, and have one
@@ -309,19 +309,19 @@ class Scene:
 
     """
 
-    def __init__(self, looks: Looks | None = None, *, has_tail: bool = True) -> None:
+    def __init__(self, looks: ToolViews | None = None, *, has_tail: bool = True) -> None:
         """Without a tail, what it would show is committed as well.
 
         That is for logs: that a tool runs, and what each of several tools puts out meanwhile.
 
         """
         self._has_tail = has_tail
-        self._looks = Looks() if looks is None else looks
+        self._looks = ToolViews() if looks is None else looks
         self._calls: dict[str, Call] = {}
-        self._writings: dict[str, Writing] = {}  # those that are not over
-        self._words: dict[str | None, Words] = {}  # the block that is not over, of each speaker
-        self._stage = Stage(self._calls, has_tail=has_tail)
-        self._going_on = GoingOn()
+        self._writings: dict[str, CallBlock] = {}  # those that are not over
+        self._words: dict[str | None, TextBlock] = {}  # the block that is not over, of each speaker
+        self._stage = Scrollback(self._calls, has_tail=has_tail)
+        self._going_on = Activity()
         self._turn_ended: list[Line] = []  # to be said when the results of its calls are there
         self._is_joining = False  # the times of these events are unknown
 
@@ -369,7 +369,7 @@ class Scene:
         words = self._words.get(event.parent_id)
         if words is None or (words.block, words.is_thought) != (event.block, is_thought):
             self._end_words(event.parent_id, now)
-            words = Words(event.parent_id, event.block, self._began(now), is_thought=is_thought)
+            words = TextBlock(event.parent_id, event.block, self._began(now), is_thought=is_thought)
             self._words[event.parent_id] = words
             self._stage.add(words)
         match event:
@@ -410,10 +410,10 @@ class Scene:
             self._writings.pop(event.call_id).leave("lost", now)
         view = self._looks.view(event, is_past=self._is_joining)
         call = self._calls[event.call_id] = Call(event, view)
-        writing = self._writings[event.call_id] = Writing(call, view, self._began(now))
+        writing = self._writings[event.call_id] = CallBlock(call, view, self._began(now))
         self._stage.add(writing)
 
-    def _writing(self, call_id: str, name: str, now: float) -> Writing:
+    def _writing(self, call_id: str, name: str, now: float) -> CallBlock:
         """Return the open arguments of a call, under its newest name."""
         if call_id not in self._writings:
             self._begin(ToolCallStarted(call_id, len(self._calls), name), now)
@@ -461,8 +461,8 @@ class Scene:
         call.arguments = None  # they are not needed any more
         self._stage.over(event.call_id)
 
-    def _run(self, call: Call, now: float, attempt: int = 0) -> Running:
-        running = Running(call, self._began(now), attempt, is_watched=self._has_tail)
+    def _run(self, call: Call, now: float, attempt: int = 0) -> ToolBlock:
+        running = ToolBlock(call, self._began(now), attempt, is_watched=self._has_tail)
         self._stage.running[call.call_id] = running
         return running
 
@@ -552,7 +552,9 @@ class Scene:
             self._stage.over(call_id)
 
 
-def tail_of(stage: Stage, going_on: GoingOn, now: float, columns: int, rows: int) -> list[Line]:
+def tail_of(
+    stage: Scrollback, going_on: Activity, now: float, columns: int, rows: int
+) -> list[Line]:
     """Return at most so many lines, each of which is one row."""
     told = list(_told(stage, going_on, now))
     if not told or rows < 1:
@@ -569,7 +571,7 @@ def tail_of(stage: Stage, going_on: GoingOn, now: float, columns: int, rows: int
     return [*growing, *collapsed, status]
 
 
-def _growing(stage: Stage, columns: int, room: int) -> list[Line]:
+def _growing(stage: Scrollback, columns: int, room: int) -> list[Line]:
     owner = stage.owner
     if owner is None:
         return []
@@ -594,12 +596,12 @@ def _one_line(block: Active, now: float, columns: int) -> Line:
     mark = _MARKS.get(block.waits_as, Span(_frame(now) + " ", "good"))
     told = Span("".join(f" · {counter}" for counter in block.counters(now)), "faint")
     label = cut(block.label, max(columns - width(mark.text + told.text), columns // 2))
-    newest = block.newest(columns) if isinstance(block, Running) else ""
+    newest = block.newest(columns) if isinstance(block, ToolBlock) else ""
     said = (Span(" · ", "faint"), text_span(newest)) if newest else ()
     return Line((mark, *label, told, *said))
 
 
-def _told(stage: Stage, going_on: GoingOn, now: float) -> Iterator[str]:
+def _told(stage: Scrollback, going_on: Activity, now: float) -> Iterator[str]:
     """Yield what is going on; nothing if nothing is."""
     waiting = going_on.waiting
     owner = stage.writing
@@ -636,7 +638,7 @@ def indented(line: Line, depth: int) -> Line:
     return Line(line.spans, bars + line.margin, rest, line.breaks)
 
 
-def asked(event: ApprovalRequested, looks: Looks) -> list[Line]:
+def asked(event: ApprovalRequested, looks: ToolViews) -> list[Line]:
     """Return what is to be decided, why, and the arguments to the last character."""
     what = (shown(event.name, "tool"), Span(" must be approved", "prompt"))
     reason = Span(because(event.reason))

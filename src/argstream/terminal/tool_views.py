@@ -26,12 +26,12 @@ from argstream.terminal._parts import (
     ArgumentEvent,
     ArgumentsView,
     Command,
+    CustomView,
     Declaration,
     Diff,
     File,
     Files,
     Look,
-    OwnLook,
     PendingCalls,
     Plain,
     ReadFile,
@@ -47,18 +47,18 @@ __all__ = [
     "ArgumentEvent",
     "ArgumentsView",
     "Command",
+    "CustomView",
     "Diff",
     "File",
     "Look",
-    "Looks",
-    "OwnLook",
     "Plain",
     "Table",
+    "ToolViews",
     "file_reader",
 ]
 
 
-class Looks:
+class ToolViews:
     """How the arguments of each tool look."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Looks:
         self._read_file = read_file
         self._pending = PendingCalls()
         for name, look in self._looks.items():
-            if isinstance(look, type) or not isinstance(look, Declaration | OwnLook):
+            if isinstance(look, type) or not isinstance(look, Declaration | CustomView):
                 raise UsageError(
                     f"the look of {name!r} must be File(…), Diff(…), Command(…), Table(…), Plain() "
                     f"or something with a view(call) method, not {look!r}"
@@ -92,7 +92,7 @@ class Looks:
         """
         files = self._pending.begin(call, None if is_past else self._read_file)
         look = self._looks.get(call.name)
-        if isinstance(look, OwnLook):
+        if isinstance(look, CustomView):
             plain = self._view(call, Plain(), files, has_title=False)
             return GuardedView(partial(look.view, call), plain)
         return self._view(call, look, files, has_title=True)
@@ -110,7 +110,7 @@ class Looks:
         files = self._pending.again(call_id, self._read_file)
         events = list(_events(name, arguments))
         look = self._looks.get(name)
-        if not isinstance(look, OwnLook):
+        if not isinstance(look, CustomView):
             return _all_lines(self._view(call, look, files, has_title=False), events)
         plain = self._view(call, Plain(), files, has_title=False)
         view = GuardedView(partial(look.view, call), plain)

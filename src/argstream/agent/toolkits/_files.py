@@ -19,7 +19,13 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
-from argstream.agent.toolkits._folder import DEEPEST, Folder, Place, is_version_control, told
+from argstream.agent.toolkits._folder import (
+    DEEPEST,
+    Folder,
+    Place,
+    as_tool_error,
+    is_version_control,
+)
 from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.errors import ToolError
 
@@ -122,7 +128,7 @@ class Found(NamedTuple):
 def read(place: Place) -> Found:
     """Read a file. Raises ToolError if it is not a regular file, or too large."""
     name = _require_file(place)
-    with told(place.text, "read"):
+    with as_tool_error(place.text, "read"):
         found = read_in(place.directory, name)
     if found is None:
         raise _no_file(place)
@@ -178,7 +184,7 @@ def write(
         raise ToolError(f"{place.text} would have more than {MOST_BYTES // 2**20} MB: write less")
     directory = place.directory
     draft = f".argstream-{secrets.token_hex(8)}.tmp"
-    with told(place.text, "written"):
+    with as_tool_error(place.text, "written"):
         number = os.open(draft, _FOR_WRITING, 0o666, dir_fd=directory)
         try:
             with os.fdopen(number, "wb") as file:

@@ -22,7 +22,7 @@ _VERSION_CONTROL: Final = frozenset({".git", "git~1", ".hg", ".jj", ".svn"})
 _RELATIVE: Final = "give a path from the folder on, such as src/app.py"
 
 
-class Asked(NamedTuple):
+class RequestedPath(NamedTuple):
     """A path as a model wrote it."""
 
     names: tuple[str, ...]  # from the folder on; ``..`` among them is still to be walked
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
         return "/".join(self.names) or "."
 
 
-def read_path(path: str, roots: Sequence[Sequence[str]]) -> Asked:
+def read_path(path: str, roots: Sequence[Sequence[str]]) -> RequestedPath:
     """Read a path; ``roots`` are the names that may stand before it, if it is absolute.
 
     Raises ToolError, in words for a model, if it cannot be a path in the folder.
@@ -45,7 +45,7 @@ def read_path(path: str, roots: Sequence[Sequence[str]]) -> Asked:
         names = names_below(path, roots)
     if names is None:
         raise ToolError(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
-    return Asked(tuple(names), path.rpartition("/")[2] in ("", ".", ".."))
+    return RequestedPath(tuple(names), path.rpartition("/")[2] in ("", ".", ".."))
 
 
 def names_below(path: str, roots: Sequence[Sequence[str]]) -> Sequence[str] | None:
@@ -106,7 +106,7 @@ _BESIDE: Final = ("", "-journal", "-wal", "-shm")
 """Files that SQLite keeps beside a database: writing one of them changes the database."""
 
 
-class Hidden:
+class HiddenFiles:
     """Names that tools do not see, compared as the most forgiving file system does."""
 
     def __init__(self, root: Path, files: Iterable[Path | str]) -> None:
@@ -168,12 +168,15 @@ class Folder:
             raise UsageError(f"{str(root)!r} is no folder")
         self._identity = (status.st_dev, status.st_ino)
         self.roots: Sequence[Sequence[str]] = (self.root.parts[1:], given.parts[1:])
-        self.hidden = Hidden(self.root, hidden)
+        self.hidden = HiddenFiles(self.root, hidden)
 
     @contextmanager
     def find(self, path: str) -> "Iterator[Place]":
         asked = read_path(path, self.roots)
-        with told(asked.text, "looked up"), _open_directories(self._open()) as directories:
+        with (
+            as_tool_error(asked.text, "looked up"),
+            _open_directories(self._open()) as directories,
+        ):
             place = Place(self, asked, directories)
             place.walk()
             if self.hidden.covers(place.way):
@@ -207,7 +210,7 @@ class Folder:
 class Place:
     """Where a path leads: a name in an open directory."""
 
-    def __init__(self, folder: Folder, asked: Asked, directories: list[int]) -> None:
+    def __init__(self, folder: Folder, asked: RequestedPath, directories: list[int]) -> None:
         self.asked = asked
         self.names: list[str] = []  # the way to the directory, without links
         self.name: str | None = None  # what is looked for in it; None: the directory itself
@@ -319,7 +322,7 @@ class Place:
 
 
 @contextmanager
-def told(path: str, done: str) -> Iterator[None]:
+def as_tool_error(path: str, done: str) -> Iterator[None]:
     """Turn an OSError into a ToolError; ``done`` is what failed, such as ``read``."""
     try:
         yield

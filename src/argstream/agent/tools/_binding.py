@@ -8,7 +8,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from argstream.agent.tools._execute import Bound, failure_words
-from argstream.agent.tools._signature import Face
+from argstream.agent.tools._signature import ToolSignature
 from argstream.agent.tools._streamed import Streamed, TextFeed
 from argstream.assembly import Call
 from argstream.checks import LiveCall, is_settled, value_at
@@ -50,12 +50,12 @@ class _Reread(NamedTuple):
     in_leaves: bool = False
 
 
-def problem_of(face: Face, text: str) -> str | None:
+def problem_of(face: ToolSignature, text: str) -> str | None:
     found = _validated(face, text)
     return found if isinstance(found, str) else None
 
 
-def bind(face: Face, text: str) -> Bound:
+def bind(face: ToolSignature, text: str) -> Bound:
     """Validate a whole text. Raises UsageError if it does not fit: call ``problem_of`` first."""
     found = _validated(face, text)
     if isinstance(found, str):
@@ -68,7 +68,7 @@ def bind(face: Face, text: str) -> Bound:
     return Bound({**found, face.streamed: Streamed(feed)}, feed)
 
 
-def bind_early(face: Face, call: Call, feed: TextFeed) -> Bound | None:
+def bind_early(face: ToolSignature, call: Call, feed: TextFeed) -> Bound | None:
     """Bind all arguments but the text, which is still written; None if that is not possible yet.
 
     An optional argument may come later, so a call without it is bound at its end.
@@ -109,7 +109,7 @@ def _reread(call: Call) -> _Reread | None:
     )
 
 
-def _validated(face: Face, text: str) -> dict[str, Any] | str:
+def _validated(face: ToolSignature, text: str) -> dict[str, Any] | str:
     from pydantic import ValidationError
 
     parsed = _parsed(text)

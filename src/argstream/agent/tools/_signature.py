@@ -20,7 +20,7 @@ _FIELD: Final = re.compile(
 )
 
 
-class Told(NamedTuple):
+class DocString(NamedTuple):
     description: str
     parameters: dict[str, str]
 
@@ -30,7 +30,7 @@ class _Section(NamedTuple):
     parameters: dict[str, str]
 
 
-def read_docstring(text: str, names: Collection[str]) -> Told:
+def read_docstring(text: str, names: Collection[str]) -> DocString:
     lines = inspect.cleandoc(text).splitlines()
     parameters: dict[str, str] = {}
     number = 0
@@ -46,7 +46,7 @@ def read_docstring(text: str, names: Collection[str]) -> Told:
             while number < len(lines) and not lines[number].strip() and not (kept and kept[-1]):
                 number += 1
     told = {name: words for name, words in parameters.items() if words}
-    return Told("\n".join(kept).strip(), told)
+    return DocString("\n".join(kept).strip(), told)
 
 
 def _section(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
@@ -124,7 +124,7 @@ _SCHEMAS_BY_NAME: Final = ("properties", "$defs", "patternProperties")
 _LISTS_OF_SCHEMAS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
 
 
-class Face(NamedTuple):
+class ToolSignature(NamedTuple):
     """What is known of a tool: for the model, and for its execution."""
 
     spec: ToolSpec
@@ -146,7 +146,7 @@ def is_method(function: object) -> bool:
 
 def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
-) -> Face:
+) -> ToolSignature:
     """Read a function or bound method. Raises UsageError if it cannot be a tool."""
     special = _Special.of(function)
     found = ToolSpec.of(function)
@@ -167,7 +167,7 @@ def read_function(
         for one in special.parameters.values()
         if one.name != special.context and one.kind is not one.VAR_KEYWORD
     )
-    return Face(spec, schema, names, special.takes_more, special.context, special.streamed)
+    return ToolSignature(spec, schema, names, special.takes_more, special.context, special.streamed)
 
 
 class _Special(NamedTuple):

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from argstream.agent.tools._binding import bind, bind_early, problem_of
 from argstream.agent.tools._execute import Bound, execute
-from argstream.agent.tools._signature import Face, is_method, read_function
+from argstream.agent.tools._signature import ToolSignature, is_method, read_function
 from argstream.agent.tools._streamed import TextFeed, ToolContext
 from argstream.assembly import Call
 from argstream.errors import UsageError
@@ -79,7 +79,7 @@ class Tool:
             _ = self._face  # raises if the function cannot be a tool; methods are read when used
 
     @cached_property
-    def _face(self) -> Face:
+    def _face(self) -> ToolSignature:
         options = self._options
         return read_function(self.function, name=options.name, description=options.description)
 

@@ -31,7 +31,7 @@ from argstream.events import (
 from argstream.models import ScriptedModel
 from argstream.models._scripted import CallTool, Reply, Say, Think
 from argstream.policy import Not, Policy, Rule, Under
-from argstream.terminal import LiveTerminal, Looks, Terminal, open_terminal
+from argstream.terminal import LiveTerminal, Terminal, ToolViews, open_terminal
 from argstream.terminal._approval import TerminalApprover
 from argstream.terminal._live import Tail
 from argstream.terminal._text import Line, Span, line
@@ -46,7 +46,7 @@ _STANDARD_INPUT: Final = 0
 class DemoApprover:
     """Asks; after some seconds without a key, or without a keyboard, it approves by itself."""
 
-    def __init__(self, terminal: Terminal, looks: Looks, patience: float) -> None:
+    def __init__(self, terminal: Terminal, looks: ToolViews, patience: float) -> None:
         self._patience = patience
         self._limit: asyncio.Timeout | None = None  # of the question that is asked: one at a time
         self._person: TerminalApprover | None = None
@@ -249,7 +249,7 @@ def show_demo(speed: float) -> int:
     with Stopping() as stopping, TemporaryDirectory(prefix="argstream-demo-") as name:
         folder = Path(name).resolve()
         make_project(folder)
-        looks = Looks(read_file=text_reader(folder))
+        looks = ToolViews(read_file=text_reader(folder))
         with open_terminal(looks) as terminal:
             approver = DemoApprover(terminal, looks, 0.0 if math.isinf(speed) else _PATIENCE)
             agent = _agent(approver, folder, speed)

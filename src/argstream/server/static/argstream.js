@@ -1112,7 +1112,7 @@ export class Argument {
 
 /** How a call stands: `written` is whole, and nothing was decided or begun yet; `denied` is also
  * what nobody decided on in time, and what there was nothing left to decide about.
- * @typedef {"writing" | "written" | "asking" | "approved" | "running" | "completed" | "failed"
+ * @typedef {"writing" | "written" | "pending" | "approved" | "running" | "completed" | "failed"
  *   | "denied" | "invalid" | "lost"} CallState */
 
 /** A call of a tool. */
@@ -1173,7 +1173,7 @@ export class Call extends BaseBlock {
     if (this.outcome === "failed") return "failed";
     if (this.attempts > 0) return "running";
     if (isApproved) return "approved";
-    if (this.request) return "asking";
+    if (this.request) return "pending";
     return this.verdict === null ? "writing" : "written";
   }
 }

@@ -232,7 +232,7 @@ export class ToolCallElement extends HTMLElement {
       this.#given.replaceChildren(this.#view.element);
     }
     this.#view.refresh();
-    const request = call.state === "asking" && this.#decidable ? call.request : null;
+    const request = call.state === "pending" && this.#decidable ? call.request : null;
     const asked = this.#approval;
     if (asked && asked.request.digest !== request?.digest) {
       // Whether that was this decision or another one is known when the answer is there.
@@ -290,7 +290,7 @@ export class ToolCallElement extends HTMLElement {
       this.#place(null);
       return;
     }
-    const isAsked = call.state === "asking";
+    const isAsked = call.state === "pending";
     const words = isAsked ? "It is asked anew." : `Decided elsewhere: ${stateWords(call)}.`;
     this.#given.hidden = false;
     editor.retire(words, () => this.#place(null));
@@ -351,7 +351,7 @@ export class ToolCallElement extends HTMLElement {
  */
 function pauseOf(call) {
   if (call.state === "writing" || call.state === "running") return MOVING;
-  return call.state === "asking" && call.request?.expires_at ? WAITING : 0;
+  return call.state === "pending" && call.request?.expires_at ? WAITING : 0;
 }
 
 customElements.define("tool-call", ToolCallElement);

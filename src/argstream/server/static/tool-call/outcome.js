@@ -77,7 +77,7 @@ export class Outcome {
         return { word: "", text: "", isCode: false };
       case "written":
         return { word: "", text: "Whole, and not begun.", isCode: false };
-      case "asking":
+      case "pending":
         return { word: "asks", text: call.request?.reason ?? "", isCode: false };
       case "approved":
         return { word: this.#approvedWords, text: call.decision?.reason ?? "", isCode: false };

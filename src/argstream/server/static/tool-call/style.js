@@ -33,7 +33,7 @@ const css = `
   --state: var(--accent);
 }
 :host([state="completed"]) { --state: var(--good); }
-:host([state="asking"]) { --state: var(--warn); }
+:host([state="pending"]) { --state: var(--warn); }
 :host([state="failed"]), :host([state="invalid"]) { --state: var(--bad); }
 *, *::before, *::after { box-sizing: border-box; }
 [hidden] { display: none !important; }
@@ -48,7 +48,7 @@ const css = `
   background: var(--raised);
 }
 :host([open]) .call { border-radius: 0.625rem; background: var(--paper); }
-:host([state="asking"]) .call {
+:host([state="pending"]) .call {
   border-color: color-mix(in srgb, var(--warn) 55%, var(--line));
 }
 .head {

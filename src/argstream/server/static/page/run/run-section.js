@@ -273,7 +273,7 @@ export class RunSection {
    * @param {boolean} wasKnown
    */
   #tell(run, wasKnown) {
-    const calls = [...run.calls.values()].filter((call) => call.state === "asking");
+    const calls = [...run.calls.values()].filter((call) => call.state === "pending");
     const fresh = calls.filter((call) => !this.#told.has(call.id));
     for (const call of fresh) this.#told.add(call.id);
     if (fresh.length > 0) {

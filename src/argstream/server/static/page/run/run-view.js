@@ -101,7 +101,7 @@ export class RunView {
 
   /** The calls that wait for a decision, as they stand in the page. */
   get asking() {
-    return [...this.element.querySelectorAll('tool-call[state="asking"]')];
+    return [...this.element.querySelectorAll('tool-call[state="pending"]')];
   }
 
   #clear() {

@@ -1,7 +1,7 @@
-"""What assembly and its checks say to each other.
+"""The interface between assembly and the checks of a call.
 
-A check looks at a call while it is written. ``validation`` checks by a schema, ``policy`` by rules;
-``assembly`` is handed one and knows neither. All of it is pure: fragments in, a refusal out.
+A check looks at a call while it is written and can reject it. ``validation`` checks by a schema,
+``policy`` by rules; ``assembly`` knows only this interface. Checks perform no I/O.
 """
 
 from collections.abc import Sequence
@@ -20,36 +20,33 @@ OnAsk: TypeAlias = Literal["deny", "report"]
 
 
 class Rejection(NamedTuple):
-    """A check's answer that the call cannot become valid, whatever follows."""
+    """The call cannot become valid, whatever text follows."""
 
     error: ArgumentsError
     seen: int
-    """How many of the fragments it had to see, the one that decided included."""
+    """The number of fragments up to and including the one that decided."""
     text: str | None = None
-    """If that one is a ``Text``: of its text, what ends with the character that decided."""
+    """If that fragment is a ``Text``: its text up to the character that decided."""
     string_start: int | None = None
-    """The offset of that string. With it, assembly finds the character if there are escapes."""
+    """The offset of that string. Assembly needs it to find the character behind escapes."""
 
 
 class CallCheck(Protocol):
     """Checks one call."""
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Check the next fragments of the call's text.
-
-        After a refusal, further fragments change nothing.
-        """
+        """Check the next fragments of the call. After a rejection, further ones change nothing."""
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Check complete arguments.
 
-        ``as_read`` says that they are what the fragments said; otherwise the text was meant in
-        another way, and only these count.
+        ``as_read`` is True if they are what the fragments contained. If it is False, the text was
+        interpreted in another way, and only these arguments count.
         """
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why the call is refused; set from the start if its name is enough."""
+        """Why the call is rejected; set from the start if its name is enough."""
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
@@ -64,13 +61,13 @@ class Check(Protocol):
     ) -> CallCheck | ArgumentsError | None:
         """Return the check of a call to this tool, an error, or None if it is not checked.
 
-        ``may_grow`` says that more of the name may come: when the arguments begin, it is asked
-        again. Until then it should not refuse what may become the name of another tool.
+        ``may_grow`` is True while more of the name may arrive. ``open`` is called again when the
+        arguments start; until then it should not reject the beginning of a known name.
         """
 
 
 class LiveCall(Protocol):
-    """What is read of a call. ``argstream.assembly.Call`` implements it."""
+    """A call in progress. ``argstream.assembly.Call`` implements it."""
 
     @property
     def name(self) -> str:
@@ -78,15 +75,15 @@ class LiveCall(Protocol):
 
     @property
     def kind(self) -> str:
-        """Whether it takes JSON or free text, and who runs it."""
+        """Whether it has JSON or free text, and who runs it: a ``CallKind``."""
 
     @property
     def verdict(self) -> str:
-        """``open``, until it is final."""
+        """``open`` until it is final."""
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why it is not valid, if it is not."""
+        """Why the call is invalid, if it is."""
 
     @property
     def partial(self) -> Any:
@@ -94,19 +91,19 @@ class LiveCall(Protocol):
 
     @property
     def path(self) -> JsonPath:
-        """Where the text stands."""
+        """The path of the value that is being written."""
 
     @property
     def in_doubt(self) -> bool:
-        """Whether what was read may be meant in another way, or not be all."""
+        """Whether the text so far may still be interpreted in another way."""
 
     @property
     def in_leaves(self) -> bool:
-        """Whether more may come for any object and any array."""
+        """Whether any object and array may still grow."""
 
 
 def is_settled(call: LiveCall, path: JsonPath) -> bool:
-    """Return True if a value that is there is final. The root is, once the call is complete."""
+    """Return True if the value at a path is final. The root is final once the call is complete."""
     if call.verdict == "complete":
         return True
     if call.in_doubt or not path or call.path[: len(path)] == path:
@@ -115,7 +112,7 @@ def is_settled(call: LiveCall, path: JsonPath) -> bool:
 
 
 def value_at(root: Any, path: JsonPath) -> Any:
-    """Return the value at a path; PENDING where there is none."""
+    """Return the value at a path, or PENDING if there is none."""
     for key in path:
         if isinstance(root, dict):
             root = root.get(key, PENDING)

@@ -1,16 +1,16 @@
-"""What users see: the one union of events.
+"""The public union of events.
 
-Every event is frozen and says in ``type`` what it is, also as JSON. For one call they come in this
-order: ``ToolCallStarted``; ``ToolArgsDelta`` and the ``Argument…`` events in the order of the
-document; exactly one of ``ToolArgsCompleted`` and ``ToolArgsInvalid``; and, if the provider ran the
+Every event is a frozen struct, tagged with ``type`` in Python and in JSON. The events of one call
+come in this order: ``ToolCallStarted``; ``ToolArgsDelta`` and the ``Argument…`` events in document
+order; exactly one of ``ToolArgsCompleted`` and ``ToolArgsInvalid``; and, if the provider ran the
 call itself, exactly one of ``ToolCallCompleted`` and ``ToolCallFailed``. Calls may interleave.
 
-In a run of an agent there follow: ``ApprovalRequested`` and ``ApprovalDecided``, if a person is
-asked; ``ToolExecutionStarted`` and ``ToolOutputDelta``, if it is run; and always exactly one of
-``ToolCallCompleted`` and ``ToolCallFailed``, also for a call that was invalid or denied. Only the
-execution of a tool with ``Streamed`` text begins before its arguments are whole. A run
-begins with ``RunStarted`` and ends with one of ``RunCompleted``, ``RunFailed`` and ``RunStopped``;
-``RunPaused`` says that nothing more can happen before a person has decided.
+In a run, these follow: ``ApprovalRequested`` and ``ApprovalDecided`` if the call needs approval;
+``ToolExecutionStarted`` and ``ToolOutputDelta`` if it runs; and always exactly one of
+``ToolCallCompleted`` and ``ToolCallFailed``, also for a call that was invalid or denied. Only a
+tool with ``Streamed`` text starts before its arguments are complete. A run begins with
+``RunStarted`` and ends with one of ``RunCompleted``, ``RunFailed`` and ``RunStopped``. After
+``RunPaused`` nothing happens until the pending calls have decisions.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -76,7 +76,7 @@ __all__ = [
 
 
 class BaseEvent(Struct, frozen=True, tag_field="type"):
-    """What all events share: a tag."""
+    """Base class of all events: it sets the tag field."""
 
 
 InvalidVerdict: TypeAlias = Literal["truncated", "malformed", "rejected", "aborted"]
@@ -84,7 +84,7 @@ Action: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class TextDelta(BaseEvent, frozen=True, gc=False, tag="text_delta"):
-    """A piece of what the model says. Pieces of one block belong together."""
+    """A piece of the model's text. Pieces with the same ``block`` belong together."""
 
     type: ClassVar[Literal["text_delta"]] = "text_delta"
     text: str
@@ -93,7 +93,7 @@ class TextDelta(BaseEvent, frozen=True, gc=False, tag="text_delta"):
 
 
 class ThinkingStarted(BaseEvent, frozen=True, tag="thinking_started"):
-    """The model has begun to think. Its provider may not show the text."""
+    """The model started to think. Some providers do not send the text."""
 
     type: ClassVar[Literal["thinking_started"]] = "thinking_started"
     block: int
@@ -119,19 +119,19 @@ class ThinkingCompleted(BaseEvent, frozen=True, tag="thinking_completed"):
 
 
 class ToolCallStarted(BaseEvent, frozen=True, tag="tool_call_started"):
-    """The model calls a tool. Nothing is known of the arguments."""
+    """The model calls a tool. No argument has arrived yet."""
 
     type: ClassVar[Literal["tool_call_started"]] = "tool_call_started"
     call_id: str
     index: int
-    """How many calls came before it in this stream."""
+    """The number of calls before it in this stream."""
     name: str
     kind: CallKind = "function"
     parent_id: str | None = None
 
 
 class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
-    """The next piece of the arguments' text, raw. Joined, these are all of it."""
+    """The next piece of the arguments' raw text. Joined, the pieces are the whole text."""
 
     type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
     call_id: str
@@ -140,7 +140,7 @@ class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
 
 
 class ArgumentStarted(BaseEvent, frozen=True, gc=False, tag="argument_started"):
-    """A value inside the arguments has begun."""
+    """A value inside the arguments started."""
 
     type: ClassVar[Literal["argument_started"]] = "argument_started"
     call_id: str
@@ -150,7 +150,7 @@ class ArgumentStarted(BaseEvent, frozen=True, gc=False, tag="argument_started"):
 
 
 class ArgumentDelta(BaseEvent, frozen=True, gc=False, tag="argument_delta"):
-    """A string inside the arguments has grown by this much, decoded."""
+    """The next piece of a string inside the arguments, decoded."""
 
     type: ClassVar[Literal["argument_delta"]] = "argument_delta"
     call_id: str
@@ -160,7 +160,7 @@ class ArgumentDelta(BaseEvent, frozen=True, gc=False, tag="argument_delta"):
 
 
 class ArgumentCompleted(BaseEvent, frozen=True, tag="argument_completed"):
-    """A value inside the arguments is settled, whatever comes after it."""
+    """A value inside the arguments is complete: later text cannot change it."""
 
     type: ClassVar[Literal["argument_completed"]] = "argument_completed"
     call_id: str
@@ -174,7 +174,7 @@ class PolicyDecision(Struct, frozen=True):
 
     action: Action
     reason: str = ""
-    """Explains the answer, for a person or a model."""
+    """An explanation for users and for the model."""
     rule: str | None = None
     """The name of the rule that decided. None if no rule matched and the default applies."""
     path: JsonPath = ()
@@ -182,7 +182,7 @@ class PolicyDecision(Struct, frozen=True):
 
 
 class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_defaults=True):
-    """The provider closed the call and its arguments are whole.
+    """The provider closed the call and its arguments are complete.
 
     If ``policy_decision.action`` is ``ask``, the call needs approval before it runs.
     """
@@ -221,21 +221,21 @@ class ArgumentsError(Struct, frozen=True):
     reason: ErrorReason
     message: str
     offset: int | None = None
-    """Which character of the arguments' text it is about."""
+    """The position in the arguments' text, in characters."""
     path: JsonPath = ()
     keyword: str | None = None
-    """Which rule of a schema was broken, where it was one."""
+    """The keyword of the schema that was violated, if a schema rejected the call."""
 
 
 class ToolArgsInvalid(BaseEvent, frozen=True, tag="tool_args_invalid"):
-    """The arguments can no longer become valid, or will not come any more. Do not run this."""
+    """The arguments cannot become valid, or will not be completed. Do not run this call."""
 
     type: ClassVar[Literal["tool_args_invalid"]] = "tool_args_invalid"
     call_id: str
     name: str
     verdict: InvalidVerdict
     raw: str
-    """The text that has come so far."""
+    """The text so far."""
     error: ArgumentsError
 
 
@@ -258,7 +258,7 @@ class Usage(Struct, frozen=True):
 
     @property
     def total_tokens(self) -> int | None:
-        """Input and output together, as far as they are known."""
+        """The sum of input and output tokens, as far as they are known."""
         return _sum(self.input_tokens, self.output_tokens)
 
     def __add__(self, other: "Usage") -> "Usage":
@@ -273,13 +273,13 @@ def _sum(first: int | None, second: int | None) -> int | None:
 
 
 class TurnStarted(BaseEvent, frozen=True, tag="turn_started"):
-    """In a run of an agent: the model is asked for its next turn."""
+    """In a run: the agent asks the model for its next turn."""
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
     turn: int
-    """Which turn of the run, from 1 on."""
+    """The number of the turn, starting at 1."""
     attempt: int = 1
-    """How often it was begun. What came of the attempts before was lost: they were cut off."""
+    """How often the turn was started. Earlier attempts were cut off, and their output is lost."""
 
 
 StopKind: TypeAlias = Literal[
@@ -305,7 +305,7 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
     message: Message
     usage: Usage = Usage()
     parent_id: str | None = None
-    """The call whose sub-agent took the turn."""
+    """The call whose sub-agent took this turn."""
     characters_read: int | None = None
     """How many characters were read, if reading was stopped (``rejected``).
 
@@ -353,9 +353,9 @@ class StreamFailed(BaseEvent, frozen=True, tag="stream_failed"):
 
 
 ApprovalOutcome: TypeAlias = Literal["approved", "edited", "denied", "expired", "withdrawn"]
-"""What became of a request: ``edited`` is approved with other arguments than the model's; nobody
-decided on one that is ``expired`` in time, and there is nothing left to decide if it is
-``withdrawn``. Only what is approved or edited runs."""
+"""The outcome of an approval request. ``edited``: approved with other arguments than the model's.
+``expired``: no decision came in time. ``withdrawn``: the request no longer applies. Only approved
+and edited calls run."""
 
 ApprovalScope: TypeAlias = Literal["call", "rule", "conversation"]
 """What an approval covers: this call; all later calls that the same rule asks about; or all later
@@ -370,19 +370,19 @@ class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
     name: str
     arguments: dict[str, Any]
     digest: str
-    """Of run, call, tool and the exact text of the arguments: what is decided on."""
+    """SHA-256 over run, call, tool and the exact argument text: a decision applies to this."""
     reason: str
-    """Why somebody is asked."""
+    """Why the call needs approval."""
     rule: str | None = None
-    """The name of the policy's rule that asks; None if it was no rule."""
+    """The name of the policy rule that asks; None if no rule does."""
     expires_at: float | None = None
-    """Until when it can be decided, in seconds since 1970; after that it is denied."""
+    """When the request expires, as Unix time. After that the call is denied."""
     rule_digest: str = ""
     """SHA-256 of the rule's content; random if it has a Python function; empty if no rule asked."""
 
 
 class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
-    """It was decided whether the call may run."""
+    """The approval request has a decision."""
 
     type: ClassVar[Literal["approval_decided"]] = "approval_decided"
     call_id: str
@@ -390,20 +390,20 @@ class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
     decision: ApprovalOutcome
     reason: str = ""
     edited_arguments: dict[str, Any] | None = None
-    """What runs instead of the model's arguments."""
+    """The arguments that run instead of the model's."""
     always: ApprovalScope = "call"
 
 
 class ToolExecutionStarted(BaseEvent, frozen=True, tag="tool_execution_started"):
-    """The tool is about to be run: from here on it may have had effects."""
+    """The tool is about to run. From here on it may have had effects."""
 
     type: ClassVar[Literal["tool_execution_started"]] = "tool_execution_started"
     call_id: str
     name: str
     idempotency_key: str
-    """The same whenever this call is run: a tool can see by it what it has done already."""
+    """The same each time this call runs, so a tool can detect what it has already done."""
     attempt: int = 1
-    """How often it was started; more than once only if it is idempotent, after a crash."""
+    """How often the tool was started: more than once only after a crash, if it is idempotent."""
 
 
 class ToolOutputDelta(BaseEvent, frozen=True, gc=False, tag="tool_output_delta"):
@@ -416,7 +416,7 @@ class ToolOutputDelta(BaseEvent, frozen=True, gc=False, tag="tool_output_delta")
 
 
 class ToolCallCompleted(BaseEvent, frozen=True, tag="tool_call_completed"):
-    """The call was run; ``result`` is its result."""
+    """The call ran and returned ``result``."""
 
     type: ClassVar[Literal["tool_call_completed"]] = "tool_call_completed"
     call_id: str
@@ -426,7 +426,7 @@ class ToolCallCompleted(BaseEvent, frozen=True, tag="tool_call_completed"):
 
 
 class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
-    """The call was run, or was to be run, and failed."""
+    """The call failed, or did not run."""
 
     type: ClassVar[Literal["tool_call_failed"]] = "tool_call_failed"
     call_id: str
@@ -435,19 +435,19 @@ class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
 
 
 class RunStarted(BaseEvent, frozen=True, tag="run_started"):
-    """An agent begins to work on a prompt."""
+    """A run started."""
 
     type: ClassVar[Literal["run_started"]] = "run_started"
     run_id: str
     prompt: str
     history: tuple[Message, ...] = ()
-    """What was said before."""
+    """The messages before this run."""
     user: str = ""
-    """Whose run it is; empty if it is nobody's in particular."""
+    """The user that the run belongs to; empty if there is none."""
 
 
 class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
-    """Nothing more can happen until a person has decided on these calls."""
+    """The run waits for decisions on these calls."""
 
     type: ClassVar[Literal["run_paused"]] = "run_paused"
     run_id: str
@@ -455,32 +455,31 @@ class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
 
 
 class RunResumed(BaseEvent, frozen=True, tag="run_resumed"):
-    """A run goes on that had paused, or was cut off by a crash."""
+    """The run continues after a pause or a crash."""
 
     type: ClassVar[Literal["run_resumed"]] = "run_resumed"
     run_id: str
     cause: Literal["pause", "crash"] = "pause"
-    """What had kept it from going on."""
     interrupted: tuple[str, ...] = ()
-    """The calls that were running when it was cut off: nobody knows what they have done."""
+    """The calls that were running at the crash. Their effects are unknown."""
     note: str = ""
-    """What the model is told of it, if its turn must begin again and tools had begun in it."""
+    """A message for the model, if its turn must be repeated and tools had already started."""
 
 
 class RunCompleted(BaseEvent, frozen=True, tag="run_completed"):
-    """An agent has made its last turn; ``result`` is its answer."""
+    """The run ended normally. ``result`` is the answer."""
 
     type: ClassVar[Literal["run_completed"]] = "run_completed"
     result: Any
     usage: Usage = Usage()
     stop_reason: str | None = None
-    """Why the last turn ended: in the provider's words, such as ``end_turn`` or ``refusal``."""
+    """Why the last turn ended, in the provider's own word."""
     run_id: str = ""
-    """Of a run of ours; others have none."""
+    """Empty in a stream that has no run of argstream."""
 
 
 class RunFailed(BaseEvent, frozen=True, tag="run_failed"):
-    """An agent has given up."""
+    """The run failed."""
 
     type: ClassVar[Literal["run_failed"]] = "run_failed"
     code: str
@@ -501,26 +500,26 @@ class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
 
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
-"""What ends a run: nothing follows it."""
+"""The events that end a run."""
 
 
 RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
 
 
 class TextSnapshot(Struct, frozen=True, kw_only=True, tag="text"):
-    """What the model said in one block, so far."""
+    """A block of text, so far."""
 
     block: int
     text: str
     parent_id: str | None = None
     turn: int = 0
-    """Which turn of the run it is of; 0 if the run does not say when turns begin."""
+    """The number of its turn; 0 if the run has no ``TurnStarted`` events."""
     is_lost: bool = False
-    """Whether its turn was cut off and began again: the model does not know of it."""
+    """Whether its turn was cut off and repeated. The model does not see such a block."""
 
 
 class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
-    """What the model thought in one block, so far."""
+    """A block of thinking, so far."""
 
     block: int
     text: str
@@ -531,7 +530,7 @@ class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
 
 
 class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
-    """A call, as far as it has come."""
+    """A call, so far."""
 
     call_id: str
     index: int
@@ -539,22 +538,22 @@ class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
     kind: CallKind = "function"
     parent_id: str | None = None
     raw: str = ""
-    """The text of its arguments, so far."""
+    """The text of the arguments so far."""
     verdict: Verdict | None = None
     """None while it is written."""
     arguments: dict[str, Any] | str | None = None
-    """Once they are complete: the model's; once it has run, those that it was run with."""
+    """The model's arguments once they are complete; after execution, those that ran."""
     error: ArgumentsError | None = None
-    """Why it is not complete."""
+    """Why the call is invalid."""
     request: ApprovalRequested | None = None
     decision: ApprovalDecided | None = None
     attempts: int = 0
-    """How often its tool was started."""
+    """How often the tool was started."""
     output: str = ""
-    """What its tool has said while it ran."""
+    """The output of the running tool."""
     outcome: Literal["completed", "failed"] | None = None
     result: Any = None
-    """What came of it; why, if it failed."""
+    """The result, or the error if it failed."""
     turn: int = 0
     is_lost: bool = False
 
@@ -565,8 +564,8 @@ BlockSnapshot: TypeAlias = TextSnapshot | ThinkingSnapshot | CallSnapshot
 class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     """The state of a run up to here. The events that follow continue from it.
 
-    It is never in a log, but made of one. In a ``Record`` it has the seq of the last event that it
-    tells of.
+    It is computed from a log and never stored in one. In a ``Record`` it has the ``seq`` of the
+    last event that it includes.
     """
 
     type: ClassVar[Literal["run_snapshot"]] = "run_snapshot"
@@ -574,17 +573,17 @@ class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     status: RunStatus
     prompt: str
     history: tuple[Message, ...]
-    """What was said before the run."""
+    """The messages before the run."""
     blocks: tuple[BlockSnapshot, ...]
-    """What the model has said, thought and called, in the order in which it began."""
+    """Text, thinking and calls, in the order in which they started."""
     turns: int
-    """How many turns have begun."""
+    """The number of turns that started."""
     usage: Usage
-    """Of the turns that are complete; of all turns when the run has failed or was stopped."""
+    """The usage of completed turns; of all turns if the run failed or was stopped."""
     stop_reason: str | None = None
     """Why the last turn ended."""
     end: RunEnd | None = None
-    """How the run ended, if it has."""
+    """The event that ended the run, if it is over."""
 
 
 Event: TypeAlias = (
@@ -622,10 +621,10 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def to_json(event: Event) -> bytes:
-    """Write an event as one line of JSON."""
+    """Return an event as one line of JSON."""
     return _encoder.encode(event)
 
 
 def from_json(line: bytes | str) -> Event:
-    """Read an event that ``to_json`` wrote."""
+    """Return the event that ``to_json`` encoded."""
     return _decoder.decode(line)

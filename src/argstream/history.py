@@ -1,8 +1,8 @@
-"""Messages: what goes back to a model.
+"""Messages: the history that is sent back to a model.
 
-A turn is kept as parts in the order in which the model produced them. Where a provider has a form
-of its own that it wants to see again unchanged (a signature, encrypted reasoning, citations), the
-part carries it in ``item``; whoever builds the next request for the same provider sends that.
+A turn is a list of parts in the order in which the model produced them. Some providers need parts
+back in their own form, for example with a signature, encrypted reasoning or citations. Such a part
+has that form in ``item``, and the next request to the same provider contains it unchanged.
 """
 
 from typing import Any, Final, Literal, TypeAlias
@@ -17,21 +17,21 @@ command, an action on a computer, a request to approve an MCP call.
 """
 
 Item: TypeAlias = dict[str, Any]
-"""A provider's own form of something: JSON that is sent back as it came."""
+"""A provider's own form of a part: JSON that is sent back unchanged."""
 
 Verdict: TypeAlias = Literal["complete", "truncated", "malformed", "rejected", "aborted"]
 """How a call ended. Only a complete one may run."""
 
 
 class TextPart(Struct, frozen=True, tag="text", kw_only=True):
-    """What was said."""
+    """Text."""
 
     text: str
     item: Item | None = None
 
 
 class ThinkingPart(Struct, frozen=True, tag="thinking", kw_only=True):
-    """What was thought; the text may be empty while the item is not."""
+    """Thinking. The text may be empty if the provider sends only an item."""
 
     text: str
     item: Item | None = None
@@ -45,24 +45,24 @@ class CallPart(Struct, frozen=True, tag="call", kw_only=True):
     kind: CallKind
     arguments: dict[str, Any] | str
     raw: str
-    """Exactly the text that came."""
+    """The exact text that arrived."""
     verdict: Verdict
     item: Item | None = None
 
 
 class ResultPart(Struct, frozen=True, tag="result", kw_only=True):
-    """What came of a call."""
+    """The result of a call."""
 
     call_id: str
     result: Any
     failed: bool = False
     note: str = ""
-    """What the model should know besides, such as that a person changed the arguments."""
+    """A note for the model, for example that an approver edited the arguments."""
     item: Item | None = None
 
 
 class OpaquePart(Struct, frozen=True, tag="opaque", kw_only=True):
-    """Something that only its provider understands."""
+    """A part that only its provider understands."""
 
     item: Item
 
@@ -71,11 +71,11 @@ Part: TypeAlias = TextPart | ThinkingPart | CallPart | ResultPart | OpaquePart
 
 
 NOTE: Final = "argstream-note"
-"""The id of a message in which an agent tells the model something of its own, and no user does."""
+"""The ID of a message that the agent itself sends to the model, on behalf of no user."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One turn."""
+    """One message of the user or the model."""
 
     role: Literal["user", "assistant"]
     parts: tuple[Part, ...]

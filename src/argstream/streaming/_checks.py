@@ -1,4 +1,4 @@
-"""Tools and a policy, as the one check that assembly is handed."""
+"""Combines the schemas of tools and a policy into the one check that assembly gets."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -66,7 +66,7 @@ class _SchemaChecks:
                 return ArgumentsError("schema", message, keyword="type")
             return None if schema is None else schema.check()
         if may_grow and any(known.startswith(name) for known in self._schemas):
-            return None  # it will be asked again
+            return None  # it is opened again when the arguments start
         return ArgumentsError("unknown_tool", self._unknown(name))
 
     def _unknown(self, name: str) -> str:
@@ -89,7 +89,7 @@ class _PolicyChecks:
 
 
 class _AllChecks:
-    """Several checks: the first refusal counts."""
+    """Several checks: the first rejection counts."""
 
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
@@ -109,7 +109,7 @@ class _AllChecks:
 
 
 class _AllCallChecks:
-    """Several checks of one call; one may have refused it for its name alone."""
+    """Several checks of one call. One may have rejected it for its name alone."""
 
     def __init__(self, checks: Sequence[CallCheck], error: ArgumentsError | None) -> None:
         self._checks = checks
@@ -118,7 +118,7 @@ class _AllCallChecks:
     @property
     def error(self) -> ArgumentsError | None:
         errors = (one.error for one in self._checks if one.error is not None)
-        return next(errors, self._error)  # an agent may have tools that nobody knows
+        return next(errors, self._error)  # an agent may have tools that are not listed
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
@@ -126,12 +126,12 @@ class _AllCallChecks:
         return next((decision for decision in found if decision is not None), None)
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Return the refusal that needs the fewest fragments, then the fewest characters."""
+        """Return the rejection that needs the fewest fragments, then the fewest characters."""
         first: Rejection | None = None
         for check in self._checks:
-            refusal = check.feed(fragments)
-            if refusal is not None and (first is None or _place(refusal) < _place(first)):
-                first = refusal
+            rejection = check.feed(fragments)
+            if rejection is not None and (first is None or _place(rejection) < _place(first)):
+                first = rejection
         return first
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
@@ -139,8 +139,8 @@ class _AllCallChecks:
         return next((error for error in words if error is not None), None)
 
 
-def _place(refusal: Rejection) -> tuple[int, int]:
-    return refusal.seen, len(refusal.text or "")
+def _place(rejection: Rejection) -> tuple[int, int]:
+    return rejection.seen, len(rejection.text or "")
 
 
 def _schema(tool: ToolSpec) -> Schema | None:

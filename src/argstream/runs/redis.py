@@ -188,7 +188,7 @@ class RedisStore(BaseStore):
     async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
         arguments, answer = (owner, _nonce(), _milliseconds(seconds)), [b"after", b""]
         while answer[0] == b"after":  # another lease, which was good for a moment
-            answer = await self._run("lease", run_id, *arguments, answer[1])
+            answer = await self._run("acquire", run_id, *arguments, answer[1])
         return Lease(run_id, owner, int(self._done(run_id, answer)[1]))
 
     async def _renew(self, lease: Lease, seconds: float) -> None:

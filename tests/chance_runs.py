@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from argstream.assembly import Assembler, Numbering
-from argstream.checks import Judge
+from argstream.checks import Check
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -114,7 +114,7 @@ def _as_logged(events: Sequence[Event]) -> list[Event]:
 def _add_turn(
     draw: st.DrawFn,
     number: int,
-    judge: Judge | None,
+    judge: Check | None,
     before: Numbering,
     events: list[Event],
     *,
@@ -124,7 +124,7 @@ def _add_turn(
     for attempt in (1, 2, 3):
         events.append(TurnStarted(number, attempt))
         turn = draw(turns(number))
-        assembler = Assembler(turn.protocol, judge=judge, after=numbering)
+        assembler = Assembler(turn.protocol, check=judge, after=numbering)
         found = [event for payload in turn.payloads for event in assembler.feed(payload)]
         found += assembler.close()
         if crashes and attempt < 3 and draw(st.integers(0, 3)) == 0:
@@ -163,7 +163,7 @@ def _work(draw: st.DrawFn, call: ToolArgsCompleted, arguments: dict[str, Any]) -
     """Return the events of a complete call."""
     call_id, name = call.call_id, call.name
     request = ApprovalRequested(call_id, name, arguments, "digest", "why", "rule", 1.5)
-    edited = ApprovalDecided(call_id, name, "edited", "so", {"path": {"b": []}}, "session")
+    edited = ApprovalDecided(call_id, name, "edited", "so", {"path": {"b": []}}, "conversation")
     paused: list[Event] = [request, RunPaused(RUN, (request,))]
     approvals: list[list[Event]] = [
         [],

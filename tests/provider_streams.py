@@ -316,3 +316,8 @@ ONE_ARGUMENT_IN_TWO_PIECES = [
     "argument_completed",
     "tool_args_completed",
 ]
+
+
+def provider_failed(code: str, message: str, retryable: bool = False) -> StreamFailed:
+    """The event for an error that the provider reported under its own code."""
+    return StreamFailed("provider_error", message, retryable, code)

@@ -13,11 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from argstream.sanitise import (
-    SurrogateMender,
+    SurrogateReplacer,
     Table,
-    mended,
-    mended_json,
     original,
+    replace_lone_surrogates,
+    replace_lone_surrogates_in_json,
     table,
     visible,
     visible_line,
@@ -230,14 +230,14 @@ ANY_TEXT = st.text(AMBIGUOUS | st.characters(categories=("Cs", "Lu", "So")))
 @example("\ud83d\udcc2", [1])
 @example("\ud83d\n", [2])
 def test_surrogates_are_replaced_however_the_text_is_cut(text: str, sizes: list[int]) -> None:
-    mender = SurrogateMender()
+    mender = SurrogateReplacer()
     found = "".join(mender.feed(piece) for piece in cut(text, sizes)) + mender.close()
-    assert found == mended(text)
+    assert found == replace_lone_surrogates(text)
     found.encode()
 
 
 def test_surrogate_pairs_are_joined_and_lone_ones_replaced() -> None:
-    assert mended("a\ud83d\ude00b") == "a😀b"
-    assert mended("\ude00\ud83d") == "\ufffd\ufffd"
+    assert replace_lone_surrogates("a\ud83d\ude00b") == "a😀b"
+    assert replace_lone_surrogates("\ude00\ud83d") == "\ufffd\ufffd"
     value = {"\ud800": ["\udc00", 1, None, {"a": "b"}]}
-    assert mended_json(value) == {"\ufffd": ["\ufffd", 1, None, {"a": "b"}]}
+    assert replace_lone_surrogates_in_json(value) == {"\ufffd": ["\ufffd", 1, None, {"a": "b"}]}

@@ -10,7 +10,7 @@ from pydantic import AfterValidator
 from argstream.agent import Streamed, as_tool, tool
 from argstream.policy import Policy
 from argstream.providers import ProtocolName
-from argstream.streaming import make_judge
+from argstream.streaming import make_check
 from argstream.testing import cut
 from tests import provider_streams as ps
 from tests.agent.ordering import LETS_CALLS_RUN
@@ -65,7 +65,7 @@ POLICY: Final = Policy.from_toml(
     '[[rules]]\ntool = "shell"\naction = "deny"\nargument = "command"\nprefix = "rm"\n'
     '[[rules]]\nname = "commands"\ntool = "shell"\naction = "ask"\n'
 )
-JUDGE: Final = make_judge([as_tool(one).spec for one in TOOLS], POLICY, on_ask="report")
+JUDGE: Final = make_check([as_tool(one).spec for one in TOOLS], POLICY, on_ask="report")
 
 # What must happen to a call after a turn that allows it. The rules are those of the policy.
 Fate = Literal["runs", "asks", "never", "rule asks", "rule denies"]

@@ -11,7 +11,7 @@ from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approve, Conversation, tool
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
-from argstream.runs import Claim, MemoryStore, Record, Store, is_stored
+from argstream.runs import Lease, MemoryStore, Record, Store, is_stored
 from argstream.testing import MockProvider
 
 # Events that never change the state of a run or a call.
@@ -182,9 +182,9 @@ async def begun(store: Store, run: AgentRun) -> None:
 class ApprovesPauses(MemoryStore):
     """A store in which each call is approved while the pause is being written."""
 
-    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
-        await super().append(claim, records)
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+        await super().append(lease, records)
         for record in records:
             if isinstance(record.event, ev.RunPaused):
                 (request,) = record.event.pending
-                await self.decide(claim.run_id, {request.call_id: Approve()})
+                await self.decide(lease.run_id, {request.call_id: Approve()})

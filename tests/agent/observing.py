@@ -11,7 +11,7 @@ from claude_agent_sdk import Transport
 from argstream import events as ev
 from argstream.agent.observer import ObservedRun
 from argstream.events import Event
-from argstream.runs import RunView, Store
+from argstream.runs import SnapshotBuilder, Store
 from tests.agent.ordering import CallOrder, RunOrder
 from tests.claude_agent import (
     assistant,
@@ -202,7 +202,7 @@ async def logged(store: Store, run_id: str) -> list[Event]:
 
 
 def seen(events: Iterable[Event]) -> ev.RunSnapshot:
-    view = RunView()
+    view = SnapshotBuilder()
     for event in events:
         view.take(event)
     return view.snapshot()

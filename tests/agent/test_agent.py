@@ -9,12 +9,12 @@ import pytest
 from argstream import events as ev
 from argstream.agent import Agent, Conversation, Streamed
 from argstream.agent.observer import observe
-from argstream.errors import ProviderFailure, RunFailure, UsageError
+from argstream.errors import ProviderError, RunError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, ToolCallCompleted, TurnCompleted, Usage
 from argstream.history import CallPart, Message, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel, Think
 from argstream.policy import Policy, Rule
-from argstream.runs import MemoryStore, Record, RunView
+from argstream.runs import MemoryStore, Record, SnapshotBuilder
 from tests.agent import following
 from tests.agent.following import Effects, add, complete, events_of, one, only, steps
 from tests.agent.histories import results_of
@@ -105,7 +105,7 @@ def test_runs_created_together_keep_all_messages_of_their_conversation() -> None
 
 
 def test_paused_turn_is_continued() -> None:
-    model = ScriptedModel(Reply("I look", stop="pause_turn"), "Found.")
+    model = ScriptedModel(Reply("I look", stop="paused"), "Found.")
     events = events_of(Agent(model))
     assert len(only(events, TurnCompleted)) == 2
     assert one(events, RunCompleted).result == "Found."
@@ -115,7 +115,7 @@ def test_paused_turn_is_continued() -> None:
 def test_truncated_call_is_not_run_and_calls_closed_before_it_are() -> None:
     effects = Effects()
     text = '{"path": "a.txt", "content": "abc'
-    cut = Reply(CallTool("send", {"to": "ada"}), CallTool("write", text), stop="max_tokens")
+    cut = Reply(CallTool("send", {"to": "ada"}), CallTool("write", text), stop="length")
     model = ScriptedModel(cut, "I give up.")
     events = events_of(Agent(model, [effects.write, effects.send]))
     assert effects.seen == [("send", {"to": "ada"})]
@@ -187,12 +187,12 @@ def test_turn_limit_fails_the_run_and_the_conversation_stays_usable() -> None:
 
 
 def test_failed_run_raises_with_its_partial_result() -> None:
-    model = ScriptedModel(ADD, ProviderFailure("overloaded", "Too much", retryable=True))
-    with pytest.raises(RunFailure, match=r"Too much \(overloaded\)") as caught:
+    model = ScriptedModel(ADD, ProviderError("overloaded", "Too much", retryable=True))
+    with pytest.raises(RunError, match=r"Too much \(overloaded\)") as caught:
         Agent(model, [add]).run("Go")
     assert caught.value.result.tools[0].result == 3
     assert caught.value.retryable
-    assert isinstance(caught.value.__cause__, ProviderFailure)
+    assert isinstance(caught.value.__cause__, ProviderError)
 
 
 def test_exception_of_a_custom_model_fails_the_run_unless_its_turn_is_over() -> None:
@@ -237,7 +237,7 @@ def test_agent_that_runs_its_own_tools_is_rejected_as_a_model() -> None:
         ({"settings": {}}, "settings is a ModelSettings"),
         ({"max_turns": 0}, "max_turns is a number of 1 or more, not 0"),
         ({"approval_timeout": 0}, "approval_timeout must be more than 0 seconds, not 0"),
-        ({"claim_seconds": -1}, "claim_seconds must be more than 0 seconds, not -1"),
+        ({"lease_seconds": -1}, "lease_seconds must be more than 0 seconds, not -1"),
         *(
             ({"max_parallel_calls": limit}, "max_parallel_calls must be an integer of at least 1")
             for limit in (0, 1.5, True, "3", None)
@@ -342,7 +342,7 @@ async def stuck(_: ModelRequest) -> AsyncIterator[Payload]:
 
 
 def logged_usage(store: MemoryStore, run_id: str) -> Usage:
-    view = RunView()
+    view = SnapshotBuilder()
     for record in complete(lambda: store.read(run_id)):
         view.take(record.event)
     return view.snapshot().usage
@@ -364,7 +364,7 @@ def test_run_has_the_usage_of_the_turn_that_was_cut_off_or_stopped(model: Any) -
         events = following.stopped_at(run, ev.ToolCallStarted)
         assert one(events, ev.RunStopped).usage == REPORTED
     else:
-        with pytest.raises(RunFailure if model is cut_off else ConnectionResetError):
+        with pytest.raises(RunError if model is cut_off else ConnectionResetError):
             run.wait()
     assert run.result.usage == logged_usage(store, run.run_id) == REPORTED
 
@@ -377,7 +377,7 @@ async def test_observed_run_has_the_usage_of_the_turn_that_was_cut_off() -> None
 
 def test_old_log_without_usage_at_its_end_has_the_sum_of_its_turns() -> None:
     old = b'{"type":"run_stopped","reason":"enough","run_id":"r"}'
-    view = RunView()
+    view = SnapshotBuilder()
     turn = TurnCompleted("end_turn", Message(role="assistant", parts=()), Usage(3, 4))
     for event in (ev.RunStarted("r", "Go"), turn, ev.from_json(old)):
         view.take(event)

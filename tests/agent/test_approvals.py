@@ -12,7 +12,7 @@ from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
 from argstream.agent.approvals import digest_of
 from argstream.errors import UsageError
-from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused
+from argstream.events import ApprovalDecided, ApprovalRequested, ApprovalScope, Event, RunPaused
 from argstream.history import ResultPart
 from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
@@ -123,7 +123,7 @@ def test_edited_arguments_run_and_are_recorded_beside_those_of_the_model() -> No
         (Approve(arguments={"to": object()}), "no JSON"),
         (Approve(arguments={"to": float("nan")}), "no JSON"),
         (Approve(digest="of another call"), "digest"),
-        (Approve(always="rule"), 'always="session"'),
+        (Approve(always="rule"), 'always="conversation"'),
         (Approve(always="forever"), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
         (Approve(always=True), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
     ],
@@ -240,8 +240,8 @@ def test_session_grant_covers_the_tool_in_this_conversation_only() -> None:
     agent, effects = mailing(send("ada"), send("bob"), "Sent.", send("eve"), "Sent.", send("joe"))
     conversation = Conversation()
     paused = agent.run("Go", conversation)
-    events = follow(resumed(agent, paused, Approve(always="session")))
-    assert one(events, ApprovalDecided).always == "session"
+    events = follow(resumed(agent, paused, Approve(always="conversation")))
+    assert one(events, ApprovalDecided).always == "conversation"
     assert [arguments["to"] for _, arguments in effects.seen] == ["ada", "bob"]
     assert agent.run("Go on", conversation).outcome == "completed"
     assert agent.run("Go").is_paused
@@ -286,7 +286,8 @@ def test_grant_to_one_agent_does_not_hold_for_another() -> None:
         policy = Policy.from_toml(ASK)
         return Agent(ScriptedModel(CallTool("run"), "Done."), [run], policy=policy)
 
-    for always in ("rule", "session"):
+    scopes: tuple[ApprovalScope, ...] = ("rule", "conversation")
+    for always in scopes:
         first, second = asking("first"), asking("second")
         resumed(first, first.run("Go", conversation), Approve(always=always)).wait()
         paused = second.run("Go", conversation)

@@ -172,7 +172,7 @@ async def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> 
     added = [replace(paused, event=event) for event in (forged, failed, paused.event)]
     store = MemoryStore()
     numbered = [replace(one, seq=seq) for seq, one in enumerate([*before, *added], 1)]
-    await store.release(await store.begin(numbered, "an older version", 10))
+    await store.release(await store.create(numbered, "an older version", 10))
     resumed = Agent(model_of(), TOOLS, store=store).resume(run.run_id, {"toolu_1": Approve()})
     events = [event async for event in resumed]
     assert one(events, ToolCallCompleted).result == "done"

@@ -11,7 +11,7 @@ import pytest
 
 from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Conversation, Streamed, tool
-from argstream.errors import TextInterrupted, UsageError
+from argstream.errors import TextInterruptedError, UsageError
 from argstream.events import Event, RunStopped, TextDelta, ToolExecutionStarted
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
 from argstream.runs import Record
@@ -298,7 +298,7 @@ async def test_stop_cancels_a_streamed_tool_that_has_read_its_text() -> None:
         has_read.set()
         try:
             await asyncio.sleep(20)
-        except (asyncio.CancelledError, TextInterrupted):
+        except (asyncio.CancelledError, TextInterruptedError):
             was_cancelled.append(True)
             raise
 

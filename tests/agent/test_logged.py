@@ -14,12 +14,18 @@ import pytest
 
 from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
-from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.errors import (
+    AlreadyDecidedError,
+    RunBusyError,
+    RunNotFoundError,
+    StoreError,
+    UsageError,
+)
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused, RunStopped
 from argstream.history import ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
 from argstream.policy import Policy, Rule
-from argstream.runs import Claim, MemoryStore, Posts, Record, Store, is_durable, is_stored
+from argstream.runs import Commands, Lease, MemoryStore, Record, Store, is_durable, is_stored
 from tests.agent.following import (
     ApprovesPauses,
     Effects,
@@ -68,7 +74,7 @@ async def test_log_has_all_events_with_deltas_joined(store: Store) -> None:
     assert merged(await logged(store, run)) == merged(events)
     records = await store.read(run.run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
-    ids = {(record.run_id, record.session_id) for record in records}
+    ids = {(record.run_id, record.conversation_id) for record in records}
     assert ids == {(run.run_id, run.conversation.id)}
     check_order(await logged(store, run))
 
@@ -80,9 +86,9 @@ class Counting(MemoryStore):
         super().__init__()
         self.appends: list[list[Event]] = []
 
-    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         self.appends.append([record.event for record in records])
-        await super().append(claim, records)
+        await super().append(lease, records)
 
 
 @pytest.mark.parametrize("others", [0, 300])
@@ -137,7 +143,7 @@ async def test_session_grant_does_not_pass_to_another_agent(store: Store) -> Non
     slow = Slow()
     first, _ = mailing(send(), Reply(WAIT), more=[slow.wait], store=store)
     paused = await first.run_stream("Go")
-    run_id = await crash(resumed(first, paused, Approve(always="session")), slow)
+    run_id = await crash(resumed(first, paused, Approve(always="conversation")), slow)
     second, effects = mailing(send("bob"), more=[slow.wait], store=store)
     result = await second.resume(run_id)
     assert [request.name for request in result.pending] == ["send"]
@@ -150,7 +156,7 @@ async def test_agent_without_the_tool_can_deny_a_call_and_not_approve_it(store: 
     other = Agent(ScriptedModel("Then not."), [], store=store)
     with pytest.raises(UsageError, match="does not have: send"):
         await other.resume(paused, {call_id: Approve()})
-    assert not (await store.posted(paused.run_id)).decisions, "nothing was decided"
+    assert not (await store.commands(paused.run_id)).decisions, "nothing was decided"
     assert (await resumed(other, paused, Deny())).text == "Then not."
 
 
@@ -160,7 +166,7 @@ async def test_stored_approval_waits_for_an_agent_that_has_the_tool(store: Store
     await store.decide(paused.run_id, edit)
     with pytest.raises(UsageError, match="does not have: send"):
         await Agent(ScriptedModel("."), [], store=store).resume(paused)
-    assert (await store.posted(paused.run_id)).decisions == edit
+    assert (await store.commands(paused.run_id)).decisions == edit
     assert (await store.info(paused.run_id)).owner is None, "others can resume it"
 
 
@@ -220,7 +226,7 @@ async def test_conversation_names_its_unfinished_run(store: Store, ending: str) 
             assert _texts(conversation)[:3] == ["Hello", "Hi.", "Send it"]
         case _:
             await store.delete(paused.run_id)
-            with pytest.raises(UnknownRun):
+            with pytest.raises(RunNotFoundError):
                 await agent.resume(paused)
     assert (await agent.run_stream("More", conversation)).text == "More."
     check_history(conversation.messages, is_over=True)
@@ -230,7 +236,7 @@ async def test_begun_returns_when_the_run_is_stored_and_no_event_is_lost(store: 
     shown: list[Record] = []
     agent, _ = mailing("Done.", store=store, on_event=shown.append)
     run = agent.run_stream("Go")
-    with pytest.raises(UnknownRun):
+    with pytest.raises(RunNotFoundError):
         await store.info(run.run_id)
     await run.begun()
     assert (await store.info(run.run_id)).seq >= 1
@@ -246,11 +252,11 @@ async def test_begun_returns_when_the_run_is_stored_and_no_event_is_lost(store: 
 async def test_begun_raises_if_the_run_cannot_begin(store: Store) -> None:
     agent, _ = mailing(send(), "Sent.", store=store)
     paused = await agent.run_stream("Go")
-    claim = await store.claim(paused.run_id, "another", 30)
+    lease = await store.acquire(paused.run_id, "another", 30)
     run = resumed(agent, paused)
-    with pytest.raises(RunTaken):
+    with pytest.raises(RunBusyError):
         await run.begun()
-    await store.release(claim)
+    await store.release(lease)
     await run.begun()
     assert one(await logged(store, run), ev.RunResumed).cause == "pause"
     assert steps(await collect(run))[:2] == ["run_resumed", "approval_decided"]
@@ -333,15 +339,15 @@ async def test_stop_after_a_crash_reports_the_interrupted_tool(store: Store) -> 
 
 async def test_run_cannot_be_resumed_until_its_driver_has_lost_its_lease(store: Store) -> None:
     slow = Slow()
-    run = waiting(slow, WAIT, "Done.", store=store, claim_seconds=0.3).run_stream("Go")
+    run = waiting(slow, WAIT, "Done.", store=store, lease_seconds=0.3).run_stream("Go")
     driving = await driven(run, slow)
-    with pytest.raises(RunTaken, match="is driven by"):
+    with pytest.raises(RunBusyError, match="is driven by"):
         await waiting(slow, ".", store=store).resume(run.run_id, wait=0.05)
     info = await store.info(run.run_id)
-    await store.release(Claim(run.run_id, info.owner or "", 1))  # as if it had expired
+    await store.release(Lease(run.run_id, info.owner or "", 1))  # as if it had expired
     resuming = waiting(slow, "I see.", store=store).resume(run.run_id, wait=5)
     taking = asyncio.create_task(collect(resuming))
-    with pytest.raises(RunTaken):
+    with pytest.raises(RunBusyError):
         await driving
     await taking
     assert resuming.result.text == "I see."
@@ -362,7 +368,7 @@ async def test_decision_through_the_store_counts_while_the_run_goes_on(store: St
     with pytest.raises(UsageError, match="not valid"):
         await other.check(run.run_id, {call_id: Approve(arguments={})})
     await store.decide(run.run_id, {call_id: Approve(reason="fine")})
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecidedError):
         await store.decide(run.run_id, {call_id: Deny()})
     while run.pending:
         await asyncio.sleep(0.002)
@@ -438,9 +444,9 @@ async def test_decision_in_time_counts_when_the_run_resumes_after_expiry(
 @pytest.mark.parametrize("in_thread", [False, True])
 async def test_pending_call_can_be_decided_before_its_request_is_stored(in_thread: bool) -> None:
     class Slowly(MemoryStore):
-        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+        async def append(self, lease: Lease, records: Sequence[Record]) -> None:
             await asyncio.sleep(0.02)
-            await super().append(claim, records)
+            await super().append(lease, records)
 
     agent, effects = mailing(send(), "Sent.", store=Slowly())
     run = agent.run_stream("Go")
@@ -505,12 +511,12 @@ async def test_check_raises_for_invalid_decisions_and_changes_nothing(store: Sto
             await other.check(paused.run_id, {request.call_id: decision})  # type: ignore[dict-item]  # one of them
     with pytest.raises(UsageError, match="no approval was requested"):
         await other.check(paused, {"c9": Deny()})
-    with pytest.raises(UnknownRun):
+    with pytest.raises(RunNotFoundError):
         await other.check("run_none", {request.call_id: Deny()})
     await other.check(paused, {request.call_id: Approve(arguments={"to": "bob"})})
     await other.check(paused, {request.call_id: Approve(digest=request.digest)})
     assert await store.read(paused.run_id) == log
-    assert await store.posted(paused.run_id) == Posts()
+    assert await store.commands(paused.run_id) == Commands()
     assert effects.seen == []
 
 
@@ -519,12 +525,12 @@ async def test_check_raises_for_calls_that_were_decided(store: Store) -> None:
     paused = await agent.run_stream("Go")
     ada, bob = (request.call_id for request in paused.pending)
     await store.decide(paused.run_id, {ada: Deny("no")})
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecidedError):
         await agent.check(paused, {ada: Approve(), bob: Approve()})
     await agent.check(paused, {ada: Deny("no"), bob: Approve()})
     paused = await agent.resume(paused, {bob: Approve()})
     for call_id in (ada, bob):
-        with pytest.raises(AlreadyDecided):
+        with pytest.raises(AlreadyDecidedError):
             await agent.check(paused, {call_id: Approve()})
     await agent.stop_async(paused)
     with pytest.raises(UsageError, match="is over"):
@@ -572,10 +578,10 @@ async def test_rule_grant_holds_after_a_policy_reload_only_for_an_unchanged_rule
 
 async def test_stop_while_a_run_pauses_wins_over_a_decision() -> None:
     class StopsPauses(ApprovesPauses):
-        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
-            await super().append(claim, records)
+        async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+            await super().append(lease, records)
             if any(isinstance(record.event, RunPaused) for record in records):
-                await self.stop(claim.run_id, "no, rather not")
+                await self.stop(lease.run_id, "no, rather not")
 
     agent, effects = mailing(send(), store=StopsPauses())
     assert isinstance((await collect(agent.run_stream("Go")))[-1], RunStopped)
@@ -613,7 +619,7 @@ async def test_stop_is_stored_before_it_takes_effect(store: Store) -> None:
             await asyncio.sleep(60)
         finally:
             with anyio.CancelScope(shield=True):
-                found.append((await store.posted(run.run_id)).stop_reason)
+                found.append((await store.commands(run.run_id)).stop_reason)
 
     run = Agent(ScriptedModel(WAIT), [wait], store=store).run_stream("Go")
 
@@ -676,18 +682,18 @@ async def test_failing_store_ends_the_run_and_no_unstored_event_is_shown() -> No
     await slow.started.wait()
     await store.aclose()
     slow.may_end.set()
-    with pytest.raises(StoreFailure):
+    with pytest.raises(StoreError):
         await driving
     assert isinstance(seen[-1], ev.ToolExecutionStarted)
 
 
 def test_run_that_cannot_be_stored_leaves_its_conversation_unchanged() -> None:
     class Unreachable(MemoryStore):
-        async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
-            raise StoreFailure(f"no answer to {owner} in {seconds} s for {len(records)} records")
+        async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
+            raise StoreError(f"no answer to {owner} in {seconds} s for {len(records)} records")
 
     conversation = Conversation()
-    with pytest.raises(StoreFailure, match="no answer"):
+    with pytest.raises(StoreError, match="no answer"):
         Agent(ScriptedModel("Hello."), store=Unreachable()).run("Go", conversation)
     assert conversation.messages == ()
     assert Agent(ScriptedModel("Hello.")).run("Go", conversation).text == "Hello."
@@ -696,20 +702,20 @@ def test_run_that_cannot_be_stored_leaves_its_conversation_unchanged() -> None:
 @pytest.mark.parametrize("seconds", [0.05, 0.1])
 async def test_write_that_takes_longer_than_a_lease_does_no_harm(seconds: float) -> None:
     class Slowly(MemoryStore):
-        async def append(self, claim: Claim, records: Sequence[Record]) -> None:
-            await super().append(claim, records)
+        async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+            await super().append(lease, records)
             await asyncio.sleep(seconds)  # longer than the time between renewals, or the lease
 
-    agent = Agent(ScriptedModel("Hello."), store=Slowly(), claim_seconds=0.06)
+    agent = Agent(ScriptedModel("Hello."), store=Slowly(), lease_seconds=0.06)
     assert (await agent.run_async("Go")).text == "Hello."
 
 
 async def test_run_cancelled_while_it_begins_keeps_no_lease() -> None:
     class Slowly(MemoryStore):
-        async def begin(self, records: Sequence[Record], owner: str, seconds: float) -> Claim:
-            claim = await super().begin(records, owner, seconds)
+        async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
+            lease = await super().create(records, owner, seconds)
             await asyncio.sleep(0.05)
-            return claim
+            return lease
 
     store, conversation = Slowly(), Conversation()
     agent = Agent(ScriptedModel("Hello."), store=store)

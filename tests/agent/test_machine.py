@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from argstream import events as ev
 from argstream.agent import Approval, Approve, Conversation, Deny, ToolUse
 from argstream.agent import _loop as loop
-from argstream.agent._driver import Listening
-from argstream.agent._loop import LoopRules, Machine, Step, Toolbox
+from argstream.agent._driver import TurnReader
+from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
 from argstream.assembly import Assembler, Call
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
@@ -26,6 +26,7 @@ from tests.agent.chance import IDEMPOTENT, POLICY, STREAMED, TOOLS, Turn, fate_o
 from tests.agent.following import PASSING, merged, only
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
+from tests.provider_streams import provider_failed
 from tests.support import loads
 
 FREE: Final = Toolbox(TOOLS, None)
@@ -68,7 +69,7 @@ class World:
         self.rules = rules
         self._history = conversation.messages
         self.order = RunOrder(STREAMED, IDEMPOTENT)
-        self.machine = Machine("run_1", tools, rules, conversation.grants)
+        self.machine = AgentLoop("run_1", tools, rules, conversation.grants)
         self._grants = frozenset(conversation.grants)  # of the runs before
         self._crashes_left = draw(st.integers(0, 2))
         self._granted = {(grant.scope, grant.name) for grant in conversation.grants}
@@ -250,7 +251,7 @@ class World:
         """Continue with a new loop that is restored from the log."""
         self._crashes_left -= 1
         lost, was_reading = self.machine, self._stream is not None
-        self.machine = Machine("run_1", self.tools, self.rules, set(self._grants))
+        self.machine = AgentLoop("run_1", self.tools, self.rules, set(self._grants))
         self.machine.restore(self._log())
         check_restored(self.machine.state, lost.state)
         self._granted = {
@@ -300,8 +301,8 @@ class World:
             if event.decision in ("approved", "edited"):
                 assert event.always == self._always[event.call_id]
                 rule = self._requests[event.call_id].rule
-                if event.always is not None:
-                    name = event.name if event.always == "session" else rule or ""
+                if event.always != "call":
+                    name = event.name if event.always == "conversation" else rule or ""
                     self._granted.add((event.always, name))
         self._take(step)
 
@@ -379,7 +380,7 @@ class World:
         assert not self._running
 
     def _assembler(self, turn: Turn) -> Assembler:
-        return Assembler(turn.protocol, judge=self.tools.judge, after=self._numbering)
+        return Assembler(turn.protocol, check=self.tools.check, after=self._numbering)
 
     def _check_text(self, call_id: str, text: str) -> None:
         """Check that the model's text runs, or the edited one (invariant 12)."""
@@ -444,7 +445,7 @@ class Stream:
 
     def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
         self.assembler = assembler
-        self.listening = Listening(tools)
+        self.listening = TurnReader(tools)
         self.is_left = False  # the loop does not want the rest
         self._turn = turn
         self._payloads = iter(turn.payloads)
@@ -461,7 +462,7 @@ class Stream:
                 self._events += self.assembler.feed(payload)
             elif self._turn.raises:
                 self._events += self.assembler.abort("truncated", "the source failed")
-                self.listening.failure = ev.StreamFailed("overloaded", "Too much")
+                self.listening.failure = provider_failed("overloaded", "Too much")
             else:
                 self._events += self.assembler.close()
             self._has_ended = payload is None or self.assembler.stopped
@@ -482,10 +483,10 @@ def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None
     return [
         (Approve(), "approved"),
         (Approve(digest=request.digest, reason="fine"), "approved"),
-        (Approve(always="session"), "approved"),
+        (Approve(always="conversation"), "approved"),
         (Approve(always="rule"), "approved" if request.rule is not None else None),
         (Approve(arguments=good), "edited"),
-        (Approve(arguments=good, always="session"), "edited"),
+        (Approve(arguments=good, always="conversation"), "edited"),
         (Approve(arguments=bad), None),
         (Approve(arguments={"to": object()}), None),
         (Approve(digest="of something else"), None),
@@ -497,7 +498,7 @@ def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None
 # A run that was restored from its log has the same state
 
 
-def check_restored(restored: loop.RunState, lost: loop.RunState) -> None:
+def check_restored(restored: loop.LoopState, lost: loop.LoopState) -> None:
     """Check that the state that later steps depend on is restored."""
     check_equal(
         *(restored, lost),

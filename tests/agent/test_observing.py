@@ -11,9 +11,9 @@ from claude_agent_sdk import ClaudeSDKClient, ResultError, query
 
 from argstream import events as ev
 from argstream.agent.observer import ObservedRun, Observer, observe
-from argstream.errors import RunFailure, RunTaken, StoreFailure, UsageError
+from argstream.errors import RunBusyError, RunError, StoreError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, RunStopped, ToolCallStarted
-from argstream.runs import Claim, MemoryStore, Record, Store, is_durable
+from argstream.runs import Lease, MemoryStore, Record, Store, is_durable
 from tests import provider_streams as ps
 from tests.agent.following import complete, mailing, merged, one, only, send, steps
 from tests.agent.observing import (
@@ -63,7 +63,7 @@ async def collect(run: ObservedRun, events: list[Event]) -> None:
 
 
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
-    run = observed(playing(STORY), store, session_id="session_7")
+    run = observed(playing(STORY), store, conversation_id="session_7")
     events = await followed(run)
     expected = read("objects", STORY)[1]
     assert merged(events[1:-1]) == merged(expected[:-1])
@@ -73,12 +73,12 @@ async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     assert merged(await logged(store, run.run_id)) == merged(events)
     info = await store.info(run.run_id)
     assert (info.status, info.agent, info.owner) == ("completed", "claude-code", None)
-    assert info.session_id == "session_7"
+    assert info.conversation_id == "session_7"
 
 
 async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     store = MemoryStore()
-    run = observed(playing(STORY), store, session_id="talk", user="ada")
+    run = observed(playing(STORY), store, conversation_id="talk", user="ada")
     result = await run
     assert (result.outcome, result.text) == ("completed", "All done.")
     uses = {use.call_id: use.result or use.error for use in result.tools}
@@ -171,7 +171,7 @@ async def test_failed_run_has_its_error_and_the_exception_of_the_sdk_is_raised()
     with pytest.raises(ResultError):
         await collect(run, events)
     assert events[-1] == RunFailed("error_max_turns", message, run.run_id, ev.Usage(7, 5))
-    with pytest.raises(RunFailure) as failure:
+    with pytest.raises(RunError) as failure:
         await observe([init(), failed], store=MemoryStore())
     assert failure.value.code == "error_max_turns"
     assert failure.value.result.outcome == "failed"
@@ -251,7 +251,7 @@ async def test_stop_interrupts_an_sdk_client_that_stays_usable() -> None:
     claude = stuck_after(first, *ending, *second)
     async with ClaudeSDKClient(transport=claude) as client:
         await client.query("one")
-        run = observe(client, store=store, prompt="one", session_id="talk")
+        run = observe(client, store=store, prompt="one", conversation_id="talk")
         events: list[Event] = []
         async for event in run:
             events.append(event)
@@ -261,10 +261,10 @@ async def test_stop_interrupts_an_sdk_client_that_stays_usable() -> None:
         assert one(events, ev.ToolCallFailed).error == "interrupted"
         assert events[-1] == RunStopped("enough", run.run_id, ev.Usage(7, 1))
         await client.query("two")
-        again = observe(client, store=store, prompt="two", session_id="talk")
+        again = observe(client, store=store, prompt="two", conversation_id="talk")
         assert (await again).text == "Again."
         assert not claude.is_closed.is_set()
-    runs = await store.runs(session_id="talk")
+    runs = await store.runs(conversation_id="talk")
     assert {info.run_id for info in runs} == {run.run_id, again.run_id}
 
 
@@ -318,12 +318,12 @@ class Watched(MemoryStore):
         self.is_open.set()
         self.is_full = False
 
-    async def append(self, claim: Claim, records: Sequence[Record]) -> None:
+    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         await asyncio.sleep(0.002)
         await self.is_open.wait()
         if self.is_full:
-            raise StoreFailure("the disk is full")
-        await super().append(claim, records)
+            raise StoreError("the disk is full")
+        await super().append(lease, records)
         self.written += [record.event for record in records]
 
 
@@ -371,25 +371,25 @@ async def test_slow_store_or_consumer_slows_the_agent_down(slow: str) -> None:
 
 async def test_observer_renews_its_lease_and_raises_when_it_has_lost_it() -> None:
     class Renewing(MemoryStore):
-        async def renew(self, claim: Claim, seconds: float) -> None:
-            await super().renew(claim, seconds)
+        async def renew(self, lease: Lease, seconds: float) -> None:
+            await super().renew(lease, seconds)
             renewed.set()
 
     now = time.time()
     renewed = asyncio.Event()
     store, claude = Renewing(clock=lambda: now), stuck_after(STARTED)
-    observer = Observer(store=store, claim_seconds=0.1)
+    observer = Observer(store=store, lease_seconds=0.1)
     run = observer.observe(query(prompt="Go", transport=claude), "Go")
     await anext(run)
     now += 0.09
     renewed.clear()
     await renewed.wait()
     now += 0.09
-    with pytest.raises(RunTaken):
-        await store.claim(run.run_id, "another", 10)
+    with pytest.raises(RunBusyError):
+        await store.acquire(run.run_id, "another", 10)
     now += 100
-    await store.claim(run.run_id, "another", 10)
-    with pytest.raises(RunTaken, match="another"):
+    await store.acquire(run.run_id, "another", 10)
+    with pytest.raises(RunBusyError, match="another"):
         await followed(run)
     assert claude.is_closed.is_set()
     assert (await store.info(run.run_id)).status == "running"
@@ -400,12 +400,12 @@ async def test_failing_store_closes_the_source_and_raises() -> None:
     run = observed(claude, store)
     await anext(run)
     store.is_full = True
-    with pytest.raises(StoreFailure, match="full"):
+    with pytest.raises(StoreError, match="full"):
         await followed(run)
     assert claude.is_closed.is_set()
     await store.aclose()
     unread = playing(STORY)
-    with pytest.raises(StoreFailure, match="closed"):
+    with pytest.raises(StoreError, match="closed"):
         await followed(observed(unread, store))
     assert unread.given == 0
 
@@ -443,10 +443,10 @@ async def test_crashed_run_can_be_stopped_at_any_record() -> None:
     records = await whole.read(run.run_id)
     for end in range(1, len(records)):
         store = MemoryStore()
-        claim = await store.begin(records[:end], "a process that died", 10)
+        lease = await store.create(records[:end], "a process that died", 10)
         observer = Observer(store=store)
         assert await observer.stop_async(run.run_id, "gone") == [], "its lease is valid"
-        await store.release(claim)
+        await store.release(lease)
         last = await observer.stop_async(run.run_id, "gone")
         assert last[-1] == RunStopped("gone", run.run_id)
         log = await logged(store, run.run_id)

@@ -13,7 +13,7 @@ from argstream import events as ev
 from argstream.agent import Agent, Approve, Deny
 from argstream.agent.approvals import digest_of
 from argstream.agent.observer import ObservedRun, Observer
-from argstream.errors import AlreadyDecided, UsageError
+from argstream.errors import AlreadyDecidedError, UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolCallCompleted
 from argstream.models import ScriptedModel
 from argstream.runs import MemoryStore, SqliteStore
@@ -48,7 +48,7 @@ class Claude(FakeClaude):
         super().__init__(self._play_script)
         self.arguments = arguments
         self.asks = asks or [arguments]
-        self.asking = asking
+        self.approval_reason = asking
         self.fields = fields
         self.answers: list[Payload] = []
 
@@ -58,9 +58,9 @@ class Claude(FakeClaude):
     async def _play_script(self, _: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
         yield assistant(text("I write."), use(self.arguments))
-        if self.asking is not None:
-            await self.asking(self)
-        while len(self.answers) < len(self.asks) and self.asking is None:
+        if self.approval_reason is not None:
+            await self.approval_reason(self)
+        while len(self.answers) < len(self.asks) and self.approval_reason is None:
             await self.ask_again()
         answer = self.answers[0] if self.answers else {"behavior": "deny", "message": "none"}
         is_allowed = answer["behavior"] == "allow"
@@ -77,7 +77,7 @@ def ended(result: str = "written", *, failed: bool = False) -> list[Payload]:
 def observing(claude: FakeClaude, observer: Observer) -> ObservedRun:
     options = ClaudeAgentOptions(can_use_tool=observer.can_use_tool)
     source = query(prompt="Go", options=options, transport=claude)
-    return observer.observe(source, "Go", session_id=SESSION)
+    return observer.observe(source, "Go", conversation_id=SESSION)
 
 
 def deciding(decision: Approve | Deny) -> Decider:
@@ -117,7 +117,7 @@ GRANT = {"type": "addRules", "destination": "session", "rules": RULES, "behavior
         (Approve(), "approved", {"updatedInput": ARGUMENTS}),
         (Approve(arguments=EDIT, reason="better"), "edited", {"updatedInput": EDIT}),
         (
-            Approve(always="session"),
+            Approve(always="conversation"),
             "approved",
             {"updatedInput": ARGUMENTS, "updatedPermissions": [GRANT]},
         ),
@@ -162,7 +162,7 @@ async def test_invalid_decision_is_withdrawn() -> None:
         while True:
             try:
                 await store.decide(run.run_id, {request.call_id: Deny("no")})
-            except AlreadyDecided:
+            except AlreadyDecidedError:
                 await asyncio.sleep(0.001)
             else:
                 return
@@ -186,7 +186,7 @@ async def test_agent_can_check_a_decision_on_an_observed_call() -> None:
         decisions = {request.call_id: Approve(digest=request.digest)}
         await agent.check(run.run_id, decisions)
         await observer.store.decide(run.run_id, decisions)
-        with pytest.raises(AlreadyDecided):
+        with pytest.raises(AlreadyDecidedError):
             await agent.check(run.run_id, {request.call_id: Deny()})
 
     assert one(await follow(Claude(), decide), ApprovalDecided).decision == "approved"
@@ -200,7 +200,7 @@ async def test_another_process_can_decide_and_the_first_decision_counts(tmp_path
             pending = (await elsewhere.info(run.run_id)).pending
             assert pending == {request.call_id: request.digest}
             await elsewhere.decide(run.run_id, {request.call_id: Deny("me first")})
-            with pytest.raises(AlreadyDecided):
+            with pytest.raises(AlreadyDecidedError):
                 await elsewhere.decide(run.run_id, {request.call_id: Approve()})
 
     async with Observer(store=path) as observer:

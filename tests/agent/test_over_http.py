@@ -8,7 +8,7 @@ import pytest
 
 from argstream import events as ev
 from argstream.agent import Agent, Conversation, Streamed, tool
-from argstream.errors import RunFailure, TextInterrupted
+from argstream.errors import RunError, TextInterruptedError
 from argstream.events import RunCompleted, RunFailed, RunStopped, TextDelta
 from argstream.models import Retries, Timeouts
 from argstream.testing import (
@@ -160,7 +160,7 @@ def test_api_key_is_shown_nowhere(api: str, caplog: pytest.LogCaptureFixture) ->
             written += [ev.to_json(event).decode() for event in events]
             written += [repr(agent), repr(agent.model), str(events)]
             agents.append(agent)
-    with pytest.raises(RunFailure) as caught:  # its server is gone
+    with pytest.raises(RunError) as caught:  # its server is gone
         agents[-1].run("Go")
     written += [repr(caught.value), str(caught.getrepr(showlocals=False))]
     assert caplog.records
@@ -180,7 +180,7 @@ def test_fault_interrupts_a_tool_that_reads_its_text(api: str, fault: Fault) -> 
         begun.append(title)
         try:
             kept.append(await text.read())
-        except TextInterrupted as interruption:
+        except TextInterruptedError as interruption:
             interrupted.append(interruption.verdict)
             raise
         return title

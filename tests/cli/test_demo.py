@@ -13,7 +13,7 @@ import pytest
 from argstream import Approve, Deny
 from argstream.cli import demo
 from argstream.events import ApprovalRequested
-from argstream.terminal import LiveTerminal, Looks, Scene
+from argstream.terminal import LiveTerminal, RunView, ToolViews
 from tests.cli.in_process import argstream
 from tests.cli.processes import COMMAND, ENVIRONMENT, run, running
 from tests.terminal.tmux import Tmux
@@ -96,9 +96,9 @@ def test_demo_answers_itself_unless_a_key_is_pressed(
 
     async def ask() -> object:
         asyncio.get_running_loop().add_reader(keys, lambda: painted.extend(os.read(keys, 65536)))
-        with LiveTerminal(Scene(), output) as terminal:
+        with LiveTerminal(RunView(), output) as terminal:
             terminal.show(request)
-            approver = demo.DemoApprover(terminal, Looks(), 1.0)
+            approver = demo.DemoApprover(terminal, ToolViews(), 1.0)
             answer = asyncio.create_task(approver(request))
             await until(b"the demo says yes in")
             if key:

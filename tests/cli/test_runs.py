@@ -56,7 +56,7 @@ PAUSED: list[Timed] = [
 FINISHED: list[Timed] = [
     *PAUSED,
     (4000.6, e.RunResumed(RUN)),
-    (4000.6, e.ApprovalDecided("c1", "send", "edited", "not him", {"to": "eve"}, "session")),
+    (4000.6, e.ApprovalDecided("c1", "send", "edited", "not him", {"to": "eve"}, "conversation")),
     (4000.7, e.ToolExecutionStarted("c1", "send", "key")),
     (4000.8, e.ToolOutputDelta("c1", "send", "dialling\n")),
     (4000.9, e.ToolOutputDelta("c1", "send", "sent")),
@@ -101,9 +101,9 @@ def logged(
 
     async def write() -> None:
         opened = open_store(store)
-        claim = await opened.begin(records, owner or "a test", 3600.0)
+        lease = await opened.create(records, owner or "a test", 3600.0)
         if owner is None:
-            await opened.release(claim)
+            await opened.release(lease)
         await opened.aclose()
 
     asyncio.run(write())
@@ -329,10 +329,10 @@ class TestReplay:
 
         async def drive() -> None:
             opened = open_store(store)
-            claim = await opened.begin([record(1, e.RunStarted(RUN, "Go"))], "a test", 60.0)
+            lease = await opened.create([record(1, e.RunStarted(RUN, "Go"))], "a test", 60.0)
             with running("replay", f"run:{RUN}", "--follow", "--store", str(store)) as process:
                 assert await asyncio.to_thread(process.stdout.readline) == b"> Go\n"
-                await opened.append(claim, [record(2, e.RunFailed("max_turns", "too many turns"))])
+                await opened.append(lease, [record(2, e.RunFailed("max_turns", "too many turns"))])
                 await opened.aclose()
                 shown, errors = await asyncio.to_thread(process.communicate, timeout=20)
             assert "■ failed (max_turns): too many turns" in shown.decode()

@@ -1,4 +1,4 @@
-"""ToolArgStream: every claim and example of axio's documentation (source 000), and its errors."""
+"""ToolArgStream: every lease and example of axio's documentation (source 000), and its errors."""
 
 import dataclasses
 from collections.abc import Iterable

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from argstream import stream
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.events import Event
 from argstream.history import Message, TextPart
 from argstream.models import HttpModel, ModelRequest, ModelSettings, Retries, Timeouts, make_model
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
     """What stream() yields and raises, and the requests that the socket server received."""
 
     events: list[Event]
-    failure: ProviderFailure | None
+    failure: ProviderError | None
     requests: Sequence[bytes] = ()
 
     @property
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
         return self.failure is None and self.types[-1] == "turn_completed"
 
     @property
-    def error(self) -> ProviderFailure:
+    def error(self) -> ProviderError:
         assert self.failure is not None
         return self.failure
 
@@ -81,7 +81,7 @@ async def outcome_async(model: HttpModel, request: ModelRequest = REQUEST) -> Ou
         async with stream(model.stream(request), model.protocol) as reading:
             async for event in reading:
                 events.append(event)  # noqa: PERF401 - it may fail in between
-    except ProviderFailure as failure:
+    except ProviderError as failure:
         return Outcome(events, failure)
     return Outcome(events, None)
 
@@ -90,7 +90,7 @@ def outcome(model: HttpModel, request: ModelRequest = REQUEST) -> Outcome:
     return run(outcome_async(model, request))
 
 
-def failure_of(model: HttpModel, request: ModelRequest = REQUEST) -> ProviderFailure:
+def failure_of(model: HttpModel, request: ModelRequest = REQUEST) -> ProviderError:
     """Send a request that fails before any event, and return its failure."""
     found = outcome(model, request)
     assert found.events == []

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from argstream import UsageError, stream
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.models import HttpModel, Model, ModelRequest, ScriptedModel, as_model
 from argstream.testing import CallTool, Reply
 from tests.models.over_http import REQUEST, run
@@ -97,7 +97,7 @@ def test_iterator_serves_one_turn(make: Callable[[], object]) -> None:
     async def ask_twice() -> None:
         model = as_model(make())
         assert (await answer(model))[-1] == "turn_completed"
-        with pytest.raises(ProviderFailure, match="a function that makes one") as caught:
+        with pytest.raises(ProviderError, match="a function that makes one") as caught:
             await answer(model)
         assert caught.value.code == "iterator_over"
 

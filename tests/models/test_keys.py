@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from argstream import UsageError, stream
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.models import HttpModel, ModelSettings, make_model
 from argstream.recording import record_async
 from argstream.testing import Cut, ErrorEvent, Fault, Reply, Slow, Status
@@ -81,14 +81,14 @@ def all_of(error: BaseException) -> str:
 )
 def test_key_does_not_leak(prefix: str, fault: Fault | None, tmp_path: Path) -> None:
     file = tmp_path / "a.rec"
-    raised: list[ProviderFailure] = []
+    raised: list[ProviderError] = []
 
     async def read(model: HttpModel) -> list[str]:
         request = request_for(headers={"x-gateway-token": HEADER_SECRET})
         try:
             recorded = record_async(model.stream(request), file)
             return [repr(event) async for event in stream(recorded, model.protocol)]
-        except ProviderFailure as error:
+        except ProviderError as error:
             raised.append(error)
             return [str(error)]
 
@@ -160,7 +160,7 @@ def test_secrets_of_a_given_client_are_removed(options: dict[str, Any]) -> None:
     basic = base64.b64encode(f"me:{KEY}".encode()).decode()
     body = json.dumps({"error": {"message": f"no {KEY} here, nor {basic}", "code": KEY}}).encode()
 
-    async def read() -> ProviderFailure:
+    async def read() -> ProviderError:
         async with httpx2.AsyncClient(**options) as client:
             model = model_of(served.url, api_key=None, http_client=client)
             return (await outcome_async(model)).error

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argstream import UsageError, stream
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.events import Event, TextDelta, ToolCallStarted, TurnCompleted
 from argstream.history import CallPart, TextPart, ThinkingPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
@@ -53,7 +53,7 @@ def test_reply_is_streamed_with_thinking_text_and_call() -> None:
 def test_finished_script_raises() -> None:
     model = ScriptedModel("a")
     answer(model)
-    with pytest.raises(ProviderFailure, match="the script is over after 1 replies") as caught:
+    with pytest.raises(ProviderError, match="the script is over after 1 replies") as caught:
         answer(model)
     assert (caught.value.code, caught.value.retryable) == ("script_over", False)
 
@@ -67,8 +67,8 @@ def test_script_can_repeat_and_compute_replies() -> None:
 
 
 def test_exception_in_a_script_is_raised() -> None:
-    model = ScriptedModel(ProviderFailure("overloaded", "No.", retryable=True), "Yes.")
-    with pytest.raises(ProviderFailure, match="No"):
+    model = ScriptedModel(ProviderError("overloaded", "No.", retryable=True), "Yes.")
+    with pytest.raises(ProviderError, match="No"):
         answer(model)
     assert pieces(answer(model)) == ["Yes."]
 
@@ -87,7 +87,7 @@ def test_piece_size_of_the_model_overrides_that_of_a_reply() -> None:
 
 
 def test_cut_call_is_truncated() -> None:
-    completed = turn(answer(ScriptedModel(Reply(CallTool("a", '{"b": '), stop="max_tokens"))))
+    completed = turn(answer(ScriptedModel(Reply(CallTool("a", '{"b": '), stop="length"))))
     (call,) = completed.message.parts
     assert isinstance(call, CallPart)
     assert (call.verdict, completed.stop_reason) == ("truncated", "max_tokens")

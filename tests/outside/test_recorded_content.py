@@ -14,7 +14,7 @@ from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.providers.anthropic_requests import AnthropicApi
 from argstream.providers.openai_requests import ChatApi, ResponsesApi
 from argstream.sanitise import visible
-from argstream.terminal import Line, Scene
+from argstream.terminal import Line, RunView
 from argstream.validation import Schema, tool_specs
 from tests.outside.provider_facts import measure, order_table, pieces_table, same_tool_table
 from tests.outside.recordings import Recording
@@ -73,7 +73,7 @@ def test_recorded_tools_can_be_read_and_their_schemas_compiled(
 
 def rendered(data: bytes) -> list[Line]:
     """Return the final lines, and render the others on the way as often as a screen does."""
-    scene, lines = Scene(), list[Line]()
+    scene, lines = RunView(), list[Line]()
     for now, event in enumerate(stream([data])):
         scene.take(event, now / 100)
         lines += scene.committed()

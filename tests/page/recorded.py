@@ -47,8 +47,8 @@ def keep_run(
 
 def _write(store: Store, records: list[Record]) -> None:
     async def write() -> None:
-        claim = await store.begin(records[:1], "test", 3_600.0)
-        await store.append(claim, records[1:])
+        lease = await store.create(records[:1], "test", 3_600.0)
+        await store.append(lease, records[1:])
 
     run_async(write())
 

@@ -34,7 +34,7 @@ def test_approval_in_one_tab_runs_the_call_and_shows_in_another(
         there.sees_states("writing")
         stage.model.let()
         for visitor in (here, there):
-            visitor.sees_states("asking")
+            visitor.sees_states("pending")
             visitor.sees("ada@example.org", "Lunch", "Today at one?", "At the pond.")
             expect(visitor.button("Approve")).to_be_visible()
             expect(visitor.page).to_have_title(re.compile(r"^\(1\) "))
@@ -80,10 +80,10 @@ def test_two_calls_are_decided_separately_and_the_model_gets_the_reason(page: Pa
     with on_stage(Reply(ada, bob), "Done.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Write to both")
-        visitor.sees_states("asking", "asking")
+        visitor.sees_states("pending", "pending")
         first, second = visitor.calls.nth(0), visitor.calls.nth(1)
         visitor.decides(second.get_by_role("button", name="Approve", exact=True))
-        expect(first).to_have_attribute("state", "asking")
+        expect(first).to_have_attribute("state", "pending")
         deny = first.get_by_role("button", name="Deny", exact=True)
         deny.click()
         visitor.field("Reason").fill("She is on holiday")

@@ -94,7 +94,7 @@ def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
         looking.look("two-at-once")
         stage.tools.may_find.set()
         expect(visitor.button("Approve")).to_be_visible()
-        looking.look("asking")
+        looking.look("pending")
         visitor.button("Edit").click()
         visitor.field("body").fill(MAIL["body"].replace("a frog", "a heron") + "\nand Carol")
         expect(visitor.region("Changes")).to_contain_text("a heron")

@@ -70,7 +70,8 @@ def ended_run(texts: Texts) -> Iterator[ev.Event]:
                 wrong = f"wrong {call_id}"
                 yield ev.ToolCallStarted(wrong, number, text)
                 yield ev.ToolArgsDelta(wrong, text, lines)
-                error = ev.ArgumentsError(reason=lines, message=lines, path=(*some, 0))
+                reason: Any = lines
+                error = ev.ArgumentsError(reason=reason, message=lines, path=(*some, 0))
                 yield ev.ToolArgsInvalid(wrong, text, "malformed", lines, error)
             case 1:
                 yield ev.ApprovalRequested(call_id, text, arguments, "digest", lines, lines)
@@ -86,7 +87,7 @@ def ended_run(texts: Texts) -> Iterator[ev.Event]:
 
 def pending_run(texts: Texts) -> Iterator[ev.Event]:
     """Return a run with a pending call for each text."""
-    yield ev.RunStarted("asking", texts[0])
+    yield ev.RunStarted("pending", texts[0])
     yield ev.TurnStarted(1)
     requests = []
     for number, text in enumerate(texts):

@@ -70,7 +70,7 @@ def test_text_looks_the_same_however_it_is_cut(page: Page) -> None:
 # A run with much of one thing, shown twice: in steps without any time left, to see how much a step
 # adds, and then on the screen.
 BURDEN = """async (name) => {
-  const { RunView } = await import("/static/page/run/run-view.js");
+  const { SnapshotBuilder } = await import("/static/page/run/run-view.js");
   const { Run } = await import("/static/argstream.js");
   const { paint, afterPainting } = await import("/static/tool-call/painting.js");
   const run = new Run("burden");
@@ -89,7 +89,7 @@ BURDEN = """async (name) => {
     calls: Array.from({ length: 60 }, (_, n) => call(n)),
   }[name];
   events.forEach((event, n) => run.take({ seq: n + 1, time: 1, event, arguments: [] }));
-  const slow = new RunView();
+  const slow = new SnapshotBuilder();
   let most = 0;
   for (let size = 0, looks = 0; looks < 50; looks += 1) {
     const isDone = slow.show(run, () => false);
@@ -98,7 +98,7 @@ BURDEN = """async (name) => {
     size = now;
     if (isDone) break;
   }
-  const view = new RunView();
+  const view = new SnapshotBuilder();
   document.querySelector("#conversation").replaceChildren(view.element);
   const scroller = document.querySelector("#scroller");
   await new Promise((resolve) => {
@@ -217,7 +217,7 @@ def test_shortcut_focuses_pending_calls_and_the_composer_waits_for_them(page: Pa
     with on_stage(Reply(Say("Two mails."), *mails), "Sent.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Write to both")
-        visitor.sees_states("asking", "asking")
+        visitor.sees_states("pending", "pending")
         expect(page).to_have_title("(2) Write to both – argstream")
         for number in (0, 1, 0):
             page.keyboard.press("Alt+a")
@@ -250,7 +250,7 @@ def test_hidden_pending_call_is_found_and_its_unsent_edit_is_not_lost(page: Page
     with on_stage() as stage:
         keep_run(stage.store, events)
         visitor = Visitor(page, f"{stage.url}/#/r/deep")
-        visitor.sees_states("running", "asking")
+        visitor.sees_states("running", "pending")
         visitor.pill("task").click()
         expect(visitor.button("Approve")).to_be_hidden()
         visitor.button("Go to it").click()
@@ -404,6 +404,6 @@ def test_hidden_tab_closes_its_stream_and_resumes_when_shown(page: Page) -> None
         expect(page).to_have_title("(1) Write to Ada – argstream")
         expect(visitor.calls).to_have_count(0)
         page.evaluate("window.hide(false)")
-        visitor.sees_states("asking")
+        visitor.sees_states("pending")
         visitor.decides(visitor.button("Approve"))
         visitor.sees("It is sent.")

@@ -92,7 +92,7 @@ def test_slider_moves_forward_and_back(page: Page) -> None:
         visitor, replay = opened(page, stage)
         visitor.button("Pause").click()
         call, slider = replay.locator("tool-call"), page.get_by_role("slider", name="Position")
-        for seconds, state in (("7", "asking"), ("3", "writing"), ("9", "running")):
+        for seconds, state in (("7", "pending"), ("3", "writing"), ("9", "running")):
             slider.fill(seconds)
             expect(call).to_have_attribute("state", state)
             assert replay.get_by_role("button", name="Approve").count() == 0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.models import CallTool, Reply, Say, Think
 from argstream.server import Limits
 from tests.page.conftest import Browsing
@@ -139,7 +139,7 @@ def test_invalid_call_is_shown_and_does_not_run(page: Page, call: CallTool, stop
 
 
 def test_failure_of_the_provider_is_shown(page: Page) -> None:
-    failure = ProviderFailure("overloaded", "The provider has no room today.")
+    failure = ProviderError("overloaded", "The provider has no room today.")
     with on_stage(failure) as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Hello")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from argstream import events as ev
 from argstream import server
-from argstream.runs import RunView, with_arguments
+from argstream.runs import SnapshotBuilder, with_arguments
 from argstream.terminal.timeline import Timeline, conclusion, name_of, silence
 from argstream.terminal.waterfall import Axis
 from tests.chance_runs import runs
@@ -56,7 +56,7 @@ def test_times_are_those_of_the_terminal(folder: Path, given: list[Timed]) -> No
     results = computed(folder, runs=[frames_of(timed) for timed in given])
     for timed, run in zip(given, results, strict=True):
         deep = deep_timeline(timed)
-        view = RunView()
+        view = SnapshotBuilder()
         for _, event in timed:
             view.take(event)
         blocks = view.snapshot().blocks
@@ -96,8 +96,8 @@ def turns_of(timed: Timed) -> list[list[Any]]:
     return turns
 
 
-def calls_of(blocks: Sequence[ev.SeenBlock], deep: Timeline) -> list[dict[str, Any]]:
-    seen = [block for block in blocks if isinstance(block, ev.SeenCall)]
+def calls_of(blocks: Sequence[ev.BlockSnapshot], deep: Timeline) -> list[dict[str, Any]]:
+    seen = [block for block in blocks if isinstance(block, ev.CallSnapshot)]
     return [
         {
             "id": call.call_id,

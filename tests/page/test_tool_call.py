@@ -120,7 +120,7 @@ def test_each_state_is_shown_in_words(page: Page) -> None:
 
 def test_dot_pulses_only_during_writing_and_running(page: Page) -> None:
     pulses = "dot => getComputedStyle(dot, '::before').animationName === 'pulse'"
-    for state in ("writing", "running", "written", "approved", "asking", "completed"):
+    for state in ("writing", "running", "written", "approved", "pending", "completed"):
         card = Card(page, f"state: '{state}', request: {{}}", open=False)
         expect(card.head).to_be_visible()
         assert card.element.locator(".dot").evaluate(pulses) == (state in ("writing", "running"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from argstream.checks import Refusal
+from argstream.checks import Rejection
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Parser, parse
 from argstream.policy import (
@@ -313,7 +313,7 @@ def test_denied_call_is_refused_with_reason_and_place() -> None:
     reason = 'Ask first. (the argument path, "src/.env", matches the glob "**/.env")'
     message = f"a call of write is denied by the policy (secrets): {reason}"
     expected = ArgumentsError("denied", message, 27, ("path",))
-    assert check.feed(fragments) == Refusal(expected, 8)
+    assert check.feed(fragments) == Rejection(expected, 8)
     assert isinstance(fragments[7], Done)
     assert check.error == expected
     assert check.policy_decision == PolicyDecision("deny", reason, "secrets", ("path",))
@@ -338,7 +338,7 @@ def test_tool_denied_by_name_is_refused_at_once() -> None:
     assert check.error == error
     assert check.policy_decision == PolicyDecision("deny", "No.", "rule 1")
     assert check.feed([]) is None
-    assert check.feed(Parser().feed('{"a": 1')) == Refusal(error, 1)  # once more, at first
+    assert check.feed(Parser().feed('{"a": 1')) == Rejection(error, 1)  # once more, at first
     assert check.feed([Done(("a",), 1, 7)]) is None
     assert check.finish({"a": 1}, as_read=True) == error
     by_default = f"a call of dd is denied by the policy: {DEFAULT.format('deny')}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from argstream.policy import Not, Policy, Rule, Unclear, Under
+from argstream.policy import Not, Policy, Rule, Undecided, Under
 from tests.policy.reading import read
 
 
@@ -85,7 +85,7 @@ UNCLEAR = [
 
 def answer(place: Path, path: str, condition: Any = None) -> bool | None:
     found = (condition or inside(place)).test(written(place, path))
-    return None if isinstance(found, Unclear) else found
+    return None if isinstance(found, Undecided) else found
 
 
 def written(place: Path, path: str) -> str:
@@ -151,7 +151,7 @@ def test_relative_path_without_a_root_is_inside_only_if_this_process_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tool may run elsewhere, and open another file."""
-    no_root = Unclear("it is relative, and the policy has no root for it to begin at")
+    no_root = Undecided("it is relative, and the policy has no root for it to begin at")
     inside = Under(place / "project")
     monkeypatch.chdir("/")
     assert inside.test("etc/passwd") == no_root
@@ -171,7 +171,7 @@ def test_relative_path_without_a_root_is_inside_only_if_this_process_is(
         raise FileNotFoundError(2, "No such file or directory")
 
     monkeypatch.setattr(os, "getcwd", gone)
-    assert isinstance(inside.test("a.txt"), Unclear)
+    assert isinstance(inside.test("a.txt"), Undecided)
     assert answer(place, "a.txt") is True  # it has a base
     assert inside.test(str(place / "project" / "a.txt")) is True
 
@@ -220,7 +220,7 @@ def test_path_through_an_unreadable_directory_is_unclear(
         return lstat(path)
 
     monkeypatch.setattr(os, "lstat", refusing)
-    expected = Unclear("it cannot be looked up (permission denied)")
+    expected = Undecided("it cannot be looked up (permission denied)")
     assert inside(place).test("sub/b.txt") == expected
 
 
@@ -274,6 +274,6 @@ def test_odd_paths_on_windows_are_unclear(monkeypatch: pytest.MonkeyPatch) -> No
     with monkeypatch.context() as windows:
         windows.setattr(os, "name", "nt")
         for path in ODD_ON_WINDOWS:
-            assert isinstance(condition.test(path), Unclear), path
+            assert isinstance(condition.test(path), Undecided), path
         for path in ("C:\\project\\a.txt", "C:/project/a.txt", "sub\\a.txt"):
-            assert not isinstance(condition.test(path), Unclear), path
+            assert not isinstance(condition.test(path), Undecided), path

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.policy import Condition, Glob, Not, Policy, Prefix, Rule, Unclear
+from argstream.policy import Condition, Glob, Not, Policy, Prefix, Rule, Undecided
 from argstream.policy._paths import CompiledGlob
 from tests.growth import BOUND, growth
 
@@ -131,7 +131,7 @@ def test_other_spelling_bypasses_no_deny_rule(condition: Condition, texts: list[
     denying = Policy([Rule("deny", argument="path", when=condition)], default="allow")
     allowing = Policy([Rule("allow", argument="path", when=Not(condition))], default="deny")
     for text in texts:
-        assert isinstance(condition.test(text), Unclear), text
+        assert isinstance(condition.test(text), Undecided), text
         for policy in (denying, allowing):
             assert policy.decide("tool", {"path": text}).action == "deny"
 
@@ -160,7 +160,7 @@ def test_path_that_may_lead_out_is_allowed_by_no_rule(
 ) -> None:
     policy = Policy([Rule("allow", argument="path", when=condition)], default="deny")
     for text in texts:
-        assert isinstance(condition.test(text), Unclear), text
+        assert isinstance(condition.test(text), Undecided), text
         assert policy.decide("tool", {"path": text}).action == "deny"
 
 
@@ -172,12 +172,12 @@ ABOUT_MORE_THAN_THE_NAME = ["**/a/.env", "**/.env/**", "**/a**", "/**/.env", "./
 def test_path_that_goes_up_is_unclear() -> None:
     """It may lead to a matching file, from wherever the tool runs."""
     for condition in (Glob("/etc/**"), Prefix("/etc/"), Prefix("C:\\")):
-        assert all(isinstance(condition.test(text), Unclear) for text in UP)
+        assert all(isinstance(condition.test(text), Undecided) for text in UP)
     for glob in ("**/.env", "**/*"):  # the last name is unknown
-        assert all(isinstance(Glob(glob).test(text), Unclear) for text in UP_AT_THE_END)
+        assert all(isinstance(Glob(glob).test(text), Undecided) for text in UP_AT_THE_END)
     for glob in ABOUT_MORE_THAN_THE_NAME:
         for condition in (Glob(glob), Glob(glob, "**/.env")):
-            assert isinstance(condition.test("../lib/util.py"), Unclear)
+            assert isinstance(condition.test("../lib/util.py"), Undecided)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_path_that_goes_up_is_unclear() -> None:
 def test_answer_for_ordinary_texts(condition: Condition, expected: Any, texts: list[str]) -> None:
     for text in texts:
         answer = condition.test(text)
-        assert (None if isinstance(answer, Unclear) else answer) is expected, text
+        assert (None if isinstance(answer, Undecided) else answer) is expected, text
 
 
 def test_reason_names_the_other_spelling() -> None:
@@ -240,7 +240,7 @@ def test_reason_names_the_other_spelling() -> None:
         'of the argument path, "config\\\\.env/", it cannot be told whether it matches the glob '
         '"**/.env", since it may also be read as "config/.env"'
     )
-    expected = Unclear("it may also be read as a path that is written otherwise")
+    expected = Undecided("it may also be read as a path that is written otherwise")
     assert Prefix("C:\\a").test("C:/a") == expected
 
 
@@ -265,7 +265,7 @@ def test_noise_in_a_path_never_inverts_the_answer(
     if end not in ("", " "):
         expected.add(condition.test(tidy + "/"))  # as a directory it may be meant
     answer = condition.test(noisy)
-    assert isinstance(answer, Unclear) or answer in expected
+    assert isinstance(answer, Undecided) or answer in expected
 
 
 @pytest.mark.timing

@@ -21,7 +21,7 @@ from argstream.policy import (
     Policy,
     Prefix,
     Rule,
-    Unclear,
+    Undecided,
 )
 from argstream.testing import cut
 from tests.policy.reading import decision_of, read
@@ -83,7 +83,7 @@ def _tested(test: Condition, value: Any) -> _Truth:
         answer = test.test(value)
     except ArithmeticError:
         return "raised"
-    if isinstance(answer, Unclear):
+    if isinstance(answer, Undecided):
         return "unclear"
     return "yes" if answer else "no"
 

@@ -22,7 +22,7 @@ from argstream.policy import (
     Regex,
     Rule,
     Search,
-    Unclear,
+    Undecided,
     Under,
     When,
 )
@@ -36,7 +36,7 @@ async def _slow(value: Any) -> bool:
 
 
 def known(answer: Answer) -> bool | None:
-    return None if isinstance(answer, Unclear) else answer
+    return None if isinstance(answer, Undecided) else answer
 
 
 ONE_OF = Equals("auto", 0)
@@ -115,7 +115,7 @@ def test_answer_of_a_condition(condition: Condition, expected: Any, values: list
 def test_string_condition_is_unclear_for_other_types(condition: Condition) -> None:
     for value in NO_STRINGS:
         answer = condition.test(value)
-        assert isinstance(answer, Unclear)
+        assert isinstance(answer, Undecided)
         assert answer.why.endswith("not a string")
 
 

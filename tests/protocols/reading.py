@@ -9,7 +9,7 @@ from httpx_sse._decoders import SSEDecoder
 from msgspec.structs import replace
 
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
-from argstream.runs import Record, RunView, is_stored
+from argstream.runs import Record, SnapshotBuilder, is_stored
 
 
 class Read(NamedTuple):
@@ -33,7 +33,7 @@ def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
 
 
 def snapshot_of(records: Sequence[Record]) -> Record:
-    view = RunView()
+    view = SnapshotBuilder()
     for record in records:
         view.take(record.event)
     seq = records[-1].seq if records else 0

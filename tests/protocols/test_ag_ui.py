@@ -39,11 +39,11 @@ def encoded(*events: ev.Event, version: Version = "1.0") -> list[Data]:
     return decoded(AgUiEncoder("thread", "ask", version).take(records_of(events)).data)
 
 
-def opening(*events: ev.Event, known: list[Data] | None = None) -> list[Any]:
+def replay(*events: ev.Event, known: list[Data] | None = None) -> list[Any]:
     """What a client receives that joins after these events."""
     has = None if known is None else msgspec.json.encode(known)
     encoder = AgUiEncoder("thread", "ask", "1.0", has)
-    return decoded(encoder.opening(snapshot_of(records_of(events))).data)
+    return decoded(encoder.replay(snapshot_of(records_of(events))).data)
 
 
 def kinds(events: Iterable[Data]) -> list[str]:
@@ -157,7 +157,7 @@ def test_call_without_result_gets_one_when_the_run_ends() -> None:
     run = (*START, *search, ev.RunFailed("max_turns", "too many"))
     events = encoded(*run)
     assert kinds(events)[-3:] == ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_ERROR"]
-    assert opening(*run)[-2] == events[-3]
+    assert replay(*run)[-2] == events[-3]
 
 
 def test_lost_turn_is_void_and_its_ids_are_not_reused() -> None:
@@ -230,7 +230,7 @@ def test_opening_keeps_the_other_messages_of_the_client() -> None:
         {"id": "u2", "role": "user", "content": "Go"},
         {"id": "run_1-1", "role": "assistant", "content": "He"},
     ]
-    _, snapshot, *rest = opening(*START, ev.TextDelta("Hello", 0), known=known)
+    _, snapshot, *rest = replay(*START, ev.TextDelta("Hello", 0), known=known)
     assert [message["id"] for message in snapshot["messages"]] == ["u1", "run_0-1", "u2", "run_1-1"]
     assert snapshot["messages"][-1]["content"] == "Hello"
     assert kinds(rest) == ["STEP_STARTED", "TEXT_MESSAGE_START"]
@@ -246,12 +246,12 @@ def test_messages_of_the_client_are_released_when_its_stream_starts(*, is_paused
     if is_paused:
         encoder.take(records_of([RESUMED], first=len(records) + 1))
     else:
-        encoder.opening(snapshot_of(records))
+        encoder.replay(snapshot_of(records))
     assert sys.getrefcount(known) == before
 
 
 def test_client_without_messages_gets_the_history_of_the_log() -> None:
-    _, snapshot, *_ = opening(ev.RunStarted("run_1", "Go", HISTORY), HI)
+    _, snapshot, *_ = replay(ev.RunStarted("run_1", "Go", HISTORY), HI)
     roles = [message["role"] for message in snapshot["messages"]]
     assert roles == ["user", "assistant", "user", "assistant"]
     assert "c2ln" not in str(snapshot)  # items of the provider stay on the server

@@ -132,7 +132,7 @@ def streams_for(case: Case, version: Version, *, is_cut: bool) -> list[bytes]:
     encoder = encoder_at(cut)
     if not cut:
         return streams_of(written(0, len(portions), encoder))
-    opening = encoder.opening(snapshot_before(portions, cut))
+    opening = encoder.replay(snapshot_before(portions, cut))
     after = written(cut, len(portions), encoder_at(cut) if opening.ends else encoder)
     return [*before, *streams_of([opening, *after])]
 

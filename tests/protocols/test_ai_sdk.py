@@ -212,7 +212,7 @@ def test_client_that_joins_an_observed_run_gets_the_pending_request() -> None:
     encoder = AiSdkEncoder(RUN)
     pending = snapshot_of(records_of([*OBSERVED, REQUEST]))
     encoder.begin(pending)
-    opening = encoder.opening(pending)
+    opening = encoder.replay(pending)
     client = Client().read(opening.data)
     assert opening.ends
     assert states(client) == {"c1": "approval-requested"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from argstream import events as ev
 from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
 from argstream.protocols.ai_sdk import AiSdkEncoder, ChatHistory
-from argstream.runs import Record, RunView
+from argstream.runs import Record, SnapshotBuilder
 from tests.chance_runs import RUN, logged_runs
 from tests.protocols.reading import records_of, snapshot_of
 from tests.server.nodes import examples_of, run_node_on
@@ -26,7 +26,7 @@ def messages_of(*runs: ev.RunSnapshot) -> list[Ui]:
 
 
 def snapshot(*events: ev.Event) -> ev.RunSnapshot:
-    view = RunView()
+    view = SnapshotBuilder()
     for event in events:
         view.take(event)
     return view.snapshot()
@@ -149,7 +149,7 @@ def test_published_clients_build_the_same_message_from_the_stream() -> None:
 def _stream(record: Record) -> str:
     encoder = AiSdkEncoder(RUN)
     encoder.begin(record)
-    return encoder.opening(record).data.decode()
+    return encoder.replay(record).data.decode()
 
 
 def _comparable(parts: list[Ui]) -> list[Ui]:

@@ -41,7 +41,7 @@ def stream(records: Sequence[Record], cut: int = 0, *, is_alone: bool = True) ->
         else:
             for record in records[:cut]:
                 encoder.take([record])
-        pieces.append(encoder.opening(snapshot).data)
+        pieces.append(encoder.replay(snapshot).data)
     return [*pieces, *(encoder.take([record]).data for record in records[cut:])]
 
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from argstream import events as ev
 from argstream.history import CallPart, Message, OpaquePart, TextPart
-from argstream.protocols import Encoder, Parting
+from argstream.protocols import CloseReason, Encoder
 from argstream.protocols.ag_ui import AgUiEncoder
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import Frame, NativeEncoder
-from argstream.runs import RunView, with_arguments
+from argstream.runs import SnapshotBuilder, with_arguments
 from tests.chance_runs import runs
 from tests.protocols.reading import in_portions, joined, read, records_of, snapshot_of
 
@@ -31,8 +31,8 @@ NASTY = "data: x\r\n\r\nid: 99\n\nevent: y\u2028\u2029\x85\x00\ufeff: data: [DON
 
 @pytest.mark.parametrize(("encoder", "how"), ENCODERS)
 @pytest.mark.parametrize("why", ["shutdown", "behind", "failure"])
-def test_close_reason_says_how_to_reconnect(encoder: Encoder, how: bytes, why: Parting) -> None:
-    written = encoder.parting(why)
+def test_close_reason_says_how_to_reconnect(encoder: Encoder, how: bytes, why: CloseReason) -> None:
+    written = encoder.close_reason(why)
     assert how in written
     assert written.endswith(b"\n\n")
     last = written.split(b"\n\n")[-2]
@@ -82,10 +82,10 @@ def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
     known = [record for portion in portions[:place] for record in portion]
     encoder = NativeEncoder()
     before = [encoder.take(portion) for portion in portions[:place]]
-    opening = encoder.opening(snapshot_of(known))
+    opening = encoder.replay(snapshot_of(known))
     after = [encoder.take(portion) for portion in portions[place:]]
 
-    view, whole = RunView(), RunView()
+    view, whole = SnapshotBuilder(), SnapshotBuilder()
     seqs = []
     for frame in frames(opening.data + b"".join(written.data for written in after)):
         view.take(frame.event)
@@ -123,7 +123,7 @@ def test_log_line_equals_the_frame(events: list[ev.Event]) -> None:
 
 
 def opening_of(*events: ev.Event) -> Frame:
-    [frame] = frames(NativeEncoder().opening(snapshot_of(records_of(events))).data)
+    [frame] = frames(NativeEncoder().replay(snapshot_of(records_of(events))).data)
     return frame
 
 
@@ -138,7 +138,7 @@ def test_snapshot_carries_incomplete_arguments_but_not_lost_ones() -> None:
         ("argument_started", ("content",)),
         ("argument_delta", ("content",)),
     ]
-    assert (frame.session_id, frame.agent) == ("talk_1", "agent")
+    assert (frame.conversation_id, frame.agent) == ("talk_1", "agent")
     again = (ev.TurnStarted(1, 2), ev.ToolCallStarted("c1", 0, "list"))
     assert [*opening_of(START, ev.TurnStarted(1), call, delta, *again).arguments] == []
 
@@ -152,7 +152,7 @@ def test_items_of_the_provider_are_not_sent() -> None:
     start = ev.RunStarted("run_1", "Go", (message,))
     records = records_of([start, ev.TurnCompleted("end_turn", message)])
     encoder = NativeEncoder()
-    written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
+    written = encoder.take(records).data + encoder.replay(snapshot_of(records)).data
     assert b"c2VjcmV0" not in written
     started, completed, snapshot = frames(written)
     assert isinstance(completed.event, ev.TurnCompleted)
@@ -166,7 +166,7 @@ def test_history_can_be_omitted() -> None:
     before = Message(role="user", parts=(TextPart(text="before"),))
     records = records_of([ev.RunStarted("run_1", "Go", (before,)), ev.TextDelta("Hi", 0)])
     encoder = NativeEncoder(with_history=False)
-    written = encoder.take(records).data + encoder.opening(snapshot_of(records)).data
+    written = encoder.take(records).data + encoder.replay(snapshot_of(records)).data
     assert b"before" not in written
     started, _, snapshot = frames(written)
     assert isinstance(started.event, ev.RunStarted)
@@ -179,7 +179,7 @@ def test_stream_ends_with_the_run() -> None:
     first, last = records_of([START, ev.RunCompleted("done")])
     assert not encoder.take([first]).ends
     assert encoder.take([last]).ends
-    assert encoder.opening(snapshot_of([first, last])).ends
+    assert encoder.replay(snapshot_of([first, last])).ends
 
 
 # The bridge of source 004
@@ -222,7 +222,7 @@ def test_late_client_receives_the_same(events: list[ev.Event], place: int) -> No
     records = records_of(events)
     cut = 1 + place % len(records)
     late = converse()
-    opening = late.opening(snapshot_of(records[:cut]))
+    opening = late.replay(snapshot_of(records[:cut]))
     late.begin(snapshot_of(records[:cut]))
     written = opening.data + late.take(records[cut:]).data
     assert _summary(written) == _summary(converse().take(records).data)
@@ -266,7 +266,7 @@ def test_call_from_its_start_to_its_result() -> None:
 
 
 def test_rejected_call_has_a_reason() -> None:
-    error = ev.ArgumentsError("type", "must be a number", 6, ("a",), "type")
+    error = ev.ArgumentsError("schema", "must be a number", 6, ("a",), "type")
     rejected = ev.ToolArgsInvalid("c1", "add", "rejected", '{"a": "x', error)
     failed = ev.ToolCallFailed("c1", "add", "must be a number")
     _, invalid, result = objects(START, ev.ToolCallStarted("c1", 0, "add"), rejected, failed)
@@ -296,7 +296,7 @@ def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
 def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() -> None:
     bridge = converse()
     records = records_of([START, WRITE, ev.ToolArgsCompleted("c1", "send", {}), SEND])
-    early, late = bridge.take(records), converse().opening(snapshot_of(records))
+    early, late = bridge.take(records), converse().replay(snapshot_of(records))
     assert early.ends
     assert late.ends
     done = read(late.data)[-1].data["done"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from argstream.events import StreamFailed, TextDelta, ToolCallCompleted, ToolCallFailed, Usage
+from argstream.events import TextDelta, ToolCallCompleted, ToolCallFailed, Usage
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests.provider_streams import (
     HM_AND_SO,
@@ -18,6 +18,7 @@ from tests.provider_streams import (
     input_json,
     message_end,
     message_start,
+    provider_failed,
     tool_use,
     turns,
     types,
@@ -185,7 +186,7 @@ test_error_truncates_the_call = READER.test_failures(
     [
         (
             {"type": "error", "error": {"type": type_, "message": "no"}},
-            StreamFailed(type_, "no", retry),
+            provider_failed(type_, "no", retry),
         )
         for type_, retry in {"overloaded_error": True, "authentication_error": False}.items()
     ],

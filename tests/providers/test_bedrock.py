@@ -13,12 +13,21 @@ from botocore.exceptions import EventStreamError  # type: ignore[import-untyped]
 
 from argstream import stream
 from argstream.assembly import Assembler
-from argstream.events import Event, StreamFailed, ToolCallCompleted, ToolCallFailed, Usage
+from argstream.events import Event, ToolCallCompleted, ToolCallFailed, Usage
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from argstream.testing import chunkings
 from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import Payload, call_part, failures, results, texts, turns, types
+from tests.provider_streams import (
+    Payload,
+    call_part,
+    failures,
+    provider_failed,
+    results,
+    texts,
+    turns,
+    types,
+)
 from tests.providers.tables import Tables, cases
 from tests.turns import aws_event, aws_header, aws_message
 
@@ -241,7 +250,7 @@ test_unreadable_payload_truncates_the_call = READER.test_unreadable(
 )
 
 EXCEPTIONS = [
-    ({name: {"message": "sorry"}}, StreamFailed(name, "sorry", retryable=retryable))
+    ({name: {"message": "sorry"}}, provider_failed(name, "sorry", retryable))
     for name, retryable in {
         "throttlingException": True,
         "serviceUnavailableException": True,
@@ -252,7 +261,7 @@ EXCEPTIONS = [
 ]
 
 test_exception_is_a_failure = READER.test_failures(
-    OPEN_CALL, [*EXCEPTIONS, (b'{"message": "Bad token"}', StreamFailed("error", "Bad token"))]
+    OPEN_CALL, [*EXCEPTIONS, (b'{"message": "Bad token"}', provider_failed("error", "Bad token"))]
 )
 
 
@@ -266,7 +275,7 @@ def test_exception_on_the_wire_is_named_by_its_event() -> None:
         ("InternalServerError", b"", "InternalServerError"),  # of the connection
         ("modelStreamErrorException", b'{"originalMessage": "no"}', "no"),
     ):
-        failed = StreamFailed(name, message, retryable=True)
+        failed = provider_failed(name, message, retryable=True)
         assert Assembler("bedrock").feed(body, name) == [failed]
     assert Assembler("bedrock").feed(b'{"delta": 3}', "brandNew") == []
 

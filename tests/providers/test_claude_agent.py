@@ -54,6 +54,7 @@ from tests.provider_streams import (
     message_start,
     of_type,
     outcomes,
+    provider_failed,
     results,
     tool_use,
     turns,
@@ -691,7 +692,7 @@ def test_error_of_the_api_is_not_text_of_the_model(
     failed = assistant(text("It did not work"), id_="made_up", error=code)
     for lines in ([init(), failed], [init(), failed, run_result(is_error=True, result="It")]):
         _, events = read(form, lines)
-        assert events[0] == ev.StreamFailed(code, "It did not work", is_retryable)
+        assert events[0] == provider_failed(code, "It did not work", is_retryable)
         assert types(events[1:]) in ([], ["run_failed"])
 
 

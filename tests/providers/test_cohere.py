@@ -5,9 +5,9 @@ from importlib import import_module
 from typing import Any
 
 from argstream import stream
-from argstream.events import StreamFailed, ThinkingCompleted, ThinkingDelta, ThinkingStarted, Usage
+from argstream.events import ThinkingCompleted, ThinkingDelta, ThinkingStarted, Usage
 from argstream.history import OpaquePart, Part, TextPart, ThinkingPart
-from tests.provider_streams import Payload, call_part, sse, texts, turns, types
+from tests.provider_streams import Payload, call_part, provider_failed, sse, texts, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("cohere")
@@ -167,15 +167,15 @@ def test_usage_is_read_tokens_and_billed_ones_if_no_others_are_known() -> None:
     assert completed([START, end]).usage == Usage(input_tokens=2)
 
 
-TIMEOUT = StreamFailed("TIMEOUT", "the provider took too long", retryable=True)
+TIMEOUT = provider_failed("TIMEOUT", "the provider took too long", retryable=True)
 
 test_failure_truncates_the_call = READER.test_failures(
     OPEN_CALL,
     [
-        (message_end("ERROR", error="oh no"), StreamFailed("ERROR", "oh no", retryable=True)),
+        (message_end("ERROR", error="oh no"), provider_failed("ERROR", "oh no", retryable=True)),
         (message_end("TIMEOUT"), TIMEOUT),
-        ({"message": "no such key"}, StreamFailed("error", "no such key")),
-        ({"type": "error", "delta": {"error": "bad"}}, StreamFailed("error", "bad")),
+        ({"message": "no such key"}, provider_failed("error", "no such key")),
+        ({"type": "error", "delta": {"error": "bad"}}, provider_failed("error", "bad")),
     ],
 )
 

@@ -15,7 +15,16 @@ from argstream import stream
 from argstream.assembly import Call
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from tests.answering import answering
-from tests.provider_streams import call_part, failures, joined, of_type, results, turns, types
+from tests.provider_streams import (
+    call_part,
+    failures,
+    joined,
+    of_type,
+    provider_failed,
+    results,
+    turns,
+    types,
+)
 from tests.providers.tables import Tables, cases
 
 READER = Tables("gemini")
@@ -344,8 +353,11 @@ FORMS_OF_ERROR = [OVERLOADED, [OVERLOADED], json.dumps([OVERLOADED]).encode()]
 test_error_truncates_the_call = READER.test_failures(
     [begin()],
     [
-        *((one, ev.StreamFailed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
-        (error(400, "bad key", "INVALID_ARGUMENT"), ev.StreamFailed("INVALID_ARGUMENT", "bad key")),
+        *((one, provider_failed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
+        (
+            error(400, "bad key", "INVALID_ARGUMENT"),
+            provider_failed("INVALID_ARGUMENT", "bad key"),
+        ),
     ],
 )
 
@@ -402,7 +414,7 @@ def test_names_in_snake_case_are_read(encode: Any) -> None:
     assert (turn.message.id, turn.usage.input_tokens) == ("r1", 7)
     assert turn.message.parts[1].item["thoughtSignature"] == "+/+/"
     blocked = encode({"prompt_feedback": {"block_reason": "SAFETY"}})
-    assert assemble(blocked)[1] == [ev.StreamFailed("SAFETY", "the prompt was blocked")]
+    assert assemble(blocked)[1] == [provider_failed("SAFETY", "the prompt was blocked")]
 
 
 def test_parts_of_a_dump_go_back_in_the_form_of_the_wire() -> None:

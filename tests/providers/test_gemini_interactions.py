@@ -11,10 +11,10 @@ from google.genai import types as google
 
 from argstream import stream
 from argstream.assembly import Call
-from argstream.events import Event, StreamFailed, ToolCallCompleted, ToolCallFailed, Usage
+from argstream.events import Event, ToolCallCompleted, ToolCallFailed, Usage
 from argstream.history import OpaquePart, Part, TextPart, ThinkingPart
 from tests.answering import answering
-from tests.provider_streams import call_part, results, turns, types
+from tests.provider_streams import call_part, provider_failed, results, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("gemini-interactions")
@@ -195,7 +195,7 @@ ERROR = {"event_type": "error", "error": {"code": "unavailable", "message": "lat
 
 test_error_truncates_the_call = READER.test_failures(
     turn(function(), arguments('{"a":1}')),
-    [(ERROR, StreamFailed("unavailable", "later", retryable=True))],
+    [(ERROR, provider_failed("unavailable", "later", retryable=True))],
 )
 
 
@@ -203,7 +203,7 @@ def test_failed_interaction_is_a_failure() -> None:
     assert types(assemble(end("failed"))[1]) == ["stream_failed"]
     error = {"code": 13, "message": "no picture"}
     _, events = assemble(start(0, "model_output", error=error), stop(0), end("failed"))
-    assert events[0] == StreamFailed("13", "no picture")
+    assert events[0] == provider_failed("13", "no picture")
 
 
 def test_whole_interaction_is_read_like_a_stream() -> None:

@@ -10,10 +10,10 @@ from google.genai import types as google
 
 from argstream import stream
 from argstream.assembly import Assembler, Call
-from argstream.events import Event, StreamFailed, TextDelta, ToolCallFailed, Usage
+from argstream.events import Event, TextDelta, ToolCallFailed, Usage
 from argstream.history import CallPart, TextPart
 from tests import provider_streams as providers
-from tests.provider_streams import failures, joined, of_type, texts, turns, types
+from tests.provider_streams import failures, joined, of_type, provider_failed, texts, turns, types
 
 SETUP: Any = {"setupComplete": {}}
 USAGE = {"promptTokenCount": 7, "responseTokenCount": 5, "thoughtsTokenCount": 2}
@@ -112,7 +112,7 @@ def test_messages_about_the_session_and_the_user_are_ignored() -> None:
 def test_error_is_a_failure() -> None:
     error = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
     _, events = assemble(says("hi"), error)
-    assert events[-1] == StreamFailed("RESOURCE_EXHAUSTED", "slow down", retryable=True)
+    assert events[-1] == provider_failed("RESOURCE_EXHAUSTED", "slow down", retryable=True)
 
 
 DUPLICATE = json.dumps(tool_call(function(args={"a": 1, "b": 2}))).replace('"b"', '"a"').encode()

@@ -7,7 +7,7 @@ from typing import Any
 from argstream import events as ev
 from argstream import stream
 from argstream.history import OpaquePart
-from tests.provider_streams import Payload, turns, types
+from tests.provider_streams import Payload, provider_failed, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("ollama")
@@ -113,9 +113,9 @@ test_error_truncates_the_call = READER.test_failures(
     [
         (
             {"error": "model runner has stopped"},
-            ev.StreamFailed("error", "model runner has stopped"),
+            provider_failed("error", "model runner has stopped"),
         ),
-        ({"error": {"message": "no"}}, ev.StreamFailed("error", "no")),
+        ({"error": {"message": "no"}}, provider_failed("error", "no")),
     ],
 )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from argstream.events import StreamFailed, TextDelta, ThinkingCompleted, Usage
+from argstream.events import TextDelta, ThinkingCompleted, Usage
 from argstream.history import TextPart, ThinkingPart
 from tests.provider_streams import (
     Payload,
@@ -12,6 +12,7 @@ from tests.provider_streams import (
     entry,
     failures,
     of_type,
+    provider_failed,
     tool_calls,
     turns,
     types,
@@ -150,10 +151,16 @@ INVALID = {"message": "bad", "type": "invalid_request_error"}
 test_error_truncates_the_call = READER.test_failures(
     OPEN_CALL,
     [
-        ({"error": {"message": "slow", "code": 429}}, StreamFailed("429", "slow", retryable=True)),
-        ({"error": INVALID}, StreamFailed("invalid_request_error", "bad")),
-        ({"error": {"code": "server_error"}}, StreamFailed("server_error", "server_error", True)),
-        ({"error": "plain words"}, StreamFailed("error", "plain words")),
+        (
+            {"error": {"message": "slow", "code": 429}},
+            provider_failed("429", "slow", retryable=True),
+        ),
+        ({"error": INVALID}, provider_failed("invalid_request_error", "bad")),
+        (
+            {"error": {"code": "server_error"}},
+            provider_failed("server_error", "server_error", True),
+        ),
+        ({"error": "plain words"}, provider_failed("error", "plain words")),
     ],
 )
 
@@ -162,7 +169,7 @@ def test_error_may_be_inside_a_choice() -> None:
     payload = chunk(finish="error")
     payload["choices"][0]["error"] = {"code": 502, "message": "upstream"}
     _, events = assemble([*chat_call('{"a"')[:-1], payload])
-    assert StreamFailed("502", "upstream", retryable=True) in events
+    assert provider_failed("502", "upstream", retryable=True) in events
 
 
 def test_failure_of_groq_shows_the_refused_call() -> None:

@@ -16,7 +16,16 @@ from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Assembler, Call
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import Payload, failures, of_type, results, texts, turns, types
+from tests.provider_streams import (
+    Payload,
+    failures,
+    of_type,
+    provider_failed,
+    results,
+    texts,
+    turns,
+    types,
+)
 from tests.providers.tables import Tables, cases
 
 READER = Tables("openai-realtime")
@@ -174,7 +183,7 @@ def test_cut_response_truncates_the_open_call(status: str, details: Any, stop_re
 def test_failed_response_is_a_failure_and_truncates_its_call() -> None:
     error = {"type": "server_error", "code": "server_error", "message": "oops"}
     end = done(status="failed", status_details={"type": "failed", "error": error})
-    failed = ev.StreamFailed("server_error", "oops", retryable=True)
+    failed = provider_failed("server_error", "oops", retryable=True)
     calls, events = assemble([created(), added(), delta("{}"), end, *numbered(2)])
     assert [one.verdict for one in calls] == ["truncated", "complete"]
     assert (failures(events), len(turns(events))) == ([failed], 1)
@@ -292,20 +301,22 @@ def test_error_of_the_client_is_reported_after_the_response() -> None:
     calls, events = assemble([*payloads[:3], sent, *payloads[3:]])
     assert [one.verdict for one in calls] == ["complete"]
     assert types(events)[-2:] == ["turn_completed", "stream_failed"]
-    assert events[-1] == ev.StreamFailed("unknown_id", "no such event")
+    assert events[-1] == provider_failed("unknown_id", "no such event")
     # If the session ends there, the error is the reason why.
     expired = {"type": "error", "error": {"type": "server_error", "message": "session expired"}}
     calls, events = assemble([*payloads[:3], expired])
     assert [one.verdict for one in calls] == ["truncated"]
-    assert failures(events) == [ev.StreamFailed("server_error", "session expired", retryable=True)]
+    assert failures(events) == [
+        provider_failed("server_error", "session expired", retryable=True)
+    ]
 
 
 def test_error_between_two_responses_is_reported_at_once() -> None:
     assembler = Assembler("openai-realtime")
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}
-    assert assembler.feed(error) == [ev.StreamFailed("invalid_request_error", "no")]
+    assert assembler.feed(error) == [provider_failed("invalid_request_error", "no")]
     flat = {"type": "error", "code": "bad", "message": "no"}
-    assert assembler.feed(flat) == [ev.StreamFailed("bad", "no")]
+    assert assembler.feed(flat) == [provider_failed("bad", "no")]
 
 
 def test_concurrent_responses_are_separate_turns() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from argstream import stream
 from argstream.assembly import Call
-from argstream.events import Event, StreamFailed, ToolArgsDelta, ToolCallCompleted, Usage
+from argstream.events import Event, ToolArgsDelta, ToolCallCompleted, Usage
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from tests.provider_streams import (
     FUNCTION_CALL,
@@ -19,6 +19,7 @@ from tests.provider_streams import (
     item_added,
     item_done,
     of_type,
+    provider_failed,
     response_created,
     response_ended,
     responses_call,
@@ -215,8 +216,8 @@ FLAT = {"type": "error", "code": "ERR", "message": "no", "param": None, "sequenc
 test_error_truncates_the_call = READER.test_failures(
     [response_created(), item_added(0, **FUNCTION_CALL)],
     [
-        (FLAT, StreamFailed("ERR", "no")),
-        (response_ended("failed", error=OOPS), StreamFailed("server_error", "oops", True)),
+        (FLAT, provider_failed("ERR", "no")),
+        (response_ended("failed", error=OOPS), provider_failed("server_error", "oops", True)),
     ],
 )
 
@@ -225,7 +226,7 @@ def test_error_and_the_failed_response_after_it_are_one_failure() -> None:
     error = {"type": "error", "error": OOPS, "sequence_number": 3}
     begun = [response_created(), item_added(0, **FUNCTION_CALL)]
     calls, events = assemble([*begun, error, response_ended("failed", error=OOPS)])
-    assert failures(events) == [StreamFailed("server_error", "oops", retryable=True)]
+    assert failures(events) == [provider_failed("server_error", "oops", retryable=True)]
     assert (calls[0].verdict, turns(events)) == ("truncated", [])
 
 

@@ -5,7 +5,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from argstream import stream
 from argstream.errors import UsageError
-from argstream.providers import UnreadableError, detect, make_adapter
+from argstream.providers import UnreadableError, detect, make_decoder
 from tests import provider_streams as providers
 from tests.provider_streams import assemble, chunk, entry, tool_calls, types
 from tests.turns import STREAMED, Streamed
@@ -21,14 +21,14 @@ def test_call_starts_at_once_and_its_arguments_grow(streamed: Streamed) -> None:
 
 def test_fields_that_an_sdk_does_not_know_are_read() -> None:
     payload = {**chunk(reasoning_content="hm"), "created": 1, "model": "m"}
-    deltas = make_adapter("openai-chat").feed(ChatCompletionChunk.model_validate(payload))
+    deltas = make_decoder("openai-chat").feed(ChatCompletionChunk.model_validate(payload))
     assert [type(delta).__name__ for delta in deltas] == ["TurnOpened", "ThinkingPiece"]
 
 
 @pytest.mark.parametrize("payload", [b"{", b"[]", b"3", "text", b"\xff{}", b"", b"[" * 100_000])
 def test_payload_that_is_not_an_object_is_unreadable(payload: bytes) -> None:
     with pytest.raises(UnreadableError):
-        make_adapter("cohere").feed(payload)
+        make_decoder("cohere").feed(payload)
 
 
 def test_field_of_a_wrong_type_is_ignored() -> None:
@@ -67,4 +67,4 @@ def test_protocol_is_detected_from_a_payload(payload: object, protocol: str | No
 
 def test_unknown_protocol_raises_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match="no protocol is called 'openai'; there are: auto, anth"):
-        make_adapter("openai")
+        make_decoder("openai")

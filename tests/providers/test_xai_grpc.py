@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from argstream.events import StreamFailed, ToolCallCompleted, ToolCallFailed, Usage
+from argstream.events import ToolCallCompleted, ToolCallFailed, Usage
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests.provider_streams import Payload, call_part, results, texts, turns, types
+from tests.provider_streams import Payload, call_part, provider_failed, results, texts, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("xai-grpc")
@@ -181,8 +181,11 @@ def test_parts_that_must_go_back_are_kept() -> None:
 test_error_truncates_the_call = READER.test_failures(
     [called(tool_call(""))],
     [
-        ({"error": {"code": 14, "message": "later"}}, StreamFailed("14", "later", retryable=True)),
-        ({"error": "no"}, StreamFailed("error", "no")),
+        (
+            {"error": {"code": 14, "message": "later"}},
+            provider_failed("14", "later", retryable=True),
+        ),
+        ({"error": "no"}, provider_failed("error", "no")),
     ],
 )
 

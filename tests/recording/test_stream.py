@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -100,7 +100,7 @@ BODY = sse(chat_call('{"a": 1}')[:-1])
     [("cut", "the provider broke off", "truncated"), ("aborted", "the client hung up", "aborted")],
 )
 def test_ending_of_the_recording_decides_the_verdict(
-    ending: str, reason: str, verdict: str
+    ending: str, reason: str, verdict: Literal["truncated", "aborted"]
 ) -> None:
     recording = recorded([BODY], ending, reason)
     events = list(stream([recording]))
@@ -108,7 +108,7 @@ def test_ending_of_the_recording_decides_the_verdict(
     assert invalid.verdict == verdict
     assert not of_type(events, TurnCompleted)
     message = f"the recording ends here: {reason}"
-    assert events[-1] == StreamFailed(ending, message, retryable=ending == "cut")
+    assert events[-1] == StreamFailed(verdict, message, retryable=verdict == "truncated")
     # What follows a recording that was cut is not read.
     assert list(stream([recording + recorded([TURNS["anthropic"]])])) == events
 

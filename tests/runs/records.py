@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from argstream import events as ev
 from argstream.events import Event
-from argstream.runs import Claim, Record, RunView, Store
+from argstream.runs import Lease, Record, SnapshotBuilder, Store
 
 SECONDS = 30.0
 
@@ -14,17 +14,22 @@ class Writer:
     """Makes the records of one run, with consecutive seqs."""
 
     def __init__(
-        self, run_id: str = "run-1", *, session_id: str = "s", time: float = 0.0, user: str = ""
+        self,
+        run_id: str = "run-1",
+        *,
+        conversation_id: str = "s",
+        time: float = 0.0,
+        user: str = "",
     ) -> None:
         self.run_id = run_id
-        self.session_id = session_id
+        self.conversation_id = conversation_id
         self.user = user
         self.seq = 0
         self.time = time
 
     def records(self, *events: Event) -> list[Record]:
         made = [
-            Record(seq, self.time or time.time(), self.run_id, self.session_id, "agent", event)
+            Record(seq, self.time or time.time(), self.run_id, self.conversation_id, "agent", event)
             for seq, event in enumerate(events, self.seq + 1)
         ]
         self.seq += len(made)
@@ -53,12 +58,12 @@ def paused(run_id: str = "run-1") -> ev.RunPaused:
 
 
 async def begin_run(
-    store: Store, run_id: str = "run-1", *events: Event, session_id: str = "s"
-) -> tuple[Writer, Claim, list[Record]]:
+    store: Store, run_id: str = "run-1", *events: Event, conversation_id: str = "s"
+) -> tuple[Writer, Lease, list[Record]]:
     """Begin a run with RunStarted and these events. Return its writer, lease and records."""
-    writer = Writer(run_id, session_id=session_id)
+    writer = Writer(run_id, conversation_id=conversation_id)
     records = [*writer.started(), *writer.records(*events)]
-    return writer, await store.begin(records, "me", SECONDS), records
+    return writer, await store.create(records, "me", SECONDS), records
 
 
 def contiguous(records: Sequence[Record]) -> bool:
@@ -67,7 +72,7 @@ def contiguous(records: Sequence[Record]) -> bool:
 
 
 def snapshot_of(events: Iterable[Event]) -> ev.RunSnapshot:
-    view = RunView()
+    view = SnapshotBuilder()
     for event in events:
         view.take(event)
     return view.snapshot()

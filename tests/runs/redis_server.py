@@ -23,7 +23,7 @@ from urllib.parse import quote
 import pytest
 from redis.asyncio import Redis
 
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.runs import RedisStore
 
 _SECONDS_TO_START = 20.0
@@ -172,8 +172,8 @@ async def execute(server: RedisServer, *command: str) -> Any:
 
 
 async def error_of(attempt: Awaitable[Any]) -> str:
-    """Return the message of the StoreFailure that is raised, and that of its cause."""
-    with pytest.raises(StoreFailure) as caught:
+    """Return the message of the StoreError that is raised, and that of its cause."""
+    with pytest.raises(StoreError) as caught:
         await attempt
     assert caught.value.__cause__ is not None
     return f"{caught.value} / {caught.value.__cause__!s}"

@@ -11,9 +11,15 @@ import pytest
 
 from argstream import Approve, Deny
 from argstream import events as ev
-from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun, UsageError
+from argstream.errors import (
+    AlreadyDecidedError,
+    RunBusyError,
+    RunNotFoundError,
+    StoreError,
+    UsageError,
+)
 from argstream.events import Event
-from argstream.runs import Claim, Posts, Record, Store
+from argstream.runs import Commands, Lease, Record, Store
 from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
 from tests.runs.stores import Place, store_test, without_redis
 
@@ -23,9 +29,9 @@ from tests.runs.stores import Place, store_test, without_redis
 @store_test
 async def test_records_are_read_after_a_seq_up_to_a_limit(store: Store) -> None:
     texts = [ev.TextDelta(str(number), 0) for number in range(1_200)]
-    writer, claim, records = await begin_run(store, "run-1", *texts)
+    writer, lease, records = await begin_run(store, "run-1", *texts)
     records += (more := writer.texts("b", "c"))
-    await store.append(claim, more)
+    await store.append(lease, more)
     assert await store.read("run-1") == records
     assert await store.read("run-1", 3) == records[3:]
     assert await store.read("run-1", 3, 2) == records[3:5]
@@ -45,11 +51,11 @@ async def test_large_records_are_read_whole(store: Store) -> None:
 
 @store_test
 async def test_stored_values_are_decoded_json_and_copies(store: Store) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     written: dict[str, Any] = {"to": ["ada"]}
     call = ev.ToolCallCompleted("c1", "send", written, (1, {2: "x"}))
     async with aclosing(store.follow("run-1", 1)) as following:
-        await store.append(claim, writer.records(call))
+        await store.append(lease, writer.records(call))
         followed = await anext(following)
     written["to"].append("eve")
     for record in (followed, *await store.read("run-1", 1), *await store.read("run-1", 1)):
@@ -62,13 +68,13 @@ async def test_stored_values_are_decoded_json_and_copies(store: Store) -> None:
 async def test_any_text_is_stored_unchanged(store: Store) -> None:
     text = "\0 \u2028 \x85 \U0001f600 \ufffd 'quoted' \"twice\" {} %s ? \r\n"
     run_id = f"run {text}"
-    writer = Writer(run_id, session_id=text, user=text)
+    writer = Writer(run_id, conversation_id=text, user=text)
     records = [*writer.started(), *writer.texts(text)]
-    await store.begin(records, text, SECONDS)
+    await store.create(records, text, SECONDS)
     assert await store.read(run_id) == records
     await store.stop(run_id, text)
-    assert (await store.posted(run_id)).stop_reason == text
-    for found in (await store.runs(session_id=text), await store.runs(user=text)):
+    assert (await store.commands(run_id)).stop_reason == text
+    for found in (await store.runs(conversation_id=text), await store.runs(user=text)):
         assert [(info.owner, info.user) for info in found] == [(text, text)]
 
 
@@ -77,10 +83,10 @@ async def test_run_begins_once_and_with_seq_1(store: Store) -> None:
     writer = Writer()
     records = writer.started()
     with pytest.raises(UsageError, match="seq 1"):
-        await store.begin(writer.texts("a"), "me", SECONDS)
+        await store.create(writer.texts("a"), "me", SECONDS)
     with pytest.raises(UsageError, match="at least one"):
-        await store.begin([], "me", SECONDS)
-    await store.begin(records, "me", SECONDS)
+        await store.create([], "me", SECONDS)
+    await store.create(records, "me", SECONDS)
     with pytest.raises(UsageError, match="already"):
         await begin_run(store, "run-1", ev.TextDelta("other", 0))
     assert await store.read("run-1") == records
@@ -116,30 +122,30 @@ REJECTED: dict[str, tuple[Callable[[Writer], list[Record]], str]] = {
 
 @store_test
 async def test_rejected_batch_writes_nothing(store: Store) -> None:
-    _, claim, records = await begin_run(store, "run-1", ev.TextDelta("a", 0), ev.TextDelta("b", 0))
+    _, lease, records = await begin_run(store, "run-1", ev.TextDelta("a", 0), ev.TextDelta("b", 0))
     for make, reason in REJECTED.values():
         with pytest.raises(UsageError, match=reason):
-            await store.append(claim, make(writer_after(3)))
+            await store.append(lease, make(writer_after(3)))
         assert await store.read("run-1") == records
 
 
 @store_test
 async def test_repeated_batch_is_written_once(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     some, last = writer.texts("a", "b"), writer.completed()
     for batch in (some, some, last, last, some):
-        await store.append(claim, batch)
+        await store.append(lease, batch)
     assert await store.read("run-1") == [*records, *some, *last]
 
 
 @store_test
 async def test_nothing_can_be_appended_to_a_finished_run(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
-    await store.append(claim, end := writer.completed())
+    writer, lease, records = await begin_run(store)
+    await store.append(lease, end := writer.completed())
     more = writer.texts("more")
-    with pytest.raises(RunTaken):
-        await store.append(claim, more)
-    renewed = await store.claim("run-1", "you", SECONDS)
+    with pytest.raises(RunBusyError):
+        await store.append(lease, more)
+    renewed = await store.acquire("run-1", "you", SECONDS)
     with pytest.raises(UsageError, match="is over"):
         await store.append(renewed, more)
     assert await store.read("run-1") == records + end
@@ -148,35 +154,35 @@ async def test_nothing_can_be_appended_to_a_finished_run(store: Store) -> None:
 # Leases
 
 
-async def assert_lease_lost(store: Store, claim: Claim, records: list[Record], why: str) -> None:
+async def assert_lease_lost(store: Store, lease: Lease, records: list[Record], why: str) -> None:
     for attempt in (
-        store.append(claim, records),
-        store.renew(claim, SECONDS),
-        store.reopen(claim, "c1"),
+        store.append(lease, records),
+        store.renew(lease, SECONDS),
+        store.reopen(lease, "c1"),
     ):
-        with pytest.raises(RunTaken, match=why):
+        with pytest.raises(RunBusyError, match=why):
             await attempt
 
 
 @store_test
 async def test_lease_excludes_others_until_expiry(place: Place, store: Store, other: Store) -> None:
     writer = Writer()
-    old = await store.begin(writer.started(), "me", 0.05)
+    old = await store.create(writer.started(), "me", 0.05)
     await store.renew(old, SECONDS)
     await place.advance(0.1)
-    with pytest.raises(RunTaken, match="driven by me") as raised:
-        await other.claim("run-1", "you", SECONDS)
+    with pytest.raises(RunBusyError, match="driven by me") as raised:
+        await other.acquire("run-1", "you", SECONDS)
     assert raised.value.owner == "me"
     assert SECONDS - 10 < raised.value.seconds <= SECONDS
     await store.renew(old, 0.05)
     await place.advance(0.1)
-    new = await other.claim("run-1", "you", SECONDS)
-    assert new == Claim("run-1", "you", new.token)
+    new = await other.acquire("run-1", "you", SECONDS)
+    assert new == Lease("run-1", "you", new.token)
     assert new.token > old.token
     texts = writer.texts("a")
     await assert_lease_lost(store, old, texts, "driven by you")
-    with pytest.raises(RunTaken, match="driven by you"):
-        await store.claim("run-1", "me", SECONDS)
+    with pytest.raises(RunBusyError, match="driven by you"):
+        await store.acquire("run-1", "me", SECONDS)
     await store.release(old)
     await other.append(new, texts)
     await other.renew(new, SECONDS)
@@ -185,23 +191,23 @@ async def test_lease_excludes_others_until_expiry(place: Place, store: Store, ot
 @store_test
 async def test_expired_lease_works_until_it_is_acquired(place: Place, store: Store) -> None:
     writer = Writer()
-    claim = await store.begin(writer.started(), "me", 0.05)
+    lease = await store.create(writer.started(), "me", 0.05)
     await place.advance(0.1)
-    await store.append(claim, writer.texts("a"))
-    await store.append(claim, writer.records(requested()))
-    await store.renew(claim, SECONDS)
-    with pytest.raises(RunTaken):
-        await store.claim("run-1", "you", SECONDS)
+    await store.append(lease, writer.texts("a"))
+    await store.append(lease, writer.records(requested()))
+    await store.renew(lease, SECONDS)
+    with pytest.raises(RunBusyError):
+        await store.acquire("run-1", "you", SECONDS)
 
 
 @store_test
 async def test_released_lease_is_void_and_can_be_acquired_at_once(store: Store) -> None:
     writer, old, _ = await begin_run(store)
     await store.release(old)
-    with pytest.raises(RunTaken, match="is out of date") as raised:
+    with pytest.raises(RunBusyError, match="is out of date") as raised:
         await store.append(old, writer.texts("a"))
     assert (raised.value.owner, raised.value.seconds) == ("", 0)
-    new = await store.claim("run-1", "you", SECONDS)
+    new = await store.acquire("run-1", "you", SECONDS)
     assert new.token > old.token
     await store.release(old)
     assert (await store.info("run-1")).owner == "you"
@@ -213,12 +219,12 @@ async def test_lost_lease_may_only_repeat_what_it_wrote(store: Store) -> None:
     texts = writer.texts("a", "b")
     await store.append(old, texts)
     await store.release(old)
-    await store.claim("run-1", "you", SECONDS)
+    await store.acquire("run-1", "you", SECONDS)
     await store.append(old, texts)
     await store.append(old, texts[1:])
     writer.seq = 2
     for batch in (writer.texts("other"), [texts[1], *writer.texts("x")], writer.texts("new")):
-        with pytest.raises(RunTaken, match="driven by you"):
+        with pytest.raises(RunBusyError, match="driven by you"):
             await store.append(old, batch)
     assert await store.read("run-1") == records + texts
 
@@ -229,10 +235,10 @@ async def test_setting_the_clock_back_prolongs_no_lease(place: Place, store: Sto
     await begin_run(store)
     await place.advance(-3_600)
     assert (await store.info("run-1")).owner is None
-    claim = await store.claim("run-1", "you", SECONDS)
+    lease = await store.acquire("run-1", "you", SECONDS)
     assert (await store.info("run-1")).owner == "you"
     await place.advance(-1)
-    await store.renew(claim, SECONDS)
+    await store.renew(lease, SECONDS)
     assert (await store.info("run-1")).owner == "you"
 
 
@@ -256,11 +262,11 @@ async def test_pausing_or_ending_releases_the_lease(
     else:
         writer, old, _ = await begin_run(store)
         await store.append(old, writer.records(*RESTS[rest]))
-    assert old == Claim("run-1", "me", 1)
+    assert old == Lease("run-1", "me", 1)
     info = await store.info("run-1")
-    assert (info.owner, info.claimed_until, info.is_abandoned) == (None, None, False)
+    assert (info.owner, info.leased_until, info.is_abandoned) == (None, None, False)
     await assert_lease_lost(store, old, writer_after(info.seq).texts("late"), "is out of date")
-    new = await other.claim("run-1", "you", SECONDS)
+    new = await other.acquire("run-1", "you", SECONDS)
     assert new.token > old.token
     await store.release(old)
     assert (await store.info("run-1")).owner == "you"
@@ -272,43 +278,43 @@ async def test_lease_is_kept_until_a_batch_ends_at_rest(store: Store) -> None:
     await store.append(old, writer.records(requested(), paused(), ev.RunResumed("run-1")))
     assert (await store.info("run-1")).owner == "me"
     await store.append(old, writer.records(paused()))
-    claim = await store.claim("run-1", "you", SECONDS)
-    await store.append(claim, writer.records(decided()))
+    lease = await store.acquire("run-1", "you", SECONDS)
+    await store.append(lease, writer.records(decided()))
     info = await store.info("run-1")
     assert (info.status, info.owner) == ("paused", "you")
-    await store.append(claim, writer.records(ev.RunResumed("run-1")))
-    await store.append(claim, writer.completed())
+    await store.append(lease, writer.records(ev.RunResumed("run-1")))
+    await store.append(lease, writer.completed())
     assert (await store.info("run-1")).owner is None
 
 
 @store_test
 async def test_follower_that_sees_a_pause_can_acquire_the_lease(store: Store, other: Store) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
 
-    async def take_over() -> Claim:
+    async def take_over() -> Lease:
         async for record in other.follow("run-1"):
             if isinstance(record.event, ev.RunPaused):
                 break
-        return await other.claim("run-1", "you", SECONDS)
+        return await other.acquire("run-1", "you", SECONDS)
 
     taken = asyncio.create_task(take_over())
-    await store.append(claim, writer.records(requested(), paused()))
+    await store.append(lease, writer.records(requested(), paused()))
     assert (await taken).owner == "you"
 
 
 @store_test
 async def test_batch_that_released_the_lease_may_be_repeated(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     rests = writer.records(requested(), paused())
-    await store.append(claim, rests)
-    await store.append(claim, rests)
-    renewed = await store.claim("run-1", "you", SECONDS)
-    await store.append(claim, rests)
+    await store.append(lease, rests)
+    await store.append(lease, rests)
+    renewed = await store.acquire("run-1", "you", SECONDS)
+    await store.append(lease, rests)
     assert (await store.info("run-1")).owner == "you"
     rest = [*writer.records(ev.RunResumed("run-1")), *writer.completed()]
     await store.append(renewed, rest)
     for batch in (records, rests, rest):
-        await store.append(claim, batch)
+        await store.append(lease, batch)
     info = await store.info("run-1")
     assert (info.status, info.owner, dict(info.pending)) == ("completed", None, {"c1": "d1"})
     assert await store.read("run-1") == [*records, *rests, *rest]
@@ -319,21 +325,21 @@ async def test_batch_that_released_the_lease_may_be_repeated(store: Store) -> No
 
 @store_test
 async def test_decision_is_kept_until_its_event_is_written(store: Store, other: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
-    edit = Approve(arguments={"to": ["bob"]}, always="session", digest="d1", reason="fine")
+    writer, lease, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
+    edit = Approve(arguments={"to": ["bob"]}, always="conversation", digest="d1", reason="fine")
     first = time.time()
     await other.decide("run-1", {"c1": edit})
     second = time.time()
     await other.decide("run-1", {"c2": Deny("no")})
-    posted = await store.posted("run-1")
+    posted = await store.commands("run-1")
     assert posted.decisions == {"c1": edit, "c2": Deny("no")}
-    assert first <= posted.times["c1"] <= second <= posted.times["c2"] <= time.time()
+    assert first <= posted.decided_at["c1"] <= second <= posted.decided_at["c2"] <= time.time()
     assert (await store.info("run-1")).pending == {"c1": "d1", "c2": "d1"}
-    await store.append(claim, writer.records(decided("c1")))
-    posted = await store.posted("run-1")
-    assert (posted.decisions, [*posted.times]) == ({"c2": Deny("no")}, ["c2"])
+    await store.append(lease, writer.records(decided("c1")))
+    posted = await store.commands("run-1")
+    assert (posted.decisions, [*posted.decided_at]) == ({"c2": Deny("no")}, ["c2"])
     assert (await store.info("run-1")).pending == {"c2": "d1"}
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecidedError):
         await store.decide("run-1", {"c1": Deny()})
 
 
@@ -341,45 +347,45 @@ async def test_decision_is_kept_until_its_event_is_written(store: Store, other: 
 async def test_first_decision_counts_and_decisions_are_atomic(store: Store) -> None:
     await begin_run(store, "run-1", requested("c1"), requested("c2", "d2"))
     await store.decide("run-1", {"c2": Approve(digest="d2")})
-    with pytest.raises(AlreadyDecided, match="c2") as raised:
+    with pytest.raises(AlreadyDecidedError, match="c2") as raised:
         await store.decide("run-1", {"c1": Deny(), "c2": Deny()})
     assert raised.value.call_id == "c2"
     with pytest.raises(UsageError, match="'c3'"):
         await store.decide("run-1", {"c1": Deny(), "c3": Deny()})
     with pytest.raises(UsageError, match="digest"):
         await store.decide("run-1", {"c1": Approve(digest="d2")})
-    assert (await store.posted("run-1")).decisions == {"c2": Approve(digest="d2")}
+    assert (await store.commands("run-1")).decisions == {"c2": Approve(digest="d2")}
 
 
 @store_test
 async def test_call_is_decided_again_only_if_reopened_or_requested_again(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested())
+    writer, lease, _ = await begin_run(store, "run-1", requested())
     await store.decide("run-1", {"c1": Approve(arguments={"too": "bad"})})
-    await store.reopen(claim, "c1")
-    assert await store.posted("run-1") == Posts()
+    await store.reopen(lease, "c1")
+    assert await store.commands("run-1") == Commands()
     await store.decide("run-1", {"c1": Deny()})
-    assert (await store.posted("run-1")).decisions == {"c1": Deny()}
-    await store.append(claim, writer.records(decided()))
-    await store.reopen(claim, "c1")  # too late
-    await store.reopen(claim, "no such call")
-    with pytest.raises(AlreadyDecided):
+    assert (await store.commands("run-1")).decisions == {"c1": Deny()}
+    await store.append(lease, writer.records(decided()))
+    await store.reopen(lease, "c1")  # too late
+    await store.reopen(lease, "no such call")
+    with pytest.raises(AlreadyDecidedError):
         await store.decide("run-1", {"c1": Approve()})
-    await store.append(claim, writer.records(requested()))
+    await store.append(lease, writer.records(requested()))
     await store.decide("run-1", {"c1": Approve()})
     # A used decision does not apply to the same request again.
-    await store.append(claim, writer.records(decided(), requested()))
-    assert await store.posted("run-1") == Posts()
+    await store.append(lease, writer.records(decided(), requested()))
+    assert await store.commands("run-1") == Commands()
     await store.decide("run-1", {"c1": Deny()})
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecidedError):
         await store.decide("run-1", {"c1": Deny()})
 
 
 @store_test
 async def test_decision_is_dropped_if_the_request_changes_its_digest(store: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
+    writer, lease, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
     await store.decide("run-1", {"c1": Approve(), "c2": Approve()})
-    await store.append(claim, writer.records(requested("c1", "d2"), requested("c2", "d1")))
-    assert (await store.posted("run-1")).decisions == {"c2": Approve()}
+    await store.append(lease, writer.records(requested("c1", "d2"), requested("c2", "d1")))
+    assert (await store.commands("run-1")).decisions == {"c2": Approve()}
 
 
 # Stopping
@@ -391,22 +397,22 @@ async def test_first_stop_reason_counts(store: Store, other: Store, reason: str)
     await begin_run(store, "run-1", paused())
     await other.stop("run-1", reason)
     await store.stop("run-1", "too late")
-    assert await store.posted("run-1") == Posts(stop_reason=reason)
+    assert await store.commands("run-1") == Commands(stop_reason=reason)
 
 
 @store_test
 async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Store) -> None:
     calls: list[Event] = [requested("c1"), requested("c2"), decided("c1"), requested("c3")]
-    writer, claim, _ = await begin_run(store, "run-1", *calls)
+    writer, lease, _ = await begin_run(store, "run-1", *calls)
     await store.stop("run-1", "enough")
     await store.decide("run-1", {"c2": Approve()})
-    await store.append(claim, writer.records(ev.RunStopped("enough")))
-    assert await store.posted("run-1") == Posts()
+    await store.append(lease, writer.records(ev.RunStopped("enough")))
+    assert await store.commands("run-1") == Commands()
     with pytest.raises(UsageError, match="is over: it is stopped"):
         await store.stop("run-1")
     with pytest.raises(UsageError, match="nobody is asked"):
         await store.decide("run-1", {"c3": Approve()})
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(AlreadyDecidedError):
         await store.decide("run-1", {"c1": Approve()})
 
 
@@ -415,26 +421,26 @@ async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Stor
 
 @store_test
 async def test_info_describes_the_progress_of_a_run(place: Place, store: Store) -> None:
-    writer, claim, records = await begin_run(store, session_id="talk")
+    writer, lease, records = await begin_run(store, conversation_id="talk")
     info = await store.info("run-1")
-    assert (info.run_id, info.session_id, info.agent) == ("run-1", "talk", "agent")
+    assert (info.run_id, info.conversation_id, info.agent) == ("run-1", "talk", "agent")
     assert (info.status, info.seq, info.is_over) == ("running", 1, False)
     assert info.created == info.updated == records[0].time
     assert info.owner == "me"
-    assert info.claimed_until == pytest.approx(place.now() + SECONDS, abs=10)
+    assert info.leased_until == pytest.approx(place.now() + SECONDS, abs=10)
     end = writer.records(ev.TextDelta("a", 0), ev.RunCompleted("b"))
-    await store.append(claim, end)
+    await store.append(lease, end)
     info = await store.info("run-1")
     assert (info.status, info.seq, info.is_over) == ("completed", 3, True)
     assert (info.created, info.updated) == (records[0].time, end[-1].time)
-    assert (info.owner, info.claimed_until) == (None, None)
+    assert (info.owner, info.leased_until) == (None, None)
 
 
 @store_test
 async def test_running_run_with_an_expired_lease_is_abandoned(place: Place, store: Store) -> None:
     writer, _, _ = await begin_run(store, "run-1", requested(), paused())
-    claim = await store.claim("run-1", "you", 0.05)
-    await store.append(claim, writer.records(ev.RunResumed("run-1")))
+    lease = await store.acquire("run-1", "you", 0.05)
+    await store.append(lease, writer.records(ev.RunResumed("run-1")))
     await place.advance(0.1)
     info = await store.info("run-1")
     assert (info.status, info.owner, info.is_abandoned) == ("running", None, True)
@@ -442,8 +448,8 @@ async def test_running_run_with_an_expired_lease_is_abandoned(place: Place, stor
 
 async def begin_six_runs(store: Store) -> None:
     """Begin "old", then five newer runs, and write to "old" again."""
-    old = Writer("old", session_id="b", time=1.0, user="ada")
-    claim = await store.begin(old.started(), "me", SECONDS)
+    old = Writer("old", conversation_id="b", time=1.0, user="ada")
+    lease = await store.create(old.started(), "me", SECONDS)
     runs: list[tuple[str, str, list[Event]]] = [
         ("a", "ada", []),
         ("b", "", [paused()]),
@@ -452,11 +458,11 @@ async def begin_six_runs(store: Store) -> None:
         ("a", "", []),
     ]
     for number, (session, user, events) in enumerate(runs):
-        writer = Writer(f"run-{number}", session_id=session, time=1_000.0 + number, user=user)
-        await store.begin([*writer.started(), *writer.records(*events)], "me", SECONDS)
+        writer = Writer(f"run-{number}", conversation_id=session, time=1_000.0 + number, user=user)
+        await store.create([*writer.started(), *writer.records(*events)], "me", SECONDS)
     assert [info.run_id for info in await store.runs()][-1] == "old"
     old.time = 5_000.0
-    await store.append(claim, old.texts("a"))
+    await store.append(lease, old.texts("a"))
 
 
 QUERIES: list[tuple[dict[str, Any], str]] = [
@@ -464,17 +470,17 @@ QUERIES: list[tuple[dict[str, Any], str]] = [
     ({"limit": 2}, "old 4"),
     ({"status": "paused"}, "1"),
     ({"status": "failed"}, ""),
-    ({"session_id": "a"}, "4 2 0"),
-    ({"session_id": "b"}, "old 3 1"),
-    ({"session_id": "none"}, ""),
-    ({"status": "running", "session_id": "a", "limit": 1}, "4"),
+    ({"conversation_id": "a"}, "4 2 0"),
+    ({"conversation_id": "b"}, "old 3 1"),
+    ({"conversation_id": "none"}, ""),
+    ({"status": "running", "conversation_id": "a", "limit": 1}, "4"),
     ({"user": "ada"}, "old 3 0"),
     ({"user": "ada", "limit": 1}, "old"),
     ({"user": ""}, "4 1"),
     ({"user": "eve"}, ""),
     ({"user": "bob", "status": "stopped"}, "2"),
-    ({"user": "ada", "session_id": "b"}, "old 3"),
-    ({"user": "bob", "session_id": "b"}, ""),
+    ({"user": "ada", "conversation_id": "b"}, "old 3"),
+    ({"user": "bob", "conversation_id": "b"}, ""),
 ]
 
 
@@ -496,10 +502,10 @@ async def test_runs_are_listed_by_user_session_and_status(store: Store, other: S
 @store_test
 async def test_name_of_a_deleted_run_can_be_reused(store: Store) -> None:
     for user, another in (("ada", "bob"), ("bob", "ada")):
-        claim = await store.begin(Writer(user=user).started(), "me", SECONDS)
+        lease = await store.create(Writer(user=user).started(), "me", SECONDS)
         assert [info.user for info in await store.runs(user=user)] == [user]
         assert await store.runs(user=another) == []
-        await store.release(claim)
+        await store.release(lease)
         await store.delete("run-1")
         assert await store.runs(user=user) == []
 
@@ -507,17 +513,17 @@ async def test_name_of_a_deleted_run_can_be_reused(store: Store) -> None:
 @store_test
 async def test_follower_does_not_continue_with_a_reused_name(store: Store, other: Store) -> None:
     old: list[Event] = [requested(), decided(), ev.TextDelta("old", 0)]
-    _, claim, _ = await begin_run(store, "run-1", *old)
+    _, lease, _ = await begin_run(store, "run-1", *old)
     assert (await other.snapshot("run-1")).seq == (await store.snapshot("run-1")).seq == 4
     async with aclosing(other.follow("run-1", 3)) as following:
         await anext(following)
-        await store.release(claim)
+        await store.release(lease)
         await store.delete("run-1")
-        with pytest.raises(UnknownRun):
+        with pytest.raises(RunNotFoundError):
             await store.read("run-1")
         assert await store.runs() == []
         _, _, records = await begin_run(store, "run-1", requested(), *[ev.TextDelta("new", 0)] * 4)
-        with pytest.raises(UnknownRun):  # it does not continue with the new run
+        with pytest.raises(RunNotFoundError):  # it does not continue with the new run
             await asyncio.wait_for(anext(following), 5)
         async with aclosing(other.follow("run-1", 2)) as again:
             assert (await anext(again)).event == ev.TextDelta("new", 0)
@@ -530,13 +536,13 @@ async def test_follower_does_not_continue_with_a_reused_name(store: Store, other
 
 @store_test
 async def test_leased_run_is_deleted_only_if_it_is_over(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
-    with pytest.raises(RunTaken, match="driven by me"):
+    writer, lease, records = await begin_run(store)
+    with pytest.raises(RunBusyError, match="driven by me"):
         await store.delete("run-1")
     assert await store.read("run-1") == records
-    await store.append(claim, writer.completed())
+    await store.append(lease, writer.completed())
     await store.delete("run-1")
-    with pytest.raises(UnknownRun):
+    with pytest.raises(RunNotFoundError):
         await store.info("run-1")
 
 
@@ -554,68 +560,68 @@ async def test_expire_deletes_old_runs(place: Place, store: Store) -> None:
     ]
     for run_id, age, seconds, last in runs:
         writer = Writer(run_id, time=now - age)
-        await store.begin([*writer.started(), *writer.records(last)], "me", seconds)
+        await store.create([*writer.started(), *writer.records(last)], "me", seconds)
     await place.advance(0.1)
-    assert [await store.expire(20), await store.expire(20)] == [2, 0]
-    assert await store.expire(20, unfinished=True) == 2
+    assert [await store.delete_older_than(20), await store.delete_older_than(20)] == [2, 0]
+    assert await store.delete_older_than(20, unfinished=True) == 2
     left = {info.run_id for info in await store.runs()}
     assert left == {"over, new", "abandoned, new", "driven"}
-    assert await store.expire(0) == 1
+    assert await store.delete_older_than(0) == 1
 
 
 # Errors
 
 
-def every_request(store: Store, claim: Claim, writer: Writer) -> list[Awaitable[object]]:
+def every_request(store: Store, lease: Lease, writer: Writer) -> list[Awaitable[object]]:
     """Return all requests about one run."""
-    run_id = claim.run_id
+    run_id = lease.run_id
     return [
-        store.claim(run_id, "me", SECONDS),
-        store.renew(claim, SECONDS),
-        store.append(claim, writer.texts("a")),
-        store.reopen(claim, "c1"),
+        store.acquire(run_id, "me", SECONDS),
+        store.renew(lease, SECONDS),
+        store.append(lease, writer.texts("a")),
+        store.reopen(lease, "c1"),
         store.read(run_id),
         store.snapshot(run_id),
         store.decide(run_id, {"c1": Approve()}),
         store.decide(run_id, {}),
         store.stop(run_id),
-        store.posted(run_id),
+        store.commands(run_id),
         store.info(run_id),
         store.delete(run_id),
         anext(store.follow(run_id)),
-        anext(store.join(run_id)),
-        anext(store.posts(run_id)),
+        anext(store.watch(run_id)),
+        anext(store.watch_commands(run_id)),
     ]
 
 
 @store_test
 async def test_every_request_about_an_unknown_run_raises(store: Store) -> None:
-    claim = Claim("no", "me", 1)
-    for attempt in every_request(store, claim, Writer("no")):
-        with pytest.raises(UnknownRun, match="no run 'no'"):
+    lease = Lease("no", "me", 1)
+    for attempt in every_request(store, lease, Writer("no")):
+        with pytest.raises(RunNotFoundError, match="no run 'no'"):
             await attempt
-    await store.release(claim)
+    await store.release(lease)
 
 
 @store_test
 async def test_every_request_to_a_closed_store_raises(store: Store) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     await store.aclose()
-    begins = store.begin(Writer("r2").started(), "me", SECONDS)
-    others = [begins, store.release(claim), store.runs(), store.expire(1)]
-    for attempt in (*others, *every_request(store, claim, writer)):
-        with pytest.raises(StoreFailure, match="closed"):
+    begins = store.create(Writer("r2").started(), "me", SECONDS)
+    others = [begins, store.release(lease), store.runs(), store.delete_older_than(1)]
+    for attempt in (*others, *every_request(store, lease, writer)):
+        with pytest.raises(StoreError, match="closed"):
             await attempt
     await store.aclose()
 
 
 LONE = "\ud800"  # a lone surrogate cannot be encoded
 LONG = "x" * 1_001
-CLAIM = Claim("run-1", "me", 1)
+CLAIM = Lease("run-1", "me", 1)
 
 
 def begin(store: Store, run_id: str = "r", user: str = "") -> Awaitable[object]:
-    return store.begin(Writer(run_id, user=user).started(), "me", 5)
+    return store.create(Writer(run_id, user=user).started(), "me", 5)
 
 
 def record(seq: int, time: float = 1.0) -> list[Record]:
@@ -631,9 +637,9 @@ NONE: Any = None
 FIVE: Any = 5
 DECISION: Any = {"c1": True}
 INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "surrogate in an owner": lambda store: store.claim("run-1", LONE, 5),
+    "surrogate in an owner": lambda store: store.acquire("run-1", LONE, 5),
     "surrogate in a stop reason": lambda store: store.stop("run-1", LONE),
-    "surrogate in a session": lambda store: store.runs(session_id=LONE),
+    "surrogate in a session": lambda store: store.runs(conversation_id=LONE),
     "surrogate in a user": lambda store: store.runs(user=LONE),
     "surrogate in the user of a new run": lambda store: begin(store, user=LONE),
     "surrogate in a new run": lambda store: begin(store, LONE),
@@ -645,19 +651,19 @@ INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
     "user that is a number": lambda store: store.runs(user=FIVE),
     "empty id of a new run": lambda store: begin(store, ""),
     "long run id": lambda store: begin(store, LONG),
-    "empty owner": lambda store: store.claim("run-1", "", 5),
+    "empty owner": lambda store: store.acquire("run-1", "", 5),
     "lease for 0 s": lambda store: store.renew(CLAIM, 0),
     "lease for -1 s": lambda store: store.renew(CLAIM, -1),
     "lease for ever": lambda store: store.renew(CLAIM, math.inf),
     "lease for 1e300 s": lambda store: store.renew(CLAIM, 1e300),
     "lease for nan s": lambda store: store.renew(CLAIM, math.nan),
-    "huge token": lambda store: store.renew(Claim("run-1", "me", 2**70), 5),
+    "huge token": lambda store: store.renew(Lease("run-1", "me", 2**70), 5),
     "no lease": lambda store: store.release(NONE),
     "read after -1": lambda store: store.read("run-1", -1),
     "read 0 records": lambda store: store.read("run-1", limit=0),
     "list 0 runs": lambda store: store.runs(limit=0),
-    "expire after nan s": lambda store: store.expire(math.nan),
-    "expire after -1 s": lambda store: store.expire(-1),
+    "expire after nan s": lambda store: store.delete_older_than(math.nan),
+    "expire after -1 s": lambda store: store.delete_older_than(-1),
     "no decisions": lambda store: store.decide("run-1", NONE),
     "decision that is a bool": lambda store: store.decide("run-1", DECISION),
     "negative seq": lambda store: store.append(CLAIM, record(-1)),
@@ -673,17 +679,17 @@ INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 @store_test
 async def test_invalid_arguments_raise_and_change_nothing(store: Store) -> None:
-    writer, claim, records = await begin_run(store, "run-1", requested())
-    assert claim == CLAIM
+    writer, lease, records = await begin_run(store, "run-1", requested())
+    assert lease == CLAIM
     for what, attempt in INVALID.items():
         with pytest.raises(UsageError):
             pytest.fail(f"{what}: {await asyncio.wait_for(attempt(store), 5)}")
     for run_id in (LONE, "", FIVE):
-        for request in every_request(store, Claim(run_id, "me", 1), writer):
+        for request in every_request(store, Lease(run_id, "me", 1), writer):
             with pytest.raises(UsageError):
                 await request
     writer.seq = 2
-    await store.append(claim, more := writer.texts("a"))
+    await store.append(lease, more := writer.texts("a"))
     assert await store.read("run-1") == records + more
-    assert await store.posted("run-1") == Posts()
+    assert await store.commands("run-1") == Commands()
     await store.decide("run-1", edit([1, 1.5, None, True, "é"]))

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from argstream import Approve, Deny
-from argstream.errors import StoreFailure, UnknownRun
-from argstream.events import RunResumed, RunSnapshot, SeenCall, TextDelta, ToolCallStarted
-from argstream.runs import Claim, Posts, Record, Store
+from argstream.errors import RunNotFoundError, StoreError
+from argstream.events import CallSnapshot, RunResumed, RunSnapshot, TextDelta, ToolCallStarted
+from argstream.runs import Commands, Lease, Record, Store
 from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
 from tests.runs.stores import Place, follow_all, store_test, wait_until, without_redis
 
@@ -31,31 +31,31 @@ async def following_tasks(store: Store, count: int) -> "list[asyncio.Task[list[R
     return tasks
 
 
-async def later_posts(store: Store) -> AsyncGenerator[Posts, None]:
+async def later_posts(store: Store) -> AsyncGenerator[Commands, None]:
     """Yield the commands that come after those that were there at the start."""
-    async with aclosing(store.posts("run-1")) as listening:
+    async with aclosing(store.watch_commands("run-1")) as listening:
         await anext(listening)
-        async for posts in listening:
-            yield posts
+        async for commands in listening:
+            yield commands
 
 
 @store_test
 async def test_follower_gets_old_and_new_records_until_the_run_is_over(store: Store) -> None:
     """It waits while the run is paused."""
-    writer, claim, records = await begin_run(store, "run-1", TextDelta("a", 0))
+    writer, lease, records = await begin_run(store, "run-1", TextDelta("a", 0))
     starts = (0, 4, 99)
     following = [asyncio.create_task(follow_all(store, after=after)) for after in starts]
     for text in "bcd":
         records += (more := writer.texts(text, text))
-        await store.append(claim, more)
+        await store.append(lease, more)
         await asyncio.sleep(0.001)
     records += (rest := writer.records(requested(), paused()))
-    await store.append(claim, rest)
+    await store.append(lease, rest)
     await asyncio.sleep(0.05)
     assert not any(task.done() for task in following)
-    claim = await store.claim("run-1", "you", SECONDS)
+    lease = await store.acquire("run-1", "you", SECONDS)
     records += (end := [*writer.records(RunResumed("run-1")), *writer.completed()])
-    await store.append(claim, end)
+    await store.append(lease, end)
     for after, task in zip(starts, following, strict=True):
         assert await task == await follow_all(store, after=after) == records[after:]
     assert await follow_all(store, after=len(records)) == []
@@ -65,14 +65,14 @@ async def test_follower_gets_old_and_new_records_until_the_run_is_over(store: St
 @store_test
 async def test_slow_follower_reads_from_the_store(store: Store, count: int, text: str) -> None:
     """More records, and larger ones, than are kept in memory for followers."""
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     async with aclosing(store.follow("run-1")) as following:
         seen = [await anext(following)]
         for _ in range(12):
             records += (more := writer.texts(*[text] * count))
-            await store.append(claim, more)
+            await store.append(lease, more)
         records += (end := writer.completed())
-        await store.append(claim, end)
+        await store.append(lease, end)
         seen += [record async for record in following]
     assert seen == records
 
@@ -82,36 +82,36 @@ async def test_slow_follower_reads_from_the_store(store: Store, count: int, text
 async def test_deletion_and_closing_fail_followers(
     place: Place, store: Store, other: Store, way: str
 ) -> None:
-    claim = await store.begin(Writer(time=place.now() - 100).started(), "me", SECONDS)
+    lease = await store.create(Writer(time=place.now() - 100).started(), "me", SECONDS)
     (here,), (there,) = await following_tasks(store, 1), await following_tasks(other, 1)
     listening = asyncio.ensure_future(anext(later_posts(other)))
     await asyncio.sleep(0.05)
-    await store.release(claim)
+    await store.release(lease)
     match way:
         case "deleted":
             await store.delete("run-1")
         case "expired":
-            assert await store.expire(50, unfinished=True) == 1
+            assert await store.delete_older_than(50, unfinished=True) == 1
         case _:
             await store.aclose()
             await other.aclose()
     for following in (here, there, listening):
-        with pytest.raises(StoreFailure if way == "closed" else UnknownRun):
+        with pytest.raises(StoreError if way == "closed" else RunNotFoundError):
             await following
 
 
 @store_test
 async def test_cancelled_and_dropped_followers_are_unregistered(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
-    dropped, listening = store.follow("run-1"), store.posts("run-1")
+    writer, lease, records = await begin_run(store)
+    dropped, listening = store.follow("run-1"), store.watch_commands("run-1")
     assert await anext(dropped) == records[0]
-    assert await anext(listening) == Posts()
+    assert await anext(listening) == Commands()
     stays, *tasks = await following_tasks(store, 11)
-    await store.append(claim, writer.texts("a"))
+    await store.append(lease, writer.texts("a"))
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    await store.append(claim, end := writer.completed())
+    await store.append(lease, end := writer.completed())
     assert (await stays)[-1:] == end
     del dropped, listening
     gc.collect()
@@ -121,20 +121,20 @@ async def test_cancelled_and_dropped_followers_are_unregistered(store: Store) ->
 @store_test
 async def test_followers_can_be_cancelled_at_any_moment(store: Store, other: Store) -> None:
     """One follower reads for all. If it is cancelled, another one must read."""
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     following = await following_tasks(other, 30)
     for number, task in enumerate(following[:-1]):
         await asyncio.sleep(0.0005 * (number % 7))
-        await store.append(claim, writer.texts("a"))
+        await store.append(lease, writer.texts("a"))
         task.cancel()
-    await store.append(claim, writer.completed())
+    await store.append(lease, writer.completed())
     assert len(await following[-1]) == writer.seq
 
 
 @without_redis  # a connection to Redis belongs to one event loop
 @store_test
 async def test_followers_of_a_closed_event_loop_do_not_disturb_others(store: Store) -> None:
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     abandoned = store.follow("run-1")
 
     def crash() -> None:
@@ -144,18 +144,18 @@ async def test_followers_of_a_closed_event_loop_do_not_disturb_others(store: Sto
 
     await asyncio.to_thread(crash)
     (stays,) = await following_tasks(store, 1)
-    await store.append(claim, end := writer.completed())
+    await store.append(lease, end := writer.completed())
     assert await stays == records + end
 
 
 @store_test
 async def test_snapshot_folds_all_records(store: Store) -> None:
     """Also of many runs in turn. The store caches the snapshots of a few."""
-    runs = [await begin_run(store, f"run-{number}", session_id="talk") for number in range(30)]
+    runs = [await begin_run(store, f"run-{number}", conversation_id="talk") for number in range(30)]
     for text in ("a", "b"):
-        for writer, claim, records in runs:
+        for writer, lease, records in runs:
             count = 700 if writer.run_id == "run-0" else 1
-            await store.append(claim, more := writer.texts(*[f"{writer.run_id} {text}"] * count))
+            await store.append(lease, more := writer.texts(*[f"{writer.run_id} {text}"] * count))
             records.extend(more)
         for writer, _, records in runs:
             snapshot = await store.snapshot(writer.run_id)
@@ -167,14 +167,14 @@ async def test_snapshot_folds_all_records(store: Store) -> None:
 
 @store_test
 async def test_join_yields_a_snapshot_and_the_records_after_it(store: Store) -> None:
-    writer, claim, records = await begin_run(store, "run-1", TextDelta("a", 0))
-    async with aclosing(store.join("run-1")) as joining:
+    writer, lease, records = await begin_run(store, "run-1", TextDelta("a", 0))
+    async with aclosing(store.watch("run-1")) as joining:
         first = await anext(joining)
         assert first.event == folded(records)
         more = [*writer.texts("b"), *writer.completed()]
-        await store.append(claim, more)
+        await store.append(lease, more)
         assert [record async for record in joining] == more
-    (only,) = [record async for record in store.join("run-1")]
+    (only,) = [record async for record in store.watch("run-1")]
     assert only.event == folded(records + more)
 
 
@@ -185,7 +185,7 @@ async def test_snapshots_are_independent_copies(store: Store) -> None:
         snapshot = await store.snapshot("run-1")
         assert isinstance(snapshot.event, RunSnapshot)
         (call,) = snapshot.event.blocks
-        assert isinstance(call, SeenCall)
+        assert isinstance(call, CallSnapshot)
         assert call.request is not None
         assert call.request.arguments == {"to": ["ada"]}
         call.request.arguments["to"].append("eve")
@@ -193,43 +193,43 @@ async def test_snapshots_are_independent_copies(store: Store) -> None:
 
 @store_test
 async def test_driver_receives_commands_until_the_run_is_over(store: Store, other: Store) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
-    async with aclosing(store.posts("run-1")) as listening:
-        assert await anext(listening) == Posts()
+    writer, lease, _ = await begin_run(store, "run-1", requested("c1"), requested("c2"))
+    async with aclosing(store.watch_commands("run-1")) as listening:
+        assert await anext(listening) == Commands()
         await other.decide("run-1", {"c1": Approve()})
         assert (await anext(listening)).decisions == {"c1": Approve()}
-        async with aclosing(store.posts("run-1")) as second:
+        async with aclosing(store.watch_commands("run-1")) as second:
             assert (await anext(second)).decisions == {"c1": Approve()}
-        await store.append(claim, writer.records(decided("c1")))
-        assert await anext(listening) == Posts()
+        await store.append(lease, writer.records(decided("c1")))
+        assert await anext(listening) == Commands()
         await store.decide("run-1", {"c2": Deny()})
         assert (await anext(listening)).decisions == {"c2": Deny()}
-        await store.reopen(claim, "c2")
-        assert await anext(listening) == Posts()
+        await store.reopen(lease, "c2")
+        assert await anext(listening) == Commands()
         await other.stop("run-1", "enough")
-        assert await anext(listening) == Posts(stop_reason="enough")
+        assert await anext(listening) == Commands(stop_reason="enough")
         rest = asyncio.ensure_future(anext(listening, None))
-        await store.append(claim, writer.records(requested("c3"), decided("c3")))
-        await store.reopen(claim, "c3")
+        await store.append(lease, writer.records(requested("c3"), decided("c3")))
+        await store.reopen(lease, "c3")
         await asyncio.sleep(0.05)
         assert not rest.done(), "only changes are sent"
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.completed())
         assert await rest is None
 
 
-async def write_run(store: Store, claim: Claim, writer: Writer, random: random.Random) -> None:
+async def write_run(store: Store, lease: Lease, writer: Writer, random: random.Random) -> None:
     """Write 600 records in batches, with pauses."""
     while writer.seq < 600:
-        await store.append(claim, writer.texts(*map(str, range(random.randint(1, 12)))))
+        await store.append(lease, writer.texts(*map(str, range(random.randint(1, 12)))))
         await asyncio.sleep(random.choice([0, 0, 0.001, 0.005]))
-    await store.append(claim, writer.completed())
+    await store.append(lease, writer.completed())
 
 
 @pytest.mark.bulk
 @store_test
 async def test_300_followers_that_start_at_any_moment_see_exactly_the_log(store: Store) -> None:
     chance = random.Random(7)
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     views: set[object] = set()
 
     async def follower() -> None:
@@ -240,14 +240,14 @@ async def test_300_followers_that_start_at_any_moment_see_exactly_the_log(store:
 
     async def joiner() -> None:
         await asyncio.sleep(chance.random() * 0.4)
-        async with aclosing(store.join("run-1")) as joining:
+        async with aclosing(store.watch("run-1")) as joining:
             snapshot = await anext(joining)
             tail = [record async for record in joining]
         assert [record.seq for record in tail] == list(range(snapshot.seq + 1, writer.seq + 1))
         views.add(folded([snapshot, *tail]).blocks)
 
     await asyncio.gather(
-        write_run(store, claim, writer, chance),
+        write_run(store, lease, writer, chance),
         *(follower() if number % 4 else joiner() for number in range(300)),
     )
     assert views == {folded(await store.read("run-1")).blocks}
@@ -257,7 +257,7 @@ async def test_300_followers_that_start_at_any_moment_see_exactly_the_log(store:
 @store_test
 async def test_one_store_serves_several_event_loops(store: Store) -> None:
     """Threads with a loop each write a run of their own, and follow that of the main thread."""
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     seen: list[list[Record]] = []
 
     async def work(number: int) -> None:
@@ -270,7 +270,7 @@ async def test_one_store_serves_several_event_loops(store: Store) -> None:
     threads = [threading.Thread(target=asyncio.run, args=(work(number),)) for number in range(3)]
     for thread in threads:
         thread.start()
-    await write_run(store, claim, writer, random.Random(8))
+    await write_run(store, lease, writer, random.Random(8))
     for thread in threads:
         await asyncio.to_thread(thread.join)
     log = await store.read("run-1")

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any
 
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.events import TextDelta
 from argstream.runs import MemoryStore, Record, to_json
 from argstream.runs._hub import Budget, Page, Tail, Tails
@@ -184,7 +184,7 @@ async def test_waiting_follower_is_served_though_the_budget_is_spent() -> None:
 def test_idle_event_loop_has_one_wakeup_pending() -> None:
     store = MemoryStore()
     idle = asyncio.new_event_loop()
-    writer, claim, records = asyncio.run(begin_run(store))
+    writer, lease, records = asyncio.run(begin_run(store))
     following = store.follow("run-1")
     assert idle.run_until_complete(anext(following)) == records[0]
 
@@ -192,7 +192,7 @@ def test_idle_event_loop_has_one_wakeup_pending() -> None:
         batches = [*(writer.texts("x" * 10_000) for _ in range(100)), writer.completed()]
         for batch in batches:
             records.extend(batch)
-            await store.append(claim, batch)
+            await store.append(lease, batch)
 
     asyncio.run(write())
     (tail,) = store._tails._tails["run-1"].values()
@@ -214,7 +214,7 @@ def test_leaving_after_a_failure_does_not_unsubscribe_newer_followers() -> None:
     async def follow() -> None:
         with tails.watching("run-1"):
             with tails.watching("run-1"):
-                tails.fail(lambda: StoreFailure("out of order"))
+                tails.fail(lambda: StoreError("out of order"))
             new = tails.watching("run-1")
             new.__enter__()
         assert heard == ["watch", "watch"]

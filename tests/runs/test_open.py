@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import argstream.runs
-from argstream.errors import MissingExtra, UsageError
+from argstream.errors import MissingExtraError, UsageError
 from argstream.runs import MemoryStore, RedisStore, open_store
 
 
@@ -55,7 +55,7 @@ def test_missing_redis_extra_names_the_install_command(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setitem(sys.modules, "redis.asyncio", None)
     monkeypatch.delitem(sys.modules, "argstream.runs.redis", raising=False)
-    with pytest.raises(MissingExtra, match=r"pip install '\.\[redis\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[redis\]'"):
         open_store("redis://localhost")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from argstream import Deny
-from argstream.errors import AlreadyDecided, RunTaken, UsageError
+from argstream.errors import AlreadyDecidedError, RunBusyError, UsageError
 from argstream.runs import RedisStore, SqliteStore, Store
 from tests.runs.records import SECONDS, Writer, requested
 from tests.runs.redis_server import new_prefix, shared_server
@@ -18,8 +18,8 @@ from tests.runs.redis_server import new_prefix, shared_server
 RUNS = 60
 NAMES = ("ada", "bob")
 Address = tuple[str, str]  # a URL and a prefix, or a path and ""
-LOST = (RunTaken, AlreadyDecided, UsageError)
-EXPECTED = {"begin": UsageError, "claim": RunTaken, "decide": AlreadyDecided}
+LOST = (RunBusyError, AlreadyDecidedError, UsageError)
+EXPECTED = {"begin": UsageError, "lease": RunBusyError, "decide": AlreadyDecidedError}
 
 
 def open_at(address: Address) -> Store:
@@ -35,9 +35,9 @@ def race(address: Address, name: str, barrier: Any, results: Any) -> None:
             case "begin":
                 writer = Writer(run_id)
                 records = [*writer.started(), *writer.records(requested())]
-                await store.release(await store.begin(records, name, SECONDS))
-            case "claim":
-                await store.claim(run_id, name, SECONDS)
+                await store.release(await store.create(records, name, SECONDS))
+            case "lease":
+                await store.acquire(run_id, name, SECONDS)
             case _:
                 await store.decide(run_id, {"c1": Deny(name)})
 
@@ -60,7 +60,7 @@ async def final_states(address: Address) -> list[tuple[str | None, str]]:
     """Return the driver of each run, and the author of its decision."""
     async with aclosing(open_at(address)) as store:
         return [
-            ((await store.info(run)).owner, (await store.posted(run)).decisions["c1"].reason)
+            ((await store.info(run)).owner, (await store.commands(run)).decisions["c1"].reason)
             for run in (f"run-{number}" for number in range(RUNS))
         ]
 
@@ -82,5 +82,5 @@ def test_one_of_two_racing_processes_wins(kind: str, tmp_path: Path) -> None:
         errors = {outcomes[name][number, step]: name for name in NAMES}
         assert errors.keys() == {None, EXPECTED[step]}, (number, step)
         winners[number, step] = errors[None]
-    expected = [(winners[n, "claim"], winners[n, "decide"]) for n in range(RUNS)]
+    expected = [(winners[n, "lease"], winners[n, "decide"]) for n in range(RUNS)]
     assert asyncio.run(final_states(address)) == expected

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from argstream.errors import StoreFailure, UnknownRun, UsageError
+from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.runs import Record, RedisStore, RunInfo
 from tests.runs.records import Writer, begin_run, contiguous
 from tests.runs.redis_server import (
@@ -45,16 +45,16 @@ async def following(store: RedisStore, run_id: str = "run-1") -> "asyncio.Task[l
 @store_test
 async def test_finished_run_expires_after_its_ttl() -> None:
     async with opened(ttl=0.3) as store:
-        writer, claim, _ = await begin_run(store, "over")
+        writer, lease, _ = await begin_run(store, "over")
         await begin_run(store, "open")
         assert set(ids(await store.runs())) == {"over", "open"}
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.completed())
         while ids(await store.runs()) != ["open"]:
             await asyncio.sleep(0.02)
         for attempt in (store.info("over"), store.read("over"), anext(store.follow("over"))):
-            with pytest.raises(UnknownRun):
+            with pytest.raises(RunNotFoundError):
                 await attempt
-        assert await store.expire(0) == 0
+        assert await store.delete_older_than(0) == 0
 
 
 @pytest.mark.parametrize("way", ["listed", "listed for its user", "expired", "deleted"])
@@ -63,10 +63,10 @@ async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
     """The server has dropped an expired run, so its index entries cannot be derived from it."""
     prefix = new_prefix()
     async with opened(ttl=None if way == "deleted" else 0.05, prefix=prefix) as store:
-        writer = Writer("{run}", session_id="{talk}", user="{ada}")
-        claim = await store.begin(writer.started(), "me", 30)
+        writer = Writer("{run}", conversation_id="{talk}", user="{ada}")
+        lease = await store.create(writer.started(), "me", 30)
         assert len(await keys_of(prefix)) > 4
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.completed())
         while way != "deleted" and f"{prefix}:{{%7Brun%7D}}:run".encode() in await keys_of(prefix):
             await asyncio.sleep(0.02)
         match way:
@@ -75,7 +75,7 @@ async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
             case "listed for its user":
                 await store.runs(user="{ada}")
             case "expired":
-                await store.expire(0)
+                await store.delete_older_than(0)
             case _:
                 await store.delete("{run}")
         assert await keys_of(prefix) == []
@@ -90,9 +90,9 @@ async def keys_of(prefix: str) -> list[bytes]:
 async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
     for number in range(30):
         user = "ada" if number % 10 == 0 else "bob"
-        writer = Writer(f"run-{number}", session_id=f"talk-{number // 3}", user=user)
+        writer = Writer(f"run-{number}", conversation_id=f"talk-{number // 3}", user=user)
         started = writer.started()
-        await store.begin(started + (writer.completed() if number else []), "me", 30)
+        await store.create(started + (writer.completed() if number else []), "me", 30)
     read: list[int] = []
     infos = store._lists._infos
 
@@ -102,8 +102,8 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
 
     store._lists._infos = counted  # type: ignore[method-assign]
     assert len(await store.runs(user="ada")) == 3
-    assert len(await store.runs(session_id="talk-2")) == 3
-    assert len(await store.runs(session_id="talk-0", user="ada")) == 1
+    assert len(await store.runs(conversation_id="talk-2")) == 3
+    assert len(await store.runs(conversation_id="talk-0", user="ada")) == 1
     assert len(await store.runs(status="running")) == 1
     assert read == [3, 3, 1, 1]
 
@@ -111,24 +111,24 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
 @store_test
 async def test_old_runs_are_found(store: RedisStore, other: RedisStore, place: Place) -> None:
     """It wrote no user, and no index but that of all runs."""
-    _, claim, _ = await begin_run(store, "old", session_id="talk")
+    _, lease, _ = await begin_run(store, "old", conversation_id="talk")
     await execute(shared_server(), "HDEL", f"{place.prefix}:{{old}}:run", "user")
     for name in ("whose", "unfinished", "{talk}:session"):
         await execute(shared_server(), "DEL", f"{place.prefix}:{name}")
-    await store.begin(Writer("new", session_id="talk", user="ada").started(), "me", 30)
+    await store.create(Writer("new", conversation_id="talk", user="ada").started(), "me", 30)
     assert ids(await other.runs(user="")) == ["old"]
-    assert set(ids(await other.runs(session_id="talk"))) == {"old", "new"}
+    assert set(ids(await other.runs(conversation_id="talk"))) == {"old", "new"}
     assert set(ids(await other.runs(status="running"))) == {"old", "new"}
-    await store.release(claim)
+    await store.release(lease)
     await store.delete("old")
-    assert ids(await store.runs(session_id="talk")) == ["new"]
+    assert ids(await store.runs(conversation_id="talk")) == ["new"]
 
 
 @store_test
 async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) -> None:
     """Runs are read in pages. Between two pages some are deleted, and one is written to."""
     writers = [Writer(f"run-{number:03}", time=1.0 + number) for number in range(450)]
-    claims = [await store.begin(writer.started(), "me", 30) for writer in writers]
+    leases = [await store.create(writer.started(), "me", 30) for writer in writers]
     all_ids = [writer.run_id for writer in writers]
     assert ids(await store.runs()) == all_ids[::-1]
     assert ids(await store.runs(limit=300)) == all_ids[:-301:-1]
@@ -136,15 +136,15 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
 
     async def read_then_change(names: Sequence[bytes]) -> list[RunInfo]:
         found = await infos(names)
-        while len(claims) > 300:
-            await store.release(claims[-1])
-            await store.delete(claims.pop().run_id)
+        while len(leases) > 300:
+            await store.release(leases[-1])
+            await store.delete(leases.pop().run_id)
         writers[0].time = 1_000.0
-        await store.append(claims[0], writers[0].texts("a"))
+        await store.append(leases[0], writers[0].texts("a"))
         return found
 
     store._lists._infos = read_then_change  # type: ignore[method-assign]
-    assert set(ids(await store.runs())) >= {claim.run_id for claim in claims}
+    assert set(ids(await store.runs())) >= {lease.run_id for lease in leases}
 
 
 @store_test
@@ -154,7 +154,7 @@ async def test_expired_runs_do_not_hide_older_ones_from_a_list() -> None:
             is_over = number >= 30
             writer = Writer(f"run-{number}", time=2.0 if is_over else 1.0)
             started = writer.started()
-            await store.begin(started + (writer.completed() if is_over else []), "me", 30)
+            await store.create(started + (writer.completed() if is_over else []), "me", 30)
         await asyncio.sleep(0.04)
         assert len(await store.runs()) == 30
 
@@ -164,7 +164,7 @@ def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureF
         prefix = new_prefix()
         async with opened(prefix=prefix) as store, Redis.from_url(shared_server().url) as client:
             over = Writer(time=1.0)
-            await store.begin([*over.started(), *over.completed()], "me", 30)
+            await store.create([*over.started(), *over.completed()], "me", 30)
             odd = ["\udcff\udcfe", "foreign", "number", "text"]
             names = {name.encode("utf-8", "surrogateescape"): 2.0 for name in odd}
             await client.zadd(f"{prefix}:runs", names)
@@ -174,7 +174,7 @@ def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureF
             await client.set(f"{prefix}:{{text}}:run", "mine")
             assert ids(await store.runs()) == ["run-1"]
             for run_id in odd[1:]:
-                with pytest.raises(StoreFailure, match="something else"):
+                with pytest.raises(StoreError, match="something else"):
                     await store.info(run_id)
 
     with caplog.at_level(logging.WARNING, "argstream.runs"):
@@ -193,7 +193,7 @@ def test_closing_a_store_closes_it_in_every_event_loop() -> None:
             records = store.follow("run-1")
             await anext(records)
             follows.set()
-            with pytest.raises(StoreFailure, match="closed"):
+            with pytest.raises(StoreError, match="closed"):
                 await anext(records)
             while b"name=argstream" in await execute(server, "CLIENT", "LIST"):
                 await asyncio.sleep(0.005)
@@ -212,10 +212,10 @@ def test_given_client_stays_open_and_in_its_event_loop() -> None:
 
     async def here(client: Redis) -> RedisStore:
         store = RedisStore(client, prefix=prefix)
-        writer, claim, _ = await begin_run(store)
+        writer, lease, _ = await begin_run(store)
         followed = await following(store)
         async with opened(prefix=prefix) as other:
-            await other.append(claim, [*writer.texts("a"), *writer.completed()])
+            await other.append(lease, [*writer.texts("a"), *writer.completed()])
         assert contiguous(await followed)
         return store
 
@@ -267,11 +267,11 @@ async def test_followers_of_an_event_loop_share_one_connection() -> None:
 
 @store_test
 async def test_very_large_records_are_followed(store: RedisStore, other: RedisStore) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     followed = await following(other)
     for _ in range(3):
-        await store.append(claim, writer.texts("x" * 3_000_000))
-    await store.append(claim, writer.completed())
+        await store.append(lease, writer.texts("x" * 3_000_000))
+    await store.append(lease, writer.completed())
     assert await followed == await store.read("run-1")
 
 
@@ -284,15 +284,15 @@ async def test_databases_do_not_see_each_others_runs() -> None:
         opened(address, prefix=prefix) as store,
         opened(address.replace("db=0", "db=1"), prefix=prefix) as other,
     ):
-        writer, claim, _ = await begin_run(store)
+        writer, lease, _ = await begin_run(store)
         stranger, theirs, _ = await begin_run(other)
         followed = await following(store)
         await other.append(theirs, stranger.texts("a secret"))
         await other.append(theirs, stranger.completed())
         await other.delete("run-1")
         await asyncio.sleep(0.02)
-        await store.append(claim, writer.texts("mine"))
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.texts("mine"))
+        await store.append(lease, writer.completed())
         assert await followed == await store.read("run-1")
 
 
@@ -303,7 +303,7 @@ async def test_run_id_cannot_reach_into_another_prefix() -> None:
         await begin_run(other, "secret")
         forged = "tenant}:{secret"
         for attempt in (store.read(forged), store.stop(forged), store.info(forged)):
-            with pytest.raises(UnknownRun):
+            with pytest.raises(RunNotFoundError):
                 await attempt
         await begin_run(store, forged)
         assert len(await other.runs()) == len(await store.runs()) == 1
@@ -312,9 +312,9 @@ async def test_run_id_cannot_reach_into_another_prefix() -> None:
 @store_test
 async def test_any_text_can_be_a_run_id(store: RedisStore) -> None:
     for run_id in IDS:
-        writer, claim, _ = await begin_run(store, run_id)
+        writer, lease, _ = await begin_run(store, run_id)
         followed = await following(store, run_id)
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.completed())
         assert contiguous(await followed)
     assert set(ids(await store.runs())) == set(IDS)
 
@@ -337,14 +337,14 @@ async def test_follower_does_not_continue_with_a_new_run_of_the_same_name(
     followed = await following(other)
     keys = [f"{place.prefix}:{{run-1}}:{name}" for name in ("run", "log")]
     await execute(shared_server(), "DEL", *keys)
-    writer, claim, _ = await begin_run(store)
-    await store.append(claim, writer.texts("another's"))
-    with pytest.raises(UnknownRun):
+    writer, lease, _ = await begin_run(store)
+    await store.append(lease, writer.texts("another's"))
+    with pytest.raises(RunNotFoundError):
         await followed
 
 
 MESSAGES = [
-    *(b"", b"x\nfoo\nbar", b"gone", b"posts\nIDENTITY\nnone\n{}", b"\xff"),
+    *(b"", b"x\nfoo\nbar", b"gone", b"commands\nIDENTITY\nnone\n{}", b"\xff"),
     *(b"\nIDENTITY\n" + b"9" * 5_000, b"\nIDENTITY\n2\n{}", b"\nIDENTITY\n2\n\xff"),
 ]
 
@@ -355,7 +355,7 @@ async def test_follower_ignores_foreign_messages_on_its_channel(
 ) -> None:
     for number, message in enumerate(MESSAGES):
         run_id = f"run-{number}"
-        writer, claim, _ = await begin_run(store, run_id)
+        writer, lease, _ = await begin_run(store, run_id)
         followed = await following(other, run_id)
         async with Redis.from_url(shared_server().url, protocol=2) as client:
             identity = await client.hget(f"{place.prefix}:{{{run_id}}}:run", "begun")
@@ -363,25 +363,25 @@ async def test_follower_ignores_foreign_messages_on_its_channel(
             channel = f"{place.prefix}:{{{run_id}}}:news:0"
             assert await client.publish(channel, message.replace(b"IDENTITY", identity)) == 1
         await asyncio.sleep(0.02)
-        await store.append(claim, writer.texts("a"))
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.texts("a"))
+        await store.append(lease, writer.completed())
         async with asyncio.timeout(5):
             assert await followed == await store.read(run_id), message
 
 
 @store_test
 async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     await execute(shared_server(), "DEL", f"{place.prefix}:runs")
     await execute(shared_server(), "SET", f"{place.prefix}:runs", "mine")
     more = writer.texts("a", "b")
-    for attempt in (store.append(claim, more), begin_run(store, "run-2")):
+    for attempt in (store.append(lease, more), begin_run(store, "run-2")):
         assert "give the store a prefix of its own" in await error_of(attempt)
     assert await store.read("run-1") == records
-    with pytest.raises(UnknownRun):
+    with pytest.raises(RunNotFoundError):
         await store.info("run-2")
     await execute(shared_server(), "DEL", f"{place.prefix}:runs")
-    await store.append(claim, more)
+    await store.append(lease, more)
     await begin_run(store, "run-2")
     assert len(await store.runs()) == 2
 
@@ -391,7 +391,7 @@ async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place:
     for name in ("whose", "unfinished", "{s}:session", "{ada}:user", "{run-1}:log", "{run-1}:run"):
         key = f"{place.prefix}:{name}"
         await execute(shared_server(), "SET", key, "mine")
-        beginning = store.begin(Writer(user="ada").started(), "me", 30)
+        beginning = store.create(Writer(user="ada").started(), "me", 30)
         assert "give the store a prefix of its own" in await error_of(beginning)
         assert await keys_of(place.prefix) == [key.encode()]
         await execute(shared_server(), "DEL", key)

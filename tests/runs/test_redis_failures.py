@@ -13,9 +13,9 @@ import redis
 from redis.asyncio.connection import Connection
 
 from argstream import Approve, Deny
-from argstream.errors import AlreadyDecided, RunTaken, StoreFailure, UnknownRun
+from argstream.errors import AlreadyDecidedError, RunBusyError, RunNotFoundError, StoreError
 from argstream.events import RunResumed
-from argstream.runs import Claim, Record, RedisStore
+from argstream.runs import Lease, Record, RedisStore
 from tests.runs.records import SECONDS, Writer, begin_run, contiguous, paused, requested
 from tests.runs.redis_server import RedisServer, error_of, execute, opened, shared_server
 from tests.runs.stores import Place, follow_all, store_test
@@ -63,14 +63,14 @@ READ_ONLY = [
 async def test_server_that_cannot_write_writes_nothing_in_part() -> None:
     with RedisServer() as server:
         async with opened(server.url) as store:
-            writer, claim, records = await begin_run(store)
+            writer, lease, records = await begin_run(store)
             for breaks, repairs, reason in READ_ONLY:
                 await execute(server, *breaks.split())
                 more = writer.texts("a", "b")
-                assert reason in await error_of(store.append(claim, more))
+                assert reason in await error_of(store.append(lease, more))
                 assert await store.read("run-1") == records
                 await execute(server, *repairs.split())
-                await store.append(claim, more)
+                await store.append(lease, more)
                 records += more
 
 
@@ -78,15 +78,15 @@ async def test_server_that_cannot_write_writes_nothing_in_part() -> None:
 async def test_evicted_log_is_a_failure(store: RedisStore, place: Place) -> None:
     await begin_run(store)
     await execute(shared_server(), "DEL", f"{place.prefix}:{{run-1}}:log")
-    with pytest.raises(StoreFailure, match="maxmemory-policy"):
+    with pytest.raises(StoreError, match="maxmemory-policy"):
         await store.read("run-1")
 
 
 @store_test
 async def test_scripts_that_the_server_forgot_are_sent_again(store: RedisStore) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     await execute(shared_server(), "SCRIPT FLUSH")
-    await store.append(claim, writer.texts("a"))
+    await store.append(lease, writer.texts("a"))
     assert (await store.info("run-1")).seq == 2
 
 
@@ -99,9 +99,9 @@ async def test_cluster_needs_a_prefix_that_keeps_all_keys_in_one_slot() -> None:
         async with opened(server.url, prefix="p") as store:
             assert "such as '{argstream}'" in await error_of(begin_run(store))
         async with opened(server.url, prefix="{p}") as store:
-            writer, claim, _ = await begin_run(store)
+            writer, lease, _ = await begin_run(store)
             followed = asyncio.create_task(follow_all(store))
-            await store.append(claim, writer.completed())
+            await store.append(lease, writer.completed())
             assert contiguous(await followed)
             assert [info.run_id for info in await store.runs()] == ["run-1"]
 
@@ -119,19 +119,19 @@ def test_server_crash_loses_no_acknowledged_record() -> None:
 
 
 async def write_through_crashes(server: RedisServer) -> None:
-    async def write(writer: Writer, claim: Claim) -> list[Record]:
+    async def write(writer: Writer, lease: Lease) -> list[Record]:
         acknowledged = []
         for number in range(RECORDS):
             records = writer.texts(str(number))
-            await store.append(claim, records)
+            await store.append(lease, records)
             acknowledged += records
             await asyncio.sleep(0.001)
-        await store.append(claim, writer.completed())
+        await store.append(lease, writer.completed())
         return acknowledged
 
     async with opened(server.url, prefix="p") as store, opened(server.url, prefix="p") as other:
-        writer, claim, _ = await begin_run(store)
-        writing = asyncio.create_task(write(writer, claim))
+        writer, lease, _ = await begin_run(store)
+        writing = asyncio.create_task(write(writer, lease))
         following = asyncio.create_task(follow_all(other))
         while not writing.done():
             await asyncio.sleep(0.1)
@@ -154,25 +154,28 @@ async def test_outage_fails_requests_and_followers_within_the_time_limit() -> No
             opened(server.url, prefix="p", patience=0.4) as store,
             opened(server.url, prefix="p") as other,
         ):
-            writer, claim, _ = await begin_run(store)
-            slow, posts = store.follow("run-1"), store.posts("run-1")
+            writer, lease, _ = await begin_run(store)
+            slow, commands = store.follow("run-1"), store.watch_commands("run-1")
             await anext(slow)
-            await anext(posts)
-            waiting = [asyncio.create_task(follow_all(store)), asyncio.ensure_future(anext(posts))]
+            await anext(commands)
+            waiting = [
+                asyncio.create_task(follow_all(store)),
+                asyncio.ensure_future(anext(commands)),
+            ]
             await asyncio.sleep(0.05)
             server.kill()
-            for attempt in (store.renew(claim, 30), *waiting):
-                with pytest.raises(StoreFailure, match=f"127.0.0.1:{server.port}.*0.4 s"):
+            for attempt in (store.renew(lease, 30), *waiting):
+                with pytest.raises(StoreError, match=f"127.0.0.1:{server.port}.*0.4 s"):
                     await attempt
             await asyncio.to_thread(server.start)
             following = asyncio.create_task(follow_all(store))
-            posts = store.posts("run-1")
-            await anext(posts)
+            commands = store.watch_commands("run-1")
+            await anext(commands)
             await other.stop("run-1", "enough")
-            assert (await anext(posts)).stop_reason == "enough"
-            await other.append(claim, writer.completed())
+            assert (await anext(commands)).stop_reason == "enough"
+            await other.append(lease, writer.completed())
             assert contiguous(await following)
-            with pytest.raises(StoreFailure):
+            with pytest.raises(StoreError):
                 await anext(slow)
 
 
@@ -189,7 +192,7 @@ async def test_hanging_server_fails_requests_and_followers(monkeypatch: pytest.M
             server.hang()
             async with asyncio.timeout(10):
                 for attempt in (store.info("run-1"), followed):
-                    with pytest.raises(StoreFailure, match=r"has not answered for 0.3 s"):
+                    with pytest.raises(StoreError, match=r"has not answered for 0.3 s"):
                         await attempt
 
 
@@ -201,14 +204,14 @@ async def test_follower_survives_the_loss_of_its_connection() -> None:
             opened(server.url, prefix="p", patience=0.5) as store,
             opened(server.url, prefix="p", patience=0.5) as other,
         ):
-            writer, claim, _ = await begin_run(store)
+            writer, lease, _ = await begin_run(store)
             followed = asyncio.create_task(follow_all(other))
             for seconds in (0, 0, 0.6):
                 await asyncio.sleep(seconds)
                 while await execute(server, "CLIENT", "KILL", "TYPE", "pubsub") != 1:
                     await asyncio.sleep(0.01)
-                await store.append(claim, writer.texts("a"))
-            await store.append(claim, writer.completed())
+                await store.append(lease, writer.texts("a"))
+            await store.append(lease, writer.completed())
             assert contiguous(await followed)
 
 
@@ -219,13 +222,13 @@ async def test_run_lost_by_the_server_fails_its_followers(monkeypatch: pytest.Mo
         async with opened(server.url) as store:
             await begin_run(store)
             followed = asyncio.create_task(follow_all(store))
-            posts = store.posts("run-1")
-            await anext(posts)
+            commands = store.watch_commands("run-1")
+            await anext(commands)
             await asyncio.sleep(0.05)
             await execute(server, "FLUSHALL")
             async with asyncio.timeout(5):
-                for attempt in (followed, asyncio.ensure_future(anext(posts))):
-                    with pytest.raises(UnknownRun):
+                for attempt in (followed, asyncio.ensure_future(anext(commands))):
+                    with pytest.raises(RunNotFoundError):
                         await attempt
 
 
@@ -236,19 +239,19 @@ async def test_error_in_the_listener_fails_only_the_followers_of_its_event_loop(
     def fail(*_: Any) -> None:
         raise KeyError("unexpected")
 
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     following = asyncio.create_task(follow_all(other))
     await asyncio.sleep(0.02)
     with monkeypatch.context() as broken:
         broken.setattr(other, "_heard", fail)
-        with pytest.raises(StoreFailure, match="KeyError: 'unexpected'"):
+        with pytest.raises(StoreError, match="KeyError: 'unexpected'"):
             await asyncio.to_thread(asyncio.run, asyncio.wait_for(follow_all(other), 5))
         broken.setattr(store, "_heard", fail)
-        with pytest.raises(StoreFailure, match="KeyError: 'unexpected'"):
+        with pytest.raises(StoreError, match="KeyError: 'unexpected'"):
             await follow_all(store)
     again = asyncio.create_task(follow_all(store))
     await asyncio.sleep(0.02)
-    await store.append(claim, writer.completed())
+    await store.append(lease, writer.completed())
     async with asyncio.timeout(5):
         assert contiguous(await following)
         assert contiguous(await again)
@@ -324,18 +327,18 @@ async def losing_response(
 
 
 async def acquire_by_another(store: RedisStore) -> None:
-    await store.claim("run-1", "you", SECONDS)
+    await store.acquire("run-1", "you", SECONDS)
 
 
 async def acquire_and_release(store: RedisStore) -> None:
-    await store.release(await store.claim("run-1", "you", SECONDS))
+    await store.release(await store.acquire("run-1", "you", SECONDS))
 
 
 @store_test
 async def test_run_begins_once(store: RedisStore, place: Place) -> None:
     async with losing_response(place) as (loss, through):
-        writer, claim, records = await begin_run(through)
-        await through.append(claim, more := writer.records(paused()))
+        writer, lease, records = await begin_run(through)
+        await through.append(lease, more := writer.records(paused()))
     loss.repeat()
     assert (await store.info("run-1")).owner is None
     assert await store.read("run-1") == records + more
@@ -344,9 +347,9 @@ async def test_run_begins_once(store: RedisStore, place: Place) -> None:
 @store_test
 async def test_run_has_begun_though_it_was_taken_over(store: RedisStore, place: Place) -> None:
     async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
-        writer, claim, records = await begin_run(through, "run-1", requested(), paused())
-        with pytest.raises(RunTaken, match="driven by you"):
-            await through.append(claim, writer.records(RunResumed("run-1")))
+        writer, lease, records = await begin_run(through, "run-1", requested(), paused())
+        with pytest.raises(RunBusyError, match="driven by you"):
+            await through.append(lease, writer.records(RunResumed("run-1")))
     assert await store.read("run-1") == records
 
 
@@ -355,10 +358,10 @@ async def test_repeated_acquire_does_not_lock_itself_out(store: RedisStore, plac
     writer, old, _ = await begin_run(store, "run-1", paused())
     for number in (1, 2):
         async with losing_response(place, number) as (_, through):
-            claim = await through.claim("run-1", "you", SECONDS)
-            await through.append(claim, writer.records(RunResumed("run-1"), paused()))
-        assert claim.token == old.token + 2  # one for the lease, one for its release
-        old = claim
+            lease = await through.acquire("run-1", "you", SECONDS)
+            await through.append(lease, writer.records(RunResumed("run-1"), paused()))
+        assert lease.token == old.token + 2  # one for the lease, one for its release
+        old = lease
 
 
 @pytest.mark.parametrize("rests", [True, False])
@@ -368,14 +371,14 @@ async def test_delayed_acquire_does_not_restore_a_released_lease(
 ) -> None:
     writer, _, _ = await begin_run(store, "run-1", paused())
     async with losing_response(place, 2) as (loss, through):
-        claim = await through.claim("run-1", "me", SECONDS)
+        lease = await through.acquire("run-1", "me", SECONDS)
     if rests:
-        await store.append(claim, writer.records(RunResumed("run-1"), paused()))
+        await store.append(lease, writer.records(RunResumed("run-1"), paused()))
     else:
-        await store.release(claim)
+        await store.release(lease)
     loss.repeat()
     assert (await store.info("run-1")).owner is None
-    other = await store.claim("run-1", "you", SECONDS)
+    other = await store.acquire("run-1", "you", SECONDS)
     loss.repeat()
     assert (await store.info("run-1")).owner == "you"
     await store.release(other)
@@ -387,11 +390,11 @@ async def test_delayed_acquire_does_not_restore_a_released_lease(
 async def test_repeated_acquire_respects_other_leases(store: RedisStore, place: Place) -> None:
     writer, _, _ = await begin_run(store, "run-1", paused())
     async with losing_response(place, meanwhile=acquire_and_release) as (_, through):
-        claim = await through.claim("run-1", "me", SECONDS)
-    await store.append(claim, writer.records(RunResumed("run-1"), paused()))
+        lease = await through.acquire("run-1", "me", SECONDS)
+    await store.append(lease, writer.records(RunResumed("run-1"), paused()))
     async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
-        with pytest.raises(RunTaken, match="driven by you"):
-            await through.claim("run-1", "me", SECONDS)
+        with pytest.raises(RunBusyError, match="driven by you"):
+            await through.acquire("run-1", "me", SECONDS)
 
 
 @pytest.mark.parametrize("meanwhile", [None, acquire_by_another])
@@ -400,12 +403,12 @@ async def test_records_are_written_once(
     meanwhile: Step | None, store: RedisStore, place: Place
 ) -> None:
     """Also the last ones, which release the lease."""
-    writer, claim, first = await begin_run(store)
+    writer, lease, first = await begin_run(store)
     more, rests = writer.texts("a", "b"), writer.records(requested(), paused())
     async with losing_response(place) as (_, through):
-        await through.append(claim, more)
+        await through.append(lease, more)
     async with losing_response(place, meanwhile=meanwhile) as (_, through):
-        await through.append(claim, rests)
+        await through.append(lease, rests)
     assert await store.read("run-1") == [*first, *more, *rests]
     info = await store.info("run-1")
     assert (info.status, info.owner) == ("paused", "you" if meanwhile else None)
@@ -416,9 +419,9 @@ async def test_decision_and_deletion_are_done_once(store: RedisStore, place: Pla
     await begin_run(store, "run-1", requested("c1", "d1"), paused())
     async with losing_response(place) as (_, through):
         await through.decide("run-1", {"c1": Approve(digest="d1")})
-        with pytest.raises(AlreadyDecided):
+        with pytest.raises(AlreadyDecidedError):
             await through.decide("run-1", {"c1": Deny()})
-    assert (await store.posted("run-1")).decisions == {"c1": Approve(digest="d1")}
+    assert (await store.commands("run-1")).decisions == {"c1": Approve(digest="d1")}
     async with losing_response(place) as (_, through):
         await through.delete("run-1")
     assert await store.runs() == []

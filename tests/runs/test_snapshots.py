@@ -12,15 +12,15 @@ from argstream.agent import Agent, Approve, tool
 from argstream.events import Event, from_json, to_json
 from argstream.history import CallPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
-from argstream.runs import RunView, events_of, is_waiting, merged, pending_of
+from argstream.runs import SnapshotBuilder, events_of, is_waiting, merged, pending_of
 from tests.agent.following import complete
 from tests.chance_runs import claude_code, logged_runs, runs
 from tests.growth import BOUND, call_growth, growth
 from tests.runs.records import snapshot_of
 
 
-def calls(snapshot: ev.RunSnapshot) -> list[ev.SeenCall]:
-    return [block for block in snapshot.blocks if isinstance(block, ev.SeenCall)]
+def calls(snapshot: ev.RunSnapshot) -> list[ev.CallSnapshot]:
+    return [block for block in snapshot.blocks if isinstance(block, ev.CallSnapshot)]
 
 
 @tool(requires_confirmation=True)
@@ -67,7 +67,7 @@ def test_late_viewer_reaches_the_same_state(events: list[Event], data: st.DataOb
     place = data.draw(st.integers(0, len(events)))
     snapshot = snapshot_of(events[:place])
     assert from_json(to_json(snapshot)) == snapshot
-    joined = RunView.of(snapshot)
+    joined = SnapshotBuilder.of(snapshot)
     for event in events[place:]:
         joined.take(event)
     assert joined.snapshot() == snapshot_of(events)
@@ -97,10 +97,12 @@ def test_snapshot_agrees_with_the_history(make: Callable[[], list[Event]]) -> No
     turns = [event for event in events if isinstance(event, ev.TurnCompleted)]
     parts = [(part, turn.parent_id) for turn in turns for part in turn.message.parts]
     texts = [(part.text, parent) for part, parent in parts if isinstance(part, TextPart)]
-    shown = [(block.text, block.parent_id) for block in blocks if isinstance(block, ev.SeenText)]
+    shown = [
+        (block.text, block.parent_id) for block in blocks if isinstance(block, ev.TextSnapshot)
+    ]
     assert sorted(texts, key=str) == sorted(shown, key=str)
     assert [part.text for part, _ in parts if isinstance(part, ThinkingPart)] == [
-        block.text for block in blocks if isinstance(block, ev.SeenThinking)
+        block.text for block in blocks if isinstance(block, ev.ThinkingSnapshot)
     ]
     kept = {part.call_id: (part, parent) for part, parent in parts if isinstance(part, CallPart)}
     for call in calls(snapshot_of(events)):
@@ -129,9 +131,9 @@ def test_blocks_are_in_the_order_in_which_they_began() -> None:
         ev.TextDelta("see", 1),
     ]
     assert snapshot_of(events).blocks == (
-        ev.SeenThinking(block=0, text="hm"),
-        ev.SeenText(block=1, text="I see"),
-        ev.SeenCall(call_id="c1", index=0, name="add"),
+        ev.ThinkingSnapshot(block=0, text="hm"),
+        ev.TextSnapshot(block=1, text="I see"),
+        ev.CallSnapshot(call_id="c1", index=0, name="add"),
     )
 
 
@@ -224,7 +226,7 @@ def test_repeated_turn_may_use_the_same_numbers_and_ids() -> None:
     ]
     snapshot = snapshot_of([*CRASHED, *again])
     assert [block.is_lost for block in snapshot.blocks] == [False, True, True, False, False]
-    assert snapshot.blocks[3] == ev.SeenText(block=1, text="second", turn=2)
+    assert snapshot.blocks[3] == ev.TextSnapshot(block=1, text="second", turn=2)
     assert [(call.raw, call.attempts) for call in calls(snapshot)] == [('{"a', 0), ("{}", 1)]
 
 
@@ -277,7 +279,7 @@ def test_snapshot_of_another_run_replaces_the_state() -> None:
 
 def test_state_shares_no_values_with_events_or_snapshots() -> None:
     arguments, result = {"path": ["a"]}, [{"n": 1}]
-    view = RunView()
+    view = SnapshotBuilder()
     for event in (
         ev.ToolCallStarted("c1", 0, "write"),
         ev.ToolArgsCompleted("c1", "write", arguments),
@@ -293,7 +295,7 @@ def test_state_shares_no_values_with_events_or_snapshots() -> None:
     (call,) = calls(view.snapshot())
     call.result.append("mine")
     assert view.snapshot() == before
-    joined = RunView.of(before)
+    joined = SnapshotBuilder.of(before)
     written = to_json(before)
     calls(before)[0].result.append("mine")
     assert to_json(joined.snapshot()) == written
@@ -311,12 +313,12 @@ DELTAS: dict[str, Event] = {
 @pytest.mark.parametrize("kind", [*DELTAS, "text after a snapshot"])
 def test_taking_deltas_is_linear(kind: str) -> None:
     """Also after a snapshot. A snapshot copies the text, which then grows in place again."""
-    long = RunView()
+    long = SnapshotBuilder()
     long.take(ev.TextDelta("x" * 4_000_000, 0))
 
     def job(size: int) -> Callable[[], object]:
         def take() -> None:
-            view = RunView() if kind in DELTAS else long
+            view = SnapshotBuilder() if kind in DELTAS else long
             view.take(ev.ToolCallStarted("c1", 0, "add"))
             view.snapshot()
             for _ in range(size):
@@ -329,7 +331,7 @@ def test_taking_deltas_is_linear(kind: str) -> None:
 
 def test_cost_of_a_snapshot_is_linear_in_its_size() -> None:
     def job(size: int) -> Callable[[], object]:
-        view = RunView()
+        view = SnapshotBuilder()
         for number in range(size):
             view.take(ev.TextDelta("word " * 20, number))
         return view.snapshot

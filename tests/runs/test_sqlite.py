@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.errors import RunBusyError, StoreError, UsageError
 from argstream.events import TextDelta
-from argstream.runs import Claim, SqliteStore, to_json
+from argstream.runs import Lease, SqliteStore, to_json
 from tests.runs.records import SECONDS, Writer, begin_run, requested
 from tests.runs.stores import follow_all, store_test
 
@@ -55,16 +55,16 @@ def test_file_is_readable_by_its_owner_only(path: Path, is_link: bool) -> None:
 @store_test
 async def test_runs_are_there_after_closing_and_opening(path: Path) -> None:
     async with SqliteStore(path) as store:
-        writer, claim, _ = await begin_run(store, "run-1", requested())
-        await store.append(claim, writer.texts("a"))
+        writer, lease, _ = await begin_run(store, "run-1", requested())
+        await store.append(lease, writer.texts("a"))
         await store.stop("run-1", "enough")
     assert [file.name for file in path.parent.iterdir()] == ["runs.db"]
     async with SqliteStore(path) as store:
         assert [record.seq for record in await store.read("run-1")] == [1, 2, 3]
         assert (await store.info("run-1")).pending == {"c1": "d1"}
-        assert (await store.posted("run-1")).stop_reason == "enough"
-        with pytest.raises(RunTaken):
-            await store.claim("run-1", "you", SECONDS)
+        assert (await store.commands("run-1")).stop_reason == "enough"
+        with pytest.raises(RunBusyError):
+            await store.acquire("run-1", "you", SECONDS)
 
 
 @store_test
@@ -117,7 +117,7 @@ def test_foreign_file_is_unchanged(path: Path, make: Callable[[Path], object], r
     async def use() -> None:
         async with SqliteStore(path, busy_seconds=0.1) as store:
             for attempt in (store.runs, lambda: begin_run(store), lambda: follow_all(store)) * 2:
-                with pytest.raises(StoreFailure, match=reason):
+                with pytest.raises(StoreError, match=reason):
                     await attempt()
 
     make(path)
@@ -128,13 +128,13 @@ def test_foreign_file_is_unchanged(path: Path, make: Callable[[Path], object], r
 
 FIRST_SCHEMA = """
     CREATE TABLE runs (
-        key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL,
+        key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
         agent TEXT NOT NULL, status TEXT NOT NULL, seq INTEGER NOT NULL, created REAL NOT NULL,
         updated REAL NOT NULL, token INTEGER NOT NULL, owner TEXT, until REAL NOT NULL,
         lasts REAL NOT NULL, pending TEXT NOT NULL, decisions TEXT NOT NULL, stop_reason TEXT,
-        posts_version INTEGER NOT NULL
+        commands_version INTEGER NOT NULL
     );
-    CREATE INDEX runs_by_session ON runs (session_id);
+    CREATE INDEX runs_by_conversation ON runs (conversation_id);
     CREATE TABLE records (
         run INTEGER NOT NULL REFERENCES runs (key), seq INTEGER NOT NULL, line BLOB NOT NULL,
         PRIMARY KEY (run, seq)
@@ -144,12 +144,12 @@ FIRST_SCHEMA = """
     PRAGMA journal_mode = WAL;
 """
 FIRST_RUN = (
-    "INSERT INTO runs (run_id, session_id, agent, status, seq, created, updated, token, owner, "
-    "until, lasts, pending, decisions, stop_reason, posts_version) "
+    "INSERT INTO runs (run_id, conversation_id, agent, status, seq, created, updated, token, owner, "
+    "until, lasts, pending, decisions, stop_reason, commands_version) "
     "VALUES (?, 's', 'agent', 'paused', 1, 1.0, 1.0, 2, NULL, 0.0, 0.0, '{}', '{}', NULL, 0)"
 )
 FIRST_LINE = (
-    b'{"seq":1,"time":1.0,"run_id":"old","session_id":"s","agent":"agent",'
+    b'{"seq":1,"time":1.0,"run_id":"old","conversation_id":"s","agent":"agent",'
     b'"event":{"type":"run_started","run_id":"old","prompt":"Go","history":[]}}'
 )
 
@@ -168,8 +168,8 @@ async def test_file_of_the_first_version_is_read_and_written(path: Path) -> None
     make_first_version_file(path)
     async with SqliteStore(path) as store:
         assert [record.seq for record in await store.read("old")] == [1]
-        await store.begin(Writer("new", user="ada").started(), "me", SECONDS)
-        await store.claim("old", "me", SECONDS)
+        await store.create(Writer("new", user="ada").started(), "me", SECONDS)
+        await store.acquire("old", "me", SECONDS)
     async with SqliteStore(path) as store:
         for user, found in (("", "old"), ("ada", "new")):
             assert [info.run_id for info in await store.runs(user=user)] == [found]
@@ -184,10 +184,10 @@ def begin_in_six_threads(path: Path) -> None:
             await asyncio.to_thread(barrier.wait)
             try:
                 await begin_run(store, f"run-{number}")
-            except StoreFailure as error:
+            except StoreError as error:
                 failures.append(error)
 
-    failures: list[StoreFailure] = []
+    failures: list[StoreError] = []
     barrier = threading.Barrier(6)
     threads = [threading.Thread(target=asyncio.run, args=(use(number),)) for number in range(6)]
     for thread in threads:
@@ -217,9 +217,9 @@ async def test_new_and_old_files_can_be_opened_many_times_at_once(tmp_path: Path
 INDEXES: list[tuple[dict[str, Any], str]] = [
     ({"user": "ada"}, "runs_by_user (user=?)"),
     ({"status": "completed", "user": "ada"}, "runs_by_user (user=?)"),
-    ({"session_id": "talk", "user": "ada"}, "runs_by_user (user=? AND session_id=?)"),
-    ({"session_id": "talk"}, "runs_by_session (session_id=?)"),
-    ({"session_id": "talk", "user": ""}, "runs_by_session (session_id=?)"),
+    ({"conversation_id": "talk", "user": "ada"}, "runs_by_user (user=? AND conversation_id=?)"),
+    ({"conversation_id": "talk"}, "runs_by_conversation (conversation_id=?)"),
+    ({"conversation_id": "talk", "user": ""}, "runs_by_conversation (conversation_id=?)"),
     ({"status": "running"}, "runs_unfinished (status=?)"),
 ]
 
@@ -240,10 +240,10 @@ async def test_listing_a_few_runs_uses_an_index(path: Path, store: SqliteStore) 
 
 @store_test
 async def test_store_waits_while_the_file_is_locked(path: Path, store: SqliteStore) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        writing = asyncio.create_task(store.append(claim, writer.texts("a")))
+        writing = asyncio.create_task(store.append(lease, writer.texts("a")))
         await asyncio.sleep(0.1)
         assert not writing.done()
         other.execute("COMMIT")
@@ -253,17 +253,17 @@ async def test_store_waits_while_the_file_is_locked(path: Path, store: SqliteSto
 @store_test
 async def test_locked_file_is_a_failure_after_a_while(path: Path) -> None:
     async with SqliteStore(path, busy_seconds=0.2) as store:
-        writer, claim, records = await begin_run(store)
+        writer, lease, records = await begin_run(store)
         texts = writer.texts("a")
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            appends = [store.append(claim, texts) for _ in range(100)]
+            appends = [store.append(lease, texts) for _ in range(100)]
             async with asyncio.timeout(10):  # they wait together, not one after the other
                 failed = await asyncio.gather(*appends, return_exceptions=True)
             assert all("another process has it locked" in str(error) for error in failed)
             assert await store.read("run-1") == records
             other.execute("ROLLBACK")
-        await store.append(claim, texts)
+        await store.append(lease, texts)
         assert await store.read("run-1") == records + texts
 
 
@@ -281,14 +281,14 @@ async def test_failed_write_leaves_nothing_half_written(
     async def pragma(setting: str) -> None:
         await store._writer.run(lambda c: c.execute(f"PRAGMA {setting}").fetchone())
 
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
     large = writer.texts(*["x" * 10_000] * 50)
     await pragma(breaks)
-    with pytest.raises(StoreFailure, match=reason):
-        await store.append(claim, large)
+    with pytest.raises(StoreError, match=reason):
+        await store.append(lease, large)
     assert await store.read("run-1") == records
     await pragma(repairs)
-    await store.append(claim, large)
+    await store.append(lease, large)
     assert await store.read("run-1") == records + large
 
 
@@ -301,7 +301,7 @@ async def test_file_system_without_shared_memory_is_a_failure(
             return super().execute(statement.replace("= WAL", "= DELETE"), *values)
 
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Elsewhere))
-    with pytest.raises(StoreFailure, match="put it on a local disk"):
+    with pytest.raises(StoreError, match="put it on a local disk"):
         await store.runs()
 
 
@@ -320,16 +320,16 @@ FOREIGN = to_json(Writer("run-2").texts("a", "b")[1]).decode()
 )
 @store_test
 async def test_damaged_log_fails(path: Path, store: SqliteStore, damage: str, reason: str) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     async with aclosing(store.follow("run-1")) as following:
         await anext(following)
-        await store.append(claim, writer.texts("a", "b"))
+        await store.append(lease, writer.texts("a", "b"))
         for _ in range(25):
-            await store.append(claim, writer.texts(*"c" * 100))
+            await store.append(lease, writer.texts(*"c" * 100))
         await asyncio.sleep(0.05)
         execute(path, damage)
-        attempt = store.posted("run-1") if "decision" in reason else anext(following)
-        with pytest.raises(StoreFailure, match=reason):
+        attempt = store.commands("run-1") if "decision" in reason else anext(following)
+        with pytest.raises(StoreError, match=reason):
             await attempt
 
 
@@ -340,7 +340,7 @@ async def test_unreadable_file_fails_until_it_is_repaired(path: Path, store: Sql
     await asyncio.sleep(0.05)
     execute(path, "ALTER TABLE runs RENAME TO gone")
     for attempt in (following, store.runs()):
-        with pytest.raises(StoreFailure, match="no such table"):
+        with pytest.raises(StoreError, match="no such table"):
             await attempt
     execute(path, "ALTER TABLE gone RENAME TO runs")
     assert [info.run_id for info in await store.runs()] == ["run-1"]
@@ -351,11 +351,11 @@ async def test_unreadable_file_fails_until_it_is_repaired(path: Path, store: Sql
 async def test_write_to_a_deleted_file_is_not_acknowledged(
     path: Path, store: SqliteStore, names: tuple[str, ...]
 ) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     for name in names:
         path.with_name(name).unlink()
-    with pytest.raises(StoreFailure, match="was deleted"):
-        await store.append(claim, writer.texts("a"))
+    with pytest.raises(StoreError, match="was deleted"):
+        await store.append(lease, writer.texts("a"))
 
 
 @store_test
@@ -366,7 +366,7 @@ async def test_store_creates_a_new_file_after_deletion(path: Path, store: Sqlite
     for file in list(path.parent.iterdir()):
         file.unlink()
     for attempt in (following, store.info("run-1")):
-        with pytest.raises(StoreFailure, match="was deleted"):
+        with pytest.raises(StoreError, match="was deleted"):
             await attempt
     await begin_run(store, "run-2")
     assert [info.run_id for info in await store.runs()] == ["run-2"]
@@ -378,5 +378,5 @@ async def test_truncated_file_is_a_failure(path: Path, store: SqliteStore) -> No
     writer = Writer()
     writer.seq = (await store.info("run-1")).seq
     os.truncate(path, 0)
-    with pytest.raises(StoreFailure, match="it is empty"):
-        await store.append(Claim("run-1", "me", 1), writer.texts("a"))
+    with pytest.raises(StoreError, match="it is empty"):
+        await store.append(Lease("run-1", "me", 1), writer.texts("a"))

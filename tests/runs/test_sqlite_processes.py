@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.errors import RunBusyError, StoreError, UsageError
 from argstream.events import ToolExecutionStarted
-from argstream.runs import Claim, Record, SqliteStore
+from argstream.runs import Lease, Record, SqliteStore
 from tests.runs.records import SECONDS, Writer, begin_run, requested
 from tests.runs.stores import follow_all, store_test
 
@@ -23,7 +23,7 @@ STORES = ["sqlite"]
 RUNS = 70
 
 
-async def begin_many(store: SqliteStore) -> list[tuple[Writer, Claim, list[Record]]]:
+async def begin_many(store: SqliteStore) -> list[tuple[Writer, Lease, list[Record]]]:
     return await asyncio.gather(*(begin_run(store, f"run-{number}") for number in range(RUNS)))
 
 
@@ -35,11 +35,11 @@ async def test_concurrent_writes_share_a_commit(store: SqliteStore) -> None:
     following = [asyncio.create_task(follow_all(store, writer.run_id)) for writer, _, _ in runs]
     for number in range(5):
         appends = []
-        for writer, claim, records in runs:
+        for writer, lease, records in runs:
             texts = [f"{writer.run_id} {number} {place}" for place in range(number + 1)]
             batch = writer.texts(*texts) if number < 4 else writer.completed()
             records.extend(batch)
-            appends.append(store.append(claim, batch))
+            appends.append(store.append(lease, batch))
         await asyncio.gather(*appends)
     assert statements.count("COMMIT") <= 5 * 3
     for (writer, _, records), followed in zip(runs, following, strict=True):
@@ -51,24 +51,24 @@ async def test_concurrent_writes_share_a_commit(store: SqliteStore) -> None:
 async def test_each_write_of_a_group_fails_alone(store: SqliteStore, statement: str) -> None:
     """Also if one of them makes the whole transaction fail."""
     runs = await begin_many(store)
-    (lost, lost_claim, _), (gap, gap_claim, _), (again, again_claim, _), *others = runs
-    await store.release(lost_claim)
+    (lost, lost_lease, _), (gap, gap_lease, _), (again, second_lease, _), *others = runs
+    await store.release(lost_lease)
     gap.seq += 1
     known = again.texts("again")
-    await store.append(again_claim, known)
+    await store.append(second_lease, known)
     outcomes = await asyncio.gather(
         store._writer.run(lambda connection: connection.execute(statement).fetchall()),
-        store.append(lost_claim, lost.texts("x")),
-        store.append(gap_claim, gap.texts("x")),
-        store.append(Claim("run-4", "old", 0), Writer("run-4").started()),
-        store.claim("run-5", "you", SECONDS),
-        store.append(again_claim, known),
-        *(store.append(claim, writer.texts("x")) for writer, claim, _ in others),
+        store.append(lost_lease, lost.texts("x")),
+        store.append(gap_lease, gap.texts("x")),
+        store.append(Lease("run-4", "old", 0), Writer("run-4").started()),
+        store.acquire("run-5", "you", SECONDS),
+        store.append(second_lease, known),
+        *(store.append(lease, writer.texts("x")) for writer, lease, _ in others),
         return_exceptions=True,
     )
-    assert isinstance(outcomes[0], StoreFailure) == (statement == "no statement")
+    assert isinstance(outcomes[0], StoreError) == (statement == "no statement")
     refused = [type(outcome) for outcome in outcomes[1:5]]
-    assert refused == [RunTaken, UsageError, RunTaken, RunTaken]
+    assert refused == [RunBusyError, UsageError, RunBusyError, RunBusyError]
     assert outcomes[5:] == [None] * (RUNS - 2)
     lengths = [(await store.info(writer.run_id)).seq for writer, _, _ in runs]
     assert lengths == [1, 1, *[2] * (RUNS - 2)]
@@ -76,7 +76,7 @@ async def test_each_write_of_a_group_fails_alone(store: SqliteStore, statement: 
 
 @store_test
 async def test_durable_events_wait_for_the_disk_and_deltas_do_not(store: SqliteStore) -> None:
-    writer, claim, _ = await begin_run(store, "run-1", requested())
+    writer, lease, _ = await begin_run(store, "run-1", requested())
 
     async def is_synced(work: Awaitable[object]) -> bool:
         await work
@@ -87,13 +87,13 @@ async def test_durable_events_wait_for_the_disk_and_deltas_do_not(store: SqliteS
         return bool(level == 2)
 
     started = ToolExecutionStarted("c1", "send", "key")
-    assert not await is_synced(store.append(claim, writer.texts("a")))
-    assert await is_synced(store.append(claim, writer.records(started)))
-    assert not await is_synced(store.append(claim, writer.texts("b")))
+    assert not await is_synced(store.append(lease, writer.texts("a")))
+    assert await is_synced(store.append(lease, writer.records(started)))
+    assert not await is_synced(store.append(lease, writer.texts("b")))
     assert await is_synced(store.stop("run-1"))
-    assert not await is_synced(store.renew(claim, SECONDS))
-    assert not await is_synced(store.release(claim))
-    assert await is_synced(store.claim("run-1", "me", SECONDS))
+    assert not await is_synced(store.renew(lease, SECONDS))
+    assert not await is_synced(store.release(lease))
+    assert await is_synced(store.acquire("run-1", "me", SECONDS))
 
 
 def test_unreferenced_store_ends_its_threads(path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_file_is_polled_only_while_a_follower_waits(store: SqliteStore) ->
 async def test_crash_of_the_writer_thread_fails_all_callers(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     following = asyncio.ensure_future(anext(store.follow("run-1", 1)))
     await asyncio.sleep(0.05)
     entered, go_on = threading.Event(), threading.Event()
@@ -137,13 +137,13 @@ async def test_crash_of_the_writer_thread_fails_all_callers(
 
     monkeypatch.setattr(store._writer, "_try", die)
     texts = writer.texts("a")
-    waiting = [asyncio.create_task(store.append(claim, texts))]
+    waiting = [asyncio.create_task(store.append(lease, texts))]
     await asyncio.to_thread(entered.wait, 10)
-    waiting += [asyncio.create_task(store.append(claim, texts)) for _ in range(3)]
+    waiting += [asyncio.create_task(store.append(lease, texts)) for _ in range(3)]
     await asyncio.sleep(0.01)
     go_on.set()
-    for attempt in (*waiting, following, store.append(claim, texts)):
-        with pytest.raises(StoreFailure, match="has broken down"):
+    for attempt in (*waiting, following, store.append(lease, texts)):
+        with pytest.raises(StoreError, match="has broken down"):
             await asyncio.wait_for(attempt, 5)
 
 
@@ -151,25 +151,25 @@ async def test_crash_of_the_writer_thread_fails_all_callers(
 async def test_error_while_polling_does_not_end_the_writer_thread(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, claim, records = await begin_run(store)
+    writer, lease, records = await begin_run(store)
 
     def look(_: object) -> None:
         raise ValueError("what")
 
     monkeypatch.setattr(store._writer._lookout, "look", look)
-    with pytest.raises(StoreFailure, match="what"):
+    with pytest.raises(StoreError, match="what"):
         await asyncio.wait_for(anext(store.follow("run-1", 1)), 5)
-    await asyncio.wait_for(store.append(claim, more := writer.texts("a")), 5)
+    await asyncio.wait_for(store.append(lease, more := writer.texts("a")), 5)
     assert await store.read("run-1") == records + more
 
 
 BEGIN = """
 import asyncio, os, sys
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.runs import SqliteStore
 from tests.runs.records import begin_run
 store = SqliteStore(sys.argv[1])
-writer, claim, _ = asyncio.run(begin_run(store))
+writer, lease, _ = asyncio.run(begin_run(store))
 """
 PRINT_LENGTH = """
 import asyncio, sys
@@ -192,12 +192,12 @@ def run(program: str, path: Path) -> str:
 @store_test
 async def test_file_survives_closing_in_another_process(path: Path, store: SqliteStore) -> None:
     """Regression: the other process deleted the log of the file, and later records were lost."""
-    writer, claim, _ = await begin_run(store)
+    writer, lease, _ = await begin_run(store)
     await store.info("run-1")  # so that both connections are open
     assert run(PRINT_LENGTH, path) == "1"
     assert path.with_name("runs.db-wal").exists()
-    await store.append(claim, writer.texts("a"))
-    await store.append(claim, writer.records(ToolExecutionStarted("c1", "send", "key")))
+    await store.append(lease, writer.texts("a"))
+    await store.append(lease, writer.records(ToolExecutionStarted("c1", "send", "key")))
     assert run(PRINT_LENGTH, path) == "3"
     await store.aclose()
     assert run(PRINT_LENGTH, path) == "3"
@@ -208,7 +208,7 @@ def test_program_that_does_not_close_the_store_ends_and_loses_nothing(path: Path
 async def main():
     following = store.follow("run-1")
     await anext(following)
-    await store.append(claim, writer.texts("a"))
+    await store.append(lease, writer.texts("a"))
     globals()["kept"] = store, following
 asyncio.run(main())
 """
@@ -220,11 +220,11 @@ def test_forked_child_must_open_the_store_again(path: Path) -> None:
     program = f"""{BEGIN}
 child = os.fork()
 try:
-    asyncio.run(store.append(claim, writer.texts("a")))
+    asyncio.run(store.append(lease, writer.texts("a")))
     assert child, "a child can use it"
     assert os.waitpid(child, 0)[1] == 0
     asyncio.run(store.aclose())
-except StoreFailure as error:
+except StoreError as error:
     print(error)
 """
     assert run(program, path).count("open it anew here") == 1
@@ -234,13 +234,13 @@ except StoreFailure as error:
 def test_disk_that_is_full_from_the_start_is_named(path: Path) -> None:
     program = """
 import asyncio, resource, signal, sys
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.runs import SqliteStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
     asyncio.run(SqliteStore(sys.argv[1]).runs())
-except StoreFailure as error:
+except StoreError as error:
     print(error)
 """
     assert "the disk does not work" in run(program, path)

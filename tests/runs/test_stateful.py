@@ -27,9 +27,9 @@ from msgspec.structs import replace
 from argstream import Approve, Deny
 from argstream import events as ev
 from argstream.agent import Approval
-from argstream.errors import AlreadyDecided, RunTaken, UnknownRun, UsageError
+from argstream.errors import AlreadyDecidedError, RunBusyError, RunNotFoundError, UsageError
 from argstream.events import Event
-from argstream.runs import Claim, Posts, Record, RunInfo, Store
+from argstream.runs import Commands, Lease, Record, RunInfo, Store
 from tests.runs.records import Writer, decided, folded, paused, requested
 from tests.runs.stores import KINDS, Place
 
@@ -67,7 +67,7 @@ class Model:
 
     writer: Writer
     records: list[Record]
-    claims: list[Claim]
+    leases: list[Lease]
     is_released: bool = False
     until: float = 0.0
     posted: dict[str, Approval] = field(default_factory=dict)
@@ -99,8 +99,8 @@ class Model:
         requests = {key: one for key, one in last.items() if isinstance(one, ev.ApprovalRequested)}
         return {call_id: request.digest for call_id, request in requests.items()}
 
-    def has_lease(self, claim: Claim) -> bool:
-        return claim == self.claims[-1] and not self.is_released
+    def has_lease(self, lease: Lease) -> bool:
+        return lease == self.leases[-1] and not self.is_released
 
     def take(self, records: Sequence[Record]) -> None:
         """Append records. A request with another digest voids a decision.
@@ -137,7 +137,7 @@ class Machine(RuleBasedStateMachine):
         self.stores = [store, store if self.kind == "memory" else self.place.open()]
         self.turn = 0
         self.models: dict[str, Model] = {}
-        self.last_batches: list[tuple[str, Claim, list[Record]]] = []
+        self.last_batches: list[tuple[str, Lease, list[Record]]] = []
 
     def teardown(self) -> None:
         for store in self.stores:
@@ -167,18 +167,18 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.models)))
         return name, self.models[name]
 
-    def write(self, name: str, claim: Claim, events: Sequence[Event]) -> None:
+    def write(self, name: str, lease: Lease, events: Sequence[Event]) -> None:
         """Append events after the last record, or check that they are refused."""
         run = self.models[name]
         run.writer.time = self.place.now()
         batch = run.writer.records(*events)
-        self.last_batches.append((name, claim, batch))
-        if not run.has_lease(claim):
-            self.refused(RunTaken, self.store.append(claim, batch))
+        self.last_batches.append((name, lease, batch))
+        if not run.has_lease(lease):
+            self.refused(RunBusyError, self.store.append(lease, batch))
         elif run.is_over:
-            self.refused(UsageError, self.store.append(claim, batch))
+            self.refused(UsageError, self.store.append(lease, batch))
         else:
-            self.do(self.store.append(claim, batch))
+            self.do(self.store.append(lease, batch))
             run.take(batch)
         run.writer.seq = len(run.records)
 
@@ -186,53 +186,53 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES, events=EVENTS, session=st.sampled_from(["a", "b"]), user=USERS)
     def begin(self, name: str, events: list[Event], session: str, user: str) -> None:
-        writer = Writer(name, session_id=session, time=self.place.now(), user=user)
+        writer = Writer(name, conversation_id=session, time=self.place.now(), user=user)
         records = [*writer.started(), *writer.records(*events)]
         if name in self.models:
-            self.refused(UsageError, self.store.begin(records, "me", 500))
+            self.refused(UsageError, self.store.create(records, "me", 500))
             return
         until = self.place.now() + 500
-        claim = self.do(self.store.begin(records, "me", 500))
-        assert claim == Claim(name, "me", 1)
+        lease = self.do(self.store.create(records, "me", 500))
+        assert lease == Lease(name, "me", 1)
         # Batches of a deleted run of the same name do not count.
         self.last_batches = [one for one in self.last_batches if one[0] != name]
-        self.last_batches.append((name, claim, records))
-        run = self.models[name] = Model(writer, [], [claim], until=until)
+        self.last_batches.append((name, lease, records))
+        run = self.models[name] = Model(writer, [], [lease], until=until)
         run.take(records)
 
     @rule(name=NAMES)
-    def claim(self, name: str) -> None:
+    def acquire(self, name: str) -> None:
         if name not in self.models:
-            self.refused(UnknownRun, self.store.claim(name, "you", 500))
+            self.refused(RunNotFoundError, self.store.acquire(name, "you", 500))
             return
         run = self.models[name]
         if self.is_driven(run):
-            self.refused(RunTaken, self.store.claim(name, "you", 500))
+            self.refused(RunBusyError, self.store.acquire(name, "you", 500))
             return
         run.until = self.place.now() + 500
-        claim = self.do(self.store.claim(name, "you", 500))
-        assert claim.token > run.claims[-1].token
-        run.claims.append(claim)
+        lease = self.do(self.store.acquire(name, "you", 500))
+        assert lease.token > run.leases[-1].token
+        run.leases.append(lease)
         run.is_released = False
 
     @on_existing_run
     @rule(data=st.data(), newest=IS_NEWEST)
     def renew(self, data: st.DataObject, newest: bool) -> None:
         _, run = self.choose_run(data)
-        claim = run.claims[-1 if newest else 0]
-        if not run.has_lease(claim):
-            self.refused(RunTaken, self.store.renew(claim, 500))
+        lease = run.leases[-1 if newest else 0]
+        if not run.has_lease(lease):
+            self.refused(RunBusyError, self.store.renew(lease, 500))
             return
         run.until = self.place.now() + 500
-        self.do(self.store.renew(claim, 500))
+        self.do(self.store.renew(lease, 500))
 
     @on_existing_run
     @rule(data=st.data(), newest=IS_NEWEST)
     def release(self, data: st.DataObject, newest: bool) -> None:
         _, run = self.choose_run(data)
-        claim = run.claims[-1 if newest else 0]
-        self.do(self.store.release(claim))
-        run.is_released = run.is_released or claim == run.claims[-1]
+        lease = run.leases[-1 if newest else 0]
+        self.do(self.store.release(lease))
+        run.is_released = run.is_released or lease == run.leases[-1]
 
     @precondition(lambda self: self.kind != "redis")
     @rule()
@@ -245,27 +245,27 @@ class Machine(RuleBasedStateMachine):
     def append(self, name: str, events: list[Event], newest: bool) -> None:
         if name not in self.models:
             some = Writer(name).records(*events)
-            self.refused(UnknownRun, self.store.append(Claim(name, "me", 1), some))
+            self.refused(RunNotFoundError, self.store.append(Lease(name, "me", 1), some))
             return
-        self.write(name, self.models[name].claims[-1 if newest else 0], events)
+        self.write(name, self.models[name].leases[-1 if newest else 0], events)
 
     @on_existing_run
     @rule(data=st.data(), end=ENDS)
     def finish(self, data: st.DataObject, end: Event) -> None:
         name, run = self.choose_run(data)
-        self.write(name, run.claims[-1], [end])
+        self.write(name, run.leases[-1], [end])
 
     @precondition(lambda self: self.last_batches)
     @rule(data=st.data())
     def append_again(self, data: st.DataObject) -> None:
         """Repeat an append that succeeded or was refused, with the same lease."""
-        name, claim, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
+        name, lease, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
         if (run := self.models.get(name)) is None:
-            self.refused(UnknownRun, self.store.append(claim, batch))
+            self.refused(RunNotFoundError, self.store.append(lease, batch))
         elif run.records[batch[0].seq - 1 : batch[-1].seq] == batch:
-            self.do(self.store.append(claim, batch))
-        elif not run.has_lease(claim):
-            self.refused(RunTaken, self.store.append(claim, batch))
+            self.do(self.store.append(lease, batch))
+        elif not run.has_lease(lease):
+            self.refused(RunBusyError, self.store.append(lease, batch))
 
     @on_existing_run
     @rule(data=st.data(), gap=st.sampled_from([-1, 1, 5]))
@@ -275,8 +275,8 @@ class Machine(RuleBasedStateMachine):
         run.writer.seq += gap
         batch = run.writer.texts("elsewhere")
         run.writer.seq = len(run.records)
-        error = RunTaken if run.is_released else UsageError
-        self.refused(error, self.store.append(run.claims[-1], batch))
+        error = RunBusyError if run.is_released else UsageError
+        self.refused(error, self.store.append(run.leases[-1], batch))
 
     # Commands
 
@@ -288,7 +288,7 @@ class Machine(RuleBasedStateMachine):
             last = run.last_about(call_id)
             digest = decision.digest if isinstance(decision, Approve) else ""
             if isinstance(last, ev.ApprovalDecided) or call_id in run.posted:
-                self.refused(AlreadyDecided, self.store.decide(name, decisions))
+                self.refused(AlreadyDecidedError, self.store.decide(name, decisions))
                 return
             if last is None or run.is_over or digest not in ("", last.digest):
                 self.refused(UsageError, self.store.decide(name, decisions))
@@ -300,17 +300,17 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), call_id=CALLS, newest=IS_NEWEST)
     def reopen(self, data: st.DataObject, call_id: str, newest: bool) -> None:
         _, run = self.choose_run(data)
-        claim = run.claims[-1 if newest else 0]
-        if not run.has_lease(claim):
-            self.refused(RunTaken, self.store.reopen(claim, call_id))
+        lease = run.leases[-1 if newest else 0]
+        if not run.has_lease(lease):
+            self.refused(RunBusyError, self.store.reopen(lease, call_id))
             return
-        self.do(self.store.reopen(claim, call_id))
+        self.do(self.store.reopen(lease, call_id))
         run.posted.pop(call_id, None)
 
     @rule(name=NAMES, reason=st.text(max_size=3))
     def stop(self, name: str, reason: str) -> None:
         if name not in self.models:
-            self.refused(UnknownRun, self.store.stop(name, reason))
+            self.refused(RunNotFoundError, self.store.stop(name, reason))
         elif self.models[name].is_over:
             self.refused(UsageError, self.store.stop(name, reason))
         else:
@@ -323,9 +323,9 @@ class Machine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
         if name not in self.models:
-            self.refused(UnknownRun, self.store.delete(name))
+            self.refused(RunNotFoundError, self.store.delete(name))
         elif self.is_driven(self.models[name]) and not self.models[name].is_over:
-            self.refused(RunTaken, self.store.delete(name))
+            self.refused(RunBusyError, self.store.delete(name))
         else:
             self.do(self.store.delete(name))
             del self.models[name]
@@ -340,7 +340,7 @@ class Machine(RuleBasedStateMachine):
             if run.records[-1].time <= before
             and (run.is_over or (unfinished and not self.is_driven(run)))
         ]
-        assert self.do(self.store.expire(seconds, unfinished=unfinished)) == len(expired)
+        assert self.do(self.store.delete_older_than(seconds, unfinished=unfinished)) == len(expired)
         for name in expired:
             del self.models[name]
 
@@ -379,12 +379,12 @@ class Machine(RuleBasedStateMachine):
         status=st.sampled_from([None, "running", "paused", "stopped"]),
     )
     def query(self, user: str | None, session: str | None, status: Any) -> None:
-        listed = self.do(self.store.runs(user=user, session_id=session, status=status))
+        listed = self.do(self.store.runs(user=user, conversation_id=session, status=status))
         expected = [
             info
             for info in self.do(self.store.runs())
             if user in (None, info.user)
-            and session in (None, info.session_id)
+            and session in (None, info.conversation_id)
             and status in (None, info.status)
         ]
         assert [info.run_id for info in listed] == [info.run_id for info in expected]
@@ -401,15 +401,15 @@ class Machine(RuleBasedStateMachine):
 
     def check(self, info: RunInfo, run: Model) -> None:
         first, last = run.records[0], run.records[-1]
-        assert (info.session_id, info.agent) == (first.session_id, first.agent)
+        assert (info.conversation_id, info.agent) == (first.conversation_id, first.agent)
         assert info.user == run.writer.user
         assert (info.seq, info.created, info.updated) == (len(run.records), first.time, last.time)
         assert (info.status, dict(info.pending)) == (run.status, run.pending)
-        assert info.owner == (run.claims[-1].owner if self.is_driven(run) else None)
-        waiting = Posts() if run.is_over else Posts(run.posted, stop_reason=run.stop_reason)
-        posted = self.do(self.store.posted(info.run_id))
+        assert info.owner == (run.leases[-1].owner if self.is_driven(run) else None)
+        waiting = Commands() if run.is_over else Commands(run.posted, stop_reason=run.stop_reason)
+        posted = self.do(self.store.commands(info.run_id))
         assert replace(posted, times={}) == waiting
-        assert posted.times.keys() == posted.decisions.keys()
+        assert posted.decided_at.keys() == posted.decisions.keys()
 
 
 @pytest.mark.hypothesis

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from argstream import Agent, tool
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.history import Message, ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel, Think
 from argstream.runs import MemoryStore
@@ -86,7 +86,7 @@ def _answer(request: ModelRequest) -> Reply:
         case said if said.startswith(_GO_ON):
             return Reply("Now it goes on.")
         case _:
-            raise ProviderFailure("overloaded", "the model is busy")
+            raise ProviderError("overloaded", "the model is busy")
 
 
 def _said(message: Message) -> str:

@@ -24,7 +24,7 @@ def answer(request: ModelRequest) -> Reply:
     return Reply(Say(f"{results[-1].result} {WORDS}"))
 
 
-def main(store: str, effects: str, claim_seconds: float = 0.6) -> None:
+def main(store: str, effects: str, lease_seconds: float = 0.6) -> None:
     """Serve until the process ends. Sent mails are written to a file."""
 
     @tool(requires_confirmation=True)
@@ -35,8 +35,8 @@ def main(store: str, effects: str, claim_seconds: float = 0.6) -> None:
         return f"sent to {to}"
 
     model = ScriptedModel(answer, repeat=True, delay=0.01, piece_size=8)
-    agent = Agent(model, [send], store=store, claim_seconds=claim_seconds)
-    serve(AgentServer(agent, token=None, look_out_seconds=0.2), port=0, on_listening=_print_url)
+    agent = Agent(model, [send], store=store, lease_seconds=lease_seconds)
+    serve(AgentServer(agent, token=None, recovery_seconds=0.2), port=0, on_listening=_print_url)
 
 
 def _print_url(url: str) -> None:

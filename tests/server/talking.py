@@ -18,12 +18,12 @@ from argstream import Agent, tool
 from argstream.events import Event, RunSnapshot
 from argstream.models import ScriptedModel
 from argstream.protocols.native import Frame
-from argstream.runs import MemoryStore, RunView, Store
+from argstream.runs import MemoryStore, SnapshotBuilder, Store
 from argstream.server import AgentServer, Limits, Serving
 from tests.agent.following import Effects, add, send
 
 GENEROUS = Limits(runs_per_minute=100_000, requests_per_minute=1_000_000)
-_AGENT_OPTIONS = ("approval_timeout", "claim_seconds", "delay", "name", "store")
+_AGENT_OPTIONS = ("approval_timeout", "lease_seconds", "delay", "name", "store")
 decode = msgspec.json.Decoder(Frame).decode
 
 
@@ -127,7 +127,7 @@ def eventually(look: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 def folded(events: Iterable[Event]) -> RunSnapshot:
-    view = RunView()
+    view = SnapshotBuilder()
     for event in events:
         view.take(event)
     return view.snapshot()

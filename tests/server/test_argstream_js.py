@@ -119,7 +119,7 @@ def test_integers_of_any_size_are_shown_and_edited_exactly(scenes: Scenes) -> No
     assert scene["edited"] == scene["args"] == {"data": {"number": HUGE}}
     assert scene["result"] == {"number": HUGE}
     before = scenes["approved"]["before"]
-    assert (before["status"], before["states"]) == ("paused", ["text", "asking"])
+    assert (before["status"], before["states"]) == ("paused", ["text", "pending"])
 
 
 def test_refusals_of_the_server_are_problems(scenes: Scenes) -> None:

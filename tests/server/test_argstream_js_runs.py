@@ -107,7 +107,7 @@ def streams_of(way: Way) -> list[str]:
             snapshot = snapshot_of(records[:place])
             assert isinstance(snapshot.event, ev.RunSnapshot)
             without_history = replace(snapshot, event=replace(snapshot.event, history=()))
-            written = encoder.opening(without_history).data
+            written = encoder.replay(without_history).data
         streams[-1] += written
     return [stream.decode() for stream in streams]
 
@@ -212,7 +212,7 @@ def test_each_stream_is_requested_after_the_last_seq(readings: list[Read]) -> No
 def test_arguments_are_those_of_the_parser_in_their_order(readings: list[Read]) -> None:
     for way, final, answer in readings:
         for call, tree in zip(final.blocks, answer["trees"], strict=True):
-            if not isinstance(call, ev.SeenCall):
+            if not isinstance(call, ev.CallSnapshot):
                 assert tree is None
             elif call.arguments is not None:
                 rows = flat(call.arguments)
@@ -248,7 +248,7 @@ def _kind(value: object) -> str:
     return names[type(value)]
 
 
-def partial(call: ev.SeenCall) -> list[list[Any]]:
+def partial(call: ev.CallSnapshot) -> list[list[Any]]:
     """The arguments as far as their text goes."""
     start = ev.ToolCallStarted(call.call_id, call.index, call.name, call.kind)
     delta = ev.ToolArgsDelta(call.call_id, call.name, call.raw)
@@ -280,7 +280,7 @@ def test_handlers_are_called_with_the_same_values_in_every_way(readings: list[Re
 def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read]) -> None:
     for way, final, answer in readings:
         for block, handled in zip(final.blocks, answer["told"], strict=True):
-            if block.is_lost or not (way.is_logged and isinstance(block, ev.SeenCall)):
+            if block.is_lost or not (way.is_logged and isinstance(block, ev.CallSnapshot)):
                 continue
             names = [name for name, *_ in handled]
             assert names[0] == "onToolStart"
@@ -302,6 +302,6 @@ def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read])
                 assert by_path(values) == by_path([[row[0], row[-1]] for row in rows])
 
 
-def written(call: ev.SeenCall) -> Any:
+def written(call: ev.CallSnapshot) -> Any:
     is_edited = call.request and call.decision and call.decision.edited_arguments is not None
     return call.request.arguments if is_edited and call.request else call.arguments

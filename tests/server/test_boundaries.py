@@ -181,9 +181,9 @@ def test_resumed_run_counts_as_running() -> None:
 
 
 class SlowStore(MemoryStore):
-    async def begin(self, *arguments: Any) -> Any:
+    async def create(self, *arguments: Any) -> Any:
         await asyncio.sleep(0.4)
-        return await super().begin(*arguments)
+        return await super().create(*arguments)
 
 
 def impatient(app: ASGIApp) -> ASGIApp:

@@ -357,7 +357,7 @@ def test_old_answer_before_a_new_message_is_only_history(client: Client) -> None
 def test_approval_for_the_conversation_holds_when_a_message_is_regenerated(client: Client) -> None:
     pending(client, "for good")
     run_id = client.get("/api/chat/for%20good").json()["run"]["id"]
-    assert client.approve(run_id, always="session").status_code < 300
+    assert client.approve(run_id, always="conversation").status_code < 300
     client.until(run_id, "completed")
     before = len(client.effects.seen)
     again = post(client, "for good", user("send to ada"), trigger="regenerate-message")

@@ -162,7 +162,7 @@ def test_conversation_whose_session_file_is_gone_fails(tmp_path: Path) -> None:
         (tmp_path / "home").rename(tmp_path / "another home")
         with pytest.raises(UsageError, match="begin another conversation"):
             await machine.say("What is my name?")
-        newest, _ = await machine.store.runs(session_id="c")
+        newest, _ = await machine.store.runs(conversation_id="c")
         failed = (await machine.store.read(newest.run_id))[-1].event
         assert isinstance(failed, ev.RunFailed)
         assert len(machine.requests()) == 1
@@ -173,7 +173,7 @@ def test_conversation_whose_session_file_is_gone_fails(tmp_path: Path) -> None:
 def test_driver_refuses_what_claude_code_cannot_do() -> None:
     driver = ClaudeAgentDriver(MemoryStore())
     times: Any = {"created": 0.0, "updated": 0.0}
-    run: Any = {"run_id": "run_1", "session_id": "talk", "status": "running", "seq": 1}
+    run: Any = {"run_id": "run_1", "conversation_id": "talk", "status": "running", "seq": 1}
     assert driver.resume(RunInfo(agent=driver.name, **run, **times)) is None
     assert driver.name == "claude-code"
 

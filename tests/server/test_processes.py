@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from argstream.events import Event, RunResumed, SeenText
+from argstream.events import Event, RunResumed, TextSnapshot
 from tests.agent.following import only
 from tests.runs.redis_server import RedisServer
 from tests.server.program import WORDS
@@ -108,7 +108,7 @@ def test_two_processes_behave_as_one_until_one_is_killed(store: str, effects: Pa
         assert only(events, RunResumed)[0].cause == "crash"
         assert folded(events) == folded(other.events(left))
         assert effects.read_text() == "ada\nada\n"
-        texts = [block for block in folded(events).blocks if isinstance(block, SeenText)]
+        texts = [block for block in folded(events).blocks if isinstance(block, TextSnapshot)]
         assert texts[0].is_lost
         assert WORDS.startswith(texts[0].text[:20])
         assert "\n".join(text.text for text in texts).endswith(f"sent to ada {WORDS}")

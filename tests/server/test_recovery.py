@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from argstream import Agent, Approve
 from argstream import events as ev
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.models import CallTool, Reply, Say
 from argstream.runs import MemoryStore, Record, RunInfo
 from argstream.server import AgentServer
@@ -33,7 +33,7 @@ def serve_until(agent: Agent, is_done: Callable[[list[RunInfo]], bool]) -> None:
         assert store is not None
         async with (
             asyncio.timeout(50),
-            AgentServer(agent, token=None, look_out_seconds=0.05),
+            AgentServer(agent, token=None, recovery_seconds=0.05),
         ):
             while not is_done(await store.runs()):
                 await asyncio.sleep(0.02)
@@ -54,7 +54,7 @@ async def write_paused_run(store: MemoryStore, run_id: str, agent: str) -> None:
         Record(seq, time.time(), run_id, f"talk {run_id}", agent, event)
         for seq, event in enumerate(events, 1)
     ]
-    await store.begin(records, "test", 60.0)
+    await store.create(records, "test", 60.0)
 
 
 def test_decided_run_is_found_among_many_that_wait() -> None:
@@ -73,7 +73,7 @@ def test_decided_run_is_found_among_many_that_wait() -> None:
 
 
 def test_run_that_its_process_left_continues_here() -> None:
-    agent, _ = agent_for(WRITING, "Done.", delay=0.01, claim_seconds=1.0)
+    agent, _ = agent_for(WRITING, "Done.", delay=0.01, lease_seconds=1.0)
 
     async def leave() -> str:
         run = agent.run_stream("Go")
@@ -105,7 +105,7 @@ class FlakyStore(MemoryStore):
         self._failures: list[Exception] = []
 
     def fail(self) -> None:
-        self._failures = [StoreFailure("not now"), OSError("nor now")]
+        self._failures = [StoreError("not now"), OSError("nor now")]
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         if after and len(self._failures) == 1:
@@ -168,9 +168,9 @@ class BarrierStore(MemoryStore):
         super().__init__()
         self._barrier = asyncio.Barrier(2)
 
-    async def begin(self, *arguments: Any) -> Any:
+    async def create(self, *arguments: Any) -> Any:
         await self._barrier.wait()
-        return await super().begin(*arguments)
+        return await super().create(*arguments)
 
 
 def asgi_client(agent: Agent, **options: Any) -> httpx.AsyncClient:
@@ -185,8 +185,8 @@ def test_only_one_of_two_simultaneous_messages_starts_a_run() -> None:
     async def both() -> list[int]:
         async with asgi_client(one) as first, asgi_client(other) as second:
             body = {"message": "Go", "conversation": "talk"}
-            posts = (client.post("/api/runs", json=body) for client in (first, second))
-            return sorted([answer.status_code for answer in await asyncio.gather(*posts)])
+            commands = (client.post("/api/runs", json=body) for client in (first, second))
+            return sorted([answer.status_code for answer in await asyncio.gather(*commands)])
 
     assert asyncio.run(both()) == [201, 409]
 
@@ -197,7 +197,7 @@ def test_decision_at_the_moment_of_the_pause_is_not_missed() -> None:
             agent, effects = agent_for(send("ada"), "Sent.")
             assert agent.store is not None
             # Without recovery: a decision that is missed here is missed for good.
-            async with asgi_client(agent, look_out_seconds=1_000) as client:
+            async with asgi_client(agent, recovery_seconds=1_000) as client:
                 run_id = (await client.post("/api/runs", json={"message": "Go"})).json()["run"]
                 async for record in agent.store.follow(run_id):
                     if isinstance(record.event, ev.RunPaused):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from argstream import Agent, tool
 from argstream import events as ev
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.history import ResultPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.protocols.native import Frame
@@ -53,7 +53,7 @@ def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
         live = list(client.frames(run_id))
         assert isinstance(live[0].event, ev.RunSnapshot)
         assert live[0].event.prompt == "1 + 2?"
-        assert live[0].session_id == answer.json()["conversation"]
+        assert live[0].conversation_id == answer.json()["conversation"]
         assert isinstance(live[-1].event, ev.RunCompleted)
         seqs = [frame.seq for frame in live]
         assert seqs == sorted(set(seqs))
@@ -96,7 +96,7 @@ def test_post_is_answered_with_the_run_only_if_a_stream_is_accepted(
             assert answer.headers["location"] == f"/api/runs/{run_id}"
             frames = list(frames_in(answer.iter_lines()))
             assert isinstance(frames[0].event, ev.RunSnapshot)
-            assert frames[0].session_id == "talk 1"
+            assert frames[0].conversation_id == "talk 1"
             assert folded(frame.event for frame in frames) == folded(client.events(run_id))
 
 
@@ -233,7 +233,7 @@ def test_run_waits_for_the_remaining_decisions() -> None:
 def test_approval_for_a_conversation_holds_until_its_runs_are_deleted() -> None:
     with talking(send("ada"), "Sent.", send("bob"), "Sent.", *[send("eve")] * 2) as client:
         runs = [client.run(conversation="talk", until="paused")]
-        client.approve(runs[0], always="session")
+        client.approve(runs[0], always="conversation")
         client.until(runs[0], "completed")
         runs.append(client.run(conversation="talk"))
         client.run(conversation="another", until="paused")
@@ -420,7 +420,7 @@ class CountingStore(MemoryStore):
         if limit == 1:
             self.reads += 1
         if run_id == self.broken:
-            raise StoreFailure("its file is gone")
+            raise StoreError("its file is gone")
         return [] if run_id == self.empty else await super().read(run_id, after, limit)
 
 

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message
 
-from argstream.errors import StoreFailure, UsageError
+from argstream.errors import StoreError, UsageError
 from argstream.events import RunStarted, TextDelta
 from argstream.runs import Record
 from argstream.server import AgentServer, Limits, token_cookie
@@ -443,7 +443,7 @@ def test_failures_are_logged_and_not_sent(caplog: Logs) -> None:
     assert {record.name for record in caplog.records} == {"argstream.server"}
     caplog.clear()
     with serving() as (asked, port):
-        asked.store.error = StoreFailure(f"cannot write\nto /srv/canary.db at {QUERY}")
+        asked.store.error = StoreError(f"cannot write\nto /srv/canary.db at {QUERY}")
         failed = call(port, path=f"/api/runs?{QUERY}")
     assert failed.refusal == (503, "store-failure")
     assert failed.detail == "the store does not work just now: come again later"

@@ -18,7 +18,7 @@ import pytest
 
 from argstream import Agent
 from argstream import events as ev
-from argstream.errors import StoreFailure
+from argstream.errors import StoreError
 from argstream.models import Reply, Say, ScriptedModel
 from argstream.runs import Record
 from argstream.server import AgentServer, Limits, Serving
@@ -110,7 +110,7 @@ async def test_late_viewer_gets_a_new_snapshot_when_old_chunks_are_dropped(world
     snapshot = frames_of(await late.all())[0].event
     assert isinstance(snapshot, ev.RunSnapshot)
     [text] = snapshot.blocks
-    assert isinstance(text, ev.SeenText)
+    assert isinstance(text, ev.TextSnapshot)
     assert len(text.text) > 4 * len(LONG)
 
 
@@ -330,7 +330,7 @@ class FailingStore(TroubledStore):
         return await super().snapshot(run_id)
 
 
-@pytest.mark.parametrize("error", [StoreFailure("the disk is gone"), ValueError("our fault")])
+@pytest.mark.parametrize("error", [StoreError("the disk is gone"), ValueError("our fault")])
 @in_world(FailingStore)
 async def test_failing_log_ends_its_streams(world: World, error: Exception, caplog: Logs) -> None:
     assert isinstance(world.store, FailingStore)
@@ -414,7 +414,7 @@ def test_connection_that_is_not_read_is_reset_and_others_see_the_run(what: str) 
             client.until(run_id, "completed")
         with stalled(client, run_id, what, 20 if what == "events" else 1) as connections:
             blocks = folded(client.events(run_id)).blocks
-            assert [block.text for block in blocks if isinstance(block, ev.SeenText)] == [TEXT]
+            assert [block.text for block in blocks if isinstance(block, ev.TextSnapshot)] == [TEXT]
             for connection in connections:
                 eventually(partial(is_reset, connection))
 

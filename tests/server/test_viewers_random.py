@@ -1,7 +1,7 @@
 """Random runs with many viewers: each sees the run, whenever it joins and however slowly it reads.
 
-The oracle is the log, folded by ``RunView``. Channels keep very little here, so that small runs
-reach all branches.
+The oracle is the log, folded by ``SnapshotBuilder``. Broadcasts keep very little here, so that
+small runs reach all branches.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from argstream.protocols import Written
 from argstream.protocols.native import Frame, NativeEncoder
 from argstream.runs import MemoryStore, Record, is_stored, with_arguments
 from argstream.server import _viewers
-from argstream.server._viewers import Channels, Viewer
+from argstream.server._viewers import Broadcasts, Viewer
 from tests.chance_runs import RUN, runs
 from tests.server.talking import folded
 from tests.server.watching import Feeding, frames_of
@@ -113,7 +113,7 @@ async def _watch_all(
     events: list[ev.Event], sizes: list[int], turns: list[int], watchers: list[_Watcher]
 ) -> None:
     store = MemoryStore()
-    feeding, channels = Feeding(store), Channels(store)
+    feeding, channels = Feeding(store), Broadcasts(store)
     reading: list[tuple[_Watcher, int | None, _Reader]] = []  # with the seq that it knows
     number = 0
     while events:
@@ -178,7 +178,7 @@ def _arguments(
     for event in (*with_arguments(events), *sent):
         match event:
             case ev.RunSnapshot(blocks=blocks):
-                calls = [block for block in blocks if isinstance(block, ev.SeenCall)]
+                calls = [block for block in blocks if isinstance(block, ev.CallSnapshot)]
                 known = {call.call_id: [] for call in calls if not (call.verdict or call.is_lost)}
             case ev.ToolCallStarted(call_id=call_id):
                 known[call_id] = []
@@ -201,7 +201,7 @@ def test_many_viewers_are_sent_fewer_chunks(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def main() -> None:
         store = MemoryStore()
-        feeding, channels = Feeding(store), Channels(store)
+        feeding, channels = Feeding(store), Broadcasts(store)
         await feeding.write(STARTED)
         readers = [_Reader(await channels.watch(RUN, "many", _Encoder)) for _ in range(5)]
         began = time.monotonic()
@@ -225,7 +225,7 @@ class _Failing(_Encoder):
 def test_failing_encoder_ends_its_own_streams_only(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         store = MemoryStore()
-        feeding, channels = Feeding(store), Channels(store)
+        feeding, channels = Feeding(store), Broadcasts(store)
         await feeding.write(STARTED)
         failing = _Reader(await channels.watch(RUN, "failing", _Failing))
         working = _Reader(await channels.watch(RUN, "working", _Encoder))

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message
 
 from argstream.events import Event, RunPaused, RunResumed, RunStarted
 from argstream.protocols.native import Frame
-from argstream.runs import Claim, Record, Store
+from argstream.runs import Lease, Record, Store
 from argstream.wire import Broken, SseDecoder
 from tests.server.raw import Asked, scope_of
 from tests.server.talking import decode
@@ -24,7 +24,7 @@ class Feeding:
     def __init__(self, store: Store) -> None:
         self.records: list[Record] = []
         self._store = store
-        self._claim: Claim | None = None
+        self._lease: Lease | None = None
 
     async def write(self, *events: Event) -> None:
         seq = len(self.records)
@@ -33,13 +33,13 @@ class Feeding:
             for place, event in enumerate(events, 1)
         ]
         if not self.records:
-            self._claim = await self._store.begin(records, "test", 60.0)
+            self._lease = await self._store.create(records, "test", 60.0)
         else:
-            self._claim = self._claim or await self._store.claim(RUN, "test", 60.0)
-            await self._store.append(self._claim, records)
+            self._lease = self._lease or await self._store.acquire(RUN, "test", 60.0)
+            await self._store.append(self._lease, records)
         turns = [event for event in events if isinstance(event, RunPaused | RunResumed)]
         if turns and isinstance(turns[-1], RunPaused):
-            self._claim = None  # released with the pause
+            self._lease = None  # released with the pause
         self.records += records
 
 

@@ -220,7 +220,7 @@ def test_complete_example_prints_what_the_source_says(
 
 def test_valid_json_alone_is_no_completion() -> None:
     """What the source advises, to try ``json.loads`` on what has come, would run this call."""
-    cut = Reply(CallTool("multiply", '{"a": 123, "b": 456}'), stop="max_tokens")
+    cut = Reply(CallTool("multiply", '{"a": 123, "b": 456}'), stop="length")
     agent = Agent(ScriptedModel(cut, "Oh."), [multiply])
     events = list(agent.run("...", stream=True))
     types = [event.type for event in events]

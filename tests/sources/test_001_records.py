@@ -1,6 +1,6 @@
 """Source 001: each event carries its run, conversation and agent, as a ``Record``.
 
-The source has ``run_id``, ``session_id``, ``agent_id`` and ``agent_name`` on every event.
+The source has ``run_id``, ``conversation_id``, ``agent_id`` and ``agent_name`` on every event.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def test_each_record_names_run_conversation_and_agent(store: str | None) -> None
     agent = Agent(ScriptedModel(*MULTIPLY), [multiply], name="calculator", store=store)
     run = agent.run_stream("Calculate 123 * 456", conversation)
     records = list(run.records())
-    origins = {(record.run_id, record.session_id, record.agent) for record in records}
+    origins = {(record.run_id, record.conversation_id, record.agent) for record in records}
     assert origins == {(run.run_id, conversation.id, "calculator")}
     assert numbered(records) == list(range(1, len(numbered(records)) + 1))
     times = [record.time for record in records]
@@ -121,11 +121,13 @@ def test_observed_run_has_the_same_records_as_its_store(tmp_path: Path) -> None:
             run = observe(
                 query(prompt="Go", transport=playing(STORY)),
                 store=store,
-                session_id="chat",
+                conversation_id="chat",
                 agent="coder",
             )
             records = [record async for record in run.records()]
-            assert {(record.session_id, record.agent) for record in records} == {("chat", "coder")}
+            assert {(record.conversation_id, record.agent) for record in records} == {
+                ("chat", "coder")
+            }
             stored = [record for record in records if is_stored(record.event)]
             assert stored == await store.read(run.run_id)
 

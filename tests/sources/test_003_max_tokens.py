@@ -114,7 +114,7 @@ def test_the_parameter_is_seen_as_it_arrives(api: str, folder: Folder) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_max_tokens_midway_through_a_parameter_runs_nothing(api: str, folder: Folder) -> None:
-    cut = Reply(CallTool("make_file", CUT), stop="max_tokens")
+    cut = Reply(CallTool("make_file", CUT), stop="length")
     asked = Asked(api, [folder.make_file], cut, Reply("It was too long."))
     assert folder.files == {}
     invalid = one(asked.events, ToolArgsInvalid)
@@ -125,7 +125,7 @@ def test_max_tokens_midway_through_a_parameter_runs_nothing(api: str, folder: Fo
 
 @pytest.mark.parametrize("api", APIS)
 def test_max_tokens_the_model_is_told_and_may_try_again(api: str, folder: Folder) -> None:
-    cut = Reply(CallTool("make_file", CUT), stop="max_tokens")
+    cut = Reply(CallTool("make_file", CUT), stop="length")
     shorter = Reply(CallTool("make_file", {"filename": "poem.txt", "lines_of_text": ["Roses"]}))
     asked = Asked(api, [folder.make_file], cut, shorter, Reply("Done."))
     assert folder.files == {"poem.txt": ["Roses"]}
@@ -135,7 +135,7 @@ def test_max_tokens_the_model_is_told_and_may_try_again(api: str, folder: Folder
 
 
 def test_max_tokens_in_the_middle_of_a_text_ends_the_run(folder: Folder) -> None:
-    asked = Asked("anthropic", [folder.make_file], Reply("Roses are", stop="max_tokens"))
+    asked = Asked("anthropic", [folder.make_file], Reply("Roses are", stop="length"))
     ended = one(asked.events, RunCompleted)
     assert (ended.result, ended.stop_reason) == ("Roses are", "max_tokens")
 
@@ -180,7 +180,7 @@ def test_invalid_json_with_max_tokens_is_kept_exactly_for_debugging(folder: Fold
     asked = Asked(
         "anthropic",
         [folder.make_file],
-        Reply(CallTool("make_file", CUT), stop="max_tokens"),
+        Reply(CallTool("make_file", CUT), stop="length"),
         Reply("I see."),
     )
     (turn, _) = only(asked.events, TurnCompleted)

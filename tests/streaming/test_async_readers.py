@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from argstream import AsyncEventStream, stream
-from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.errors import ArgumentUnavailableError, UsageError
 from argstream.streaming import AsyncCallReader
 from tests.provider_streams import anthropic_call, input_json, tool_use, types
 from tests.streaming.faces import AsyncSource, collect, settle
@@ -106,7 +106,7 @@ async def test_several_readers_each_get_all_of_it() -> None:
             return_exceptions=True,
         )
     assert found == [*(ARGUMENTS[name] for name in names), *["import os"] * 5, ARGUMENTS]
-    assert isinstance(missing, ArgumentUnavailable)
+    assert isinstance(missing, ArgumentUnavailableError)
 
 
 async def test_source_that_never_waits_does_not_run_ahead_of_readers() -> None:
@@ -254,7 +254,7 @@ async def test_waiting_reader_does_not_wait_for_the_source_to_close() -> None:
     waiting = asyncio.create_task(call.argument("content"))
     await settle()
     closing = asyncio.create_task(events.aclose())
-    with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+    with pytest.raises(ArgumentUnavailableError, match="reading was stopped"):
         await waiting
     assert not closing.done()
     closing.cancel()
@@ -327,7 +327,7 @@ async def test_cancelling_the_loop_closes_the_source_for_readers_too(reader: str
     await asyncio.wait([looping])
     assert looping.cancelled()
     if waiting is not None:
-        with pytest.raises(ArgumentUnavailable, match="aborted"):
+        with pytest.raises(ArgumentUnavailableError, match="aborted"):
             await waiting
     assert call.verdict == "aborted"
     assert source.closed
@@ -345,7 +345,7 @@ async def test_closing_ends_a_loop_that_fetches_in_another_task(with_reader: boo
     assert (call.verdict, source.closed, source.interrupted) == ("aborted", True, True)
     assert source.tasks == {looping}
     if waiting is not None:
-        with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+        with pytest.raises(ArgumentUnavailableError, match="reading was stopped"):
             await waiting
 
 
@@ -410,7 +410,7 @@ async def test_closing_ends_a_source_that_resists(error: Exception | None, consu
     await settle()
     (raised,) = await asyncio.gather(events.aclose(), return_exceptions=True)
     if consumer == "reader":
-        with pytest.raises(ArgumentUnavailable, match="aborted"):
+        with pytest.raises(ArgumentUnavailableError, match="aborted"):
             await waiting
     else:
         assert types(await waiting)[-1] == "argument_completed"
@@ -465,7 +465,7 @@ async def test_cancelling_the_task_of_argstream_leaves_nothing_waiting() -> None
     waiting = asyncio.create_task(call.argument("content"))
     await settle()
     cancel_tasks_of_argstream()
-    with pytest.raises(ArgumentUnavailable, match="reading was stopped"):
+    with pytest.raises(ArgumentUnavailableError, match="reading was stopped"):
         await waiting
     assert types(await looping)[-1] == "argument_completed"
     assert source.closed

@@ -10,7 +10,7 @@ import pytest
 
 from argstream import UsageError, stream
 from argstream.assembly import Assembler, Call
-from argstream.errors import ArgumentUnavailable, SchemaError
+from argstream.errors import ArgumentUnavailableError, SchemaError
 from argstream.events import (
     ArgumentCompleted,
     ArgumentsError,
@@ -24,7 +24,7 @@ from argstream.events import (
 )
 from argstream.policy import Equals, Glob, Policy, Rule
 from argstream.recording import Recorder
-from argstream.streaming import make_judge
+from argstream.streaming import make_check
 from argstream.testing import chunkings, cut
 from argstream.validation import Schema, ToolSpec
 from tests.provider_streams import (
@@ -271,15 +271,15 @@ def test_schema_may_be_compiled_with_its_own_options() -> None:
 
 
 def test_judge_can_be_shared_by_streams_and_assemblers() -> None:
-    judge = make_judge([WRITE], NO_SECRETS)
+    judge = make_check([WRITE], NO_SECRETS)
     for _ in range(2):
-        assert verdict(anthropic_call('{"path": 7}'), tools=None, judge=judge) == "rejected"
-        assembler = Assembler(judge=judge)
+        assert verdict(anthropic_call('{"path": 7}'), tools=None, check=judge) == "rejected"
+        assembler = Assembler(check=judge)
         events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
         assert refusal(events).keyword == "type"
-    assert make_judge() is None
-    with pytest.raises(UsageError, match="either judge="):
-        stream([], tools=[WRITE], judge=judge)
+    assert make_check() is None
+    with pytest.raises(UsageError, match="either check="):
+        stream([], tools=[WRITE], check=judge)
 
 
 # Texts that are read in another way later
@@ -568,7 +568,7 @@ def test_waiting_reader_raises_the_rejection() -> None:
     events = stream(DENIED_CALL, policy=NO_SECRETS)
     call = next(events.live_calls())
     assert call.argument("path") == ".env"
-    with pytest.raises(ArgumentUnavailable, match="secrets") as caught:
+    with pytest.raises(ArgumentUnavailableError, match="secrets") as caught:
         "".join(call.text("content"))
     assert caught.value.verdict == "rejected"
     assert list(events.live_calls())[1:] == []
@@ -594,15 +594,15 @@ def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
     assert policy.can_ask
     needs_option, needs_judge = (
         r'on_ask="deny" .* on_ask="report"',
-        r"make_judge\(policy=policy, on",
+        r"make_check\(policy=policy, on",
     )
     for make, message in (
         (lambda: stream([], policy=policy), needs_option),
         (lambda: stream(endless(), policy=policy), needs_option),
-        (lambda: make_judge(policy=policy), needs_option),
-        (lambda: make_judge([WRITE], policy), needs_option),
-        (lambda: stream([], judge=policy), needs_judge),
-        (lambda: Assembler(judge=policy), needs_judge),
+        (lambda: make_check(policy=policy), needs_option),
+        (lambda: make_check([WRITE], policy), needs_option),
+        (lambda: stream([], check=policy), needs_judge),
+        (lambda: Assembler(check=policy), needs_judge),
     ):
         with pytest.raises(UsageError, match=message):
             make()
@@ -617,7 +617,7 @@ def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
         ({"on_ask": "allow"}, 'on_ask must be "deny" or "report", not \'allow\''),
         ({"on_ask": "allow", "policy": NO_SECRETS}, 'on_ask must be "deny" or "report"'),
         ({"on_ask": "allow", "policy": Policy()}, 'on_ask must be "deny" or "report"'),
-        ({"on_ask": "deny", "judge": make_judge([WRITE])}, "either judge="),
+        ({"on_ask": "deny", "judge": make_check([WRITE])}, "either check="),
         ({"stop_on": "always"}, "denied, rejected, never"),
         ({"policy": "policy.toml"}, r"Policy\.load"),
         ({"policy": {"rules": []}}, r"Policy\.load"),

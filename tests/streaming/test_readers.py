@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import stream
-from argstream.errors import ArgumentUnavailable, StreamFailure, UsageError
+from argstream.errors import ArgumentUnavailableError, StreamError, UsageError
 from argstream.events import TextDelta
 from argstream.testing import cut
 from tests.provider_streams import (
@@ -57,8 +57,8 @@ def first(face: Face) -> Any:
     return next(face.live_calls())
 
 
-def unavailable(ask: Callable[[], object]) -> ArgumentUnavailable:
-    with pytest.raises(ArgumentUnavailable) as raised:
+def unavailable(ask: Callable[[], object]) -> ArgumentUnavailableError:
+    with pytest.raises(ArgumentUnavailableError) as raised:
         ask()
     return raised.value
 
@@ -368,7 +368,7 @@ def test_stream_that_fails_before_any_call_raises(
 ) -> None:
     face = opened(items)
     for _ in range(2):
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(StreamError) as raised:
             list(face.live_calls())
         error = raised.value
         assert (error.code, error.message, error.retryable) == (code, message, True)
@@ -382,7 +382,7 @@ def test_stream_that_fails_yields_its_calls_first(opened: Open) -> None:
     one, other = next(calls), next(calls)
     assert [one.arguments(), other.argument("a")] == [{"a": 1}, 1]
     assert "Overloaded" in str(unavailable(other.arguments))
-    with pytest.raises(StreamFailure, match="Overloaded"):
+    with pytest.raises(StreamError, match="Overloaded"):
         next(calls)
 
 
@@ -397,10 +397,10 @@ def test_agent_that_gives_up_raises_and_one_that_retried_does_not(opened: Open) 
         found = {"type": "result", "subtype": "success", "is_error": is_error, "result": "gave up"}
         return {**found, "session_id": "s", "usage": {}, "num_turns": 1}
 
-    with pytest.raises(StreamFailure, match="gave up"):
+    with pytest.raises(StreamError, match="gave up"):
         list(opened([result(is_error=True)]).live_calls())
     assert list(opened([*wrapped(OVERLOADED), result(is_error=False)]).live_calls()) == []
-    with pytest.raises(StreamFailure, match="Overloaded"):
+    with pytest.raises(StreamError, match="Overloaded"):
         list(opened([*wrapped(OVERLOADED), result(is_error=True)]).live_calls())
 
 
@@ -778,6 +778,6 @@ def test_cut_call_never_returns_a_wrong_value(
     for path, value in paths(arguments):
         try:
             assert call.argument(*path) == value
-        except ArgumentUnavailable as error:
+        except ArgumentUnavailableError as error:
             assert error.verdict == "truncated"  # noqa: PT017 - either is right
     assert unavailable(call.arguments).verdict == "truncated"

@@ -16,7 +16,7 @@ from ag_ui.encoder import EventEncoder
 from anthropic.types import Message
 from langchain_core.messages import AIMessage, HumanMessage
 
-from argstream import EventStream, StreamFailure, UsageError, stream
+from argstream import EventStream, StreamError, UsageError, stream
 from argstream.events import Event, StreamFailed, ToolArgsInvalid
 from argstream.testing import at_every_place, chunkings, cut
 from tests.provider_streams import anthropic_call, chat_call, joined, outcomes, sse, types
@@ -373,7 +373,7 @@ async def test_raise_for_failure_raises_the_failed_event(items: list[Any], code:
     for events, found in ((sync, list(sync)), (asynchronous, await collect(asynchronous))):
         failed = found[-1]
         assert isinstance(failed, StreamFailed)
-        with pytest.raises(StreamFailure) as caught:
+        with pytest.raises(StreamError) as caught:
             events.raise_for_failure()
         error = caught.value
         assert error.code == failed.code == code
@@ -389,5 +389,5 @@ def test_raise_for_failure_does_nothing_before_a_failure() -> None:
     assert next(events).type == "tool_call_started"
     events.raise_for_failure()
     next(event for event in events if isinstance(event, StreamFailed))
-    with pytest.raises(StreamFailure, match="overloaded_error"):
+    with pytest.raises(StreamError, match="overloaded_error"):
         events.raise_for_failure()

@@ -17,7 +17,7 @@ import requests
 
 from argstream import AsyncEventStream, Event, EventStream, stream
 from argstream.assembly import Call
-from argstream.errors import StreamFailure
+from argstream.errors import StreamError
 from argstream.events import (
     ArgumentDelta,
     PolicyDecision,
@@ -142,5 +142,5 @@ async def async_readers(found: AsyncEventStream) -> None:
         assert_type(await call.arguments(), dict[str, Any] | str)
 
 
-def failures(error: StreamFailure) -> None:
+def failures(error: StreamError) -> None:
     assert_type((error.code, error.message, error.retryable), tuple[str, str, bool])

@@ -166,9 +166,9 @@ class Attempt:
         run_id = self.traces.run_id
 
         async def undecided(store: Store) -> list[str]:
-            posts = await store.posted(run_id)
+            commands = await store.commands(run_id)
             info = await store.info(run_id)
-            return [call_id for call_id in info.pending if call_id not in posts.decisions]
+            return [call_id for call_id in info.pending if call_id not in commands.decisions]
 
         calls = self._with_store(undecided)
         assert not set(calls) & set(self.traces.decided), "an acknowledged decision is lost"
@@ -190,7 +190,7 @@ class Attempt:
 
         async def load(store: Store) -> tuple[Message, ...]:
             agent = Agent(ScriptedModel("."), store=store)
-            return (await agent.conversation(self.log[-1].session_id, user=USER)).messages
+            return (await agent.conversation(self.log[-1].conversation_id, user=USER)).messages
 
         return self._with_store(load)
 

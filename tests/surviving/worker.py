@@ -20,7 +20,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from argstream import Agent, Approve, Conversation, Streamed, ToolContext, tool
 from argstream.agent import AgentRun, Approval, Tool
-from argstream.errors import RunTaken, StoreFailure, UsageError
+from argstream.errors import RunBusyError, StoreError, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message, ResultPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
@@ -162,7 +162,7 @@ class Points:
 
 
 # Polling statements are no writes.
-POLLING: Final = ("PRAGMA data_version", "SELECT run_id, seq, posts_version")
+POLLING: Final = ("PRAGMA data_version", "SELECT run_id, seq, commands_version")
 # Statements before and after which the store does not hold the file.
 AROUND_TRANSACTIONS: Final = ("PRAGMA synchronous", "BEGIN IMMEDIATE", "COMMIT")
 
@@ -301,7 +301,7 @@ async def _play(part: Part) -> None:
     add_points_to_redis(points)
     store = part.place.open()
     agent = Agent(
-        model(part.story, traces), tools(traces, points), store=store, claim_seconds=LEASE_SECONDS
+        model(part.story, traces), tools(traces, points), store=store, lease_seconds=LEASE_SECONDS
     )
     if part.run_id:
         run = agent.resume(part.run_id, part.decisions, wait=part.wait)
@@ -329,9 +329,9 @@ async def _consume(run: AgentRun, part: Part, store: Store, traces: Traces) -> s
                     traces.add("decided", call_id)
                 case _:
                     pass
-    except (RunTaken, UsageError, StoreFailure) as error:
+    except (RunBusyError, UsageError, StoreError) as error:
         # Only a process that was suspended may time out.
-        if isinstance(error, StoreFailure) and part.signal == signal.SIGKILL:
+        if isinstance(error, StoreError) and part.signal == signal.SIGKILL:
             raise
         return type(error).__name__
     return run.result.outcome

@@ -11,7 +11,7 @@ from pygments.lexer import RegexLexer
 
 from argstream.events import TextDelta
 from argstream.sanitise import visible
-from argstream.terminal import File, Line, Looks, Scene
+from argstream.terminal import File, Line, RunView, ToolViews
 from tests.growth import BOUND, growth
 from tests.terminal.looks.following import expanded, roles, text_of
 
@@ -19,7 +19,7 @@ from tests.terminal.looks.following import expanded, roles, text_of
 def written(*lines: str, language: str | None = None, path: str = "") -> list[Line]:
     """Return the lines of a file as they are shown."""
     arguments = {"path": path, "content": "".join(f"{line}\n" for line in lines)}
-    shown = Looks({"save": File(language=language)}).whole("save", arguments)
+    shown = ToolViews({"save": File(language=language)}).whole("save", arguments)
     return [line for line in shown if "│" in text_of(line.margin)][-len(lines) :]
 
 
@@ -103,7 +103,7 @@ def test_fence_is_closed_by_as_many_of_the_same_marks(line: str, *, is_closed: b
 
 def from_model(*lines: str) -> list[Line]:
     """Return the text of a model as it is shown."""
-    scene = Scene()
+    scene = RunView()
     scene.take(TextDelta("".join(f"{line}\n" for line in lines), 0), 0.0)
     return scene.committed()
 

@@ -18,13 +18,13 @@ from msgspec.structs import replace
 
 from argstream import events as e
 from argstream.errors import UsageError
-from argstream.terminal import Line, LiveTerminal, Palette, Scene, Screen, line, shown
+from argstream.terminal import Line, LiveTerminal, Palette, RunView, Screen, line, shown
 from tests.terminal.emulator import Emulator
 
 REQUEST = e.ApprovalRequested("call", "send", {}, "digest", "why")
 
 
-class Words(Scene):
+class Words(RunView):
     """A scene that commits complete lines and requests. The open line is in the tail."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Clock:
 
 
 def on(
-    emulator: Emulator, clock: Callable[[], float] = time.monotonic, scene: Scene | None = None
+    emulator: Emulator, clock: Callable[[], float] = time.monotonic, scene: RunView | None = None
 ) -> LiveTerminal:
     screen = Screen(emulator.output, size=emulator.size, palette=Palette())
     return LiveTerminal(scene or Words(), screen=screen, clock=clock)

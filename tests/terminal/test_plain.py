@@ -18,10 +18,10 @@ from argstream.runs import with_arguments
 from argstream.terminal import (
     File,
     LiveTerminal,
-    Looks,
     Palette,
     PlainTerminal,
     Span,
+    ToolViews,
     line,
     open_terminal,
 )
@@ -55,7 +55,7 @@ class Pipe(io.StringIO):
         self.flushed.append(self.getvalue())
 
 
-def written(events: Iterable[Event], looks: Looks | None = None) -> str:
+def written(events: Iterable[Event], looks: ToolViews | None = None) -> str:
     pipe = io.StringIO()
     with open_terminal(looks, pipe) as terminal:
         for event in with_arguments(events):
@@ -74,7 +74,7 @@ def output(kind: str, encoding: str = "utf-8") -> Iterator[TextIO]:
 
 class TestPipes:
     def test_looks_are_used(self) -> None:
-        looks = Looks({"write": File(text="what", path="where")})
+        looks = ToolViews({"write": File(text="what", path="where")})
         shown = written(call({"where": "a.py", "what": "import os\n"}), looks)
         assert shown.splitlines()[:2] == ["● write  a.py", "     1 │ import os"]
 

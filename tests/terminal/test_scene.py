@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from argstream import events as e
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsCompleted
 from argstream.history import Message, TextPart
-from argstream.runs import RunView
-from argstream.terminal.tool_views import Looks
+from argstream.runs import SnapshotBuilder
+from argstream.terminal.tool_views import ToolViews
+from tests.provider_streams import provider_failed
 from tests.terminal.looks.following import roles, text_of
 from tests.terminal.scenes.watching import (
     COLUMNS,
@@ -27,7 +28,7 @@ from tests.terminal.scenes.watching import (
 
 TEXT = "all is well, in every file\nand more\n"
 EMPTY = Message(role="assistant", parts=())
-REJECTED = e.ToolArgsInvalid("c1", "write", "rejected", "", e.ArgumentsError("x", "no"))
+REJECTED = e.ToolArgsInvalid("c1", "write", "rejected", "", e.ArgumentsError("schema", "no"))
 REFUSED = e.ToolCallFailed("c1", "write", "it was rejected: no")
 TURN_OVER = e.TurnCompleted("tool_use", EMPTY, e.Usage(7, 5))
 BEGUN: list[Event] = [e.RunStarted("r", "Go"), e.TurnStarted(1), TURN_OVER]
@@ -36,7 +37,7 @@ DONE = e.RunCompleted(None, e.Usage(7, 5), "end_turn")
 THOUGHT = "~ thought for 1.0 s, and does not say what"
 ALWAYS = ("approved", "", None)
 APPROVED = "✓ write is approved"
-CUT = e.StreamFailed("cut", "hung up")
+CUT = provider_failed("cut", "hung up")
 REQUEST = e.ApprovalRequested(
     "c1", "write", {"path": "a.txt", "text": "line\n" * 40}, "digest", "it writes", "files"
 )
@@ -86,7 +87,7 @@ def test_rows_of_single_events(events: list[Event], rows: list[object]) -> None:
             "— no: not read further than 8 characters",
         ),
         (
-            e.StreamFailed("x", "y", retryable=True),
+            provider_failed("x", "y", retryable=True),
             "✗ the stream failed (x): y; it may be tried again",
         ),
         (e.RunFailed("max_turns", "too many"), "■ failed (max_turns): too many · 1.0 s"),
@@ -182,7 +183,7 @@ class TestCalls:
     def test_size_and_duration_are_shown_at_the_end(self, old: str, new: str, counted: str) -> None:
         assert watch(call({"text": "one\ntwo\nthree"}))[-1] == "  ✓ 3 lines, 27 B in 2.0 s"
         edit = {"path": "a.txt", "old_string": old, "new_string": new}
-        rows = Watcher(Looks()).take(*call(edit, name="edit_file"))
+        rows = Watcher(ToolViews()).take(*call(edit, name="edit_file"))
         assert rows[-1] == f"  ✓ {counted}, {len(json.dumps(edit))} B in 2.0 s"
         quick = Watcher()
         quick.step = 0.1
@@ -233,7 +234,7 @@ class TestCalls:
         self, verdict: e.InvalidVerdict, error: tuple[str, int, tuple[str]], shown: str
     ) -> None:
         raw = '{"edits":[{"old":"a'
-        invalid = e.ToolArgsInvalid("c1", "write", verdict, raw, e.ArgumentsError("x", *error))
+        invalid = e.ToolArgsInvalid("c1", "write", verdict, raw, e.ArgumentsError("schema", *error))
         assert watch([started(), wrote(raw[:12]), wrote(raw[12:]), invalid])[-1] == f"  ✗ {shown}"
 
     def test_reinterpreted_arguments_are_shown(self) -> None:
@@ -432,7 +433,7 @@ class TestSnapshots:
 
     @staticmethod
     def snapshot(*events: Event) -> Event:
-        view = RunView()
+        view = SnapshotBuilder()
         for event in (e.RunStarted("r", "Go"), *events):
             view.take(event)
         return view.snapshot()

@@ -9,22 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argstream import events as e
-from argstream.runs import RunView, with_arguments
+from argstream.runs import SnapshotBuilder, with_arguments
 from argstream.sanitise import visible
-from argstream.terminal import Line, Scene, rows_of
-from argstream.terminal.tool_views import Looks
+from argstream.terminal import Line, RunView, rows_of
+from argstream.terminal.tool_views import ToolViews
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
 from tests.terminal.looks.following import text_of
 
 some = settings(max_examples=settings().max_examples * 2 // 5)  # a scene is a lot of work
 chance = st.one_of(runs(), st.just(claude_code()))
-Look = Callable[[Scene, float], object]
+Look = Callable[[RunView, float], object]
 
 
 def committed(events: Iterable[e.Event], look: Look = lambda *_: None) -> list[Line]:
     """Return all lines of a scene, with a look at it after each event."""
-    scene = Scene()
+    scene = RunView()
     lines: list[Line] = []
     now = 0.0
     for now, event in enumerate(events, 1):
@@ -57,7 +57,7 @@ def words_of(lines: Iterable[Line]) -> str:
 @some
 @given(chance, st.lists(st.integers(0, 14), min_size=1, max_size=5))
 def test_looking_changes_no_word(events: list[e.Event], sizes: list[int]) -> None:
-    def look(scene: Scene, now: float) -> None:
+    def look(scene: RunView, now: float) -> None:
         for rows in sizes:
             assert len(scene.tail(now, 5 + 7 * rows, rows)) <= rows
 
@@ -105,7 +105,7 @@ def test_all_text_and_arguments_are_committed(events: list[e.Event]) -> None:
         elif isinstance(event, e.ArgumentCompleted | e.ArgumentDelta):
             for text in _leaves(event.text if isinstance(event, e.ArgumentDelta) else event.value):
                 assert squeezed(text) in seen
-    scene = Scene()  # whose lines are fetched at the end
+    scene = RunView()  # whose lines are fetched at the end
     for now, event in enumerate(events, 1):
         scene.take(event, float(now))
     scene.finish(float(len(events)))
@@ -133,7 +133,7 @@ def test_no_line_acts_on_a_terminal(events: list[e.Event], text: str) -> None:
 def test_late_viewer_sees_the_same_arguments(events: list[e.Event], data: st.DataObject) -> None:
     logged = [event for event in events if not event.type.startswith("argument_")]
     place = data.draw(st.integers(0, len(logged)))
-    view = RunView()
+    view = SnapshotBuilder()
     for event in logged[:place]:
         view.take(event)
     late = list(with_arguments([view.snapshot(), *logged[place:]]))
@@ -182,7 +182,7 @@ def test_cost_is_linear(name: str, has_tail: bool) -> None:
         events = JOBS[name](size)
 
         def job() -> None:
-            scene = Scene(Looks(), has_tail=has_tail)
+            scene = RunView(ToolViews(), has_tail=has_tail)
             for number, event in enumerate(events):
                 scene.take(event, number / 100)
                 if not has_tail or number % 50 == 0:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from argstream.events import ToolCallCompleted, ToolCallFailed, ToolOutputDelta
-from argstream.terminal import Scene, row_of
+from argstream.terminal import RunView, row_of
 from tests.terminal.looks.following import committed_rows, text_of
 from tests.terminal.scenes.scripts import SCRIPTS, Script
 
@@ -26,7 +26,7 @@ def play(script: Script) -> Iterator[str]:
     yield f"{script.title}. {columns} × {rows}"
     events = list(script.events())
     moments = {int(len(events) * moment) for moment in script.moments}
-    scene = Scene(script.looks())
+    scene = RunView(script.looks())
     scrollback: list[str] = []
     now = 0.0
     for number, event in enumerate(events, 1):

@@ -19,7 +19,7 @@ from argstream.sanitise import visible_line
 from argstream.terminal import rows_of
 from argstream.terminal.timeline import Moment, Timeline, conclusion, silence
 from argstream.terminal.waterfall import Axis, draw, svg
-from tests.provider_streams import anthropic_call, sse
+from tests.provider_streams import anthropic_call, provider_failed, sse
 from tests.terminal.looks.following import text_of
 
 Timed = tuple[float, e.Event]
@@ -53,7 +53,7 @@ def call(
     if verdict == "complete":
         events.append((end, e.ToolArgsCompleted(id_, name, {})))
     elif verdict is not None:
-        error = e.ArgumentsError("a_reason", "a message")
+        error = e.ArgumentsError("schema", "a message")
         events.append((end, e.ToolArgsInvalid(id_, name, verdict, "", error)))
     if asked is not None:
         events.append((end, e.ApprovalRequested(id_, name, {}, "digest", "a reason")))
@@ -175,7 +175,7 @@ class TestTimeline:
         timeline.note(e.ToolExecutionStarted("count", "count", "key"), 2.0)
         timeline.note(e.RunResumed("r", "crash", ("count",)), 9.0)
         timeline.note(e.ToolCallFailed("count", "count", "it was interrupted"), 9.0)
-        timeline.note(e.StreamFailed("cut", "it broke"), 9.0)
+        timeline.note(provider_failed("cut", "it broke"), 9.0)
         timeline.note(e.RunFailed("oh", "all is lost"), 9.0)
         (times,) = timeline.calls
         assert (times.interruptions, times.finished) == (1, Moment(9.0, 1000))

@@ -119,7 +119,7 @@ def test_answers_and_events_have_the_types_of_the_sdks(
 ) -> None:
     """The SDKs do not validate what they receive."""
     adapter: TypeAdapter[object] = TypeAdapter(event_type)
-    for script in (SCRIPT, Reply(*SCRIPT.parts, stop="max_tokens")):
+    for script in (SCRIPT, Reply(*SCRIPT.parts, stop="length")):
         for frame in frames(served(path, script=script)):
             payload = json.loads(frame.data)
             assert frame.event == payload.get("type", "")  # Chat names no event
@@ -459,11 +459,11 @@ def test_unknown_route_is_a_404_that_lists_the_routes(of_anthropic: bool) -> Non
 def test_script_is_read_from_json() -> None:
     add = {"call": "add", "arguments": {"a": 1, "é": [2, "😀"]}}
     cut = {"call": "add", "arguments": '{"a": ', "id": "call_7"}
-    options = {"stop": "max_tokens", "faults": ["cut=500", "slow=0.1"], "piece_size": 2}
+    options = {"stop": "length", "faults": ["cut=500", "slow=0.1"], "piece_size": 2}
     first = {"parts": [{"think": "Hm – é."}, {"say": "Hello 😀."}, add]}
     expected = Reply(
         CallTool("add", '{"a": ', call_id="call_7"),
-        stop="max_tokens",
+        stop="length",
         faults=[Cut(500), Slow(between=0.1)],
         piece_size=2,
     )

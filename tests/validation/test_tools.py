@@ -601,14 +601,14 @@ def test_only_tools_defined_in_python_need_pydantic() -> None:
     program = """
 import sys
 sys.modules["pydantic"] = None
-from argstream.errors import MissingExtra
+from argstream.errors import MissingExtraError
 from argstream.validation.lint import lint
 from argstream.validation import tool_specs
 assert tool_specs([{"name": "x"}])[0].name == "x"
 def tool(path: str) -> None: ...
 try:
     tool_specs([tool])
-except MissingExtra as error:
+except MissingExtraError as error:
     print(error)
 """
     command = [sys.executable, "-c", program]

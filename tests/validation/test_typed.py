@@ -31,7 +31,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from argstream import stream
 from argstream.assembly import Assembler, Call
-from argstream.errors import ArgumentUnavailable, UsageError
+from argstream.errors import ArgumentUnavailableError, UsageError
 from argstream.events import ArgumentCompleted, ToolCallStarted
 from argstream.testing import chunkings, cut
 from argstream.validation import ToolSpec, TypedArguments, typed
@@ -88,7 +88,7 @@ def has(call: Call, key: str) -> bool:
 
 
 def reason(read: Callable[[], object]) -> str:
-    with pytest.raises(ArgumentUnavailable) as caught:
+    with pytest.raises(ArgumentUnavailableError) as caught:
         read()
     return str(caught.value)
 
@@ -419,7 +419,7 @@ def test_exception_in_a_validator_is_an_error_of_its_field() -> None:
     assert (view.so_far.path, repr(view.so_far)) == ("p", "<Fragile so far: path, code>")
     assert view.so_far.codes[0] == "A"
     for read in (lambda: view.so_far.code, lambda: view.get("code"), lambda: view.so_far.codes[1]):
-        with pytest.raises(ArgumentUnavailable, match="raised KeyError: 'z'") as caught:
+        with pytest.raises(ArgumentUnavailableError, match="raised KeyError: 'z'") as caught:
             read()
         assert isinstance(caught.value.__cause__, KeyError)
     assert view.get("other", "none") == "none"
@@ -749,7 +749,7 @@ def test_growing_string_is_not_referenced() -> None:
         lambda: view.so_far.note,
         view.value,
     ):
-        with pytest.raises(ArgumentUnavailable) as caught:
+        with pytest.raises(ArgumentUnavailableError) as caught:
             read()
         kept.append(caught.value)
     after = sys.getrefcount(call.partial["address"]["city"])

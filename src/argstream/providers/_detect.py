@@ -61,7 +61,7 @@ _WRAPPED: Final = {
         "openai-chat",  # the Mistral SDK's CompletionEvent
         "openai-responses",  # openai-agents' RawResponsesStreamEvent
     ),
-    "event": ("bedrock",),  # a dict of ParallelTurns' stream_async
+    "event": ("bedrock",),  # a dict of Strands' stream_async
 }
 
 _FOR_FRONT_ENDS: Final = (

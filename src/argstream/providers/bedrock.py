@@ -172,7 +172,7 @@ class BedrockDecoder(ProviderDecoder):
         self._blocks: dict[int, _Block] = {}  # that are open
         self._has_usage = False
         self._has_stop_reason = False
-        # ParallelTurns leaves out the index for models of other providers: its blocks are counted.
+        # Strands leaves out the index for models of other providers: its blocks are counted.
         self._has_indexes = False  # whether a block of this message came with its index
         self._counted = 0  # the blocks of this message that were stopped without an index
 

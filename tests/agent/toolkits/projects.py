@@ -8,7 +8,7 @@ import pytest
 
 from argstream.agent.toolkits import file_tools
 from argstream.agent.tools import failure_words
-from argstream.errors import ToolFailure
+from argstream.errors import ToolError
 from tests.agent.tools.calling import run
 
 CANARY = "the canary sings\n"
@@ -45,7 +45,7 @@ class Project:
 
     def refused(self, name: str, /, **arguments: Any) -> str:
         """Call a tool that fails, and return its error for the model."""
-        with pytest.raises(ToolFailure) as failure:
+        with pytest.raises(ToolError) as failure:
             self.call(name, **arguments)
         self.answers.append(failure_words(failure.value))
         return self.answers[-1]
@@ -54,7 +54,7 @@ class Project:
         """Call a tool that may fail."""
         try:
             self.call(name, **arguments)
-        except ToolFailure as failure:
+        except ToolError as failure:
             self.answers.append(failure_words(failure))
 
     def tree(self) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
-from argstream.errors import ToolFailure, UsageError
+from argstream.errors import ToolError, UsageError
 from tests.agent.toolkits.projects import CANARY, Project
 
 EDITS = [{"old": "canary", "new": "cat"}]
@@ -257,7 +257,7 @@ def check_race(project: Project, swap: Callable[[], None], name: str, **argument
             try:
                 project.answers.append(tool.function(**tool.bind(text).arguments))
                 outcomes.add("done")
-            except ToolFailure as failure:
+            except ToolError as failure:
                 project.answers.append(str(failure))
                 outcomes.add("refused")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from argstream.agent.toolkits import file_tools, text_reader
-from argstream.errors import ToolFailure
+from argstream.errors import ToolError
 from argstream.validation.lint import lint
 from tests.agent.toolkits.projects import Project
 from tests.agent.tools.calling import context_for, run
@@ -246,7 +246,7 @@ def test_cancelled_call_does_not_write(project: Project, name: str) -> None:
     context.cancel()
     tool = project.tools[name]
     arguments = tool.bind(json.dumps({"path": "a.txt", **MORE[name]})).arguments
-    with pytest.raises(ToolFailure, match="the call was stopped"):
+    with pytest.raises(ToolError, match="the call was stopped"):
         tool.function(**{**arguments, "context": context})
     assert (project.root / "a.txt").read_text(encoding="utf-8") == "x"
 
@@ -255,7 +255,7 @@ def test_cancelled_call_does_not_write(project: Project, name: str) -> None:
 
 
 Edit = Callable[..., bytes]
-Refusal = Callable[..., str]
+Rejection = Callable[..., str]
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def edit(project: Project) -> Edit:
 
 
 @pytest.fixture
-def refusal(project: Project) -> Refusal:
+def refusal(project: Project) -> Rejection:
     """Return a function that makes edits that are refused, and returns the message."""
 
     def refused(text: str, *edits: tuple[str, str]) -> str:
@@ -287,7 +287,7 @@ def _edits(edits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"old": old, "new": new} for old, new in edits]
 
 
-def test_order_of_edits_does_not_matter(edit: Edit, refusal: Refusal) -> None:
+def test_order_of_edits_does_not_matter(edit: Edit, refusal: Rejection) -> None:
     edits = (("two", "2"), ("four\n", ""), ("one", "ONE\nand a half"))
     for ordered in (edits, reversed(edits)):
         found = edit("one\ntwo\nthree\nfour\n", *ordered)
@@ -296,7 +296,7 @@ def test_order_of_edits_does_not_matter(edit: Edit, refusal: Refusal) -> None:
     assert "does not occur" in refusal("a\n", ("a", "b"), ("b", "c"))
 
 
-def test_edits_may_touch_but_not_overlap(edit: Edit, refusal: Refusal) -> None:
+def test_edits_may_touch_but_not_overlap(edit: Edit, refusal: Rejection) -> None:
     assert edit("abcd", ("ab", "1"), ("cd", "2")) == b"12"
     assert refusal("x\nabcd", ("abc", "1"), ("cd", "2")) == (
         "two edits of a.txt overlap, around line 2: make one of them. Nothing was changed"
@@ -304,7 +304,7 @@ def test_edits_may_touch_but_not_overlap(edit: Edit, refusal: Refusal) -> None:
     assert "overlap" in refusal("abcd", ("ab", "1"), ("ab", "2"))
 
 
-def test_ambiguous_or_useless_edit_is_refused(refusal: Refusal) -> None:
+def test_ambiguous_or_useless_edit_is_refused(refusal: Rejection) -> None:
     assert refusal("x\ny\nx\n", ("y", "z"), ("x", "z")) == (
         "old of edit 2 in a.txt occurs 2 times, in lines 1, 3: take in lines around it, so that it "
         "occurs once. Nothing was changed"
@@ -324,14 +324,14 @@ def test_ambiguous_or_useless_edit_is_refused(refusal: Refusal) -> None:
     ],
 )
 def test_edit_of_missing_text_names_the_nearest_line(
-    old: str, message: str, refusal: Refusal
+    old: str, message: str, refusal: Rejection
 ) -> None:
     found = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
     assert found.startswith(f"old in a.txt does not occur: {message}")
     assert found.endswith(". Nothing was changed")
 
 
-def test_search_for_the_nearest_line_is_bounded(refusal: Refusal) -> None:
+def test_search_for_the_nearest_line_is_bounded(refusal: Rejection) -> None:
     began = time.process_time()
     assert "read the file again" in refusal("x\n" * 200_000, ("\n\nx", "y"))
     assert time.process_time() - began < 2

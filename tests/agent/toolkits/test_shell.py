@@ -13,7 +13,7 @@ import pytest
 
 from argstream.agent.toolkits import shell_tool
 from argstream.agent.tools import ToolContext
-from argstream.errors import ToolFailure, UsageError
+from argstream.errors import ToolError, UsageError
 from argstream.validation.lint import lint
 from tests.agent.tools.calling import run
 
@@ -89,7 +89,7 @@ def test_environment_of_the_command_has_no_keys_of_argstream(
 
 @pytest.mark.parametrize("command", ["echo \0", "x" * 3_000_000])
 def test_command_that_cannot_be_started_fails(tmp_path: Path, command: str) -> None:
-    with pytest.raises(ToolFailure, match="the command could not be started"):
+    with pytest.raises(ToolError, match="the command could not be started"):
         shell(tmp_path, command)
 
 
@@ -98,7 +98,7 @@ async def test_replaced_folder_is_not_used(tmp_path: Path) -> None:
     tool = shell_tool(tmp_path / "a")
     (tmp_path / "a").rename(tmp_path / "b")
     (tmp_path / "a").mkdir()
-    with pytest.raises(ToolFailure, match="was replaced"):
+    with pytest.raises(ToolError, match="was replaced"):
         await run(tool, command="touch x")
     assert not (tmp_path / "a/x").exists()
 
@@ -296,6 +296,6 @@ def test_no_file_descriptor_leaks(tmp_path: Path) -> None:
         shell(tmp_path, "echo")
         with pytest.raises(TimeoutError):
             shell(tmp_path, "sleep 9", timeout=0.05)
-        with pytest.raises(ToolFailure):
+        with pytest.raises(ToolError):
             shell(tmp_path, "\0")
     assert open_files() == before

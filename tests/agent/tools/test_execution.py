@@ -25,7 +25,7 @@ import pytest
 from pydantic import BaseModel
 
 from argstream.agent.tools import Tool, ToolContext, failure_words, tool
-from argstream.errors import ToolFailure, UsageError
+from argstream.errors import ToolError, UsageError
 from argstream.events import ToolCallCompleted, to_json
 from tests.agent.tools.calling import context_for, run
 
@@ -299,7 +299,7 @@ async def test_result_that_is_no_json_fails_and_says_that_the_tool_has_run(retur
     def give() -> Any:
         return returned
 
-    with pytest.raises(ToolFailure, match="give has run, but what it returned cannot be written"):
+    with pytest.raises(ToolError, match="give has run, but what it returned cannot be written"):
         await run(give)
 
 
@@ -331,7 +331,7 @@ async def test_tool_can_neither_end_the_program_nor_cancel_its_run(
     error: BaseException, message: str, ways: int
 ) -> None:
     for function in in_both(raising(error))[:ways]:
-        with pytest.raises(ToolFailure) as raised:
+        with pytest.raises(ToolError) as raised:
             await run(function)
         assert re.search(message, failure_words(raised.value))
         await asyncio.sleep(0)
@@ -364,7 +364,7 @@ def test_tool_that_cancels_itself_cancels_nothing_else(function: object) -> None
         async with anyio.create_task_group() as tasks:  # as a runner has one
             try:
                 await run(function)
-            except ToolFailure as failure:
+            except ToolError as failure:
                 await anyio.sleep(0.01)
                 assert not tasks.cancel_scope.cancel_called
                 return str(failure)

@@ -10,7 +10,7 @@ import pytest
 
 from argstream.agent.tools import Streamed, TextFeed, Tool, tool
 from argstream.assembly import Assembler, Call, Reinterpretation
-from argstream.errors import TextInterrupted, UsageError
+from argstream.errors import TextInterruptedError, UsageError
 from argstream.testing import chunkings
 from tests.agent.tools.calling import context_for, run
 from tests.provider_streams import anthropic_call, chat_call, only_call
@@ -18,7 +18,7 @@ from tests.provider_streams import anthropic_call, chat_call, only_call
 pytestmark = pytest.mark.anyio
 
 
-CUT = TextInterrupted("the call was cut", verdict="truncated")
+CUT = TextInterruptedError("the call was cut", verdict="truncated")
 
 
 @tool
@@ -165,7 +165,7 @@ async def test_interruption_wakes_a_waiting_reader(reader: Tool, has_begun: bool
         feed.add("half of")
         await asyncio.sleep(0.01)
     feed.interrupt(CUT)
-    with pytest.raises(TextInterrupted, match="the call was cut") as raised:
+    with pytest.raises(TextInterruptedError, match="the call was cut") as raised:
         await asyncio.wait_for(task, 5)
     assert raised.value.verdict == "truncated"
 
@@ -186,7 +186,7 @@ async def test_interruption_reaches_a_busy_tool_at_its_next_read(is_async: bool)
     feed.add("must not be read")
     feed.interrupt(CUT)
     go_on.set()
-    with pytest.raises(TextInterrupted):
+    with pytest.raises(TextInterruptedError):
         await task
 
 
@@ -205,7 +205,7 @@ async def test_tool_is_not_called_if_its_text_was_interrupted_before() -> None:
         feed = TextFeed()
         task = executing(reader, feed)
         feed.interrupt(CUT)
-        with pytest.raises(TextInterrupted, match="the call was cut"):
+        with pytest.raises(TextInterruptedError, match="the call was cut"):
             await task
     assert called == []
 
@@ -221,7 +221,7 @@ async def test_timeout_and_stop_abort_the_text_that_a_thread_reads(way: str) -> 
             go_on.wait(5)
         try:
             text.read_blocking()
-        except TextInterrupted as interruption:
+        except TextInterruptedError as interruption:
             ended.append(interruption.verdict)
         over.set()
 

@@ -9,7 +9,7 @@ import pytest
 from argstream import UsageError
 from argstream.history import CallPart, OpaquePart, ResultPart, ThinkingPart
 from argstream.models import OfferedTool
-from argstream.providers.openai_requests import CHAT_HABITS, ChatApi
+from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi
 from tests.providers.requests.asking import (
     ADD,
     APIS,
@@ -24,7 +24,8 @@ from tests.providers.requests.asking import (
 
 API = APIS["openai-chat"]
 OPENAI, XAI, MISTRAL, DEEPSEEK, OPENROUTER = (
-    ChatApi(CHAT_HABITS[name]) for name in ("openai", "xai", "mistral", "deepseek", "openrouter")
+    ChatApi(CHAT_COMPATIBILITY[name])
+    for name in ("openai", "xai", "mistral", "deepseek", "openrouter")
 )
 HI = user("hi")
 
@@ -210,7 +211,7 @@ def test_openai_has_new_names_and_short_ids() -> None:
 def test_server_that_refuses_extra_fields_gets_none(name: str) -> None:
     thought = ThinkingPart(text="hm", item={"field": "reasoning_content"})
     extra = call(item={"extra_content": {"x": 1}})
-    found = answer(thought, "A", extra, api=ChatApi(CHAT_HABITS[name]))
+    found = answer(thought, "A", extra, api=ChatApi(CHAT_COMPATIBILITY[name]))
     assert found.keys() == {"role", "content", "tool_calls"}
     assert "extra_content" not in found["tool_calls"][0]
 

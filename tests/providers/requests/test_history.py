@@ -16,7 +16,7 @@ from argstream import ModelRequest, UsageError
 from argstream.events import TurnCompleted
 from argstream.history import CallPart, Message, OpaquePart, Part, TextPart, ThinkingPart
 from argstream.models import ModelSettings
-from argstream.providers.openai_requests import CHAT_HABITS, ChatApi
+from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi
 from argstream.testing import CallTool, Cut, MockProvider, Reply, Say, Split, Think
 from tests.providers.requests.asking import (
     ADD,
@@ -238,7 +238,7 @@ def test_request_of_every_history_is_accepted(
     protocol: str, provider: MockProvider, client: httpx2.Client, history: Any, thinking: Any
 ) -> None:
     # The mock is as strict as OpenAI, which accepts less than other servers.
-    api = ChatApi(CHAT_HABITS["openai"]) if protocol == "openai-chat" else APIS[protocol]
+    api = ChatApi(CHAT_COMPATIBILITY["openai"]) if protocol == "openai-chat" else APIS[protocol]
     settings = ModelSettings(thinking=thinking)
     request = ModelRequest(messages=tuple(history), tools=(ADD,), settings=settings)
     before = deepcopy(request)
@@ -255,11 +255,11 @@ def test_request_of_every_history_is_accepted(
     assert api.body("some-model", request) == sent, "the same request gives the same body"
 
 
-@given(history=histories(), name=st.sampled_from(sorted(CHAT_HABITS)))
+@given(history=histories(), name=st.sampled_from(sorted(CHAT_COMPATIBILITY)))
 def test_every_history_suits_the_chat_habits_of_every_server(
     history: list[Message], name: str
 ) -> None:
-    habits = CHAT_HABITS[name]
+    habits = CHAT_COMPATIBILITY[name]
     request = ModelRequest(messages=tuple(history), tools=(ADD,))
     messages = ChatApi(habits).body("some-model", request)["messages"]
     roles = [message["role"] for message in messages]
@@ -370,7 +370,7 @@ def test_conversation_moves_between_apis(api: Api) -> None:
 
 def test_paused_turn_continues() -> None:
     api = APIS["anthropic"]
-    paused = Reply(Think("It takes long."), Say("I search. "), stop="pause_turn")
+    paused = Reply(Think("It takes long."), Say("I search. "), stop="paused")
     with strict_provider([paused, Reply("Found."), Reply("Yes.")]) as provider:
         first = ask(provider, api, user("Search."))
         assert first.stop_reason == "pause_turn"

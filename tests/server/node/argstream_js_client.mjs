@@ -60,7 +60,7 @@ async function paused(client, message) {
 }
 
 function decisionOn(run, decision) {
-  const asking = [...run.calls.values()].filter((call) => call.state === "asking");
+  const asking = [...run.calls.values()].filter((call) => call.state === "pending");
   return Object.fromEntries(
     asking.map((call) => [call.id, { digest: call.request.digest, ...decision }]),
   );

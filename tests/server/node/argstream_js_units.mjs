@@ -131,7 +131,7 @@ const text = (block, words, more = {}) => ({
 const snapshot = (at, ...blocks) => ({
   seq: at,
   time: at,
-  session_id: "talk",
+  conversation_id: "talk",
   event: { type: "run_snapshot", run_id: "r", status: "running", prompt: "", blocks, turns: 1 },
 });
 const cut = new Run();

@@ -16,7 +16,7 @@ from argstream.agent import Agent, AgentRun, Approval, tool
 from argstream.events import ApprovalDecided, ApprovalRequested
 from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
-from argstream.terminal import LiveTerminal, Scene, TerminalApprover, _approval
+from argstream.terminal import LiveTerminal, RunView, TerminalApprover, _approval
 
 __all__ = ["CONTENT", "PROMPT", "Sitting", "asked", "editor", "sitting", "write_call"]
 
@@ -165,7 +165,7 @@ async def _seated(
         with ExitStack() as patches:
             for name, value in delays.items():
                 patches.enter_context(patch(f"argstream.terminal.{name}", value))
-            with LiveTerminal(Scene(), at.output) as at.terminal:
+            with LiveTerminal(RunView(), at.output) as at.terminal:
                 yield TerminalApprover(at.terminal, source=at.source)
                 await at.end()
         assert at.modes() == at.modes_before

@@ -11,7 +11,7 @@ from argstream.history import CallKind
 from argstream.runs import with_arguments
 from argstream.sanitise import visible, visible_line
 from argstream.terminal import Line, Spans, rows_of
-from argstream.terminal.tool_views import ArgumentEvent, Looks
+from argstream.terminal.tool_views import ArgumentEvent, ToolViews
 
 ROWS = 4
 
@@ -51,14 +51,14 @@ def roles(line: Line) -> list[tuple[str, str]]:
 def follow(
     arguments: Mapping[str, Any] | str,
     name: str = "tool",
-    looks: Looks | None = None,
+    looks: ToolViews | None = None,
     *,
     size: int = 5,
     kind: CallKind = "function",
 ) -> Followed:
     """Write arguments in pieces, and look after each; a str is the raw text, maybe cut."""
     raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    view = (looks or Looks()).view(ToolCallStarted("c", 0, name, kind))
+    view = (looks or ToolViews()).view(ToolCallStarted("c", 0, name, kind))
     lines: list[Line] = []
     growing = []
     for event in events(raw, name, kind, size):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from argstream.terminal import rows_of
 from argstream.terminal._diff import MAX_HELD, Change, StreamingDiff
-from argstream.terminal.tool_views import Diff, Looks
+from argstream.terminal.tool_views import Diff, ToolViews
 from tests.growth import BOUND, growth
 from tests.terminal.looks.following import Followed, follow, text_of, texts
 
@@ -19,7 +19,7 @@ MANY = Diff(old="old", new="new", path="path", within="edits")
 
 
 def edit(arguments: dict[str, object] | str, look: Diff = ONE, text: str | None = FILE) -> Followed:
-    looks = Looks({"edit": look}, read_file={"app.py": text}.get)
+    looks = ToolViews({"edit": look}, read_file={"app.py": text}.get)
     return follow(arguments, "edit", looks)
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from argstream.terminal.tool_views import Command, File, Looks, Plain, Table
+from argstream.terminal.tool_views import Command, File, Plain, Table, ToolViews
 from argstream.validation import ToolSpec
 from tests.terminal.looks.following import follow, roles, text_of
 
-LOOKS = Looks(
+LOOKS = ToolViews(
     {
         "save": File(text="body", path="name", language=None),
         "run": Command(command="line"),
@@ -20,9 +20,9 @@ PEOPLE = "  people =\n  │ "
 X60, Y60 = "x" * 60, "y" * 60
 
 
-def spec(name: str, **properties: dict[str, Any]) -> Looks:
+def spec(name: str, **properties: dict[str, Any]) -> ToolViews:
     schema = {"type": "object", "properties": properties}
-    return Looks(tools=[ToolSpec(name, "", schema)])
+    return ToolViews(tools=[ToolSpec(name, "", schema)])
 
 
 FILES: list[tuple[Any, ...]] = [

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from argstream.events import ToolCallStarted
-from argstream.terminal.tool_views import Diff, File, Looks
+from argstream.terminal.tool_views import Diff, File, ToolViews
 from tests.terminal.looks.following import events, texts
 
 LINES = "".join(f"line {number}\n" for number in range(1, 21))
@@ -21,7 +21,7 @@ class Turn:
 
     def __init__(self) -> None:
         self.files = {"f.py": LINES}
-        self.looks = Looks(
+        self.looks = ToolViews(
             {"edit": Diff("old", "new"), "write": File()},
             read_file=lambda path: self.files.get(path.removeprefix("./")),
         )

@@ -1,4 +1,4 @@
-"""Looks that users register, calls that are not JSON, and the files that edits are about."""
+"""ToolViews that users register, calls that are not JSON, and the files that edits are about."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from argstream.terminal.tool_views import (
     ArgumentEvent,
     Command,
     File,
-    Looks,
+    ToolViews,
     file_reader,
 )
 from tests.terminal.looks.following import Followed, follow, text_of, texts
@@ -76,14 +76,14 @@ WRONG_SPAN: Any = Span
 
 
 def say(look: Shouting) -> Followed:
-    return follow(ARGUMENTS, "say", Looks({"say": look}))
+    return follow(ARGUMENTS, "say", ToolViews({"say": look}))
 
 
 def test_registered_look_is_used() -> None:
     seen = say(Shouting())
     assert (seen.title, seen.text) == ("loud", "  HELLO\n")
     # Before a decision, all arguments are shown plainly as well.
-    lines = texts(Looks({"say": Shouting()}).whole("say", ARGUMENTS))
+    lines = texts(ToolViews({"say": Shouting()}).whole("say", ARGUMENTS))
     assert lines == ["  loud", "  HELLO", "  all arguments:", '  word = "hello"', "  other = 1"]
 
 
@@ -134,9 +134,9 @@ def test_every_line_has_a_margin() -> None:
 
 def test_look_of_another_type_is_refused() -> None:
     with pytest.raises(UsageError, match=r"the look of 'say' must be File\(…\), .* not 'file'"):
-        Looks({"say": "file"})  # type: ignore[dict-item]  # what is refused
+        ToolViews({"say": "file"})  # type: ignore[dict-item]  # what is refused
     with pytest.raises(UsageError, match="not <class"):
-        Looks({"say": Shouting})  # type: ignore[dict-item]  # a class instead of an object
+        ToolViews({"say": Shouting})  # type: ignore[dict-item]  # a class instead of an object
 
 
 def test_code_and_free_text_are_shown() -> None:
@@ -147,20 +147,20 @@ def test_code_and_free_text_are_shown() -> None:
     seen = follow("*** Begin Patch\n-x\n+y\n*** End Patch", "apply_patch", kind="custom")
     assert seen.text == "  │ *** Begin Patch\n  │ -x\n  │ +y\n  │ *** End Patch\n"
     assert [line.spans[0].role for line in seen.lines] == ["place", "removed", "added", "place"]
-    looks = Looks({"sql": File(language="sql"), "sh": Command()})
+    looks = ToolViews({"sql": File(language="sql"), "sh": Command()})
     assert follow("select 1", "sql", looks, kind="custom").text == "     1 │ select 1\n"
     assert follow("ls\npwd", "sh", looks, kind="custom").text == "  $ ls\n    pwd\n"
 
 
 def test_values_whose_start_was_not_seen_are_shown() -> None:
-    view = Looks().view(ToolCallStarted("c", 0, "t"))
+    view = ToolViews().view(ToolCallStarted("c", 0, "t"))
     view.take(ArgumentCompleted("c", "t", ("a",), "x\ny"))
     view.take(ArgumentCompleted("c", "t", ("b", "c"), 1))
     assert [text_of(line.spans) for line in view.finish()] == ["a =", "x", "y", "b.c = 1"]
 
 
-@pytest.mark.parametrize("looks", [Looks(), Looks({"t": Shouting("take")})])
-def test_growing_lines_fit_the_room(looks: Looks) -> None:
+@pytest.mark.parametrize("looks", [ToolViews(), ToolViews({"t": Shouting("take")})])
+def test_growing_lines_fit_the_room(looks: ToolViews) -> None:
     view = looks.view(ToolCallStarted("c", 0, "t"))
     view.take(ArgumentStarted("c", "t", ("a",), "string"))
     view.take(ArgumentDelta("c", "t", ("a",), "x"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from argstream.events import ArgumentDelta
 from argstream.jsonstream import JsonPath
-from argstream.terminal.tool_views import Command, Diff, File, Look, Looks, Plain, Table
+from argstream.terminal.tool_views import Command, Diff, File, Look, Plain, Table, ToolViews
 from tests.terminal.looks.following import events, follow, is_shown, texts
 
 NAMES = ["path", "content", "old", "new", "edits", "rows", "command", "language", "file", "x y"]
@@ -22,7 +22,7 @@ LOOKS: dict[str, Look] = {
     "table": Table(),
     "plain": Plain(),
 }
-ANY_LOOKS = Looks(LOOKS, read_file={"a.py": "one\ntwo\nthree\n", "b": ""}.get)
+ANY_LOOKS = ToolViews(LOOKS, read_file={"a.py": "one\ntwo\nthree\n", "b": ""}.get)
 
 names = st.sampled_from(NAMES)
 text = st.one_of(
@@ -99,4 +99,4 @@ def test_text_before_a_cut_is_shown(name: str, complete: dict[str, Any], part: f
     ],
 )
 def test_unusual_arguments_are_shown(name: str, complete: Any, lines: list[str]) -> None:
-    assert texts(Looks().whole(name, complete)) == lines
+    assert texts(ToolViews().whole(name, complete)) == lines

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
-from argstream.errors import ProviderFailure
+from argstream.errors import ProviderError
 from argstream.events import ApprovalRequested, Event, ToolCallCompleted, ToolOutputDelta
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
-from argstream.runs import Record, RunView, with_arguments
-from argstream.terminal.tool_views import Looks
+from argstream.runs import Record, SnapshotBuilder, with_arguments
+from argstream.terminal.tool_views import ToolViews
 from tests import provider_streams as api
 from tests.agent.following import events_of
 from tests.chance_runs import claude_code
@@ -30,7 +30,7 @@ class Script(NamedTuple):
     moments: tuple[float, ...] = (0.5,)  # shares of the events, before the end
     columns: int = 80
     rows: int = 24
-    looks: Callable[[], Looks] = Looks
+    looks: Callable[[], ToolViews] = ToolViews
 
 
 APP = '''"""A greeter."""
@@ -84,8 +84,8 @@ def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[
     return events_of(Agent(model, **{"tools": [write_file, read_file], **options}), prompt)
 
 
-def app_looks() -> Looks:
-    return Looks(read_file=lambda path: APP if path == "src/app.py" else None)
+def app_looks() -> ToolViews:
+    return ToolViews(read_file=lambda path: APP if path == "src/app.py" else None)
 
 
 def file_write() -> list[Event]:
@@ -191,7 +191,7 @@ def two_questions() -> list[Event]:
             return Deny("we need no second file")
         await decided.wait()
         await asyncio.sleep(0.01)  # so that the other decision is received
-        return Approve(always="session")
+        return Approve(always="conversation")
 
     return run(
         Reply(
@@ -281,7 +281,7 @@ def hostile() -> list[Event]:
 def failing() -> list[Event]:
     return run(
         Reply(Say("I begin."), CallTool("read_file", {"path": "src/app.py"})),
-        ProviderFailure("overloaded", "the provider is overloaded", retryable=True),
+        ProviderError("overloaded", "the provider is overloaded", retryable=True),
     )
 
 
@@ -296,7 +296,7 @@ def failing_stream() -> Iterable[Event]:
 def joined() -> Iterator[Event]:
     """A late viewer: a snapshot of the first part, then the rest."""
     events = [event for event in file_write() if not event.type.startswith("argument_")]
-    view = RunView()
+    view = SnapshotBuilder()
     half = len(events) * 2 // 3
     for event in events[:half]:
         view.take(event)

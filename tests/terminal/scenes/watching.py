@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from argstream import events as e
-from argstream.runs import ArgumentViews
-from argstream.terminal import Scene, row_of
-from argstream.terminal.tool_views import Looks, Plain
+from argstream.runs import ArgumentEvents
+from argstream.terminal import RunView, row_of
+from argstream.terminal.tool_views import Plain, ToolViews
 from tests.terminal.looks.following import committed_rows, text_of
 
 COLUMNS = 60
@@ -18,12 +18,12 @@ _STILL = str.maketrans(dict.fromkeys("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "*"))
 class Watcher:
     """Takes events a second apart, and keeps the committed rows."""
 
-    def __init__(self, looks: Looks | None = None, *, has_tail: bool = True) -> None:
-        self.scene = Scene(looks or Looks(_PLAIN), has_tail=has_tail)
+    def __init__(self, looks: ToolViews | None = None, *, has_tail: bool = True) -> None:
+        self.scene = RunView(looks or ToolViews(_PLAIN), has_tail=has_tail)
         self.now = 0.0
         self.step = 1.0
         self.seen: list[str] = []
-        self._views = ArgumentViews()
+        self._views = ArgumentEvents()
 
     def take(self, *events: e.Event) -> list[str]:
         """Take events, add those of their arguments, and return the newly committed rows."""

@@ -103,6 +103,8 @@ def test_slider_moves_forward_and_back(page: Page) -> None:
         page.keyboard.press("Home")
         expect(call).to_have_count(0)
         expect_position(page, "00:00 of 00:12")
+        visitor.button("Play").click()
+        expect(call).to_have_attribute("state", "writing")
 
 
 def test_replay_scrolls_along_and_hides_the_status_of_the_run(page: Page) -> None:

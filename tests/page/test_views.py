@@ -383,12 +383,14 @@ def test_edit_is_a_diff_while_it_is_written(views: Page) -> None:
     assert diff_rows(views) == [
         *("same one", "removed two", "added changed", "same three", "pending four")
     ]
-    paint(views, "write(['new_string'], 'ur\\n'); end(['new_string']); end()")
+    paint(views, "write(['new_string'], 'ur\\nfi')")
+    assert diff_rows(views)[-2:] == ["same four", "added fi"]
+    paint(views, "write(['new_string'], 've\\n'); end(['new_string']); end()")
     remark = "remark Only the new text ends with a newline."
-    assert diff_rows(views)[-2:] == ["same four", remark]
+    assert diff_rows(views)[-3:] == ["same four", "added five", remark]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_diff_of_an_edit_is_the_same_however_it_is_cut(views: Page, seed: int) -> None:
     chance = random.Random(seed)
     words = ["alpha = 1", "beta()", "}", "", "return x", "x" * 2300, "𐍈 and more", "gamma"]

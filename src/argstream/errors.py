@@ -86,7 +86,7 @@ class LeaseLostError(RunBusyError):
 
     def __init__(self, run_id: str, owner: str = "", seconds: float = 0.0) -> None:
         super().__init__(run_id, owner, seconds)
-        holder = f"{owner} drives the run now" if owner else "another process had it since"
+        holder = f"the run is driven by {owner}" if owner else "another process had it since"
         self.args = (f"the lease of the run {run_id!r} is out of date: {holder}",)
 
 

@@ -306,9 +306,7 @@ def test_error_of_the_client_is_reported_after_the_response() -> None:
     expired = {"type": "error", "error": {"type": "server_error", "message": "session expired"}}
     calls, events = assemble([*payloads[:3], expired])
     assert [one.verdict for one in calls] == ["truncated"]
-    assert failures(events) == [
-        provider_failed("server_error", "session expired", retryable=True)
-    ]
+    assert failures(events) == [provider_failed("server_error", "session expired", retryable=True)]
 
 
 def test_error_between_two_responses_is_reported_at_once() -> None:

@@ -13,6 +13,7 @@ from argstream import Approve, Deny
 from argstream import events as ev
 from argstream.errors import (
     AlreadyDecidedError,
+    LeaseLostError,
     RunBusyError,
     RunNotFoundError,
     StoreError,
@@ -160,7 +161,7 @@ async def assert_lease_lost(store: Store, lease: Lease, records: list[Record], w
         store.renew(lease, SECONDS),
         store.reopen(lease, "c1"),
     ):
-        with pytest.raises(RunBusyError, match=why):
+        with pytest.raises(LeaseLostError, match=why):
             await attempt
 
 
@@ -204,7 +205,7 @@ async def test_expired_lease_works_until_it_is_acquired(place: Place, store: Sto
 async def test_released_lease_is_void_and_can_be_acquired_at_once(store: Store) -> None:
     writer, old, _ = await begin_run(store)
     await store.release(old)
-    with pytest.raises(RunBusyError, match="is out of date") as raised:
+    with pytest.raises(LeaseLostError, match="is out of date") as raised:
         await store.append(old, writer.texts("a"))
     assert (raised.value.owner, raised.value.seconds) == ("", 0)
     new = await store.acquire("run-1", "you", SECONDS)
@@ -224,7 +225,7 @@ async def test_lost_lease_may_only_repeat_what_it_wrote(store: Store) -> None:
     await store.append(old, texts[1:])
     writer.seq = 2
     for batch in (writer.texts("other"), [texts[1], *writer.texts("x")], writer.texts("new")):
-        with pytest.raises(RunBusyError, match="driven by you"):
+        with pytest.raises(LeaseLostError, match="driven by you"):
             await store.append(old, batch)
     assert await store.read("run-1") == records + texts
 

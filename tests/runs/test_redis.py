@@ -81,6 +81,22 @@ async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
         assert await keys_of(prefix) == []
 
 
+@store_test
+async def test_run_of_another_format_can_only_be_deleted() -> None:
+    prefix = new_prefix()
+    async with opened(prefix=prefix) as store:
+        _, lease, _ = await begin_run(store, "old")
+        await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "format")
+        for attempt in (store.info("old"), store.read("old"), store.renew(lease, 9)):
+            with pytest.raises(StoreError, match=r"format 1 .* this one reads format 2"):
+                await attempt
+        assert await store.runs() == []  # and a warning in the log
+        await store.release(lease)
+        await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "until")
+        await store.delete("old")
+        assert await keys_of(prefix) == []
+
+
 async def keys_of(prefix: str) -> list[bytes]:
     keys: list[bytes] = await execute(shared_server(), "KEYS", f"{prefix}:*")
     return keys
@@ -106,22 +122,6 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
     assert len(await store.runs(conversation_id="talk-0", user="ada")) == 1
     assert len(await store.runs(status="running")) == 1
     assert read == [3, 3, 1, 1]
-
-
-@store_test
-async def test_old_runs_are_found(store: RedisStore, other: RedisStore, place: Place) -> None:
-    """It wrote no user, and no index but that of all runs."""
-    _, lease, _ = await begin_run(store, "old", conversation_id="talk")
-    await execute(shared_server(), "HDEL", f"{place.prefix}:{{old}}:run", "user")
-    for name in ("whose", "unfinished", "{talk}:session"):
-        await execute(shared_server(), "DEL", f"{place.prefix}:{name}")
-    await store.create(Writer("new", conversation_id="talk", user="ada").started(), "me", 30)
-    assert ids(await other.runs(user="")) == ["old"]
-    assert set(ids(await other.runs(conversation_id="talk"))) == {"old", "new"}
-    assert set(ids(await other.runs(status="running"))) == {"old", "new"}
-    await store.release(lease)
-    await store.delete("old")
-    assert ids(await store.runs(conversation_id="talk")) == ["new"]
 
 
 @store_test
@@ -358,7 +358,7 @@ async def test_follower_ignores_foreign_messages_on_its_channel(
         writer, lease, _ = await begin_run(store, run_id)
         followed = await following(other, run_id)
         async with Redis.from_url(shared_server().url, protocol=2) as client:
-            identity = await client.hget(f"{place.prefix}:{{{run_id}}}:run", "begun")
+            identity = await client.hget(f"{place.prefix}:{{{run_id}}}:run", "identity")
             assert isinstance(identity, bytes)
             channel = f"{place.prefix}:{{{run_id}}}:news:0"
             assert await client.publish(channel, message.replace(b"IDENTITY", identity)) == 1
@@ -388,7 +388,14 @@ async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, plac
 
 @store_test
 async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
-    for name in ("whose", "unfinished", "{s}:session", "{ada}:user", "{run-1}:log", "{run-1}:run"):
+    for name in (
+        "whose",
+        "unfinished",
+        "{s}:conversation",
+        "{ada}:user",
+        "{run-1}:log",
+        "{run-1}:run",
+    ):
         key = f"{place.prefix}:{name}"
         await execute(shared_server(), "SET", key, "mine")
         beginning = store.create(Writer(user="ada").started(), "me", 30)

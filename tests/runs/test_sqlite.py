@@ -94,9 +94,9 @@ def test_impossible_path_raises(tmp_path: Path, name: str, reason: str) -> None:
         SqliteStore(tmp_path / name)
 
 
-def make_newer_file(path: Path) -> None:
+def make_file_of_format(path: Path, number: int) -> None:
     asyncio.run(make_file_with_run(path))
-    execute(path, "PRAGMA user_version = 99")
+    execute(path, f"PRAGMA user_version = {number}")
 
 
 def make_socket(path: Path) -> None:
@@ -107,7 +107,8 @@ def make_socket(path: Path) -> None:
 NO_STORES: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: path.write_text("dear diary, " * 100), "no SQLite database"),
     (lambda path: execute(path, "CREATE TABLE cookies (name)"), "another program"),
-    (make_newer_file, "version 99 of the schema, and this argstream knows 2"),
+    (lambda path: make_file_of_format(path, 2), "has format 2 .* this one reads format 3"),
+    (lambda path: make_file_of_format(path, 99), "has format 99 .* this one reads format 3"),
     (make_socket, "it is no file"),
 ]
 
@@ -124,56 +125,6 @@ def test_foreign_file_is_unchanged(path: Path, make: Callable[[Path], object], r
     before = path.read_bytes() if path.is_file() else b""
     asyncio.run(use())
     assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-FIRST_SCHEMA = """
-    CREATE TABLE runs (
-        key INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, conversation_id TEXT NOT NULL,
-        agent TEXT NOT NULL, status TEXT NOT NULL, seq INTEGER NOT NULL, created REAL NOT NULL,
-        updated REAL NOT NULL, token INTEGER NOT NULL, owner TEXT, until REAL NOT NULL,
-        lasts REAL NOT NULL, pending TEXT NOT NULL, decisions TEXT NOT NULL, stop_reason TEXT,
-        commands_version INTEGER NOT NULL
-    );
-    CREATE INDEX runs_by_conversation ON runs (conversation_id);
-    CREATE TABLE records (
-        run INTEGER NOT NULL REFERENCES runs (key), seq INTEGER NOT NULL, line BLOB NOT NULL,
-        PRIMARY KEY (run, seq)
-    ) WITHOUT ROWID;
-    PRAGMA application_id = 0x61726773;
-    PRAGMA user_version = 1;
-    PRAGMA journal_mode = WAL;
-"""
-FIRST_RUN = (
-    "INSERT INTO runs (run_id, conversation_id, agent, status, seq, created, updated, token, owner, "
-    "until, lasts, pending, decisions, stop_reason, commands_version) "
-    "VALUES (?, 's', 'agent', 'paused', 1, 1.0, 1.0, 2, NULL, 0.0, 0.0, '{}', '{}', NULL, 0)"
-)
-FIRST_LINE = (
-    b'{"seq":1,"time":1.0,"run_id":"old","conversation_id":"s","agent":"agent",'
-    b'"event":{"type":"run_started","run_id":"old","prompt":"Go","history":[]}}'
-)
-
-
-def make_first_version_file(path: Path) -> None:
-    """Write a file as the first version did, with a run."""
-    with closing(sqlite3.connect(path)) as older:
-        older.executescript(FIRST_SCHEMA)
-        older.execute(FIRST_RUN, ("old",))
-        older.execute("INSERT INTO records VALUES (1, 1, ?)", (FIRST_LINE,))
-        older.commit()
-
-
-@store_test
-async def test_file_of_the_first_version_is_read_and_written(path: Path) -> None:
-    make_first_version_file(path)
-    async with SqliteStore(path) as store:
-        assert [record.seq for record in await store.read("old")] == [1]
-        await store.create(Writer("new", user="ada").started(), "me", SECONDS)
-        await store.acquire("old", "me", SECONDS)
-    async with SqliteStore(path) as store:
-        for user, found in (("", "old"), ("ada", "new")):
-            assert [info.run_id for info in await store.runs(user=user)] == [found]
-        assert [info.run_id for info in await store.runs(status="paused")] == ["old"]
 
 
 def begin_in_six_threads(path: Path) -> None:
@@ -198,20 +149,12 @@ def begin_in_six_threads(path: Path) -> None:
 
 
 @store_test
-async def test_new_and_old_files_can_be_opened_many_times_at_once(tmp_path: Path) -> None:
-    """Also a file of the first version that an older program has open and writes to."""
+async def test_new_file_can_be_opened_many_times_at_once(tmp_path: Path) -> None:
     for number in range(5):
         path = tmp_path / f"{number}.db"
         await asyncio.to_thread(begin_in_six_threads, path)
         async with SqliteStore(path) as store:
             assert len(await store.runs()) == 6
-    make_first_version_file(path := tmp_path / "old.db")
-    with closing(sqlite3.connect(path, isolation_level=None)) as older:
-        older.execute("SELECT count(*) FROM runs").fetchone()
-        await asyncio.to_thread(begin_in_six_threads, path)
-        older.execute(FIRST_RUN, ("by the older program",))
-    async with SqliteStore(path) as store:
-        assert len(await store.runs(user="")) == 8
 
 
 INDEXES: list[tuple[dict[str, Any], str]] = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from argstream.errors import RunBusyError, StoreError, UsageError
+from argstream.errors import LeaseLostError, RunBusyError, StoreError, UsageError
 from argstream.events import ToolExecutionStarted
 from argstream.runs import Lease, Record, SqliteStore
 from tests.runs.records import SECONDS, Writer, begin_run, requested
@@ -68,7 +68,7 @@ async def test_each_write_of_a_group_fails_alone(store: SqliteStore, statement: 
     )
     assert isinstance(outcomes[0], StoreError) == (statement == "no statement")
     refused = [type(outcome) for outcome in outcomes[1:5]]
-    assert refused == [RunBusyError, UsageError, RunBusyError, RunBusyError]
+    assert refused == [LeaseLostError, UsageError, LeaseLostError, RunBusyError]
     assert outcomes[5:] == [None] * (RUNS - 2)
     lengths = [(await store.info(writer.run_id)).seq for writer, _, _ in runs]
     assert lengths == [1, 1, *[2] * (RUNS - 2)]

@@ -373,7 +373,9 @@ _COMMON: Final = (
     + f"""
 local FORMAT = '{FORMAT}'
 local format = redis.call('HGET', run, 'format')
-if format ~= FORMAT and redis.call('EXISTS', run) == 1 then return {{'format', format or '1'}} end
+if format ~= FORMAT and redis.call('HEXISTS', run, 'token') == 1 then
+  return {{'format', format or '1'}}
+end
 """
 )
 

@@ -817,7 +817,7 @@ class _News:
 
 def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
     found = dict(_pairs(fields))
-    if found and found.get(b"format") != FORMAT.encode():
+    if b"token" in found and found.get(b"format") != FORMAT.encode():
         raise _other_format(run_id, found.get(b"format", b"1").decode(errors="replace"))
     try:
         conversation_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)

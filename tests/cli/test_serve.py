@@ -297,7 +297,7 @@ class TestToken:
         assert not list(tmp_path.glob("*.token"))
 
     def test_no_token_opens_the_server_and_prints_a_warning(self, tmp_path: Path) -> None:
-        with serve(tmp_path, "--pace", "60", "--no-token") as running:
+        with serve(tmp_path, "--pace", "0.3", "--no-token") as running:
             assert (
                 "No token is required: any local user or process that can reach the port can start "
                 "runs and approve commands.\n"
@@ -309,7 +309,7 @@ class TestToken:
             url = f"{running.url}/api/converse"
             with httpx.stream("POST", url, json=HELLO, timeout=20) as answer:
                 lines = answer.iter_lines()
-                assert next(lines)
+                assert next(lines).startswith("data: ")
                 running.process.send_signal(signal.SIGTERM)
                 assert "the server ends" in "".join(lines)
             assert running.process.wait(10) == 0

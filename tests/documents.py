@@ -1,0 +1,59 @@
+"""Runs the programs of the README and of docs/ as they are, against a provider on loopback."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from argstream.testing import MockProvider
+
+ROOT = Path(__file__).parents[1]
+
+
+class Document:
+    """The fenced blocks of a Markdown file."""
+
+    def __init__(self, name: str) -> None:
+        self.text = (ROOT / name).read_text(encoding="utf-8")
+        self.blocks: list[tuple[str, str]] = re.findall(
+            r"^```(\w+)\n(.*?)^```$", self.text, re.DOTALL | re.MULTILINE
+        )
+
+    @property
+    def programs(self) -> set[str]:
+        return {text for kind, text in self.blocks if kind == "python"}
+
+    def block(self, *words: str, language: str = "python") -> str:
+        """Return the one block that contains these words."""
+        [found] = [
+            text
+            for kind, text in self.blocks
+            if kind == language and all(word in text for word in words)
+        ]
+        return found
+
+
+def run_program(
+    program: str, folder: Path, provider: MockProvider | None = None, typed: str = ""
+) -> str:
+    """Run a program in a process of its own and return what it prints. It must succeed."""
+    variables = {"PYTHONIOENCODING": "utf-8"}
+    if provider is not None:
+        variables |= {
+            "ANTHROPIC_BASE_URL": provider.anthropic_url,
+            "ANTHROPIC_API_KEY": "any",
+            "OPENAI_BASE_URL": provider.openai_url,
+            "OPENAI_API_KEY": "any",
+        }
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, **variables},
+        input=typed,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -24,29 +24,29 @@ class Rejection(NamedTuple):
 
     error: ArgumentsError
     seen: int
-    """The number of fragments up to and including the one that decided."""
+    """The number of fragments up to and including the one that caused the rejection."""
     text: str | None = None
-    """If that fragment is a ``Text``: its text up to the character that decided."""
+    """If that fragment is a ``Text``: its text, including the first invalid character."""
     string_start: int | None = None
-    """The offset of that string. Assembly needs it to find the character behind escapes."""
+    """The offset of that string. Assembly uses it to locate the character if there are escapes."""
 
 
 class CallCheck(Protocol):
     """Checks one call."""
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Check the next fragments of the call. After a rejection, further ones change nothing."""
+        """Check the next fragments of the call. Fragments after a rejection have no effect."""
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Check complete arguments.
 
-        ``as_read`` is True if they are what the fragments contained. If it is False, the text was
-        interpreted in another way, and only these arguments count.
+        ``as_read`` is True if the arguments are the values of the fragments. If it is False, the
+        text was reinterpreted, and only these arguments count.
         """
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why the call is rejected; set from the start if its name is enough."""
+        """Why the call is rejected; set from the start if the tool name is enough to reject it."""
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
@@ -59,10 +59,10 @@ class Check(Protocol):
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
     ) -> CallCheck | ArgumentsError | None:
-        """Return the check of a call to this tool, an error, or None if it is not checked.
+        """Return a check for one call of this tool, an error, or None if the call is not checked.
 
         ``may_grow`` is True while more of the name may arrive. ``open`` is called again when the
-        arguments start; until then it should not reject the beginning of a known name.
+        arguments start; until then it should not reject a prefix of a known name.
         """
 
 
@@ -75,11 +75,11 @@ class LiveCall(Protocol):
 
     @property
     def kind(self) -> str:
-        """Whether it has JSON or free text, and who runs it: a ``CallKind``."""
+        """The kind of the call: a ``CallKind``."""
 
     @property
     def verdict(self) -> str:
-        """``open`` until it is final."""
+        """How the call ended; ``open`` while it is written."""
 
     @property
     def error(self) -> ArgumentsError | None:
@@ -95,11 +95,11 @@ class LiveCall(Protocol):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the text so far may still be interpreted in another way."""
+        """Whether the text so far may still be reinterpreted."""
 
     @property
     def in_leaves(self) -> bool:
-        """Whether any object and array may still grow."""
+        """Whether values are sent with their paths, so that any object or array may still grow."""
 
 
 def is_settled(call: LiveCall, path: JsonPath) -> bool:
@@ -124,6 +124,6 @@ def value_at(root: Any, path: JsonPath) -> Any:
 
 
 def verdict_words(call: LiveCall) -> str:
-    """Describe how a call ended that is not complete."""
-    told = "reading was stopped" if call.error is None else call.error.message
-    return f"the call is {call.verdict} ({told})"
+    """Describe how an incomplete call ended."""
+    reason = "reading was stopped" if call.error is None else call.error.message
+    return f"the call is {call.verdict} ({reason})"

@@ -1,4 +1,4 @@
-"""Combines the schemas of tools and a policy into the one check that assembly gets."""
+"""Combines the schemas of tools and a policy into one check for assembly."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -12,8 +12,8 @@ from argstream.jsonstream import Fragment
 from argstream.policy import Policy, PolicyCheck
 from argstream.validation import Schema, ToolSpec, tool_specs
 
-_OURS: Final = ("function", "custom")  # other kinds are tools that the provider defines
-_LISTED: Final = 20
+_OUR_KINDS: Final = ("function", "custom")  # other kinds are tools that the provider defines
+_MAX_LISTED: Final = 20
 
 
 def combine_checks(
@@ -29,7 +29,8 @@ def combine_checks(
     if policy is not None:
         if not isinstance(policy, Policy):
             raise UsageError(
-                f"policy is a Policy, not {type(policy).__name__}: Policy.load(path) reads one"
+                f"policy must be a Policy, not {type(policy).__name__}. "
+                "Use Policy.load(path) to read one from a file"
             )
         if on_ask is None and policy.can_ask:
             raise UsageError(
@@ -50,35 +51,31 @@ class _SchemaChecks:
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
     ) -> CallCheck | ArgumentsError | None:
-        """Return the check of a call to this tool, or why there must be no such call.
-
-        A tool that the provider defines and the client runs need not be listed. If one of that name
-        is, its schema applies.
-        """
-        if not name or (kind not in _OURS and kind != "client"):
+        if not name or (kind not in _OUR_KINDS and kind != "client"):
             return None
+        # A tool that the provider defines and the client runs need not be listed.
         if kind == "client" and name not in self._schemas:
             return None
         if name in self._schemas:
             schema = self._schemas[name]
             if schema is not None and kind == "custom":
-                message = f"{name!r} takes arguments, not free text"
+                message = f"the tool {name!r} takes JSON arguments, not free text"
                 return ArgumentsError("schema", message, keyword="type")
             return None if schema is None else schema.check()
         if may_grow and any(known.startswith(name) for known in self._schemas):
             return None  # it is opened again when the arguments start
-        return ArgumentsError("unknown_tool", self._unknown(name))
+        return ArgumentsError("unknown_tool", self._unknown_message(name))
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_message(self, name: str) -> str:
         known = list(self._schemas)
         close = get_close_matches(name[:100], known, n=1)
-        hint = f": did you mean {close[0]!r}?" if close else ";"
-        listed = ", ".join(known[:_LISTED]) + (" …" if len(known) > _LISTED else "")
-        return f"there is no tool {name[:100]!r}{hint} known are {listed or 'none'}"
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(known[:_MAX_LISTED]) + (" …" if len(known) > _MAX_LISTED else "")
+        return f"there is no tool {name[:100]!r}.{hint} Known tools: {listed or 'none'}"
 
 
 class _PolicyChecks:
-    """Checks by a policy, and handles its ``ask`` as ``on_ask`` says."""
+    """Checks calls by a policy, and handles its ``ask`` according to ``on_ask``."""
 
     def __init__(self, policy: Policy, on_ask: OnAsk) -> None:
         self._policy = policy
@@ -89,16 +86,14 @@ class _PolicyChecks:
 
 
 class _AllChecks:
-    """Several checks: the first rejection counts."""
-
     def __init__(self, checks: Sequence[Check]) -> None:
         self._checks = checks
 
     def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallCheck | None:
         found: list[CallCheck] = []
         error: ArgumentsError | None = None
-        for one in self._checks:
-            opened = one.open(name, kind, may_grow=may_grow)
+        for check in self._checks:
+            opened = check.open(name, kind, may_grow=may_grow)
             if isinstance(opened, ArgumentsError):
                 error = error or opened
             elif opened is not None:
@@ -109,7 +104,7 @@ class _AllChecks:
 
 
 class _AllCallChecks:
-    """Several checks of one call. One may have rejected it for its name alone."""
+    """Several checks of one call. ``error`` is set if one has already rejected the tool name."""
 
     def __init__(self, checks: Sequence[CallCheck], error: ArgumentsError | None) -> None:
         self._checks = checks
@@ -117,12 +112,13 @@ class _AllCallChecks:
 
     @property
     def error(self) -> ArgumentsError | None:
-        errors = (one.error for one in self._checks if one.error is not None)
-        return next(errors, self._error)  # an agent may have tools that are not listed
+        # The others come first: an agent may have tools that are not listed.
+        errors = (check.error for check in self._checks if check.error is not None)
+        return next(errors, self._error)
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
-        found = (one.policy_decision for one in self._checks)
+        found = (check.policy_decision for check in self._checks)
         return next((decision for decision in found if decision is not None), None)
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
@@ -130,16 +126,16 @@ class _AllCallChecks:
         first: Rejection | None = None
         for check in self._checks:
             rejection = check.feed(fragments)
-            if rejection is not None and (first is None or _place(rejection) < _place(first)):
+            if rejection is not None and (first is None or _order(rejection) < _order(first)):
                 first = rejection
         return first
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        words = [one.finish(arguments, as_read=as_read) for one in self._checks]
-        return next((error for error in words if error is not None), None)
+        errors = [check.finish(arguments, as_read=as_read) for check in self._checks]
+        return next((error for error in errors if error is not None), None)
 
 
-def _place(rejection: Rejection) -> tuple[int, int]:
+def _order(rejection: Rejection) -> tuple[int, int]:
     return rejection.seen, len(rejection.text or "")
 
 

@@ -76,7 +76,7 @@ def arriving(streamed: Streamed, *pieces: str) -> list[bytes]:
     return [streamed.wire([payload]) for payload in streamed.payloads(*pieces)]
 
 
-def judged(payloads: Any, **options: Any) -> tuple[list[Call], list[Event]]:
+def checked_stream(payloads: Any, **options: Any) -> tuple[list[Call], list[Event]]:
     """Read payloads to their end, with the tool ``write``."""
     events = stream(payloads, **{"tools": [WRITE], **options})
     found = list(events)
@@ -85,7 +85,7 @@ def judged(payloads: Any, **options: Any) -> tuple[list[Call], list[Event]]:
 
 def read(payloads: Any, **options: Any) -> tuple[Call, list[Event]]:
     """Read a turn with one call."""
-    (call,), events = judged(payloads, **options)
+    (call,), events = checked_stream(payloads, **options)
     return call, events
 
 
@@ -111,8 +111,8 @@ def ended(events: list[Event]) -> TurnCompleted:
 @every_protocol
 def test_valid_call_has_the_same_events_as_without_checks(streamed: Streamed) -> None:
     payloads = arriving(streamed, *cut(RIGHT, [5]))
-    unjudged = list(stream(payloads, streamed.protocol))
-    assert read(payloads, protocol=streamed.protocol)[1] == unjudged
+    unchecked = list(stream(payloads, streamed.protocol))
+    assert read(payloads, protocol=streamed.protocol)[1] == unchecked
 
 
 @every_protocol
@@ -159,7 +159,7 @@ def test_text_after_a_rejection_is_kept_and_makes_no_events() -> None:
     assert call.arguments == {"INVALID_JSON": "".join(pieces)}
     # The next call of the turn is read all the same.
     again = [tool_use(1, id_="toolu_2"), input_json(1, RIGHT), block_stop(1), *message_end()]
-    calls, _ = judged([*anthropic_call(*pieces)[:-2], *again])
+    calls, _ = checked_stream([*anthropic_call(*pieces)[:-2], *again])
     assert [call.verdict for call in calls] == ["rejected", "complete"]
 
 
@@ -270,16 +270,16 @@ def test_schema_may_be_compiled_with_its_own_options() -> None:
     assert refusal(events).keyword == "format"
 
 
-def test_judge_can_be_shared_by_streams_and_assemblers() -> None:
-    judge = make_check([WRITE], NO_SECRETS)
+def test_check_can_be_shared_by_streams_and_assemblers() -> None:
+    check = make_check([WRITE], NO_SECRETS)
     for _ in range(2):
-        assert verdict(anthropic_call('{"path": 7}'), tools=None, check=judge) == "rejected"
-        assembler = Assembler(check=judge)
+        assert verdict(anthropic_call('{"path": 7}'), tools=None, check=check) == "rejected"
+        assembler = Assembler(check=check)
         events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
         assert refusal(events).keyword == "type"
     assert make_check() is None
     with pytest.raises(UsageError, match="either check="):
-        stream([], tools=[WRITE], check=judge)
+        stream([], tools=[WRITE], check=check)
 
 
 # Texts that are read in another way later
@@ -479,7 +479,7 @@ def test_reading_stops_when_no_other_call_is_open(
     payloads: list[Any], verdicts: str, unread: int
 ) -> None:
     source = Source(payloads)
-    calls, events = judged(source, tools=None, policy=NO_SECRETS)
+    calls, events = checked_stream(source, tools=None, policy=NO_SECRETS)
     assert " ".join(call.verdict for call in calls) == verdicts
     assert source.unread == unread
     assert ended(events).stop_reason == "rejected"
@@ -488,14 +488,14 @@ def test_reading_stops_when_no_other_call_is_open(
 
 def test_failed_turn_with_a_denied_call_does_not_complete() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    _, events = judged([*OPEN, *DENIED, error], tools=None, policy=NO_SECRETS)
+    _, events = checked_stream([*OPEN, *DENIED, error], tools=None, policy=NO_SECRETS)
     assert types(events)[-1] == "stream_failed"
     assert "turn_completed" not in types(events)
 
 
 def test_denial_in_the_last_payload_keeps_the_stop_reason() -> None:
     payloads = [tool_calls(entry('{"path": ".env"}', id="c", name="write"), finish="tool_calls")]
-    _, events = judged(payloads, policy=NO_SECRETS)
+    _, events = checked_stream(payloads, policy=NO_SECRETS)
     assert (ended(events).stop_reason, ended(events).characters_read) == ("tool_calls", None)
 
 
@@ -509,7 +509,7 @@ def test_denial_completes_open_thinking_and_counts_all_text() -> None:
         tool_use(2),
         input_json(2, '{"path": ".env"'),
     ]
-    _, events = judged(payloads, policy=NO_SECRETS)
+    _, events = checked_stream(payloads, policy=NO_SECRETS)
     assert types(events)[-2:] == ["thinking_completed", "turn_completed"]
     assert ended(events).characters_read == len('I will.Or not?{"path": ".env"')
 
@@ -561,7 +561,7 @@ def test_first_of_schema_and_policy_rejects() -> None:
         ('{"mode": "x", "path": ".env"}', "schema"),
     ):
         for source in (anthropic_call(text), sse(anthropic_call(text))):
-            assert refusal(judged(source, policy=NO_SECRETS)[1]).reason == reason
+            assert refusal(checked_stream(source, policy=NO_SECRETS)[1]).reason == reason
 
 
 def test_waiting_reader_raises_the_rejection() -> None:
@@ -592,7 +592,7 @@ async def endless() -> AsyncIterator[bytes]:
 @can_ask
 def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
     assert policy.can_ask
-    needs_option, needs_judge = (
+    needs_option, needs_check = (
         r'on_ask="deny" .* on_ask="report"',
         r"make_check\(policy=policy, on",
     )
@@ -601,8 +601,8 @@ def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
         (lambda: stream(endless(), policy=policy), needs_option),
         (lambda: make_check(policy=policy), needs_option),
         (lambda: make_check([WRITE], policy), needs_option),
-        (lambda: stream([], check=policy), needs_judge),
-        (lambda: Assembler(check=policy), needs_judge),
+        (lambda: stream([], check=policy), needs_check),
+        (lambda: Assembler(check=policy), needs_check),
     ):
         with pytest.raises(UsageError, match=message):
             make()
@@ -617,7 +617,7 @@ def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
         ({"on_ask": "allow"}, 'on_ask must be "deny" or "report", not \'allow\''),
         ({"on_ask": "allow", "policy": NO_SECRETS}, 'on_ask must be "deny" or "report"'),
         ({"on_ask": "allow", "policy": Policy()}, 'on_ask must be "deny" or "report"'),
-        ({"on_ask": "deny", "judge": make_check([WRITE])}, "either check="),
+        ({"on_ask": "deny", "check": make_check([WRITE])}, "either check="),
         ({"stop_on": "always"}, "denied, rejected, never"),
         ({"policy": "policy.toml"}, r"Policy\.load"),
         ({"policy": {"rules": []}}, r"Policy\.load"),
@@ -651,8 +651,8 @@ def test_on_ask_deny_rejects_as_early_as_a_denial(glob: str, default: Any) -> No
         return Policy([rule, late], default=default or action)
 
     source = anthropic_call('{"path": "a.py"', ', "content": "long"}')
-    _, denied = judged(source, policy=make_policy("deny"))
-    _, asked = judged(source, policy=make_policy("ask"), on_ask="deny")
+    _, denied = checked_stream(source, policy=make_policy("deny"))
+    _, asked = checked_stream(source, policy=make_policy("ask"), on_ask="deny")
     assert types(asked) == types(denied)
     assert types(asked)[-3:] == ["argument_completed", "tool_args_invalid", "turn_completed"]
     assert (refusal(asked).path, refusal(asked).offset) == (("path",), refusal(denied).offset)

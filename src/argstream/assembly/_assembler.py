@@ -4,7 +4,7 @@ Feed it payloads as they come and close it at the end. ``stream()`` does that fo
 stream or an HTTP response.
 
 An decoder repeats what the provider sent, as deltas, and never checks. ``EventBuilder`` keeps an
-open turn for each speaker: several agents may speak in one stream, and ``SpeakerChanged`` says
+open turn for each speaker: several agents may speak in one stream, and ``TurnSwitched`` says
 whose deltas follow. A provider's failure cuts the turn of the current speaker, a payload that
 cannot be read cuts all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``; usage is kept
 from when it is reported, so turns that are rejected or cut off have it too.
@@ -54,7 +54,7 @@ from argstream.providers._deltas import (
     FREE_TEXT_KINDS,
     ArgumentText,
     ArgumentValue,
-    BlockSaid,
+    BlockCompleted,
     CallClosed,
     CallOpened,
     CallRenamed,
@@ -63,7 +63,6 @@ from argstream.providers._deltas import (
     Opaque,
     ProviderFailed,
     RunEnded,
-    SpeakerChanged,
     TextPiece,
     ThinkingClosed,
     ThinkingOpened,
@@ -71,6 +70,7 @@ from argstream.providers._deltas import (
     TurnClosed,
     TurnEnded,
     TurnOpened,
+    TurnSwitched,
     UsageReported,
 )
 from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
@@ -240,7 +240,7 @@ class Assembler:
         if self.closed or not self._builder.is_worth_stopping():
             self._stream_checks.must_stop = False
             return
-        over = decoder.over() if isinstance(decoder, ImplicitClose) else []
+        over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
         if not self._builder.is_busy({delta.key for delta in over}):
             self._builder.take(over, events)
             self._builder.stop(events)
@@ -324,8 +324,8 @@ class EventBuilder:
         self._stream_checks = stream_checks or StreamChecks()
         self._quirks = quirks
         self._turn: Turn | None = None  # of whoever speaks now
-        self._speaker = SpeakerChanged()
-        self._other_turns: dict[SpeakerChanged, Turn] = {}  # of others
+        self._turn_key = TurnSwitched()
+        self._other_turns: dict[TurnSwitched, Turn] = {}  # of others
         self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
         self._call_ids = set(after.call_ids)
         # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
@@ -334,13 +334,13 @@ class EventBuilder:
         self._blocks = after.blocks
         self._past_usage = Usage()  # of turns that are over
         self._handlers: dict[type, Callable[[Any, list[Event]], object]] = {
-            SpeakerChanged: self._speaker_changed,
+            TurnSwitched: self._turn_switched,
             TurnOpened: self._turn_opened,
             TextPiece: self._text,
             ThinkingOpened: lambda delta, events: self._thought(delta.block, events),
             ThinkingPiece: self._thinking,
             ThinkingClosed: self._thinking_closed,
-            BlockSaid: self._block_said,
+            BlockCompleted: self._block_completed,
             CallOpened: self._call_opened,
             CallRenamed: lambda delta, events: self._machine(delta.key, events).rename(
                 replace_lone_surrogates(delta.name), events
@@ -421,11 +421,11 @@ class EventBuilder:
                 )
         self._forget_turns()
 
-    def _speaker_changed(self, delta: SpeakerChanged, events: list[Event]) -> None:
-        if delta != self._speaker:
+    def _turn_switched(self, delta: TurnSwitched, events: list[Event]) -> None:
+        if delta != self._turn_key:
             if self._turn is not None:
-                self._other_turns[self._speaker] = self._turn
-            self._speaker = delta
+                self._other_turns[self._turn_key] = self._turn
+            self._turn_key = delta
             self._turn = self._other_turns.pop(delta, None)
 
     def _open_turns(self) -> list[Turn]:
@@ -459,7 +459,7 @@ class EventBuilder:
 
     def _new_turn(self, id_: str = "", model: str = "") -> Turn:
         self._turn_number += 1
-        parent_id = self._speaker.parent_id
+        parent_id = self._turn_key.parent_id
         parent_id = None if parent_id is None else replace_lone_surrogates(parent_id)
         return Turn(self._turn_number - 1, id_, model, parent_id)
 
@@ -549,7 +549,7 @@ class EventBuilder:
             events.append(words.started())
         return words
 
-    def _block_said(self, delta: BlockSaid, events: list[Event]) -> None:
+    def _block_completed(self, delta: BlockCompleted, events: list[Event]) -> None:
         words = self._open_turn().words.get(delta.block)
         known = "" if words is None else words.text
         if len(delta.text) > len(known) and delta.text.startswith(known):

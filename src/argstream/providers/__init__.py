@@ -56,7 +56,7 @@ ProtocolName: TypeAlias = Literal[
 class ImplicitClose(Protocol):
     """An decoder of a protocol in which the end of a call is seen only by what follows it."""
 
-    def over(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[CallClosed]:
         """Return the close of the calls after which another one was written."""
 
 

@@ -30,14 +30,14 @@ class Tokens(NamedTuple):
     reasoning_tokens: int | None = None
 
 
-class SpeakerChanged(NamedTuple):
+class TurnSwitched(NamedTuple):
     """What follows belongs to another turn: of another agent, or beside the one so far.
 
     Each agent, and each strand of one, has an open turn of its own, with keys of its own.
     """
 
     parent_id: str | None = None  # the call that started the agent; None is the first one
-    strand: Hashable = None  # which of the turns that it takes at the same time
+    turn: Hashable = None  # tells apart the turns that one agent writes at the same time
 
 
 class TurnOpened(NamedTuple):
@@ -67,7 +67,7 @@ class ThinkingClosed(NamedTuple):
     block: Hashable
 
 
-class BlockSaid(NamedTuple):
+class BlockCompleted(NamedTuple):
     """All of a block's text, said once more at its end: what had not come is new."""
 
     block: Hashable
@@ -172,13 +172,13 @@ class ProviderFailed(NamedTuple):
 
 
 Delta: TypeAlias = (
-    SpeakerChanged
+    TurnSwitched
     | TurnOpened
     | TextPiece
     | ThinkingOpened
     | ThinkingPiece
     | ThinkingClosed
-    | BlockSaid
+    | BlockCompleted
     | CallOpened
     | CallRenamed
     | ArgumentText
@@ -240,4 +240,4 @@ class ParallelTurns:
         if turn == self.speaking or not deltas:
             return deltas
         self.speaking = turn
-        return [SpeakerChanged(strand=turn), *deltas]
+        return [TurnSwitched(turn=turn), *deltas]

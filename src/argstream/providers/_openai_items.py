@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from argstream.history import CallKind
 from argstream.providers._deltas import (
-    BlockSaid,
+    BlockCompleted,
     CallResult,
     Delta,
     Opaque,
@@ -161,12 +161,12 @@ def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:
     if type_ == "reasoning":
         thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
         return [
-            BlockSaid(key, thought, is_thinking=True),
+            BlockCompleted(key, thought, is_thinking=True),
             Opaque(key, item),
             ThinkingClosed(key),
         ]
     if type_ == "message":  # of what is spoken, the words
-        return [BlockSaid(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
+        return [BlockCompleted(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
     return [Opaque(key, item)]
 
 

@@ -161,7 +161,7 @@ class CallFinder:
                 deltas.append(Opaque(call.key, call.extra))
                 call.extra = None
 
-    def over(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[CallClosed]:
         """Return the close of the calls before the last: they are over if the turn ends here.
 
         JSON says itself whether it is whole. Free text does not, so it must not have been open.

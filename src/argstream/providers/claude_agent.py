@@ -23,7 +23,7 @@ from msgspec import Raw, Struct
 from argstream.providers._deltas import (
     ArgumentText,
     ArgumentValue,
-    BlockSaid,
+    BlockCompleted,
     CallClosed,
     CallResult,
     Delta,
@@ -31,8 +31,8 @@ from argstream.providers._deltas import (
     ProviderDecoder,
     ProviderFailed,
     RunEnded,
-    SpeakerChanged,
     TurnEnded,
+    TurnSwitched,
 )
 from argstream.providers._payloads import (
     PayloadReader,
@@ -164,7 +164,7 @@ class ClaudeAgentDecoder(ProviderDecoder):
         if parent_id == self._speaking or not deltas:
             return deltas
         self._speaking = parent_id
-        return [SpeakerChanged(parent_id), *deltas]
+        return [TurnSwitched(parent_id), *deltas]
 
     def _streamed(self, parent_id: object, event: object) -> list[Delta]:
         if parent_id is not None and not isinstance(parent_id, str):
@@ -480,9 +480,9 @@ class _MessageMerger(AnthropicDecoder):
                 return []
             deltas = missing
         elif type_ == "text" and isinstance(text := block.get("text"), str):
-            deltas.append(BlockSaid(index, text))
+            deltas.append(BlockCompleted(index, text))
         elif is_open and isinstance(text := block.get("thinking"), str):
-            deltas.append(BlockSaid(index, text, is_thinking=True))
+            deltas.append(BlockCompleted(index, text, is_thinking=True))
         known.update((name, part) for name, part in block.items() if part and name != "input")
         if text_of(block.get("id")) in self._unproved:
             kept = self._rest_of_block(index)

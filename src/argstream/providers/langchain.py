@@ -187,9 +187,9 @@ class LangChainDecoder(ProviderDecoder):
         """Return what was held back when a payload was lost."""
         return [delta for state in self._open for delta in self._flush(state)]
 
-    def over(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[CallClosed]:
         """Return the close of the calls after which another was written."""
-        return [closed for state in self._open for closed in state.calls.over()]
+        return [closed for state in self._open for closed in state.calls.implicit_closes()]
 
     def close(self) -> list[Delta]:
         """Return what can only be said at the end of the stream."""
@@ -248,7 +248,7 @@ class LangChainDecoder(ProviderDecoder):
             self._check_values(payload)
         reason = _reason_of(message.response_metadata)
         if calls and ending_of(reason) == "unknown":
-            deltas += state.calls.over()
+            deltas += state.calls.implicit_closes()
             state.reason = reason
             self._unproved[writer] = state
             return before + self._say(state, deltas)
@@ -445,7 +445,7 @@ class _MessageState:
         self.ended = True
         ending = ending or ending_of(reason)
         if ending == "cut":
-            deltas += self.calls.over()
+            deltas += self.calls.implicit_closes()
         deltas.append(TurnEnded(reason, ending))
 
     def _add(self, usage: dict[str, Any]) -> None:

@@ -185,9 +185,11 @@ class OpenAIChatDecoder(ProviderDecoder):
             state.flush(deltas)
         return deltas
 
-    def over(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[CallClosed]:
         """Return the close of the calls after which another was written."""
-        return [closed for state in self._choices.values() for closed in state.calls.over()]
+        return [
+            closed for state in self._choices.values() for closed in state.calls.implicit_closes()
+        ]
 
     def close(self) -> list[Delta]:
         """End the turn here: usage may come after the finish reason."""
@@ -282,7 +284,7 @@ class _ChoiceState:
             # What a gateway's provider said itself; the gateway may call it something else.
             ending = "cut"
         if ending == "cut":
-            deltas += self.calls.over()
+            deltas += self.calls.implicit_closes()
         deltas.append(TurnEnded(reason, ending, self._index))
 
     def flush(self, deltas: list[Delta]) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from argstream.providers import _openai_items as items
 from argstream.providers._deltas import (
     ArgumentText,
-    BlockSaid,
+    BlockCompleted,
     CallClosed,
     CallOpened,
     CallResult,
@@ -184,7 +184,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         if type_ in _TEXT_DONE:
             text = data.text or data.transcript
             # Of a second part, the text alone cannot be told from another text for the block.
-            return [BlockSaid(key, text)] if text and not data.content_index else []
+            return [BlockCompleted(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
             return known.was_run(failed=type_.endswith("failed")) if known is not None else []

@@ -22,12 +22,12 @@ from argstream.providers._deltas import (
     Delta,
     Opaque,
     ProviderDecoder,
-    SpeakerChanged,
     TextPiece,
     ThinkingOpened,
     ThinkingPiece,
     TurnClosed,
     TurnOpened,
+    TurnSwitched,
     UsageReported,
 )
 from argstream.providers._payloads import PayloadReader, UnreadableError, is_done, text_of, without
@@ -154,7 +154,7 @@ class OpenAIResponsesDecoder(ProviderDecoder):
         if stream_id not in self._lanes:
             self._lanes[stream_id] = _Lane(stream_id)
         self._lane = self._lanes[stream_id]
-        return [SpeakerChanged(strand=stream_id), *self._lane.take(data, event)]
+        return [TurnSwitched(turn=stream_id), *self._lane.take(data, event)]
 
 
 class _Lane:

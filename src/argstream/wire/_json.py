@@ -105,14 +105,18 @@ class JsonArrayDecoder:
             self._pieces.append(chunk[start:])
             self._bytes += len(chunk) - start
             if self._bytes > self._max_frame_bytes:
-                self._broken = True
-                frames.append(Broken("too_long"))
+                frames += self._item(b"")
         return frames
 
     def close(self) -> list[Frame | Broken]:
-        return [] if self._broken else self._item(b"")
+        return self._item(b"")
 
     def _item(self, last: bytes) -> list[Frame | Broken]:
+        if self._broken:
+            return []
+        if self._bytes + len(last) > self._max_frame_bytes:
+            self._broken = True
+            return [Broken("too_long")]
         data = b"".join((*self._pieces, last)).strip()
         self._pieces.clear()
         self._bytes = 0
@@ -142,21 +146,23 @@ class JsonTextDecoder:
             return []
         self._pieces.append(chunk)
         self._bytes += len(chunk)
+        lines = [] if self._first_line is None else self._first_line.feed(chunk)
+        first = next((line for line in lines if line.strip()), None)
+        if first is not None:
+            self._first_line = None
+            text = b"".join(self._pieces)
+            # Only blank lines can be before the first line, so find() cannot match earlier.
+            if text.find(first) + len(first) <= self._max_frame_bytes:
+                if is_json(first):
+                    self._parts = NdjsonDecoder(self._max_frame_bytes)
+                elif _begins_array(first):
+                    self._parts = JsonArrayDecoder(self._max_frame_bytes)
+                if self._parts is not None:
+                    return self._parts.feed(text)
         if self._bytes > self._max_frame_bytes:
             self._broken = True
             return [Broken("too_long")]
-        lines = [] if self._first_line is None else self._first_line.feed(chunk)
-        first = next((line for line in lines if line.strip()), None)
-        if first is None:
-            return []
-        self._first_line = None
-        if is_json(first):
-            self._parts = NdjsonDecoder(self._max_frame_bytes)
-        elif _begins_array(first):
-            self._parts = JsonArrayDecoder(self._max_frame_bytes)
-        else:
-            return []
-        return self._parts.feed(b"".join(self._pieces))
+        return []
 
     def close(self) -> list[Frame | Broken]:
         if self._parts is not None:

@@ -169,7 +169,7 @@ def test_undecided_calls_stay_pending_and_no_call_runs_twice() -> None:
 def test_decision_for_an_unknown_call_or_run_raises() -> None:
     agent, _ = mailing(send(), "Sent.")
     paused = agent.run("Go")
-    with pytest.raises(UsageError, match=f"pending: {paused.pending[0].call_id}"):
+    with pytest.raises(UsageError, match=f"Pending: {paused.pending[0].call_id}"):
         agent.resume(paused, {"call_x": Approve()}).wait()
     with pytest.raises(UsageError, match="waits for decisions"):
         agent.resume("run_x", {}).wait()

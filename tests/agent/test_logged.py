@@ -509,7 +509,7 @@ async def test_check_raises_for_invalid_decisions_and_changes_nothing(store: Sto
     ):
         with pytest.raises(UsageError, match=why):
             await other.check(paused.run_id, {request.call_id: decision})  # type: ignore[dict-item]  # one of them
-    with pytest.raises(UsageError, match="no approval was requested"):
+    with pytest.raises(UsageError, match="no pending approval"):
         await other.check(paused, {"c9": Deny()})
     with pytest.raises(RunNotFoundError):
         await other.check("run_none", {request.call_id: Deny()})

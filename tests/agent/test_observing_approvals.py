@@ -179,7 +179,7 @@ async def test_agent_can_check_a_decision_on_an_observed_call() -> None:
             (request.call_id, Approve(digest="another"), "digest"),
             (request.call_id, Approve(arguments={"path": {1}}), "no JSON"),
             (request.call_id, True, "Approve"),
-            ("c9", Approve(), "nobody is asked"),
+            ("c9", Approve(), "no pending approval"),
         ):
             with pytest.raises(UsageError, match=why):
                 await agent.check(run.run_id, {call_id: decision})  # type: ignore[dict-item]  # one of them

@@ -33,7 +33,7 @@ def test_demo_in_a_pipe() -> None:
         "bread    21  101.22 €",
         "✗ rejected at character 37, in path: ",
         "? run_command must be approved",
-        "✓ run_command is approved: nobody did, so the demo answers itself",
+        "✓ run_command is approved: no key was pressed, so the demo goes on",
         "  └ exit status 0, no output\n",
     ):
         assert line in shown

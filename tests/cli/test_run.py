@@ -85,7 +85,7 @@ def test_json_is_the_events(go: Go) -> None:
         (
             "--tools shell",
             False,
-            f"run_command is denied: nobody can be asked here: {HOW_TO_ALLOW}",
+            f"run_command is denied: no one can be asked here: {HOW_TO_ALLOW}",
         ),
         ("--tools files,shell --yes", True, "run_command is approved"),
         ("--yes", False, ""),  # the shell is not among the tools

@@ -183,7 +183,7 @@ class TestRuns:
             "  > Send a mail to Ada",
             "run_crashed_  running    2 h ago      counter                      14",
             "  > Count",
-            "  nobody drives it: Agent.resume goes on with it",
+            "  no process drives it: Agent.resume continues it",
         ]
 
     def test_owner_of_the_lease_is_shown(self, store: Path) -> None:
@@ -399,7 +399,7 @@ class TestInspect:
         lines = done.stdout.decode().splitlines()
         assert lines[3:23] == [
             "1 turn, 2 calls",
-            "nobody drives it: Agent.resume goes on with it",
+            "no process drives it: Agent.resume continues it",
             "> Count",
             "",
             "turn 1  0.00 s to –",

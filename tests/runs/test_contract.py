@@ -411,7 +411,7 @@ async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Stor
     assert await store.commands("run-1") == Commands()
     with pytest.raises(UsageError, match="is over: it is stopped"):
         await store.stop("run-1")
-    with pytest.raises(UsageError, match="nobody is asked"):
+    with pytest.raises(UsageError, match="no pending approval"):
         await store.decide("run-1", {"c3": Approve()})
     with pytest.raises(AlreadyDecidedError):
         await store.decide("run-1", {"c1": Approve()})

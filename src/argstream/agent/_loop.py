@@ -145,7 +145,7 @@ INTERRUPTED: Final = (
     " was not run again"
 )
 LOST_TURN: Final = "the program ended before the model's answer was complete, so it is asked again"
-_EXPIRED = "nobody approved it in time"
+_EXPIRED = "it was not approved in time"
 _CHANGED = "its arguments were changed after a person had seen them"
 
 
@@ -1060,7 +1060,7 @@ def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
     if call is not None and call.request is not None:
         raise UsageError(f"it was decided already on the call {call_id}")
     raise UsageError(
-        f"no approval was requested for a call {call_id!r}; pending: {', '.join(waiting) or 'none'}"
+        f"no pending approval for call {call_id!r}. Pending: {', '.join(waiting) or 'none'}"
     )
 
 

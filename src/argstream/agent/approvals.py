@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Approval", "Approve", "Approver", "Decisions", "Deny", "Grant"]
 
-EXPIRED: Final = "nobody decided in time"
+EXPIRED: Final = "no decision came in time"
 _CLOCK_STEP: Final = 0.01  # seconds between two looks at the clock of the store
 
 logger = logging.getLogger("argstream.agent")

@@ -424,7 +424,7 @@ class _Drive:
             self._loop.call_soon_threadsafe(self.stop, reason)
 
     def stop(self, reason: str) -> None:
-        """Tell the agent to end, and read no longer than it needs for that."""
+        """Ask the agent to end, and read only until it has."""
         if not (self.observed.is_stopped or self.observed.is_over):
             self._may_end_itself = self.asking.is_waiting  # it will be told that it may not
             self._post(self.observed.stop(reason), self.asking.dismiss)
@@ -573,9 +573,8 @@ class _Drive:
 
 def _not_an_agent(protocol: str) -> UsageError:
     return UsageError(
-        f"what a model says by {protocol} is one turn, whose calls somebody else must run: an "
-        "Agent does that, with a store if it shall be logged; stream() reads it. Observed are "
-        f"agents that run their tools themselves: {', '.join(sorted(AGENTS))}"
+        f"observe() supports agents that run their own tools: {', '.join(sorted(AGENTS))}. Use "
+        f"stream() to read {protocol}, or Agent to run its calls"
     )
 
 
@@ -791,7 +790,7 @@ class Observed:
         return self._told(RunStarted(self.run_id, prompt, user=user))
 
     def heard(self, event: Event) -> list[Event]:
-        """Take the next event of the stream, and return what is emitted."""
+        """Apply the next event of the stream, and return the events to emit."""
         match event:
             case (
                 ToolArgsDelta(call_id=call_id)
@@ -874,7 +873,7 @@ class Observed:
             return "it is over"
         if call.verdict not in ("", "complete"):
             return f"its arguments are {call.verdict}"
-        return None if call.request is None else "somebody was asked about it before"
+        return None if call.request is None else "its approval was already requested"
 
     def ask(
         self, call_id: str, text: str, reason: str, expires_at: float | None
@@ -906,7 +905,7 @@ class Observed:
         waiting = {request.call_id: request.digest for request in self.pending}
         for call_id, decision in decisions.items():
             if call_id not in waiting:
-                raise UsageError(f"in the run {self.run_id} nobody is asked about {call_id!r}")
+                raise UsageError(f"no pending approval for call {call_id!r} in {self.run_id}")
             if not isinstance(decision, Approval):
                 raise UsageError(f"a decision is Approve(…) or Deny(…), not {decision!r}")
             if getattr(decision, "digest", "") not in ("", waiting[call_id]):

@@ -240,7 +240,7 @@ def _notes(info: RunInfo, now: float) -> Iterator[str]:
         seconds = "" if info.leased_until is None else f", for {info.leased_until - now:.0f} s"
         yield f"driven by {visible_line(info.owner)}{seconds}"
     elif info.is_abandoned:
-        yield "nobody drives it: Agent.resume goes on with it"
+        yield "no process drives it: Agent.resume continues it"
 
 
 def _short_ids(run_ids: Sequence[str]) -> list[str]:

@@ -400,10 +400,10 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Have an agent work on a prompt, and watch it write.
+    """Run an agent on a prompt, and watch it write.
 
     Files are read and written below one folder only. What must be approved is shown in full; if
-    nobody can be asked, since standard input is no terminal, it is denied. Ctrl-C stops the run.
+    standard input is no terminal, it is denied. Ctrl-C stops the run.
 
     Exits with 0 if it is complete, with 1 if it failed, with 2 if it cannot be run, with 130 after
     Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.

@@ -188,7 +188,7 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
         for step in range(1, _STEPS + 1):
             end = below * step // _STEPS
             context.output(f"below {end:,}: {sum(is_prime[:end]):,}\n")
-            await asyncio.sleep(pause)  # or nobody would see that it takes its time
+            await asyncio.sleep(pause)  # so that a viewer sees that it takes time
         return f"{sum(is_prime):,} primes are below {below:,}"
 
     @tool(requires_confirmation=True)
@@ -198,7 +198,7 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
         :param path: Where, such as notes/today.md.
         :param content: The whole text.
         """
-        place = folder / context.run_id  # nobody finds what somebody else has written
+        place = folder / context.run_id  # runs do not see the files of other runs
         place.mkdir(exist_ok=True)
         _forget_oldest(folder)
         write = next(one for one in file_tools(place) if one.name == "write_file")

@@ -454,7 +454,7 @@ def _run_summary(info: RunInfo, times: RunTimes) -> Iterator[str]:
     if info.owner is not None and not info.is_over:
         yield f"driven by {visible_line(info.owner)}"
     elif info.is_abandoned:
-        yield "nobody drives it: Agent.resume goes on with it"
+        yield "no process drives it: Agent.resume continues it"
     if run.prompt.strip():
         yield f"> {visible_line(' '.join(run.prompt.split()))}"
 

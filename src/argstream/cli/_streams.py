@@ -294,6 +294,8 @@ def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
         complain(f"{visible_line(output)} exists already: name another, or overwrite with --force")
         return 2
     except OSError as error:
+        if is_for_stdout:
+            silence(sys.stdout)
         name = "standard output" if is_for_stdout else visible_line(output)
         complain(f"cannot write {name}: {error.strerror}")
         if passing is None or error.errno not in _FULL:

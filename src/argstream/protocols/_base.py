@@ -44,7 +44,7 @@ PARTING_WORDS: Final[Mapping[CloseReason, str]] = {
     "behind": "too much was missed",
     "failure": "the run cannot be read now",
 }
-"""The same for who is sent away; each format adds how to come again."""
+"""The same for viewers that are disconnected; each format adds how to reconnect."""
 
 
 class Written(NamedTuple):
@@ -83,7 +83,7 @@ class Encoder(Protocol):
 
 
 def interval_for(length: int, characters_per_second: float) -> float:
-    """Say how long to collect for clients that read so much again with each piece, in seconds.
+    """Return for how many seconds to collect, for clients that read all again with each piece.
 
     >>> interval_for(100, 1_000_000), interval_for(200_000, 1_000_000), interval_for(10**9, 1_000)
     (0.05, 0.2, 1.0)
@@ -117,7 +117,7 @@ def comment(text: str = "") -> bytes:
 
 
 def reconnect(why: str) -> bytes:
-    """Tell the client to reconnect soon. Browsers then send the last ID that they saw."""
+    """Ask the client to reconnect soon. Browsers then send the last ID that they saw."""
     return b"retry: %d\n" % _RETRY_MILLISECONDS + comment(why)
 
 

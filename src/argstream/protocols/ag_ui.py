@@ -60,7 +60,7 @@ a person, though parts of it may go on; it is over."""
 _STOPPED: Final = "the run was stopped"
 _CHARACTERS_PER_SECOND: Final = 4_000_000
 """The client copies and reads all that was written so far at each event: 2.5 ns a character, and
-whoever shows it takes several times that. At this pace that is never all of its time."""
+and rendering takes several times that. At this pace it never needs all of its time."""
 
 _MOST_KNOWN: Final = 1_000
 """How many messages a client is told back; one that has more is told what the log has of them."""
@@ -70,7 +70,7 @@ class AgUiEncoder:
     """Writes a run for a client of AG-UI."""
 
     can_catch_up: Final = False
-    """A snapshot of the messages may come at any time; but nobody knows what a client that missed
+    """A snapshot of the messages may come at any time; but it is unknown what a client that missed
     something takes for open, and it refuses a stream in which something is opened twice."""
 
     def __init__(
@@ -257,7 +257,7 @@ class Answers(NamedTuple):
 
     resolved: dict[str, Approval]
     cancelled: dict[str, Deny]
-    """What nobody wanted to decide: it is not run."""
+    """Cancelled requests: the calls do not run."""
 
 
 def version_of(protocol_version: str | None) -> Version:
@@ -266,7 +266,7 @@ def version_of(protocol_version: str | None) -> Version:
 
 
 def prompt_of(messages: Sequence[Raw]) -> str | None:
-    """Give the text of the last message if a person wrote it, which makes it a new one.
+    """Return the text of the last message if a user wrote it, which makes it a new prompt.
 
     None if not: then the client wants to go on seeing what it has asked for.
 
@@ -284,7 +284,7 @@ def prompt_of(messages: Sequence[Raw]) -> str | None:
 
 
 def known_of(messages: Sequence[Raw]) -> bytes | None:
-    """Give the messages that a client has, to tell them back to it, as the text of a JSON array.
+    """Return the messages of the client as a JSON array, to send them back to it.
 
     None if they are too many for that.
 
@@ -304,7 +304,7 @@ def answers_of(resume: Iterable[ResumeEntry]) -> Answers:
         if name in answers.resolved or name in answers.cancelled:
             raise UsageError(f"the interrupt {name} is answered twice: answer it once")
         if entry.status == "cancelled":
-            answers.cancelled[name] = Deny("nobody wanted to answer")
+            answers.cancelled[name] = Deny("the request was cancelled")
         else:
             answers.resolved[name] = _answer(entry)
     return answers
@@ -779,7 +779,7 @@ def _run_error(code: str, message: str) -> _Json:
 def _interrupt(
     request: ev.ApprovalRequested, call_id: str, tag: Mapping[str, str], version: Version
 ) -> dict[str, Any]:
-    """Say what a person must decide on; the id stands for exactly these arguments.
+    """Return the request for a decision. Its ID stands for exactly these arguments.
 
     How to answer is in the schema: what is edited begins as what the model wrote.
     """
@@ -839,7 +839,7 @@ def _of_call(call: _CallBlock, event: CallEvent) -> list[_Json]:
 
 
 def _messages_snapshot(snapshot: ev.RunSnapshot, story: _Story, known: bytes | None) -> list[_Json]:
-    """Tell a client all messages that it should have.
+    """Return all messages that a client should have.
 
     A client drops what is not among these. So what it had before the run is told back to it as it
     told us; one that has told nothing is shown what was said by the log. What is new to it, it puts

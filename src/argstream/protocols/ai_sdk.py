@@ -229,7 +229,7 @@ def _answered(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answ
 
 
 def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ...]:
-    """Give what was said before something that is said again: as the store has it.
+    """Return the messages before a repeated one, as the store has them.
 
     Raises ``UsageError`` if the client tells of other things than the store has.
     """
@@ -492,7 +492,7 @@ class _MessageWriter:
         """End what is over for those whose stream goes on from here, so that it can be shared.
 
         When a stream ended before, theirs or another's, what was said until then was over for them.
-        Where that was is not told to who comes later.
+        A viewer that comes later does not see where that was.
         """
         if not self.is_open:
             return []
@@ -743,7 +743,7 @@ def _call_error(part_id: str, error: object) -> _Part:
 
 
 def _harmless(value: object) -> object:
-    """Give a value as a client takes it.
+    """Return a value in a form that clients accept.
 
     The clients refuse objects with certain keys, and end the stream with an error. A value in which
     there is such a key is given as its text.

@@ -49,7 +49,7 @@ class ConverseEncoder:
         self._pauses = False  # whether it says so when it waits for a person
 
     def begin(self, snapshot: Record) -> None:
-        """Take where the run stands."""
+        """Set the state of the run."""
         run = snapshot_in(snapshot)
         self._views.take(run)
         self._pauses = run.turns > 0
@@ -86,7 +86,7 @@ class ConverseEncoder:
                 pass
 
     def replay(self, snapshot: Record) -> Written:
-        """Write all that was said so far, for one who comes later than the run began."""
+        """Encode the run so far, for a viewer that comes later."""
         run = snapshot_in(snapshot)
         written = self._written(with_arguments(events_of(run)))
         return self._paused(written, pending_of(run)) if is_waiting(run) else written

@@ -3,7 +3,7 @@
 Each event is one JSON object: ``seq``, ``time``, ``event`` (as ``argstream.events`` has it) and,
 for what is written of a call's arguments, ``arguments``: the ``Argument…`` events that follow from
 it. So a page need not parse JSON that is not whole. A ``run_snapshot`` stands for all before it,
-and may come at any time: to who comes late, and to who did not read for a while.
+and may come at any time: to a late viewer, and to one that did not read for a while.
 
 Of a turn that is complete it says no more than that: what is in its message has been told. Forms of
 the provider's own (signatures, encrypted thoughts) stay on the server.
@@ -69,7 +69,7 @@ class NativeEncoder:
         self._with_history = with_history
 
     def begin(self, snapshot: Record) -> None:
-        """Take where the run stands."""
+        """Set the state of the run."""
         self._views.take(snapshot.event)
 
     def take(self, records: Sequence[Record]) -> Written:
@@ -105,7 +105,7 @@ class NativeEncoder:
 
 
 def _told(event: Event, *, with_history: bool) -> Event:
-    """Give an event as viewers are told it."""
+    """Return an event as viewers receive it."""
     match event:
         case TurnCompleted(message=message):
             return replace(event, message=replace(message, parts=()))
@@ -130,7 +130,7 @@ def _without_items(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def _views_of(snapshot: RunSnapshot) -> list[Event]:
-    """Give what the calls say, as far as they were written, whose arguments are not there whole.
+    """Return the argument events of the calls that are still being written.
 
     Of calls that were lost, nothing: there may be others with their ids.
     """

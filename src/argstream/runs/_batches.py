@@ -328,8 +328,8 @@ def run_is_over(run_id: str, status: str) -> UsageError:
     return UsageError(f"the run {run_id!r} is over: it is {status}")
 
 
-def nobody_is_asked(run_id: str, call_id: str) -> UsageError:
-    return UsageError(f"in the run {run_id!r} nobody is asked about the call {call_id!r}")
+def not_pending(run_id: str, call_id: str) -> UsageError:
+    return UsageError(f"no pending approval for call {call_id!r} in the run {run_id!r}")
 
 
 def other_request(call_id: str) -> UsageError:

@@ -198,7 +198,7 @@ local function write(at)
     redis.call('HSET', run, 'status', status)
     ends = is_over()
     redis.call(ends and 'SREM' or 'SADD', unfinished, ARGV[at])
-    if status ~= 'running' then let_go() end  -- nobody need drive it
+    if status ~= 'running' then let_go() end  -- no process has to drive it
     if ends and to_live ~= '' then
       redis.call('PEXPIRE', run, to_live)
       redis.call('PEXPIRE', log, to_live)

@@ -83,7 +83,7 @@ class SnapshotBuilder:
         return view
 
     def take(self, event: Event) -> None:
-        """Take the next event. A ``RunSnapshot`` replaces all before it."""
+        """Apply the next event. A ``RunSnapshot`` replaces all before it."""
         match event:
             case ToolArgsDelta(call_id=call_id, name=name, delta=piece):
                 if (call := self._call(call_id, name)) is not None:

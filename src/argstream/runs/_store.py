@@ -24,7 +24,7 @@ The rules, in the order in which they are checked:
   in ``posted`` is gone.
 - ``_decide``: ``RunNotFoundError``; then for each call, in order: ``AlreadyDecidedError`` if there
   is a decision, used or not; ``UsageError`` if the run is over or the call is not pending
-  (``nobody_is_asked``), or a digest was given and is another (``other_request``). All or none.
+  (``not_pending``), or a digest was given and is another (``other_request``). All or none.
 - ``_stop``: ``RunNotFoundError``; ``UsageError`` if the run is over. A second stop does nothing.
 - ``_page``, ``_info``, ``_commands``: ``RunNotFoundError``. ``_commands`` returns None once the run
   is over.
@@ -63,7 +63,7 @@ from argstream.runs._batches import (
     id_of,
     limited,
     name_of,
-    nobody_is_asked,
+    not_pending,
     other_record,
     other_request,
     place,
@@ -394,7 +394,7 @@ class StoredRun(Struct, kw_only=True):
         self.until, self.lasts = now + seconds, seconds
 
     def release(self, lease: Lease) -> bool:
-        """Give up a lease. Return False if it was lost."""
+        """Release a lease. Return False if it was lost."""
         if lease.token != self.token:
             return False
         self._let_go()
@@ -462,7 +462,7 @@ class StoredRun(Struct, kw_only=True):
             if call_id in self.decisions:
                 raise AlreadyDecidedError(call_id)
             if self.is_over or call_id not in self.pending:
-                raise nobody_is_asked(self.run_id, call_id)
+                raise not_pending(self.run_id, call_id)
             if digest and digest != self.pending[call_id]:
                 raise other_request(call_id)
         for call_id, (line, _) in decisions.items():

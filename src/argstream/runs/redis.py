@@ -45,7 +45,7 @@ from argstream.runs._batches import (
     begun_already,
     commands_from_json,
     gap,
-    nobody_is_asked,
+    not_pending,
     other_record,
     other_request,
     run_is_over,
@@ -247,7 +247,7 @@ class RedisStore(BaseStore):
             case [b"decided", call_id]:
                 raise AlreadyDecidedError(call_id.decode())
             case [b"unasked", call_id]:
-                raise nobody_is_asked(run_id, call_id.decode())
+                raise not_pending(run_id, call_id.decode())
             case [b"digest", call_id]:
                 raise other_request(call_id.decode())
             case _:
@@ -331,7 +331,7 @@ class RedisStore(BaseStore):
                 else:
                     self._tails.stale(run_id)
             case _:
-                # It is gone, or another run has its name, or who knows: whoever follows it sees.
+                # It is gone, or another run has its ID: its followers find out.
                 self._tails.stale(run_id)
                 self._tails.commands_changed(run_id)
 
@@ -524,7 +524,7 @@ def _close(loop: AbstractEventLoop, keeper: AsyncGenerator[_Client, None]) -> No
     closing.add_done_callback(_closing.discard)
 
 
-_closing: set[asyncio.Task[None]] = set()  # so that nobody drops them
+_closing: set[asyncio.Task[None]] = set()  # keeps a reference until they are done
 
 
 def _settings(url: str) -> Mapping[str, Any]:
@@ -710,10 +710,10 @@ class _News:
         try:
             client = await self._clients.client()
         except ArgstreamError:
-            return  # it is closed, or not for this event loop: whoever follows is told as he reads
+            return  # closed, or of another event loop: followers get the error when they read
         try:
             problem = await self._until_cut_off(client.redis.connection_pool)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nobody would be told anything
+        except Exception as error:  # noqa: BLE001 - followers would wait for ever otherwise
             if self._loop.is_closed():
                 return  # and those in it are, too
             problem = StoreError(
@@ -784,7 +784,7 @@ class _News:
             self._tell(wanted.run_id, wanted.identity, said)
 
     async def _subscribe(self, connection: AbstractConnection) -> RedisError:
-        """Tell the server which channels are wanted, and check that it is still there."""
+        """Subscribe to the wanted channels, and check that the server still answers."""
         begun_at = self._clock()
         beat_at = begun_at + _BEAT
         asked: set[bytes] = set()

@@ -377,11 +377,11 @@ def _make(path: Path) -> None:
         if not stat.S_ISREG(path.stat().st_mode):
             raise StoreError(f"the store {str(path)!r} cannot be used: it is no file")
         return
-    # The name is given to a file that nobody has open: see above.
+    # The name is given to a file that no process has open: see above.
     number, name = mkstemp(prefix=".argstream-", dir=path.parent)
     os.close(number)
     try:
-        with suppress(FileExistsError):  # somebody else has just made it
+        with suppress(FileExistsError):  # another process has just made it
             os.link(name, path)
     finally:
         Path(name).unlink()
@@ -404,7 +404,7 @@ def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
 def _create(connection: Connection, path: Path) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Only now nobody else can make them.
+        # Only now no other process can create them.
         for statement in _missing(connection, path):
             connection.execute(statement)
         connection.execute("COMMIT")
@@ -981,7 +981,7 @@ class _Writer(_Worker):
             opened = self._opened()
             opened.check()
             self._lookout.look(opened.connection)
-        except Exception as error:  # noqa: BLE001 - who follows gets it; writing goes on
+        except Exception as error:  # noqa: BLE001 - followers get it; writing continues
             self._lookout.fail(partial(self._as_failure, error))
             self._close()
 
@@ -995,7 +995,7 @@ def _answer(jobs: Sequence[_Job]) -> None:
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, done in by_loop.items():
-        # A loop that was closed has nobody in it who could still want the answer.
+        # In a closed loop no task waits for the answer.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, done)
 

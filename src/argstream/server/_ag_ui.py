@@ -12,7 +12,7 @@
 A thread is a conversation. What a client commands is one of three:
 
 - ``resume`` answers interrupts: the run goes on that waits for these. The id of an interrupt is the
-  digest of its request, which covers the exact arguments; to resolve what nobody is asked about any
+  digest of its request, which covers the exact arguments; to resolve a request that is not pending
   more is refused. To cancel that is no decision: the client is shown how the run has gone on. It
   has no other way to get rid of an interrupt.
 - The last message is a person's: a new run.
@@ -128,7 +128,7 @@ class _AgUiApi:
         # Who sees a run from its beginning is not told anything back.
         known = None if after == 0 else known_of(asked.messages)
         make = partial(AgUiEncoder, asked.thread_id, asked.run_id, version, known)
-        # The client names its request in the stream: so nobody else can share it.
+        # The client names its request in the stream, so it cannot be shared.
         return await self._context.watch(request, run_id, object(), make, after=after)
 
 
@@ -139,7 +139,7 @@ def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
         raise Problem(
             403,
             "not-pending",
-            "nobody is asked about this any more, or with these arguments: cancel the interrupt to "
+            "the request is no longer pending, or has other arguments: cancel the interrupt to "
             "see how the run has gone on",
         )
     decided = {**answers.resolved, **answers.cancelled}

@@ -4,7 +4,7 @@
 ``POST /api/runs``                       ``{message, conversation?}`` begins a run; with ``Accept:
                                          text/event-stream`` the answer is what ``events`` gives
 ``GET /api/runs``                        lists them: ``?status=``, ``?conversation=``, ``?limit=``;
-                                         to who has that list (``If-None-Match``) it is a 304
+                                         304 for a client that has that list (``If-None-Match``)
 ``GET /api/runs/{id}``                   what is known of one, and what it waits for
 ``GET /api/runs/{id}/events``            server-sent events: a snapshot, and then what comes; after
                                          ``Last-Event-ID`` or ``?after=`` only what comes; with
@@ -40,7 +40,7 @@ from argstream.server._security import Token, no_cookie, token_cookie
 
 SESSION_PATH: Final = "/api/session"
 _MOST_BYTES: Final = 4 * 1024
-"""Of a body: it has a token and no more, and anybody may send it."""
+"""The size of a sign-in body: it holds only a token, and any client may send it."""
 _LARGEST: Final = 2**53
 _MOST: Final = 1_000
 
@@ -318,7 +318,7 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
         return Response(status_code=204, headers={"set-cookie": cookie})
 
     async def sign_out(request: Request) -> Response:
-        # Only who has it knows its name, which comes of the token: others must not be told.
+        # Its name is derived from the token, so it is sent only to clients that have the token.
         cookies = "; ".join(request.headers.getlist("cookie")).encode("latin-1")
         if token is None or not Token(token).is_in_cookie(cookies):
             return Response(status_code=204)

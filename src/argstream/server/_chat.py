@@ -24,8 +24,8 @@ names (``messageId``): the history is what the store has. It can be
 - a message of the user: a new run. If it takes the place of an earlier one (``regenerate``, or
   ``sendMessage`` with a ``messageId``), the run goes on from before that one;
 - a message of the assistant in which approvals are answered: the run goes on that waits for these.
-  An approval's id is the digest of its request, which covers the exact arguments; what nobody is
-  asked about any more is refused.
+  An approval's id is the digest of its request, which covers the exact arguments; a
+  request that is no longer pending is refused.
 
 The protocol has no way to change the input of a call on approving it. A front end can do it with a
 field of the body: ``edits``, by the ids of approvals, each with the whole input that is to be run::
@@ -178,7 +178,7 @@ def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
         raise Problem(
             403,
             "not-pending",
-            "nobody is asked about this any more, or with these arguments: resume the stream to "
+            "the request is no longer pending, or has other arguments: resume the stream to "
             "see what is asked now",
         )
     if calls.keys() != answered.answers.keys() | answered.unanswered:

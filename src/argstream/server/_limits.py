@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     requests_per_minute: int = 6_000
     """How many requests a client may make, on average; a tenth of it may come at once. How often he
-    asks whether the server is alive is counted apart: who watches over it may share his address."""
+    asks whether the server is alive is counted apart: a monitor may share its address."""
     wrong_tokens_per_minute: int = 10
     """How many wrong tokens a client may name, in a header or to sign in; all of them may come at
     once. What is over is told to come later. Who names the right one is let in all the same, as
@@ -71,7 +71,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     runs_per_minute: int = 120
     """How many runs a client may start, on average; a tenth of it may come at once."""
     max_clients: int = 20_000
-    """Of how many clients the rates are remembered; who has asked for nothing longest goes."""
+    """The number of clients whose rates are kept. The least recent one is dropped."""
 
     max_running: int = 1_000
     """How many runs may be driven at once."""
@@ -83,7 +83,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How many of these may be of one client."""
 
     stalled_seconds: float = 60.0
-    """How long who is sent something may leave it untaken before his connection is ended."""
+    """The seconds after which a connection that does not read is closed."""
 
     max_connections: int = 12_000
     """How many connections may be open; for one more, the one that idles longest is closed."""
@@ -167,7 +167,7 @@ class RateLimit:
         self._full_at: dict[str, float] = {}
 
     def take(self, client: str) -> float:
-        """Take a token. Return 0, or the seconds until one is available."""
+        """Use a token. Return 0, or the seconds until one is available."""
         now = time.monotonic()
         full_at = max(self._full_at.pop(client, now), now)
         wait = full_at + self._interval - now - self._burst
@@ -190,7 +190,7 @@ class Reservation:
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """Take more places, or raise Problem and keep those that are held."""
+        """Reserve more, or raise Problem and keep what is reserved."""
         self._places.reserve(self._client, size)
         self._size += size
 
@@ -204,7 +204,7 @@ class Quota:
     """A bounded number of places, with a bound for each client."""
 
     def __init__(self, what: str, limit: str, in_all: int, per_client: int) -> None:
-        """Say what they are, in the plural, and which limit it is: it is told to who gets none."""
+        """``name`` (plural) and ``limit`` appear in the error of a refused client."""
         self._what = what
         self._limit = limit
         self._in_all = in_all
@@ -244,7 +244,7 @@ class Quota:
 
 
 def client_of(scope: Scope) -> str:
-    """Name who asks, to count what he asks for: the user if the host app names one, or his address.
+    """Return the name under which a client is counted: its user, or else its address.
 
     Who has an IPv6 address has 2⁶⁴ of them: the network counts.
     """

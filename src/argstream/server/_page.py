@@ -53,7 +53,7 @@ class _Asset(Struct, frozen=True):
     etag: str
     """What a browser that has it can name it by."""
     version: tuple[int, int]
-    """When it was written, and its size: what changes if somebody edits it."""
+    """Modification time and size: they change when the file is edited."""
 
 
 class Page:
@@ -86,7 +86,7 @@ class Page:
         return _answer(request, await asyncio.to_thread(self._read, name, _KINDS[match[1]]))
 
     def _read(self, name: str, kind: str) -> _Asset:
-        """Give a file from memory; one that was edited is read again, so a reload shows it.
+        """Return a file from memory. An edited file is read again, so a reload shows it.
 
         It looks at the disk, so it is called in a thread.
         """

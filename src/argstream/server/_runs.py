@@ -263,7 +263,7 @@ class Runs:
         for call_id, decision in decisions.items():
             request = waiting.get(call_id)
             if request is None:
-                raise Problem(403, "not-pending", f"nobody is asked about the call {call_id!r}")
+                raise Problem(403, "not-pending", f"no pending approval for call {call_id!r}")
             if request.expires_at is not None and request.expires_at <= time.time():
                 raise Problem(403, "expired", f"it is too late to decide on the call {call_id!r}")
             if isinstance(decision, Approve) and decision.digest != request.digest:
@@ -408,7 +408,7 @@ class RunSupervisor:
                 last = event
                 if begun is not None and not begun.done():
                     begun.set_result(None)  # what is told is in the store
-        except Exception as error:  # noqa: BLE001 - told to who waits, or logged
+        except Exception as error:  # noqa: BLE001 - raised to the waiting request, or logged
             if begun is not None and not begun.done():
                 begun.set_exception(error)
             else:
@@ -507,14 +507,14 @@ class Recovery:
                 if number % _PAUSED_EACH == 0:
                     await self._look_at_paused()
             except Exception as error:  # noqa: BLE001 - of the store, which may work again
-                logger.warning("cannot look for runs that nobody drives: %s", error)
+                logger.warning("cannot look for abandoned runs: %s", error)
             number += 1
             await asyncio.sleep(self._seconds)
 
     async def _look_for_abandoned(self) -> None:
         for info in await self._store.runs(status="running"):
             if info.is_abandoned and self._driving.is_ours(info):
-                logger.info("run %s: nobody drives it, so it goes on here", info.run_id)
+                logger.info("run %s: no process drives it, so it is resumed here", info.run_id)
                 await reported(info.run_id, self._driving.go_on(info.run_id))
 
     async def _look_at_paused(self) -> None:
@@ -601,7 +601,7 @@ def _put(kept: OrderedDict[str, V], run_id: str, value: V) -> None:
 
 
 def keeping(original: Any, edited: Any) -> Any:
-    """Give what was edited, with the original's own form of all that says the same.
+    """Return the edited arguments, with the original form of all that is equal.
 
     >>> keeping({"x": 5.0, "1": "a"}, {"1": "b", "x": 5})
     {'x': 5.0, '1': 'b'}
@@ -639,7 +639,7 @@ async def _finished(work: Coroutine[Any, Any, T]) -> T:
 
 def _is_told_to_nobody(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("what a client asked for who has left could not be done: %s", error)
+        logger.warning("a request of a client that disconnected failed: %s", error)
 
 
 def _full(what_to_do: str) -> Problem:

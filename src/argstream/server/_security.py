@@ -96,9 +96,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """By which names the server may be asked for, with or without a port; None is any."""
     origins: tuple[str, ...] = ()
     """Whose pages may ask besides the server's own (CORS), such as ``http://localhost:3000``. With
-    ``*`` those of anybody may who has the token: in the header, as no cookie is sent then."""
+    ``*`` admits all pages that send the token in the header; no cookie is sent then."""
     user: NameUser | None = None
-    """Returns the user of a request; None or "" if nobody is signed in (401). It may raise
+    """Returns the user of a request; None or "" if no user is signed in (401). It may raise
     ``HTTPException`` to refuse the request. It is called in the event loop, so a function that does
     I/O must be async."""
 
@@ -112,7 +112,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("a token must be of visible ASCII characters, without spaces")
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise UsageError(
-                f"a token has at least {_SHORTEST_TOKEN} characters, so that nobody guesses it: "
+                f"a token has at least {_SHORTEST_TOKEN} characters, so that it cannot be guessed: "
                 "take one of chance, such as openssl rand -hex 16 gives"
             )
         _check_is_no_text("hosts", self.hosts)

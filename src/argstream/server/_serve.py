@@ -94,10 +94,10 @@ def serve(
 
 @contextlib.contextmanager
 def _collecting_seldom() -> Iterator[None]:
-    """Have garbage that goes in circles collected less often than by default.
+    """Collect reference cycles less often than by default.
 
     With some hundred runs there is so much to look at that looking takes a sixth of the time, and
-    each look at all of it a tenth of a second in which nobody is sent anything.
+    each collection takes a tenth of a second, in which nothing is sent.
     """
     before = gc.get_threshold()
     gc.collect()
@@ -177,7 +177,7 @@ class Serving:
             listener.close()
 
     def end(self) -> None:
-        """Tell the server to end gracefully. Can be called from any thread."""
+        """Ask the server to end gracefully. Can be called from any thread."""
         self._server.should_exit = True
 
     def __enter__(self) -> Self:
@@ -445,7 +445,7 @@ class Connection(HttpToolsProtocol):
         self._is_taken()
         self.connections.discard(self)  # at once: the next to come is counted before it is gone
         connection = self.transport.get_extra_info("socket")
-        if connection is not None:  # the kernel, too, would wait for one who does not read
+        if connection is not None:  # the kernel, too, would wait for a client that does not read
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
         self.transport.abort()
 
@@ -508,7 +508,7 @@ def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
 
 
 def room_for(connections: int) -> int:
-    """Have the system allow as many open files as it does, and say how many connections that is.
+    """Raise the limit of open files, and return the number of connections that it allows.
 
     A quarter is left for what else a server opens: its store, its providers, its tools.
     """
@@ -568,8 +568,8 @@ def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Each connection has the same. By itself the kernel keeps megabytes for one who does not
-        # read, and a thousand of these would be gigabytes.
+        # By default the kernel keeps megabytes for a connection whose client does not read,
+        # and a thousand of these would be gigabytes.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -186,7 +186,7 @@ class RunBroadcast:
     def _keep(self, chunk: _Chunk) -> None:
         self._kept_at = asyncio.get_running_loop().time()
         if chunk.ends:
-            self._replay = None  # who comes after that must not be sent away by it
+            self._replay = None  # later viewers must not be disconnected by it
         self._chunks.append(chunk)
         self._bytes += len(chunk.data)
         while len(self._chunks) > _KEPT_CHUNKS or (
@@ -259,7 +259,7 @@ class RunBroadcast:
 
     def _written_anew(self) -> Written:
         if self._last is None:
-            raise RuntimeError("a channel is opened before anybody watches it")
+            raise RuntimeError("open the broadcast before it is watched")
         last, event = self._last, self._view.snapshot()
         return self.encoder.replay(
             Record(last.seq, last.time, last.run_id, last.conversation_id, last.agent, event)
@@ -310,7 +310,7 @@ class Broadcasts:
         entry.channel.viewers += 1
         self._viewers += 1
         try:
-            # One who goes away must not take the channel away from the others.
+            # A viewer that leaves must not close the broadcast for the others.
             await asyncio.shield(entry.opened)
             await self._place(viewer, entry.channel, make, after)
         except BaseException:
@@ -371,7 +371,7 @@ class Broadcasts:
             limit = min(_PAGE, (after if seq < after else until) - seq)
             records = await self._store.read(run_id, seq, limit)
             if not records:
-                return  # the run was deleted, and who follows it is told
+                return  # the run was deleted, and its viewers are told
             is_known = seq < after
             seq = records[-1].seq
             for portion in portions(records):
@@ -397,7 +397,7 @@ class Broadcasts:
         self._is_draining = False
 
     def drain(self) -> None:
-        """Tell all viewers to reconnect, because the server ends."""
+        """Ask all viewers to reconnect, because the server ends."""
         self._is_draining = True
         for entry in self._entries.values():
             entry.channel.part("shutdown")

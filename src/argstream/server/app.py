@@ -161,7 +161,7 @@ class AgentServer:
         await self.aclose()
 
     async def drain(self) -> None:
-        """Tell all who watch to come again: the first thing to do when the server is to end.
+        """Ask all viewers to reconnect: the first step of a shutdown.
 
         Runs that go on are left to other processes, or to the next start of this one.
         """
@@ -180,7 +180,7 @@ class AgentServer:
             yield
 
     async def _health(self, _: Request) -> Response:
-        """Say that the server is alive, if its store is."""
+        """Answer that the server is alive, if its store is."""
         try:
             async with asyncio.timeout(_HEALTHY_WITHIN):
                 await self._runs.store.runs(limit=1)

@@ -1,7 +1,7 @@
 """Runs of Claude Code for the server: started here, by the Claude Agent SDK, and observed.
 
 Claude Code runs its tools itself, and asks before it does what could do harm: that is told as
-``ApprovalRequested``, and whoever decides in the store, in whatever process, is heard.
+``ApprovalRequested``, and a decision in the store counts, from any process.
 
 What was said before is in a session of Claude Code's own, in a file on this machine. The session of
 a run has an id that follows from the run's; the next run of a conversation is a fork of the newest
@@ -43,7 +43,7 @@ class ClaudeAgentDriver:
     def __init__(
         self, store: Store | str | Path, options: ClaudeAgentOptions | None = None
     ) -> None:
-        """Have Claude Code work as these options say, but for what the log and people need.
+        """Run Claude Code with these options, except for those that the log and approvals need.
 
         ``cwd`` is the folder that it works in. Each call that its settings do not allow is asked
         about, since ``permission_mode`` is ``default`` unless another is given. A prompt is taken

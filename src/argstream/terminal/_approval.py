@@ -280,7 +280,7 @@ class TerminalApprover:
     async def __call__(self, request: ApprovalRequested) -> Approval:
         """Ask. The question disappears if this is cancelled."""
         if self._place is None or not is_terminal(self._source):
-            return Deny(f"nobody can be asked here: to allow it, {self._how_to_allow}")
+            return Deny(f"no one can be asked here: to allow it, {self._how_to_allow}")
         keyboard = os.fstat(self._source.fileno()).st_rdev
         async with turn(self._place, keyboard) as own:
             return await self._decision(request, self._place, own)
@@ -301,7 +301,7 @@ class TerminalApprover:
             with keyboard.listening(), dialogue:
                 return await dialogue.decision()
         except HangupError:
-            return Deny("nobody can be asked: the terminal was closed")
+            return Deny("no one can be asked: the terminal was closed")
 
 
 class Dialogue:
@@ -361,7 +361,7 @@ class Dialogue:
             case "v":
                 self._place.say(*self._whole(), about=self._request)
             case _:
-                self._place.say(*HELP, about=self._request)  # who asks for it knows what is above
+                self._place.say(*HELP, about=self._request)
         return ""
 
     def _whole(self) -> list[Line]:
@@ -493,7 +493,7 @@ class Asking:
                 before=before,
                 is_alone=not await self._keyboard.is_more_coming(),
             )
-            before, hint = "", answer.hint  # who goes on has seen this one
+            before, hint = "", answer.hint  # a user who continues has seen this one
             if answer.key and prompt.runs(answer.key) and self._say_missing(prompt, subject):
                 before, hint, self._is_alone = answer.key, _LOOK_AGAIN, True
             elif answer.key:
@@ -510,7 +510,7 @@ class Asking:
         self._place.ask(self._tail, alone=self._is_alone)
 
     def explain(self, prompt: Prompt, about: object = None) -> bool:
-        """Say above, once, what does not fit below. Return whether something was said."""
+        """Print above, once, what does not fit below. Return whether anything was printed."""
         bare = replace(prompt, hint="")
         if bare == self._explained or prompt.fits(*self._place.tail_size()):
             return False
@@ -521,7 +521,7 @@ class Asking:
     def _say_missing(
         self, prompt: Prompt, subject: Subject | None, *, is_any_seen: bool = True
     ) -> bool:
-        """Say what must be seen to answer and is not. Return whether there was such a thing."""
+        """Print what must be read before an answer. Return whether anything was printed."""
         if not is_any_seen:
             self._explained = None
         if subject is None:

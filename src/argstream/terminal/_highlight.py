@@ -56,7 +56,7 @@ _MAX_STACK: Final = 200
 _MAX_STEPS: Final = 10_000
 _CHANCES: Final = 3  # for once, it may be the garbage collector that was slow
 _slow: Final[Counter[type[Lexer]]] = Counter()  # how often each has been, as long as we live
-# A rule can need time that grows with the square or the cube of a line's length, and nobody can
+# A rule can need time that grows with the square or the cube of a line's length, and no one can
 # stop it. So what is too long for a person is not lexed, and a lexer has one chance.
 _LONG_LINE: Final = 240
 _SLOW: Final = 0.05  # seconds of work

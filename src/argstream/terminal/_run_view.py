@@ -75,7 +75,7 @@ _OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
     "approved": ("✓ ", "good", "is approved"),
     "edited": ("✓ ", "warning", "is approved with other arguments"),
     "denied": ("✗ ", "bad", "is denied"),
-    "expired": ("✗ ", "bad", "is denied, since nobody decided in time"),
+    "expired": ("✗ ", "bad", "is denied, since no decision came in time"),
     "withdrawn": ("✗ ", "warning", "is withdrawn: there is nothing left to decide"),
 }
 _REMEMBERED: Final = {
@@ -202,7 +202,7 @@ class Scrollback:
         self._notes = 0  # how many of them are notes
         self._committed: list[Line] = []
         self._subject: object = None  # what the last line is about
-        self._speaker: str | None = None  # who was last heard
+        self._speaker: str | None = None  # the agent of the last event
 
     def committed(self) -> list[Line]:
         committed, self._committed = self._committed, []

@@ -193,7 +193,7 @@ class Screen:
             self._clear()
 
     def resume(self) -> None:
-        """Take the terminal back. The next frame shows everything that was held back."""
+        """Resume drawing. The next frame shows everything that was held back."""
         with self._lock:
             self._suspensions -= 1
             self._lose()
@@ -252,7 +252,7 @@ class Screen:
             raise
 
     def _leave(self) -> None:
-        """Give the terminal back at once: the process stops or ends.
+        """Release the terminal at once: the process stops or ends.
 
         If a frame is just being written, by this thread or by one that waits for the terminal,
         then only the keyboard is.

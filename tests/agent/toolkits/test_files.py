@@ -222,7 +222,7 @@ def test_file_changed_during_the_write_is_not_overwritten(
     monkeypatch.setattr(os, "fsync", lambda _: target.write_bytes(b"their x"))
     for name in ("write_file", "edit_file"):
         message = project.refused(name, path="a.txt", **MORE[name])
-        assert message == "a.txt was changed by somebody else: read it again first"
+        assert message == "a.txt was changed in the meantime: read it again first"
     assert target.read_bytes() == b"their x"
 
 

@@ -19,7 +19,7 @@ from argstream.terminal import PlainTerminal, TerminalApprover, _approval, line
 from tests.terminal.approving.sitting import CONTENT, PROMPT, editor, sitting, write_call
 
 REQUEST = ApprovalRequested("call_1", "write_file", {}, "digest", "why")
-DENIED = Deny("nobody can be asked here: to allow it, run it with --yes")
+DENIED = Deny("no one can be asked here: to allow it, run it with --yes")
 UNCHANGED = "? Run write_file as the model wrote it, without your changes?"
 CHANGED = CONTENT.replace("name", "sep")
 LAST_ROWS = ["     3 │ print(os.name)", "     2 │"]
@@ -322,7 +322,7 @@ class TestKeyboards:
                 deciding = asyncio.ensure_future(approver(replace(REQUEST, name="other_tool")))
                 await at.sees("? Run other_tool?")
                 os.close(ours)
-                closed = Deny("nobody can be asked: the terminal was closed")
+                closed = Deny("no one can be asked: the terminal was closed")
                 assert await asyncio.wait_for(deciding, 5) == closed
 
 

@@ -194,7 +194,7 @@ def write(
                 file.flush()
                 os.fsync(number)
             if not _is_unchanged(directory, name, seen):
-                raise ToolError(f"{place.text} was changed by somebody else: read it again first")
+                raise ToolError(f"{place.text} was changed in the meantime: read it again first")
             if not may_go_on():
                 raise ToolError(f"{place.text} was not written: the call was stopped")
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)

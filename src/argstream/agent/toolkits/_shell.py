@@ -72,7 +72,7 @@ def shell_tool(root: Path | str, *, timeout: float = 120.0) -> Tool:
 
     description = (
         "Run a command in a shell (/bin/sh), in the root of the project. The answer has its exit "
-        "status and what it printed. There is nobody to type anything: standard input is empty. It "
+        "status and what it printed. Standard input is empty. It "
         f"may take {timeout:g} seconds; what it leaves in the background ends with it."
     )
     return tool(requires_confirmation=True, description=description)(run_command)

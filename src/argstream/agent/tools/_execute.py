@@ -103,7 +103,7 @@ async def _in_time(
 
 
 def _tell(bound: Bound, context: ToolContext) -> None:
-    """Tell a thread, which cannot be ended, that its result is not wanted any more."""
+    """Signal a thread, which cannot be ended, that its result is no longer needed."""
     context.cancel()
     if bound.feed is not None:
         told = f"{context.name} was stopped while it read its text"

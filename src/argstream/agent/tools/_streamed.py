@@ -196,7 +196,7 @@ class Streamed(Generic[Text]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
-        """Tell pydantic, and so the model, that it is a string."""
+        """Declare it as a string to pydantic, and so to the model."""
         from pydantic_core import core_schema
 
         return core_schema.str_schema()

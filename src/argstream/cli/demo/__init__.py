@@ -60,7 +60,7 @@ class DemoApprover:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience) as self._limit:
                     return await self._person(request)
-        return Approve(digest=request.digest, reason="nobody did, so the demo answers itself")
+        return Approve(digest=request.digest, reason="no key was pressed, so the demo goes on")
 
     @property
     def ends_at(self) -> float | None:
@@ -227,7 +227,7 @@ def project_tools(folder: Path, pause: float) -> list[Tool]:
                     await process.wait()
         for row in output.decode().splitlines(keepends=True):
             context.output(row)
-            await asyncio.sleep(pause)  # or nobody would see that two run at once
+            await asyncio.sleep(pause)  # so that a viewer sees that two run at once
         if process.returncode:
             raise ToolError(output.decode())
         return output.decode()

@@ -34,7 +34,7 @@ const DECISIONS = new Map([
   ["approved", "approved"],
   ["edited", "approved with changes"],
   ["denied", "denied"],
-  ["expired", "nobody decided in time"],
+  ["expired", "no decision came in time"],
   ["withdrawn", "withdrawn"],
 ]);
 
@@ -125,7 +125,7 @@ function callStory(call, timeline) {
       const decision = DECISIONS.get(call.decision ?? "") ?? "decided";
       notes.push(`waited ${duration(waiting.end - waiting.begin)} for a person: ${decision}`);
       exactly.push(`${decision} at ${exact(call.decidedAt)}`);
-    } else notes.push(goesOn ? "waits for a person" : "nobody decided");
+    } else notes.push(goesOn ? "waits for a person" : "not decided");
   }
   for (const { begin, end: until, isCut } of toolRuns(call, timeline.now)) {
     const isOpen = call.finishedAt === null && !isCut && goesOn;

@@ -70,7 +70,7 @@ def test_text_looks_the_same_however_it_is_cut(page: Page) -> None:
 # A run with much of one thing, shown twice: in steps without any time left, to see how much a step
 # adds, and then on the screen.
 BURDEN = """async (name) => {
-  const { SnapshotBuilder } = await import("/static/page/run/run-view.js");
+  const { RunView } = await import("/static/page/run/run-view.js");
   const { Run } = await import("/static/argstream.js");
   const { paint, afterPainting } = await import("/static/tool-call/painting.js");
   const run = new Run("burden");
@@ -89,7 +89,7 @@ BURDEN = """async (name) => {
     calls: Array.from({ length: 60 }, (_, n) => call(n)),
   }[name];
   events.forEach((event, n) => run.take({ seq: n + 1, time: 1, event, arguments: [] }));
-  const slow = new SnapshotBuilder();
+  const slow = new RunView();
   let most = 0;
   for (let size = 0, looks = 0; looks < 50; looks += 1) {
     const isDone = slow.show(run, () => false);
@@ -98,7 +98,7 @@ BURDEN = """async (name) => {
     size = now;
     if (isDone) break;
   }
-  const view = new SnapshotBuilder();
+  const view = new RunView();
   document.querySelector("#conversation").replaceChildren(view.element);
   const scroller = document.querySelector("#scroller");
   await new Promise((resolve) => {

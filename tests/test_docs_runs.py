@@ -1,0 +1,98 @@
+"""The programs of docs/runs.md, server.md, recordings.md and terminal.md run as they are."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from argstream.testing import CallTool, Reply
+from tests.documents import Document, run_program
+from tests.support.provider_rules import strict_provider
+
+RUNS = Document("docs/runs.md")
+PAUSING = RUNS.block("Release version 2.0.")
+RESUMING = RUNS.block("decisions = {request.call_id: Approve()")
+RECOVERY = RUNS.block("async def recover")
+DECIDING = RUNS.block("async def approve_pending")
+CONTINUING = RUNS.block("async def resume_if_paused")
+WATCHING = RUNS.block("store.watch(run_id)")
+USERS = RUNS.block('user="ada"')
+OBSERVING = RUNS.block("observe(query(", "import ToolArgsCompleted, observe")
+APPROVING = RUNS.block("can_use_tool=observer.can_use_tool")
+
+PUBLISH = Reply(CallTool("publish", {"version": "2.0"}))
+WANTED = "wants to run publish with {'version': '2.0'}"
+CUT_OFF = """
+async def cut_off():
+    async for event in agent.run_stream("Release version 2.0."):
+        asyncio.current_task().cancel()
+
+
+import asyncio, contextlib
+with contextlib.suppress(asyncio.CancelledError):
+    asyncio.run(cut_off())
+"""
+
+
+def test_every_python_block_is_run() -> None:
+    deciding = {DECIDING, CONTINUING, WATCHING}
+    assert RUNS.programs == {PAUSING, RESUMING, RECOVERY, *deciding, USERS, OBSERVING, APPROVING}
+
+
+def test_paused_run_is_resumed_with_decisions(tmp_path: Path) -> None:
+    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
+        first, last = run_program(PAUSING + RESUMING, tmp_path, provider).splitlines()
+    assert first.endswith(WANTED)
+    assert last == "2.0 is out."
+
+
+def test_run_is_decided_in_the_store_and_watched(tmp_path: Path) -> None:
+    program = PAUSING + DECIDING + CONTINUING + WATCHING
+    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
+        printed = run_program(program, tmp_path, provider).splitlines()
+    assert printed[1] == "approve publish with {'version': '2.0'}"
+    assert printed[2].startswith("Release version 2.0. (completed, ")
+
+
+def test_recovery_resumes_a_run_that_was_cut_off(tmp_path: Path) -> None:
+    with strict_provider([PUBLISH] * 3) as provider:
+        show = "print([run.status for run in asyncio.run(agent.store.runs())])"
+        program = f"{PAUSING}{CUT_OFF}{show}\n{RECOVERY}{show}"
+        printed = run_program(program, tmp_path, provider).splitlines()
+    assert printed[1:] == ["['running', 'paused']", "['paused', 'paused']"]
+
+
+def test_conversation_of_a_user_is_continued(tmp_path: Path) -> None:
+    with strict_provider([Reply("On its way."), Reply("At your door.")]) as provider:
+        printed = run_program(USERS, tmp_path, provider).splitlines()
+        assert len((provider.requests[1].body or {})["messages"]) == 3
+    assert printed[1::2] == ["On its way.", "At your door."]
+
+
+@pytest.mark.parametrize("program", [OBSERVING, APPROVING])
+def test_claude_code_is_observed_and_approved(
+    program: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sdk = pytest.importorskip("claude_agent_sdk")
+    song = {"file_path": "song.txt", "content": "99 bottles"}
+
+    async def query(prompt: str, options: Any = None) -> AsyncIterator[dict[str, Any]]:
+        call = {"type": "tool_use", "id": "toolu_1", "name": "Write", "input": song}
+        yield {"type": "system", "subtype": "init"}
+        yield {"type": "assistant", "message": {"id": "msg_1", "content": [call]}}
+        if options is not None:
+            context = sdk.ToolPermissionContext(tool_use_id="toolu_1")
+            allowed = await options.can_use_tool("Write", song, context)
+            assert isinstance(allowed, sdk.PermissionResultAllow)
+        result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "created"}
+        yield {"type": "user", "message": {"content": [result]}}
+        yield {"type": "result", "subtype": "success", "is_error": False, "result": prompt}
+
+    monkeypatch.setattr(sdk, "query", query)
+    monkeypatch.chdir(tmp_path)
+    exec(program, {"__name__": "documented"})
+    assert "Write a song about bottles to song.txt." in capsys.readouterr().out

@@ -295,6 +295,7 @@ def test_frames_come_as_soon_as_they_are_complete(decoder: Any, fed: Any) -> Non
         (SseDecoder, 100, b"data: a\n\ndata: " + b"x" * 200 + b"\n\ndata: b\n\n", b"a"),
         (SseDecoder, 100, b"data: a\n\n" + b"data: x\n" * 30, b"a"),
         (SseDecoder, 100, b"data: a\n\n: " + b"x" * 200 + b"\n\n", b"a"),
+        (SseDecoder, 100, b"data: a\n\ndata: " + b"x" * 95 + b"\n\n", b"a"),
         (NdjsonDecoder, 10, b"1\n" + b"x" * 11, b"1"),
         (NdjsonDecoder, 10, b"1\n" + b"x" * 11 + b"\n2\n", b"1"),
         (JsonTextDecoder, 10, b'{\n"a": 123456789}', None),
@@ -308,9 +309,9 @@ def test_frame_that_is_too_long_ends_the_stream_in_every_chunking(
     decoder_type: DecoderType, limit: int, stream: bytes, before: bytes | None
 ) -> None:
     expected = [*([] if before is None else frames(before)), Broken("too_long")]
-    for name, chunks in chunkings(stream):
+    for chunks in (*at_every_place(stream), *(chunks for _, chunks in chunkings(stream))):
         decoder = decoder_type(max_frame_bytes=limit)
-        assert feed(decoder, chunks) == expected, name
+        assert feed(decoder, chunks) == expected, chunks
         assert decoder.feed(b"\n\ndata: b\n\n") == decoder.close() == []
 
 

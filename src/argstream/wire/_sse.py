@@ -60,10 +60,11 @@ class SseDecoder:
             while position < length and (event := _SHORT_EVENT.match(chunk, position)) is not None:
                 name_bytes, data = event.groups()
                 name = "" if name_bytes is None else self._names.get(name_bytes)
-                if name is None or len(data) > self._max_frame_bytes:
-                    break  # a name to be learnt, or too long: the long way knows what to do
+                end = event.end()
+                if name is None or end - position > self._max_frame_bytes:
+                    break  # _feed_lines decodes the name, or compares the exact length
                 frames.append(_new(Frame, (data, name, self.last_id, False)))
-                position = event.end()
+                position = end
         if position < len(chunk):
             self._feed_lines(chunk[position:] if position else chunk, frames)
         return frames

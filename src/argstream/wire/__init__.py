@@ -1,8 +1,8 @@
-"""Bytes as they come from a network → frames. Pure: no sockets, no clocks, no dependencies.
+"""Decode network bytes into frames. Performs no I/O.
 
-Each decoder has the same two methods: ``feed(bytes)``, cut anywhere, gives the frames that are
-complete; ``close()`` gives what the end of the stream leaves. Neither raises for bad input: a
-stream that breaks its protocol ends with ``Broken``, after everything that came before it.
+Each decoder has two methods. ``feed(chunk)`` accepts chunks that are cut anywhere and returns the
+completed frames. ``close()`` returns the rest. Bad input does not raise: a stream that violates its
+format ends with ``Broken``, after all frames before it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""AWS event streams (``application/vnd.amazon.eventstream``): bytes → frames, checksums verified.
+"""Decode AWS event streams (``application/vnd.amazon.eventstream``) and verify their checksums.
 
-A message is: its length, the length of its headers and a checksum of these two, four bytes each;
-the headers; the payload; a checksum of all that, four bytes. Numbers are big-endian.
+A message consists of its length, the length of its headers and a CRC32 of these two (the prelude);
+the headers; the payload; a CRC32 of everything before. All numbers are big-endian, 4 bytes each.
 """
 
 from functools import lru_cache
@@ -14,14 +14,14 @@ from argstream.wire._frames import MAX_FRAME_BYTES, Broken, Frame
 _PRELUDE: Final = 12
 _CHECKSUM: Final = 4
 _STRING: Final = 7
-_SHORT: Final = 512  # headers of a usual length
-# How long a header's value is, by its type. Of bytes and strings, two bytes before them tell.
+_MAX_CACHED_BYTES: Final = 512
+# Length of a header value by type. Bytes and strings have a 2-byte length prefix instead.
 _LENGTHS: Final = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _BYTES_AND_STRINGS: Final = (6, _STRING)
 
 
 class AwsEventStreamDecoder:
-    """Decodes a stream of messages in the format of Bedrock and its kin."""
+    """Decodes the event streams of Bedrock and other AWS services."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
@@ -42,7 +42,7 @@ class AwsEventStreamDecoder:
             if isinstance(length, int):
                 if len(data) - start < length:
                     break
-                frame = _read(bytes(data[start : start + length]))
+                frame = _decode_message(bytes(data[start : start + length]))
                 start += length
             else:
                 frame = length
@@ -57,7 +57,7 @@ class AwsEventStreamDecoder:
         return frames
 
     def close(self) -> list[Frame | Broken]:
-        """End the stream. A message that it cut off is lost, and reported."""
+        """End the stream. Return ``Broken`` if the last message is incomplete."""
         if self._broken or not self._buffer:
             return []
         self._broken = True
@@ -74,23 +74,24 @@ class AwsEventStreamDecoder:
         return int(length)
 
 
-def _read(message: bytes) -> Frame | Broken:
+def _decode_message(message: bytes) -> Frame | Broken:
     (checksum,) = unpack_from(">I", message, len(message) - _CHECKSUM)
     if crc32(message[:-_CHECKSUM]) != checksum:
         return Broken("bad_checksum")
     (headers_length,) = unpack_from(">I", message, 4)
     payload_start = _PRELUDE + headers_length
     headers = message[_PRELUDE:payload_start]
-    said = _said_before(headers) if headers_length <= _SHORT else _said(headers)
-    if said is None:
+    parse = _cached_name_and_failure if headers_length <= _MAX_CACHED_BYTES else _name_and_failure
+    parsed = parse(headers)
+    if parsed is None:
         return Broken("bad_header")
-    name, failed = said
+    name, failed = parsed
     return Frame(message[payload_start:-_CHECKSUM], name, "", failed)
 
 
-def _said(data: bytes) -> tuple[str, bool] | None:
-    """Return a message's name, and whether it is a failure; None for invalid headers."""
-    headers = _read_headers(data)
+def _name_and_failure(data: bytes) -> tuple[str, bool] | None:
+    """Return the message name and whether it is a failure, or None for invalid headers."""
+    headers = _parse_string_headers(data)
     if headers is None:
         return None
     name = (
@@ -99,12 +100,10 @@ def _said(data: bytes) -> tuple[str, bool] | None:
     return name or "", headers.get(":message-type", "event") != "event"
 
 
-# One message after the other has the same headers.
-_said_before = lru_cache(maxsize=64)(_said)
+_cached_name_and_failure = lru_cache(maxsize=64)(_name_and_failure)  # headers repeat
 
 
-def _read_headers(data: bytes) -> dict[str, str] | None:
-    """Return the headers that are strings; None if the headers are invalid."""
+def _parse_string_headers(data: bytes) -> dict[str, str] | None:
     headers = {}
     position = 0
     while position < len(data):

@@ -1,4 +1,4 @@
-"""What a wire format carries: a payload, and the little that is written around it."""
+"""Frames, the output of all decoders, and the line splitter that decoders share."""
 
 import json
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -7,45 +7,40 @@ BrokenReason: TypeAlias = Literal[
     "too_long", "truncated", "bad_checksum", "bad_length", "bad_header"
 ]
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # what may stand before a text, and is no part of it
-
-MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-"""What a decoder keeps of a frame that does not end, unless told otherwise."""
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+MAX_FRAME_BYTES: Final = 64 * 1024 * 1024  # default limit for buffering one frame
 
 
 class Frame(NamedTuple):
-    """One message. Its payload stays bytes: the reader knows how to decode it."""
+    """One message. The payload stays undecoded."""
 
     data: bytes
-    event: str = ""
-    """Its name: SSE's ``event``, AWS's ``:event-type``, ``:exception-type`` or ``:error-code``."""
-    id: str = ""
-    """SSE's last event id at this point of the stream."""
-    failed: bool = False
-    """Whether the wire format itself calls this an error (AWS: an exception, not an event)."""
+    event: str = ""  # SSE: event. AWS: :event-type, :exception-type or :error-code
+    id: str = ""  # SSE: last event ID at this point of the stream
+    failed: bool = False  # AWS: the message is an exception or error, not an event
 
 
 class Broken(NamedTuple):
-    """The stream breaks the rules of its format here. Nothing follows."""
+    """The stream violates its format. No frames follow."""
 
     reason: BrokenReason
 
 
 class LineSplitter:
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []  # of the line that has not ended
+        self._pieces: list[bytes] = []  # of the incomplete line
         self._after_cr = False
-        self.pending_bytes = 0  # the length so far of the line that has not ended
+        self.pending_bytes = 0  # length of the incomplete line
 
     @property
     def is_inside_line(self) -> bool:
-        """Whether the next bytes continue a line or its end."""
+        """Whether the next bytes continue a line or its CRLF."""
         return bool(self._pieces) or self._after_cr
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that end in this chunk, without their ends."""
+        """Return the lines that end in this chunk, without line terminators."""
         if self._after_cr and chunk:
-            # The line ended with the CR already; an LF right after it is a part of that end.
+            # The CR already ended the line. An LF right after it belongs to the same CRLF.
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
         if b"\r" in chunk:

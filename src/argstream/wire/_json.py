@@ -1,4 +1,4 @@
-"""JSON lines: bytes → frames, one a line. Blank lines are nothing."""
+"""Decode JSON lines and JSON arrays into frames. Blank lines are skipped."""
 
 import re
 from typing import Final
@@ -49,13 +49,12 @@ class NdjsonDecoder:
         return [Frame(line)] if line.strip() and not self._broken else []
 
 
-# Outside a string, what opens or closes something; inside one, what ends it or escapes.
 _OUTSIDE: Final = re.compile(rb'["{}\[\],]')
-_INSIDE: Final = re.compile(rb'["\\]')
+_IN_STRING: Final = re.compile(rb'["\\]')
 
 
 class JsonArrayDecoder:
-    r"""Decodes the items of an array; after its end, of another one.
+    r"""Decodes the items of a JSON array, and of further arrays after it.
 
     >>> decoder = JsonArrayDecoder()
     >>> decoder.feed(b'[{"a": 1},\n{"b"')
@@ -66,11 +65,11 @@ class JsonArrayDecoder:
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._pieces: list[bytes] = []  # of the item that has not ended
+        self._pieces: list[bytes] = []  # of the incomplete item
         self._bytes = 0
         self._depth = 0
         self._in_string = False
-        self._escaped = False  # the next byte means nothing
+        self._escaped = False  # the chunk ended after a backslash
         self._broken = False
 
     def feed(self, chunk: bytes) -> list[Frame | Broken]:
@@ -81,7 +80,7 @@ class JsonArrayDecoder:
         if self._escaped and chunk:
             self._escaped = False
             position = 1
-        while found := (_INSIDE if self._in_string else _OUTSIDE).search(chunk, position):
+        while found := (_IN_STRING if self._in_string else _OUTSIDE).search(chunk, position):
             position = found.end()
             mark = found[0]
             if mark == b"\\":
@@ -170,7 +169,7 @@ class JsonTextDecoder:
         text = b"".join(self._pieces)
         if self._broken or not text.strip():
             return []
-        if _begins_array(text) and not is_json(text):  # it was cut; what was whole counts
+        if _begins_array(text) and not is_json(text):  # truncated: return the complete items
             items = JsonArrayDecoder(self._max_frame_bytes)
             return [*items.feed(text), *items.close()]
         return [Frame(text)]

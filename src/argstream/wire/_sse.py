@@ -1,13 +1,11 @@
-"""Server-sent events by the rules of the WHATWG: bytes → frames.
+"""Decode server-sent events into frames, by the WHATWG standard with two differences.
 
-Two things differ from a browser, on purpose.
+``close()`` returns an event without its final blank line instead of dropping it. Recordings often
+lack that line, and the payload itself shows whether it is complete.
 
-An event that the end of the stream cuts off before its blank line is not dropped but returned by
-``close()``: recordings often lack that last line, and the payload itself shows whether it is whole.
-
-Some servers leave out the blank lines. A whole JSON object, or ``[DONE]``, that is followed by
-another line of data is therefore a frame of its own: together, the two lines would be no JSON. From
-then on, up to the next blank line, each line of data is a frame.
+Some servers omit the blank lines. If a complete JSON object, or ``[DONE]``, is followed by another
+data line, it is a frame of its own, because the two lines together would not be JSON. From then on,
+up to the next blank line, each data line is a frame.
 """
 
 import json
@@ -16,12 +14,12 @@ from typing import Final
 
 from argstream.wire._frames import BYTE_ORDER_MARK, MAX_FRAME_BYTES, Broken, Frame, LineSplitter
 
-# The short path: an event of one or two lines, as most write them. A dot is all but LF.
+# The fast path: an event of one or two lines, which is nearly every one.
 _SHORT_EVENT: Final = re.compile(rb"(?:event: (.*)\n)?data: (.*)\n\n")
-_new = tuple.__new__  # half the cost of calling the class, which only this calls so often
+_new = tuple.__new__  # half the cost of calling Frame()
 
 _MAX_NAMES = 100  # far more than a provider has
-_MAX_RETRY_DIGITS = 9  # eleven days; Python refuses to convert thousands of digits
+_MAX_RETRY_DIGITS = 9  # 11 days; int() raises for thousands of digits
 
 
 class SseDecoder:
@@ -39,18 +37,17 @@ class SseDecoder:
         self._lines = LineSplitter()
         self._at_start = True
         self._data: list[bytes] = []
-        self._is_document = False  # whether the data is known to be spread over several lines
-        self._no_blank_lines = False  # whether each line of data is a frame, until a blank line
+        self._is_document = False  # one JSON document over several data lines
+        self._no_blank_lines = False  # each data line is a frame, until a blank line
         self._event = ""
-        self._event_of_data: str | None = None  # and its id, if these have changed since
-        self._id_of_data: str | None = None
+        self._event_of_data: str | None = None  # set if a later field changed _event
+        self._id_of_data: str | None = None  # set if a later field changed last_id
         self._bytes = 0  # of all lines of the event so far
         self._broken = False
         self._between_events = False
-        self._names: dict[bytes, str] = {}  # of events so far, to look up instead of decoding
-        self.last_id = ""  # the last event id that was sent: where to go on after a lost connection
-        self.retry: int | None = None
-        """How many milliseconds to wait before that, if the stream says so."""
+        self._names: dict[bytes, str] = {}  # cache of decoded event names
+        self.last_id = ""  # sent as Last-Event-ID after a lost connection
+        self.retry: int | None = None  # milliseconds to wait before reconnecting
 
     def feed(self, chunk: bytes) -> list[Frame | Broken]:
         frames: list[Frame | Broken] = []
@@ -102,7 +99,7 @@ class SseDecoder:
         )
 
     def close(self) -> list[Frame | Broken]:
-        """End the stream. Return the event that it cut off, if there is one."""
+        """End the stream. Return the last event if its blank line is missing."""
         frames: list[Frame | Broken] = []
         if self._broken:
             return frames
@@ -137,28 +134,28 @@ class SseDecoder:
             self.last_id = value.decode(errors="replace")
         elif name == b"retry" and value.isdigit() and len(value) <= _MAX_RETRY_DIGITS:
             self.retry = int(value)
-        # Anything else is a comment (its name is empty), or a field that nobody knows.
+        # Comments (empty name) and unknown fields are ignored.
 
     def _add_data(self, value: bytes, frames: list[Frame | Broken]) -> None:
-        """Add a line of data; a payload that was whole before it becomes a frame of its own."""
+        """Append a data line. If the data before it is a complete payload, emit that first."""
         is_blank = not value.strip()
         if self._data and not is_blank and not self._is_document:
             before = b"".join(self._data).strip()  # one line, and blank ones
             if _is_payload(before):
                 self._no_blank_lines = True
-                self._split_off(before, frames)
+                self._add_unterminated(before, frames)
             else:
                 self._is_document = bool(before)
         if not self._no_blank_lines:
             self._data.append(value)
         elif not is_blank:
-            self._split_off(value, frames)
+            self._add_unterminated(value, frames)
             self._bytes = 0
 
-    def _split_off(self, data: bytes, frames: list[Frame | Broken]) -> None:
-        """Add a frame that no blank line has ended; later fields are about the next one."""
+    def _add_unterminated(self, data: bytes, frames: list[Frame | Broken]) -> None:
+        """Append a frame that has no blank line after it."""
         if self._event_of_data is None:
-            event, self._event = self._event, ""  # a name is for one event
+            event, self._event = self._event, ""  # a name applies to one event
         else:
             event = self._event_of_data
         id_ = self.last_id if self._id_of_data is None else self._id_of_data
@@ -168,7 +165,7 @@ class SseDecoder:
 
 
 def _is_payload(line: bytes) -> bool:
-    """Return True for a whole JSON object and for OpenAI's end mark."""
+    """Return True for a complete JSON object and for OpenAI's ``[DONE]``."""
     if not line.startswith(b"{"):
         return line == b"[DONE]"
     try:

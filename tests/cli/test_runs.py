@@ -358,7 +358,7 @@ class TestInspect:
     def test_timeline_of_a_run(self, store: Path) -> None:
         logged(store, began=0.0)
         lines = lines_of(80, "inspect", f"run:{RUN}", "--store", str(store))
-        assert lines[:2] == [f"{RUN}: completed", "agent mailer, session session_1"]
+        assert lines[:2] == [f"{RUN}: completed", "agent mailer, conversation session_1"]
         assert lines[2].endswith(", 1 h 6 min, 20 records")
         assert [line.replace("\u2571", "/") for line in lines[3:]] == [
             "2 turns, 1 call, 14 tokens in, 10 out",

@@ -440,8 +440,8 @@ def _run_report(info: RunInfo, times: RunTimes) -> Iterator[str]:
 def _run_summary(info: RunInfo, times: RunTimes) -> Iterator[str]:
     run = times.run
     yield f"{visible_line(info.run_id)}: {info.status}"
-    yield f"agent {visible_line(info.agent) or '–'}"
-    yield f"conversation {visible_line(info.conversation_id) or '–'}"
+    conversation = visible_line(info.conversation_id) or "–"
+    yield f"agent {visible_line(info.agent) or '–'}, conversation {conversation}"
     began = datetime.fromtimestamp(info.created).astimezone().isoformat(" ", "seconds")
     yield f"began {began}, {seconds_in_words(times.seconds)}, {count(info.seq, 'record')}"
     before = f", after {count(len(run.history), 'message')}" if run.history else ""

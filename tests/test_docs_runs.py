@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from argstream.server import AgentServer, Serving
 from argstream.testing import CallTool, Reply
 from tests.documents import Document, run_program
 from tests.support.provider_rules import strict_provider
@@ -20,6 +22,10 @@ WATCHING = RUNS.block("store.watch(run_id)")
 USERS = RUNS.block('user="ada"')
 OBSERVING = RUNS.block("observe(query(", "import ToolArgsCompleted, observe")
 APPROVING = RUNS.block("can_use_tool=observer.can_use_tool")
+
+SERVER = Document("docs/server.md")
+SERVING = SERVER.block("serve(app, port=8000)")
+FASTAPI = SERVER.block("FastAPI(")  # tests/server/test_app.py runs it
 
 PUBLISH = Reply(CallTool("publish", {"version": "2.0"}))
 WANTED = "wants to run publish with {'version': '2.0'}"
@@ -38,6 +44,7 @@ with contextlib.suppress(asyncio.CancelledError):
 def test_every_python_block_is_run() -> None:
     deciding = {DECIDING, CONTINUING, WATCHING}
     assert RUNS.programs == {PAUSING, RESUMING, RECOVERY, *deciding, USERS, OBSERVING, APPROVING}
+    assert SERVER.programs == {SERVING, FASTAPI}
 
 
 def test_paused_run_is_resumed_with_decisions(tmp_path: Path) -> None:
@@ -96,3 +103,24 @@ def test_claude_code_is_observed_and_approved(
     monkeypatch.chdir(tmp_path)
     exec(program, {"__name__": "documented"})
     assert "Write a song about bottles to song.txt." in capsys.readouterr().out
+
+
+def test_server_answers_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[httpx.Response] = []
+
+    def serve(app: AgentServer, *, port: int) -> None:
+        with Serving(app, port=0) as serving:
+            assert port == 8000
+            for token in ("a-token-of-some-length", "another"):
+                url, headers = f"{serving.url}/api/converse", {"authorization": f"Bearer {token}"}
+                answers.append(httpx.post(url, json={"message": "Hello"}, headers=headers))
+
+    monkeypatch.setattr("argstream.server.serve", serve)
+    monkeypatch.setenv("ARGSTREAM_TOKEN", "a-token-of-some-length")
+    monkeypatch.chdir(tmp_path)
+    with strict_provider(Reply("Hello there.")) as provider:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
+        exec(SERVING, {"__name__": "__main__"})
+    assert '"status":"completed"' in answers[0].text
+    assert answers[1].status_code == 401

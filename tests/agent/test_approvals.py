@@ -124,8 +124,8 @@ def test_edited_arguments_run_and_are_recorded_beside_those_of_the_model() -> No
         (Approve(arguments={"to": float("nan")}), "no JSON"),
         (Approve(digest="of another call"), "digest"),
         (Approve(always="rule"), 'always="conversation"'),
-        (Approve(always="forever"), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
-        (Approve(always=True), '"session" or "rule"'),  # type: ignore[arg-type]  # wrong
+        (Approve(always="forever"), '"rule" or "conversation"'),  # type: ignore[arg-type]  # wrong
+        (Approve(always=True), '"rule" or "conversation"'),  # type: ignore[arg-type]  # wrong
     ],
 )
 def test_call_stays_pending_after_an_invalid_decision(decision: Approve, message: str) -> None:

@@ -217,7 +217,7 @@ def _appends(stores: dict[str, Callable[[], str]], *, quick: bool) -> Table:
                 times(seconds[REDIS] / seconds[_REDIS_PY], appends.redis_at_most),
             ]
         )
-    header = ["append", *(f"{store}, per second" for store in stores)]
+    header = ["append", *(f"{store}, per s" for store in stores)]
     return Table([*header, f"SQLite / {_SQLITE3}", f"Redis / {_REDIS_PY}"], rows)
 
 

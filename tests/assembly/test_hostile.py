@@ -559,7 +559,7 @@ def test_duplicate_key_is_refused_wherever_arguments_are_objects(body: str) -> N
     )
     calls, events = assemble([body])
     assert [call for call in calls if call.verdict == "complete"] == []
-    assert of_type(events, StreamFailed)[0].message == "a key is given twice in one object"
+    assert of_type(events, StreamFailed)[0].message == "duplicate key in an object"
 
 
 @pytest.mark.parametrize(

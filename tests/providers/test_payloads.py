@@ -66,5 +66,5 @@ def test_protocol_is_detected_from_a_payload(payload: object, protocol: str | No
 
 
 def test_unknown_protocol_raises_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="no protocol is called 'openai'; there are: auto, anth"):
+    with pytest.raises(UsageError, match=r"unknown protocol 'openai'\. Known protocols: auto"):
         make_decoder("openai")

@@ -1,4 +1,4 @@
-"""A provider's payloads → deltas, and histories → request bodies. No module imports an SDK."""
+"""Provider payloads → deltas, and histories → request bodies. No module imports an SDK."""
 
 from importlib import import_module
 from typing import Final, Literal, Protocol, TypeAlias, get_args, runtime_checkable
@@ -49,19 +49,19 @@ ProtocolName: TypeAlias = Literal[
     "openai-responses",
     "xai-grpc",
 ]
-"""What can be read. ``argstream`` is a recording of ours: it tells itself what is in it."""
+"""The protocols that can be decoded. ``argstream`` is a recording, which names its own protocol."""
 
 
 @runtime_checkable
 class ImplicitClose(Protocol):
-    """An decoder of a protocol in which the end of a call is seen only by what follows it."""
+    """A decoder of a protocol that does not mark the end of a call."""
 
     def implicit_closes(self) -> list[CallClosed]:
-        """Return the close of the calls after which another one was written."""
+        """Return a close for each call that was followed by another call."""
 
 
 AGENTS: Final = frozenset({"claude-agent"})
-"""The protocols of agents that have tools of their own, and run all of them themselves."""
+"""Protocols of agents that run all of their tools themselves."""
 
 _DECODERS: Final = {
     "anthropic": ("anthropic", "AnthropicDecoder"),
@@ -79,14 +79,14 @@ _DECODERS: Final = {
     "openai-responses": ("openai_responses", "OpenAIResponsesDecoder"),
     "xai-grpc": ("xai_grpc", "XaiGrpcDecoder"),
 }
-"""The module and class of each protocol. A module is loaded when its protocol is read."""
+"""Module and class of each protocol. A module is imported when its protocol is first used."""
 
 
 def make_decoder(protocol: str) -> ProviderDecoder:
     """Return a new decoder for a protocol."""
     if protocol not in _DECODERS:
         known = ", ".join(get_args(ProtocolName))
-        raise UsageError(f"no protocol is called {protocol!r}; there are: {known}")
+        raise UsageError(f"unknown protocol {protocol!r}. Known protocols: {known}")
     module, name = _DECODERS[protocol]
     decoder: ProviderDecoder = getattr(import_module(f"{__name__}.{module}"), name)()
     return decoder

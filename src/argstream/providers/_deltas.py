@@ -1,8 +1,8 @@
-"""What a provider said, normalised: the language between decoders and assembly.
+"""Deltas: the normalised form of provider data, passed from decoders to assembly.
 
-An decoder turns each payload of its protocol into these, in the order in which the provider said
-them, and says nothing of its own. Calls and blocks are told apart by the provider's own key, which
-is valid until the next ``TurnOpened``; ids, verdicts and JSON are the business of assembly.
+A decoder translates each payload of its protocol into deltas, in the provider's order, and adds
+nothing. Calls and blocks are identified by the provider's own key, which is valid until the next
+``TurnOpened``. Assembly handles IDs, verdicts and JSON.
 """
 
 from collections.abc import Hashable, Mapping
@@ -13,10 +13,10 @@ from argstream.history import CallKind
 FREE_TEXT_KINDS: Final[frozenset[CallKind]] = frozenset({"custom", "code"})
 
 RUN_BY_PROVIDER: Final[frozenset[CallKind]] = frozenset({"server", "mcp", "code"})
-"""Calls that the provider runs itself, and tells the result of."""
+"""Calls that the provider runs itself. It also sends their results."""
 
 Ending: TypeAlias = Literal["finished", "cut", "unknown"]
-"""What a stop reason says of the calls before it: nothing was cut, something was, or neither."""
+"""Whether the calls before a stop reason are complete: all are, one may be cut, or not known."""
 
 
 class Tokens(NamedTuple):
@@ -31,17 +31,17 @@ class Tokens(NamedTuple):
 
 
 class TurnSwitched(NamedTuple):
-    """What follows belongs to another turn: of another agent, or beside the one so far.
+    """The following deltas belong to another turn, which has its own keys.
 
-    Each agent, and each strand of one, has an open turn of its own, with keys of its own.
+    Turns are parallel if several agents run, or if one agent writes several turns at once.
     """
 
-    parent_id: str | None = None  # the call that started the agent; None is the first one
+    parent_id: str | None = None  # the call that started the agent; None for the main agent
     turn: Hashable = None  # tells apart the turns that one agent writes at the same time
 
 
 class TurnOpened(NamedTuple):
-    """A message of the model begins; keys of an earlier one mean nothing from here on."""
+    """A message of the model begins. Keys of earlier messages are no longer valid."""
 
     id: str = ""
     model: str = ""
@@ -57,7 +57,7 @@ class ThinkingOpened(NamedTuple):
 
 
 class ThinkingPiece(NamedTuple):
-    """A piece of what it thinks. Opens the block if nothing else has."""
+    """A piece of thinking. Opens the block if it is not open."""
 
     block: Hashable
     text: str
@@ -68,7 +68,7 @@ class ThinkingClosed(NamedTuple):
 
 
 class BlockCompleted(NamedTuple):
-    """All of a block's text, said once more at its end: what had not come is new."""
+    """The whole text of a block, sent at its end. Text that did not arrive as pieces is new."""
 
     block: Hashable
     text: str
@@ -82,12 +82,12 @@ class CallOpened(NamedTuple):
     id: str
     name: str
     kind: CallKind = "function"
-    may_be_renamed: bool = False  # whether more of the name may come, as ``CallRenamed``
+    may_be_renamed: bool = False  # whether a ``CallRenamed`` may follow
 
 
 class CallRenamed(NamedTuple):
     key: Hashable
-    name: str  # all of it
+    name: str  # the whole name
 
 
 class ArgumentText(NamedTuple):
@@ -98,49 +98,46 @@ class ArgumentText(NamedTuple):
 class ArgumentValue(NamedTuple):
     """The arguments, or a part of them, as a value instead of text.
 
-    Parts may come in any order, each once. What nobody says anything of is not there: an object or
-    an array exists by its parts, or is itself a value.
+    Parts arrive in any order, each once. An object or an array exists if one of its parts arrived,
+    or if it arrived as a value itself.
     """
 
     key: Hashable
-    path: tuple[str | int, ...]
-    """Where it belongs: keys of objects and indexes of arrays; empty for all of the arguments."""
+    path: tuple[str | int, ...]  # keys and indexes; empty for all of the arguments
     value: object
-    more: bool = False
-    """Whether this is a piece of a string that goes on with the next value at the same path."""
+    more: bool = False  # a piece of a string; the next value at the same path continues it
 
 
 class CallClosed(NamedTuple):
-    """The provider says that the call is over, and, if it sent it again, what its whole text is."""
+    """The provider closed the call."""
 
     key: Hashable
-    text: str | None = None
-    cut: bool = False  # whether the provider says that it did not finish this call
+    text: str | None = None  # the whole text of the arguments, if the provider repeated it
+    cut: bool = False  # whether the provider reported that the call is unfinished
 
 
 class CallResult(NamedTuple):
-    """What came of a call that the provider ran itself."""
+    """The result of a call that the provider ran itself."""
 
     call_id: str
     result: object
     failed: bool = False
-    block: Hashable = None  # the block that it is, if it is one of its own
+    block: Hashable = None  # the block of the result, if it has its own
 
 
 class Opaque(NamedTuple):
-    """The provider's own form of a block, which must go back to it unchanged."""
+    """The provider's own form of a block, which must be sent back unchanged."""
 
     block: Hashable
     item: Mapping[str, object]
 
 
 class TurnEnded(NamedTuple):
-    """The provider says why the model stopped."""
+    """The model stopped, for this reason."""
 
     stop_reason: str | None
     ending: Ending
-    scope: Hashable = None
-    """If given, only calls whose key is a tuple that begins with it have ended."""
+    scope: Hashable = None  # if set, only calls whose key is a tuple that begins with it have ended
 
 
 class UsageReported(NamedTuple):
@@ -153,11 +150,11 @@ class UsageReported(NamedTuple):
 
 
 class TurnClosed(NamedTuple):
-    """The turn is over. Its usage was reported before."""
+    """The turn has ended. Its usage was reported before."""
 
 
 class RunEnded(NamedTuple):
-    """An agent that makes turns by itself says that it has made its last one."""
+    """An agent that runs its own turns has finished its last one."""
 
     code: str
     result: object = None
@@ -195,49 +192,46 @@ Delta: TypeAlias = (
 
 
 class ProviderDecoder(Protocol):
-    """Reads one protocol. Any object with these methods can be one."""
+    """Decodes the payloads of one protocol."""
 
     protocol: str
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
-        """Return the deltas of one payload; raise ``UnreadableError`` if it is none at all."""
+        """Return the deltas of one payload; raise ``UnreadableError`` if it is not a payload."""
 
     def interrupt(self) -> list[Delta]:
-        """Return what was held back when a payload was lost, so that it is known as open."""
+        """Return the buffered deltas after a lost payload, so that assembly knows open calls."""
         return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         return []
 
 
 class ParallelTurns:
-    """The turns that are open side by side in one stream: of one session, or nodes of one graph."""
+    """Turns that are open at the same time in one stream, such as those of the nodes of a graph."""
 
     def __init__(self) -> None:
-        self.speaking: Hashable = None
-        self._open: dict[Hashable, None] = {}  # in order
+        self.current: Hashable = None
+        self._open: dict[Hashable, None] = {}  # an ordered set
 
     @property
     def oldest(self) -> Hashable:
-        """The turn that has been open for the longest time; None if none is."""
+        """The turn that was opened first of the open ones; None if no turn is open."""
         return next(iter(self._open), None)
 
-    def say(self, turn: Hashable, deltas: list[Delta]) -> list[Delta]:
-        """Return the deltas of a turn, which is open from now on."""
+    def emit(self, turn: Hashable, deltas: list[Delta]) -> list[Delta]:
+        """Mark a turn as open and return its deltas."""
         self._open[turn] = None
         return self.switch_to(turn, deltas)
 
-    def say_last(self, turn: Hashable, deltas: list[Delta]) -> list[Delta]:
+    def emit_last(self, turn: Hashable, deltas: list[Delta]) -> list[Delta]:
         self._open.pop(turn, None)
         return self.switch_to(turn, deltas)
 
     def switch_to(self, turn: Hashable, deltas: list[Delta]) -> list[Delta]:
-        """Return the deltas; if another turn was spoken of last, that this changes comes first.
-
-        The turn None stands for what belongs to no turn.
-        """
-        if turn == self.speaking or not deltas:
+        """Return the deltas, after a ``TurnSwitched`` if needed. None: they belong to no turn."""
+        if turn == self.current or not deltas:
             return deltas
-        self.speaking = turn
+        self.current = turn
         return [TurnSwitched(turn=turn), *deltas]

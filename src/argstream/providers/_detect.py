@@ -1,7 +1,6 @@
-"""Which protocol a payload belongs to, told by its first words.
+"""Detect the protocol of a stream by its first payloads.
 
-Also detects payloads inside a framework's events, and unsupported formats, which the error message
-names.
+Also detects payloads inside a framework's events, and unsupported formats for the error message.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +17,9 @@ from argstream.providers._payloads import (
 )
 
 Feed: TypeAlias = Callable[[object, str], list[Delta]]
-"""Reads a payload with the event name that the wire gave it, as ``ProviderDecoder.feed`` does."""
+"""The signature of ``ProviderDecoder.feed``."""
 
-# Fields that no other protocol has, in any of their spellings.
+# Fields that only one protocol has, in both spellings.
 _FIELDS: Final = {
     name: protocol
     for protocol, names in {
@@ -39,7 +38,7 @@ _FIELDS: Final = {
     }.items()
     for name in names.split()
 }
-# How the type of a payload begins. The first that fits decides.
+# Prefixes of the type of a payload. The first match decides.
 _TYPES: Final = {
     start: protocol
     for protocol, starts in {
@@ -90,8 +89,7 @@ _LANGCHAIN_MESSAGES: Final = {"human", "ai", "tool", "system"}
 def detect(payload: object, event: str = "") -> str | None:
     """Return the protocol of a payload, or None if it is not known.
 
-    ``event`` is the name that the wire gave it. An AWS event stream says there what its payloads do
-    not.
+    ``event`` is its event name. Only that identifies some payloads of an AWS event stream.
     """
     if event in _BEDROCK_EVENTS or is_failure(event):
         return "bedrock"
@@ -103,10 +101,10 @@ def detect(payload: object, event: str = "") -> str | None:
         return "xai-grpc"
     try:
         several = payloads_in(payload)
-        given = all_fields_of(several[0] if several else payload)
-        if "parent_tool_use_id" in given:
-            return "claude-agent"  # also where it is None: this message is no sub-agent's
-        fields = fields_of(given)
+        all_fields = all_fields_of(several[0] if several else payload)
+        if "parent_tool_use_id" in all_fields:
+            return "claude-agent"  # also if it is None, in messages of the main agent
+        fields = fields_of(all_fields)
     except (UnreadableError, RecursionError):
         return None
     by_field = next((_FIELDS[name] for name in fields if name in _FIELDS), None)
@@ -121,7 +119,7 @@ class Wrapping(NamedTuple):
 
 
 def detect_wrapping(payload: object) -> Wrapping | None:
-    """Return which field holds a provider's payload, or None if no known framework wrapped it."""
+    """Return the field that holds a provider's payload, or None if it is not wrapped."""
     fields = _readable_fields(payload)
     for field, protocols in _WRAPPED.items():
         inner = fields.get(field)
@@ -131,7 +129,7 @@ def detect_wrapping(payload: object) -> Wrapping | None:
 
 
 def unwrapping(feed: Feed, field: str) -> Feed:
-    """Return a feed that passes on what this field holds, and ignores events without it."""
+    """Return a feed that passes the value of this field on, and ignores events without it."""
 
     def feed_unwrapped(payload: object, event: str) -> list[Delta]:
         inner = fields_of(payload).get(field)
@@ -143,8 +141,8 @@ def unwrapping(feed: Feed, field: str) -> Feed:
 def explain_unsupported(payload: object) -> str | None:
     """Return the name of a known format that is not supported, and what to pass instead.
 
-    It must fail at its first event: the AI SDK's stream, for example, ends with ``[DONE]``, and
-    would be taken for OpenAI's.
+    Such a stream must fail at its first event. The AI SDK's stream ends with ``[DONE]``, for
+    example, and would be detected as OpenAI's.
     """
     fields = _readable_fields(payload)
     type_ = fields.get("type")
@@ -156,7 +154,7 @@ def explain_unsupported(payload: object) -> str | None:
         )
     if isinstance(fields.get("event_kind"), str):
         return _PYDANTIC_AI
-    # The whole state, or what one node has added to it.
+    # The whole state, or the update of one node.
     state = next(iter(fields.values())) if len(fields) == 1 else None
     if any(map(_has_langchain_messages, (fields, state))):
         return _LANGGRAPH
@@ -196,7 +194,7 @@ def _by_type(fields: Mapping[str, Any]) -> str | None:
 
 
 def _by_several(fields: Mapping[str, Any]) -> str | None:
-    """Detect by fields that are common when they stand alone."""
+    """Detect by combinations of fields that are common on their own."""
     if fields.get("type") == "message":
         return "anthropic"
     if "ns" in fields and "data" in fields:  # LangGraph's newer form
@@ -215,9 +213,9 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
         return "ollama"
     if str(fields.get("event", "")).startswith(("on_chat_model_", "on_chain_", "on_tool_")):
         return "langchain"  # an event of astream_events
-    if "finish_reason" in fields and "message" in fields:  # an answer that was not streamed
+    if "finish_reason" in fields and "message" in fields:  # a response that was not streamed
         return "cohere"
-    if "bytes" in fields_of(fields.get("chunk")):  # as boto3 gives it
+    if "bytes" in fields_of(fields.get("chunk")):  # from boto3
         return "bedrock-invoke"
     if fields.get("type") == "error":
         is_responses = "sequence_number" in fields or "error" not in fields

@@ -1,7 +1,7 @@
-"""The output items of OpenAI: what Responses, Realtime and LangChain's content have in common.
+"""OpenAI's output items, shared by Responses, Realtime and LangChain's content.
 
-A response is a list of items: messages, thoughts, calls. An item is added, grows by deltas, and is
-done; its last form is said again in whole.
+A response is a list of items: messages, reasoning, calls. An item is added, grows by deltas, and is
+done; the last event repeats the whole item.
 """
 
 from collections.abc import Hashable
@@ -41,7 +41,7 @@ CALLS: Final = {
     "code_interpreter_call": CallItem("code", "code", "code_interpreter"),
     "program": CallItem("code", "code", "program"),
     "apply_patch_call": CallItem("patch", "operation", "apply_patch"),
-    # The client has to answer these, except those that `call_kind` finds to be hosted.
+    # The client has to answer these, except those that `call_kind` recognises as hosted.
     "shell_call": CallItem("client", "action", "shell"),
     "local_shell_call": CallItem("client", "action", "local_shell"),
     "computer_call": CallItem("client", "action", "computer"),
@@ -61,22 +61,22 @@ THINKING_DELTAS: Final = {
     "response.reasoning_summary_text.delta",
     "response.reasoning_text.delta",
 }
-_NOT_SENT: Final = {"parsed_arguments"}  # what the SDK adds to an item
+_NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
 def check_input(item: dict[str, Any], payload: object) -> None:
-    """Refuse an item whose input has an impossible type, or a key twice."""
+    """Raise ``UnreadableError`` if the input has a wrong type or a duplicate key."""
     for field in ("operation", "arguments"):
         given = item.get(field)
         if isinstance(given, dict):
             refuse_duplicate_keys(payload)
         elif not isinstance(given, str | None):
-            raise UnreadableError(f"{field} is a {type(given).__name__}")
+            raise UnreadableError(f"{field} must not be a {type(given).__name__}")
     if item.get("type") in _OBJECT_INPUTS:
         for field, type_ in (("action", dict), ("actions", list)):
             if not isinstance(item.get(field), type_ | None):
-                raise UnreadableError(f"{field} is a {type(item[field]).__name__}")
+                raise UnreadableError(f"{field} must not be a {type(item[field]).__name__}")
         refuse_duplicate_keys(payload)
 
 
@@ -85,7 +85,7 @@ def id_of(item: dict[str, Any] | None) -> str:
 
 
 def ids_of(item: dict[str, Any]) -> list[str]:
-    """Return all ids of an item, first the one under which results go back."""
+    """Return all IDs of an item. The first is the one that results refer to."""
     return [id_ for id_ in (text_of(item.get("call_id")), id_of(item)) if id_]
 
 
@@ -94,10 +94,7 @@ def call_id_of(item: dict[str, Any]) -> str:
 
 
 def call_kind(item: dict[str, Any]) -> CallKind:
-    """Return the kind of a call.
-
-    An item that names no hosted environment counts as ``client``, so that policies see it.
-    """
+    """Return the kind of a call. Without a hosted environment it is ``client``: policies see it."""
     match item:
         case {"type": "shell_call", "environment": {"type": "container_reference"}}:
             return "server"
@@ -110,8 +107,8 @@ def call_kind(item: dict[str, Any]) -> CallKind:
 def call_name(item: dict[str, Any]) -> str:
     """Return the name of the tool that an item calls.
 
-    A tool of an MCP server that waits for approval is named ``mcp__<server label>__<tool>``. A
-    policy can match it by server and by tool. The prefix keeps it apart from a local tool.
+    An MCP tool that needs approval is named ``mcp__<server label>__<tool>``: policies can match
+    server and tool, and a local tool cannot have the same name by accident.
     """
     name = text_of(item.get("name"))
     if item["type"] == "mcp_approval_request" and name:
@@ -122,16 +119,16 @@ def call_name(item: dict[str, Any]) -> str:
 def call_input(item: dict[str, Any]) -> object:
     """Return the input of a call: text, an object, or None if it has none yet."""
     if item["type"] == "computer_call":
-        # Older models send one action, newer ones a list. Safety checks are for the client to see.
+        # Older models send one action, newer ones a list. The client must see the safety checks.
         return {name: item[name] for name in _COMPUTER_INPUT if item.get(name)} or None
     return item.get(CALLS[item["type"]].input)
 
 
-def kept_of_call(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a call's item that must go back with the call.
+def call_item_to_return(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a call's item that must be sent back with the call.
 
-    The input is left out where the request is written from the call's own text. A call that the
-    client answers goes back as the item that it was.
+    The request takes the input from the call's own text, so it is left out here, except for a call
+    that the client answers: that item is sent back unchanged.
     """
     known = CALLS[item["type"]]
     return without(item, *_NOT_SENT, *(() if known.kind == "client" else (known.input,)))
@@ -150,22 +147,19 @@ def result(item: dict[str, Any]) -> list[CallResult]:
 
 
 def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[Delta]:
-    """Return the result of a call that the provider ran, from an item of its own."""
+    """Return the result of a call that the provider ran and reported in a separate item."""
     found = item.get(OUTPUTS[item["type"]])
     failed = item.get("status") == "incomplete"
     return [CallResult(call_id, found, failed, key), Opaque(key, item)]
 
 
 def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:
-    """Return the deltas for the last form of an item that is no call."""
+    """Return the deltas for a complete item that is not a call."""
     if type_ == "reasoning":
         thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
-        return [
-            BlockCompleted(key, thought, is_thinking=True),
-            Opaque(key, item),
-            ThinkingClosed(key),
-        ]
-    if type_ == "message":  # of what is spoken, the words
+        completed = BlockCompleted(key, thought, is_thinking=True)
+        return [completed, Opaque(key, item), ThinkingClosed(key)]
+    if type_ == "message":  # of speech, the transcript
         return [BlockCompleted(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
     return [Opaque(key, item)]
 
@@ -192,7 +186,7 @@ def failure(error: dict[str, Any]) -> ProviderFailed:
 
 
 def tokens(usage: dict[str, Any]) -> Tokens:
-    """Return the usage of a response. Realtime spells the details differently."""
+    """Return the usage of a response. Realtime has ``token`` where Responses has ``tokens``."""
     read = "input_tokens_details" if "input_tokens_details" in usage else "input_token_details"
     written = (
         "output_tokens_details" if "output_tokens_details" in usage else "output_token_details"

@@ -1,10 +1,10 @@
-"""How a payload becomes a struct that names only what an decoder needs.
+"""Read payloads into structs that name only the fields a decoder needs.
 
-Three ways in, one way out. Bytes are decoded by msgspec, straight into the struct: this is the hot
-path. What msgspec refuses is read again by a decoder that forgives: half a surrogate pair in an
-escape, half a UTF-8 sequence (some servers cut there), a field of another type. SDK objects are
-never dumped: the fields that we need are picked out of them, extras included that their types do
-not know.
+- Bytes are decoded by msgspec, directly into the struct. This is the hot path.
+- Text that msgspec rejects is decoded again by a lenient decoder: it accepts half a surrogate pair
+  in an escape, half a UTF-8 sequence (some servers cut there) and fields of another type.
+- SDK objects are never dumped. Only the needed fields are read, also extra ones that the SDK's
+  types do not declare.
 """
 
 import base64
@@ -21,20 +21,19 @@ from msgspec import Struct
 
 from argstream.providers._deltas import ArgumentText, ArgumentValue, Delta, ProviderFailed
 
-_TEXT = (bytes, bytearray, str)  # a union would be made anew at every use
+_TEXT = (bytes, bytearray, str)  # a union would be created again at every use
 
-# The class of the Mistral SDK's value for a field that was not sent.
-_UNSET = "Unset"
+_UNSET = "Unset"  # class name of the Mistral SDK's value for a field that was not sent
 
 StructType = TypeVar("StructType", bound=Struct)
 
 
 class UnreadableError(ValueError):
-    """The payload is no JSON object, or a piece of something is missing in it."""
+    """The payload is not a JSON object, or an essential part of it is missing."""
 
 
 class _MisfitError(UnreadableError):
-    """A vital field has an impossible type."""
+    """A vital field has a wrong type."""
 
 
 class PayloadReader(Generic[StructType]):
@@ -42,15 +41,15 @@ class PayloadReader(Generic[StructType]):
         self,
         struct: type[StructType],
         vital: Collection[str] = (),
-        known: Collection[str] | None = None,
+        known_types: Collection[str] | None = None,
     ) -> None:
-        """Read into this struct. A payload is unreadable if a vital field has a wrong type.
+        """Read payloads into this struct. A vital field of a wrong type makes one unreadable.
 
-        Vital is what carries a piece of something: without it, the rest might look whole. What is
-        of a type that is not known, by its field ``type``, may look as it likes.
+        Vital fields carry pieces of text or calls: without one, the rest might look complete.
+        Payloads whose field ``type`` is not among ``known_types`` are not checked.
         """
         self._struct = struct
-        self._known = known
+        self._known_types = known_types
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
         self._pick = _struct_picker(struct, frozenset(vital))
 
@@ -59,22 +58,22 @@ class PayloadReader(Generic[StructType]):
             try:
                 return self._decode(payload)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
-                payload = _forgiving(payload)
+                payload = _decode_leniently(payload)
         try:
             found = self._pick(payload)
         except _MisfitError:
-            if self._known is None or _type_of(payload) in self._known:
+            if self._known_types is None or _type_of(payload) in self._known_types:
                 raise
             return self._struct()
         if found is None:
-            raise UnreadableError(f"a {type(payload).__name__}, where an object was expected")
+            raise UnreadableError(f"expected an object, not {type(payload).__name__}")
         return found
 
 
 def fields_of(payload: object) -> Mapping[str, Any]:
-    """Return the top-level fields of a payload that have a value; empty if it is no object.
+    """Return the top-level fields of a payload that have a value; empty if it is not an object.
 
-    An SDK's object has every field of its class, so None and ``Unset`` count as absent.
+    SDK objects have every field of their class, so None and ``Unset`` count as absent.
     """
     given = all_fields_of(payload)
     return {
@@ -85,23 +84,22 @@ def fields_of(payload: object) -> Mapping[str, Any]:
 
 
 def all_fields_of(payload: object) -> Mapping[str, Any]:
-    """Return the top-level fields of a payload, also those that are None; empty if no object."""
+    """Return the top-level fields of a payload, also None; empty if it is not an object."""
     decoded = payload
     if isinstance(payload, _TEXT):
         try:
             decoded = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            decoded = _forgiving(payload)
-    return _fields_given(decoded) or {}
+            decoded = _decode_leniently(payload)
+    return _fields_or_none(decoded) or {}
 
 
 def text_of(value: object) -> str:
-    """Return an id or a name: a string, or a number that stands for one."""
+    """Return an ID or a name as text: a string or an integer, else an empty string."""
     return value if isinstance(value, str) else str(value) if type(value) is int else ""
 
 
 def without(item: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return an item without these fields."""
     return {name: value for name, value in item.items() if name not in names}
 
 
@@ -127,7 +125,7 @@ def total(*counts: int | None) -> int | None:
 
 
 def payloads_in(payload: object) -> list[Any] | None:
-    """Return the payloads of an array: a whole stream, or an error, can come as one."""
+    """Return the payloads of an array: a whole stream or an error can arrive as one."""
     if isinstance(payload, list):
         return payload
     if not isinstance(payload, _TEXT):
@@ -140,37 +138,37 @@ def payloads_in(payload: object) -> list[Any] | None:
 
 
 def is_done(payload: object) -> bool:
-    """Return True for OpenAI's mark of an orderly end, which is no JSON."""
+    """Return True for ``[DONE]``, OpenAI's marker of a regular end, which is not JSON."""
     return isinstance(payload, _TEXT) and payload.strip() in (b"[DONE]", "[DONE]")
 
 
 def refuse_duplicate_keys(payload: object) -> None:
-    """Refuse a payload in which a key is given twice: the decoder kept only one."""
+    """Raise ``UnreadableError`` for a duplicate key, of which the decoder kept only one value."""
     if isinstance(payload, _TEXT):
-        _forgiving(payload, object_pairs_hook=_unique)
+        _decode_leniently(payload, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise UnreadableError("a key is given twice in one object")
+        raise UnreadableError("duplicate key in an object")
     return found
 
 
-def _forgiving(payload: bytes | bytearray | str, **options: Any) -> object:
+def _decode_leniently(payload: bytes | bytearray | str, **options: Any) -> object:
     if not isinstance(payload, str):
-        # What is no UTF-8 becomes surrogates, of which assembly makes the best.
+        # Invalid UTF-8 becomes surrogates, which assembly replaces.
         payload = payload.decode("utf-8-sig", "surrogateescape")
     try:
         return json.loads(payload, **options)
     except UnreadableError:
         raise
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"no JSON: {error}") from error
+        raise UnreadableError(f"invalid JSON: {error}") from error
 
 
 def _picker(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
-    """Return a function that returns a value of this type, or None for one that does not fit."""
+    """Return a function that converts a value to this type, and returns None if it cannot."""
     options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
     pickers = [_pick_one(option, vital) for option in options if option is not types.NoneType]
     if len(pickers) == 1:
@@ -205,35 +203,35 @@ def _struct_picker(
     struct: type[StructType], vital: frozenset[str]
 ) -> Callable[[Any], StructType | None]:
     hints = typing.get_type_hints(struct)
-    # For each field, the type that fits as it is, and what to do with any other.
+    # For each field: the type that needs no conversion, and the picker for any other.
     fields: dict[str, tuple[object, Callable[[Any], Any]]] = {}
     for name in struct.__struct_fields__:
         options = typing.get_args(hints[name]) or (hints[name],)
-        as_it_is = next((option for option in options if option in (str, int)), None)
-        fields[name] = (as_it_is, _picker(hints[name], vital))
+        direct = next((option for option in options if option in (str, int)), None)
+        fields[name] = (direct, _picker(hints[name], vital))
 
     def pick_struct(value: Any) -> StructType | None:
-        given = _fields_given(value)
+        given = _fields_or_none(value)
         if given is None:
             return None
         found = {}
         for name, part in given.items():
             if part is not None and name in fields:
-                as_it_is, pick = fields[name]
-                if type(part) is as_it_is:
+                direct, pick = fields[name]
+                if type(part) is direct:
                     found[name] = part
                 elif type(part).__name__ == _UNSET:
                     continue
                 elif (picked := pick(part)) is not None:
                     found[name] = picked
                 elif name in vital:
-                    raise _MisfitError(f"{name} is a {type(part).__name__}")
+                    raise _MisfitError(f"{name} must not be a {type(part).__name__}")
         return struct(**found)
 
     return pick_struct
 
 
-def _fields_given(value: Any) -> Mapping[str, Any] | None:
+def _fields_or_none(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, Mapping):
         return value
     given: dict[str, Any] | None = getattr(value, "__dict__", None)
@@ -262,7 +260,7 @@ def _integer(value: Any) -> int | None:
 
 
 def plain(value: Any) -> Any:
-    """Turn an SDK's object, and all that is in it, into JSON values. Not for the hot path."""
+    """Convert an SDK object, at every level, to JSON values. Not for the hot path."""
     if value is None or isinstance(value, str | int | float):
         return value
     if type(value).__name__ == _UNSET:
@@ -272,7 +270,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(part) for part in value]
     if callable(dump := getattr(value, "model_dump", None)):
-        # Only what the provider sent, as it sent it.
+        # Only the fields that the provider sent, under their names on the wire.
         return dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
     if (fields := getattr(value, "__dict__", None)) is not None:
         return {key: plain(part) for key, part in fields.items()}
@@ -284,17 +282,16 @@ def _is_union(annotation: Any) -> bool:
 
 
 def arguments(key: Hashable, given: object, payload: object = None) -> list[Delta]:
-    """Return the deltas for arguments of a call.
+    """Return the deltas for the arguments of a call.
 
-    An object is refused if its payload gives a key twice; leave that out where it is checked once
-    for many calls.
+    An object is checked for duplicate keys if ``payload`` is passed.
     """
     if given is None or given == "":
         return []
     if isinstance(given, str):
         return [ArgumentText(key, given)]
     if not isinstance(given, dict):
-        raise UnreadableError(f"the arguments of a call are a {type(given).__name__}")
+        raise UnreadableError(f"arguments must be text or an object, not {type(given).__name__}")
     refuse_duplicate_keys(payload)
     return [ArgumentValue(key, (), given)]
 
@@ -310,7 +307,7 @@ def _camel(name: str) -> str:
 
 
 def names_in(struct: type[Struct]) -> frozenset[str]:
-    """Return the names of all fields of a struct, and of the structs in it."""
+    """Return the names of all fields of a struct and of its nested structs."""
     found = set(struct.__struct_fields__)
     for hint in get_type_hints(struct).values():
         options = get_args(hint) or (hint,)
@@ -320,20 +317,20 @@ def names_in(struct: type[Struct]) -> frozenset[str]:
     return frozenset(found)
 
 
-def snake_cased(value: Any, names: Collection[str], of_any_names: Collection[str] = ()) -> Any:
-    """Return JSON, or an SDK's objects, as plain values under names in snake_case.
+def snake_cased(value: Any, names: Collection[str], free_form: Collection[str] = ()) -> Any:
+    """Return JSON values or SDK objects as plain values with field names in snake_case.
 
-    Only fields with these names are kept: an object may carry much more. Inside a field of any
-    names, such as arguments, nothing is changed.
+    Only the fields in ``names`` are kept. Inside the fields in ``free_form``, such as arguments,
+    names are not changed.
     """
     if value is None or isinstance(value, int | float):
         return value
     if isinstance(value, str):
-        return getattr(value, "value", value)  # Google's enumerations are strings
+        return getattr(value, "value", value)  # Google's enums are strings
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, list | tuple):
-        return [snake_cased(part, names, of_any_names) for part in value]
+        return [snake_cased(part, names, free_form) for part in value]
     fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
     if fields is None:
         return None
@@ -341,27 +338,27 @@ def snake_cased(value: Any, names: Collection[str], of_any_names: Collection[str
     for given, part in fields.items():
         name = snake(given) if isinstance(given, str) else ""
         if part is not None and name in names:
-            is_free = name in of_any_names
-            found[name] = plain(part) if is_free else snake_cased(part, names, of_any_names)
+            is_free = name in free_form
+            found[name] = plain(part) if is_free else snake_cased(part, names, free_form)
     return found
 
 
-def camel_cased(value: Any, of_any_names: Collection[str]) -> Any:
-    """Return JSON as it is on the wire: camelCase names, bytes in base64, nothing that is None."""
+def camel_cased(value: Any, free_form: Collection[str]) -> Any:
+    """Return JSON in its wire form: camelCase names, bytes in base64, no None."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, list | tuple):
-        return [camel_cased(part, of_any_names) for part in value]
+        return [camel_cased(part, free_form) for part in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        _camel(name): part if snake(name) in of_any_names else camel_cased(part, of_any_names)
+        _camel(name): part if snake(name) in free_form else camel_cased(part, free_form)
         for name, part in value.items()
         if part is not None
     }
 
 
-# In small letters: an event stream and the body of a response write their first one differently.
+# In lower case: event streams and response bodies differ in the case of the first letter.
 _RETRYABLE: Final = {
     "internalservererror",
     "internalserverexception",

@@ -1,7 +1,7 @@
-"""The one table of stop reasons: what each provider's word means.
+"""The stop reasons of all providers and their meaning.
 
-Words are compared in lower case. A word that is not here is ``unknown``: the calls of such a turn
-do not run, because they may have been cut.
+Reasons are compared in lower case. A reason that is not listed is ``unknown``: the calls of such a
+turn do not run, because they may have been cut.
 """
 
 from typing import Final
@@ -45,17 +45,17 @@ WORDS: Final[dict[str, dict[StopKind, str]]] = {
     # The reason of an incomplete response; a complete one has none.
     "openai-responses": {"length": "max_output_tokens", "content_filter": "content_filter"},
 }
-"""What a provider says for a kind of stop: for the scripted model and the mock provider."""
+"""A provider's stop reason for each kind, for the scripted model and the mock provider."""
 _FINISHED: Final = frozenset({"end_turn", "tool_calls", "paused"})
 
 
 def stop_kind(reason: str | None) -> StopKind:
-    """Return what a stop reason of any provider means."""
+    """Return the kind of a stop reason of any provider."""
     return _KINDS.get((reason or "").lower(), "unknown")
 
 
 def ending_of(reason: str | None) -> Ending:
-    """Return what a stop reason means for the calls before it."""
+    """Return whether the calls before a stop reason are complete."""
     kind = stop_kind(reason)
     if kind in _FINISHED:
         return "finished"

@@ -1,15 +1,14 @@
-"""Which call an entry of ``tool_calls`` belongs to: the rules for Chat Completions in the wild.
+"""Find the call that an entry of ``tool_calls`` belongs to, for all Chat Completions servers.
 
-- An id that is known decides, at whatever index it comes. Then the index; a new id together with a
-  name opens a new call there, a new id alone is an unstable one. Without either, an entry goes on
-  with the last call.
-- A name that differs after arguments have begun opens a new call. So does any name without index
-  and id, if an object begins with it.
-- The same name again, at the same index and without any id, opens a new call if the arguments so
+- A known ID decides, at any index. Then the index decides; there, a new ID with a name opens a new
+  call, and a new ID alone is an unstable ID. An entry without either continues the last call.
+- A different name after arguments have begun opens a new call. So does any name without index and
+  ID, if an object begins with it.
+- The same name again, at the same index and without any ID, opens a new call if the arguments so
   far are a whole JSON object and another object begins. Some servers give all calls index 0 and an
-  empty id; others repeat the name in every chunk of one call.
-- Any other name that comes again is ignored, and one that comes in pieces is joined. Arguments that
-  come before the name wait for it.
+  empty ID; others repeat the name in every chunk of one call.
+- Other repeated names are ignored, and pieces of a name are joined. Arguments that arrive before
+  the name are buffered.
 """
 
 from collections.abc import Callable
@@ -29,10 +28,9 @@ from argstream.providers._deltas import (
     Opaque,
 )
 
-_new = tuple.__new__  # calling the class costs twice as much, and every piece passes here
+_new = tuple.__new__  # half the cost of calling the class, on the path of every piece
 
-# Mistral writes the word where others leave the id out.
-_NO_ID = ("", "null", "None")
+_NO_ID = ("", "null", "None")  # Mistral writes the word where others omit the ID
 
 
 class EntryFunction(Struct, gc=False):
@@ -53,8 +51,7 @@ class Entry(Struct, gc=False):
     type: str | None = None
     function: EntryFunction | None = None
     custom: _Custom | None = None
-    extra_content: dict[str, Any] | None = None
-    """What Gemini, behind a compatible front, wants to see again: its thought signature."""
+    extra_content: dict[str, Any] | None = None  # Gemini's thought signature, to be sent back
 
 
 class _Call:
@@ -81,14 +78,14 @@ class _Call:
         self.opened = False
         self.has_arguments = False
         self.has_value = False  # whether arguments came as an object
-        self.held: list[Delta] = []  # what came before the name
+        self.held: list[Delta] = []  # deltas that arrived before the name
         self.extra: dict[str, Any] | None = None
         self.unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
         self._parser: Parser | None = None
         self._ended = False
 
     def is_whole(self) -> bool:
-        """Return True if the arguments so far are one JSON object. Known for calls without id."""
+        """Return True if the arguments so far are one JSON object. Only for calls without an ID."""
         if self.kind == "custom":
             return False  # its input is free text
         if self._parser is None:
@@ -107,14 +104,14 @@ class CallFinder:
     def __init__(self, choice: int, saw_value: Callable[[], None]) -> None:
         self._choice = choice
         self._saw_value = saw_value
-        self.count = 0  # how many calls there are
+        self.count = 0
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
-        self._named_again: dict[int, _Call] = {}  # by index: complete calls whose name came again
+        self._named_again: dict[int, _Call] = {}  # complete calls whose name was repeated, by index
         self._last: _Call | None = None
         self._legacy: _Call | None = None
-        self._interleaves = False  # whether a call was written to after a later one had begun
+        self._interleaves = False  # whether a call continued after a later one had begun
 
     def read(self, entry: Entry, deltas: list[Delta]) -> None:
         name: str | None = None
@@ -142,18 +139,18 @@ class CallFinder:
                     call.unparsed.append(arguments)
                 deltas.append(_new(ArgumentText, (call.key, arguments)))
         else:
-            self._go_on(call, name or "", arguments, deltas)
+            self._append(call, name or "", arguments, deltas)
 
     def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
-        """Read a piece of a ``function_call``: there is at most one, without an id."""
+        """Read a piece of a ``function_call``. There is at most one call, without an ID."""
         call = self._legacy
         if call is None or (function.name not in (None, "", call.name) and call.has_arguments):
             call = self._legacy = self._new("", "function")
         self._last = call
-        self._go_on(call, function.name or "", function.arguments, deltas)
+        self._append(call, function.name or "", function.arguments, deltas)
 
     def flush(self, deltas: list[Delta]) -> None:
-        """Open the calls that never got a name, and add what must go back with a call."""
+        """Open the calls that never got a name, and add the fields that must be sent back."""
         for call in self._calls:
             if not call.opened:
                 self._open(call, deltas)
@@ -162,9 +159,9 @@ class CallFinder:
                 call.extra = None
 
     def implicit_closes(self) -> list[CallClosed]:
-        """Return the close of the calls before the last: they are over if the turn ends here.
+        """Return a close for each call before the last one.
 
-        JSON says itself whether it is whole. Free text does not, so it must not have been open.
+        Incomplete JSON is detected later. Free text is closed only if calls are not interleaved.
         """
         return [
             CallClosed(call.key)
@@ -198,7 +195,7 @@ class CallFinder:
                 call = None  # another tool, or the same one once more
             elif index is not None and not (id_ or call.id) and call.is_whole():
                 if not begins:
-                    # Only repeated, or the name of a call whose arguments come later.
+                    # A repetition, or the name of a call whose arguments follow.
                     self._by_index.pop(index, None)
                     self._named_again[index] = call
                     return call
@@ -211,7 +208,7 @@ class CallFinder:
             if not call.id:
                 call.id = id_
                 if call.opened:
-                    # It came too late to be the call's id, but results must go back under it.
+                    # Too late for the call's own ID, but results must be sent back with it.
                     call.extra = {**(call.extra or {}), "id": id_}
             self._by_id[id_] = call
         return call
@@ -222,14 +219,14 @@ class CallFinder:
         self.count += 1
         return call
 
-    def _go_on(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
+    def _append(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
         if name and name != call.name:
-            # In pieces, or longer each time.
+            # Either the next piece of the name, or the whole name so far.
             call.name = name if name.startswith(call.name) else call.name + name
             if call.opened:
                 deltas.append(CallRenamed(call.key, call.name))
         if call.name and not call.opened:
-            # With the first piece of its name: to wait for all of it would hide the tool.
+            # Open at the first piece of the name, so that the tool is visible early.
             self._open(call, deltas)
         if arguments is None or arguments == "" or arguments == []:
             return

@@ -84,7 +84,7 @@ class _StreamEvent(Struct, gc=False):
 _read = PayloadReader(
     _StreamEvent,
     vital={"index", "delta", "content_block", "partial_json", "text", "thinking", "content"},
-    known={
+    known_types={
         "content_block_start",
         "content_block_delta",
         "content_block_stop",

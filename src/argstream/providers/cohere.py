@@ -105,7 +105,7 @@ _read = PayloadReader(
         "thinking",
         "tool_plan",
     },
-    known={
+    known_types={
         "tool-call-start",
         "tool-call-delta",
         "tool-call-end",

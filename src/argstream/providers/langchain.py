@@ -60,7 +60,7 @@ from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
 
 _CHUNK: Final = "AIMessageChunk"
 _VITAL: Final = {"tool_call_chunks", "args", "index", "content", "kwargs"}
-_KNOWN: Final = {_CHUNK, "ai", "constructor"}
+_KNOWN_TYPES: Final = {_CHUNK, "ai", "constructor"}
 # In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
 _REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
 _TELLING: Final = {*_REASONS, "status"}
@@ -132,14 +132,14 @@ class _WholeMessage(_Message, gc=False):
     status: str | None = None
 
 
-_read_text = PayloadReader(_Text, vital=_VITAL, known=_KNOWN)
+_read_text = PayloadReader(_Text, vital=_VITAL, known_types=_KNOWN_TYPES)
 
 
-_pick_chunk = PayloadReader(_Message, vital=_VITAL, known=_KNOWN)
+_pick_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
 
 
 _read_whole = PayloadReader(
-    _WholeMessage, vital={*_VITAL, "tool_calls", "invalid_tool_calls"}, known=_KNOWN
+    _WholeMessage, vital={*_VITAL, "tool_calls", "invalid_tool_calls"}, known_types=_KNOWN_TYPES
 )
 
 
@@ -219,8 +219,8 @@ class LangChainDecoder(ProviderDecoder):
             self._check_values(payload)
         if message.response_metadata and (reason := _reason_of(message.response_metadata)):
             state.end(reason, deltas)
-        if state.number != self._turns.speaking:
-            deltas = self._say(state, deltas)
+        if state.number != self._turns.current:
+            deltas = self._emit(state, deltas)
         if message.chunk_position == "last":
             deltas += self._over(state)
         return before + deltas if before else deltas
@@ -251,9 +251,9 @@ class LangChainDecoder(ProviderDecoder):
             deltas += state.calls.implicit_closes()
             state.reason = reason
             self._unproved[writer] = state
-            return before + self._say(state, deltas)
+            return before + self._emit(state, deltas)
         state.end(reason, deltas)
-        return before + self._say(state, deltas) + self._closed(state)
+        return before + self._emit(state, deltas) + self._closed(state)
 
     def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
         """Find the message of a chunk, and what must be said before it if it is new.
@@ -315,13 +315,13 @@ class LangChainDecoder(ProviderDecoder):
                 if delta.id:
                     self._owners[delta.id] = state
 
-    def _say(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
-        return self._turns.say(state.number, state.opened(deltas)) if deltas else []
+    def _emit(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
+        return self._turns.emit(state.number, state.opened(deltas)) if deltas else []
 
     def _flush(self, state: "_MessageState") -> list[Delta]:
         deltas: list[Delta] = []
         state.flush(deltas)
-        return self._say(state, deltas)
+        return self._emit(state, deltas)
 
     def _over(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
         """End a message that was streamed."""
@@ -337,7 +337,7 @@ class LangChainDecoder(ProviderDecoder):
             state.end(state.reason, deltas, ending)
         self._own(state, deltas)
         deltas.append(TurnClosed())
-        return self._turns.say_last(state.number, state.opened(deltas))
+        return self._turns.emit_last(state.number, state.opened(deltas))
 
     def _disprove(self, writer: str) -> list[Delta]:
         """End a whole message of which nothing shows that its last call is no guess."""
@@ -630,7 +630,7 @@ def _decoded(payload: bytes | bytearray | str) -> object:
     try:  # which forgives half a surrogate pair
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"no JSON: {error}") from error
+        raise UnreadableError(f"invalid JSON: {error}") from error
 
 
 class _Unwrapped(NamedTuple):

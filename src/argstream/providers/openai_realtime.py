@@ -104,7 +104,7 @@ class _StreamEvent(Struct, gc=False):
 _read = PayloadReader(
     _StreamEvent,
     vital={"item_id", "delta", "arguments", "item", "response", "output"},
-    known={
+    known_types={
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
         *_TEXT_DELTAS,
@@ -139,7 +139,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             if delta is None or data.item_id is None:
                 raise UnreadableError("a piece of arguments without its text, or without its item")
             item = self._items.get(data.item_id)
-            if item is not None and item.type and item.response_id == self._turns.speaking:
+            if item is not None and item.type and item.response_id == self._turns.current:
                 return [ArgumentText(data.item_id, delta)] if delta else []  # nearly always
         if data.item is not None:
             items.check_input(data.item, payload)
@@ -173,7 +173,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             return self._turns.switch_to(None, self._result(data.item or {}))
         response_id = response_id or self._any_open()
         deltas = self._read_item(key, data, response_id)
-        return self._say(response_id, deltas)
+        return self._emit(response_id, deltas)
 
     def _read_item(self, key: str, data: _StreamEvent, response_id: str) -> list[Delta]:
         type_, delta = data.type, data.delta
@@ -212,9 +212,9 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         item.text = data.arguments or item.text
         return deltas
 
-    def _say(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
+    def _emit(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
         self._call_ids.update(delta.id for delta in deltas if isinstance(delta, CallOpened))
-        return self._turns.say(response_id, deltas) if deltas else []
+        return self._turns.emit(response_id, deltas) if deltas else []
 
     def _any_open(self) -> str:
         """Return the response of an event that names none."""
@@ -230,11 +230,11 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             # A conversation has one response at a time, so that one will never be done.
             self._forget(live)
             message = "a new response began before this one had ended"
-            deltas = self._turns.say_last(
+            deltas = self._turns.emit_last(
                 live, [ProviderFailed("truncated", message), TurnClosed()]
             )
         self._conversations[id_] = conversation
-        return deltas + self._turns.say(id_, [TurnOpened(id_, response.model or self._model)])
+        return deltas + self._turns.emit(id_, [TurnOpened(id_, response.model or self._model)])
 
     def _response_done(self, data: _StreamEvent) -> list[Delta]:
         response = data.response
@@ -261,8 +261,8 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             deltas.append(items.turn_ended(status, details))
         # xAI tells what it cost beside the response.
         usage = response.usage or data.usage or {}
-        deltas = self._say(id_, deltas)
-        deltas += self._turns.say_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
+        deltas = self._emit(id_, deltas)
+        deltas += self._turns.emit_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
         self._forget(id_)
         if self._turns.oldest is None:
             deltas += self._errors
@@ -300,7 +300,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         for item in self._items.values():
             if item.call_id in ids:
                 closed = item.close(is_cut=item.text is None)
-                deltas += self._turns.say(item.response_id, closed)
+                deltas += self._turns.emit(item.response_id, closed)
         return deltas
 
     def _result(self, item: dict[str, Any]) -> list[Delta]:
@@ -396,7 +396,7 @@ class _Item:
         deltas: list[Delta] = []
         if not self._is_done:
             self._is_done = True
-            deltas.append(Opaque(self.key, items.kept_of_call(item)))
+            deltas.append(Opaque(self.key, items.call_item_to_return(item)))
         results = items.result(item)
         if not results and self._has_failed:
             results = [CallResult(items.id_of(item) or self.key, "failed", failed=True)]

@@ -102,7 +102,7 @@ _read = PayloadReader(
         "command",
         "command_index",
     },
-    known={
+    known_types={
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
         *_TEXT_DELTAS,
@@ -316,7 +316,7 @@ class _Lane:
                 deltas += _rest_of_shell(key, done, given)
             given = json.dumps(given, ensure_ascii=False)
         text = given if isinstance(given, str) and given else self._texts.get(key)
-        deltas.append(Opaque(key, items.kept_of_call(item)))
+        deltas.append(Opaque(key, items.call_item_to_return(item)))
         if not text and not cut:
             done.is_done = False  # the finished response may say more
             return [*deltas, *items.result(item)]

@@ -42,7 +42,10 @@ class TestFragments:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            (b'{"a": tru}', 'malformed, in ["a"]: only true, false and null are words of JSON'),
+            (
+                b'{"a": tru}',
+                'malformed, in ["a"]: not one of the JSON literals true, false and null',
+            ),
             (b'{"a": "x', 'truncated, in ["a"]: the text ended before the value was complete'),
             (b"", "truncated, in []: the text ended before the value was complete"),
             (b'"\xff"', "malformed, in []: the bytes are not UTF-8"),

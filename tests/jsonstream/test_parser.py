@@ -295,7 +295,7 @@ def test_input_after_the_end_changes_nothing(chunks: list[str | bytes], max_char
 @pytest.mark.parametrize(
     ("misuse", "message"),
     [
-        (lambda parser: parser.feed({}), "takes str or bytes, not dict"),
+        (lambda parser: parser.feed({}), "accepts str or bytes, not dict"),
         *((copied, "cannot be copied or pickled") for copied in (copy.copy, copy.deepcopy)),
         (pickle.dumps, "cannot be copied or pickled"),
     ],
@@ -312,7 +312,7 @@ def test_parser_whose_value_was_emptied_raises() -> None:
     parser.value.clear()
     with pytest.raises(KeyError):
         parser.feed('y"')
-    with pytest.raises(UsageError, match="broke off in an earlier feed"):
+    with pytest.raises(UsageError, match="an earlier feed.. of this Parser was interrupted"):
         parser.feed("}")
 
 

@@ -160,7 +160,7 @@ def test_cut_limit_and_misuse_are_errors() -> None:
     stream = ToolArgStream("call", limits=Limits(max_chars=4))
     stream.feed('{"abcd')
     assert stream.error == Invalid((), 4, "too_long")
-    with pytest.raises(UsageError, match="takes str, not bytes"):
+    with pytest.raises(UsageError, match="accepts str, not bytes"):
         ToolArgStream("call").feed(b"{}")  # type: ignore[arg-type]
 
 

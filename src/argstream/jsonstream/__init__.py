@@ -1,7 +1,7 @@
-"""JSON in pieces of any size → typed fragments, at once. It has no dependencies.
+"""An incremental JSON parser without dependencies: chunks of any size → typed fragments.
 
-``Parser`` is the engine: feed it ``str`` or ``bytes``, get ``Key``, ``Start``, ``Text``, ``Done``
-and, if it must be, ``Invalid``. ``parse`` does that for a whole text or an iterable of pieces.
+``Parser.feed`` parses ``str`` or ``bytes`` and returns ``Key``, ``Start``, ``Text``, ``Done`` and
+``Invalid`` fragments. ``parse`` does so for a whole text or an iterable of chunks.
 ``FragmentAggregator`` builds values from fragments. ``NestedParser`` returns fragments in the
 recursive form of jp's RFD 043, and ``nested`` translates a fragment into it (``recursive`` has the
 types). ``ToolArgStream`` reports the top-level fields of a tool call's arguments.

@@ -1,4 +1,4 @@
-"""Builds values from fragments, for consumers that do not need the pieces."""
+"""Builds values from fragments."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -26,7 +26,7 @@ class FragmentAggregator:
 
     def __init__(self) -> None:
         self._open: list[Any] = []  # the containers around the next value, outermost first
-        # Of a value in recursive form that is not done:
+        # The incomplete value in recursive form.
         self._pieces: list[str] = []
         self._scalar: int | float | bool | Pending | None = PENDING
 
@@ -39,7 +39,7 @@ class FragmentAggregator:
                 self._open.append([])
             case Done(path, value):
                 if isinstance(value, dict | list):
-                    value = self._open.pop()  # our own copy, not the parser's
+                    value = self._open.pop()  # the copy, not the parser's value
                 self._add(value, path[-1] if path else None)
                 return value
             case Scalar() | String() | ArrayItem() | ObjectEntry() | recursive.Done():
@@ -88,11 +88,8 @@ class FragmentAggregator:
         return _EMPTY[empty]()
 
     def _add(self, value: Any, step: str | int | None) -> None:
-        """Put a complete value into the container around it, if it is not the root."""
         match self._open:
             case [*_, dict() as parent]:
                 parent[step] = value
             case [*_, list() as parent]:
                 parent.append(value)
-            case _:
-                pass

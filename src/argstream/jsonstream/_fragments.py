@@ -1,14 +1,14 @@
 """The five fragments into which JSON text is parsed.
 
-A fragment is flat and carries its path, so that each one can be understood alone. The path tuple is
-made once per value and shared by all fragments of that value. Offsets count characters, not bytes.
+A fragment is flat and carries its path, so each one can be understood alone. All fragments of a
+value share one path tuple. Offsets count characters, not bytes.
 
-For every value, in this order: ``Start``, any number of ``Text`` (strings only), ``Done``. In an
-object a ``Key`` comes before the ``Start``. Children are done before their parents. ``Invalid`` is
-always the last fragment of all.
+The order for every value is ``Start``, any number of ``Text`` (strings only), ``Done``. In an
+object, a ``Key`` comes before the ``Start``. Children are done before their parents. ``Invalid``
+is always the last fragment.
 
-They are named tuples, at half the price of a dataclass. Those compare as tuples do, so compare the
-type too where it matters: ``match`` does.
+Fragments are named tuples, which cost half as much as dataclasses. Different types with equal
+fields compare equal, so check the type too, for example with ``match``.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
@@ -35,43 +35,41 @@ Reason: TypeAlias = Literal[
 ]
 
 _MESSAGES: Final[dict[Reason, str]] = {
-    "unexpected_character": "this character cannot stand here",
+    "unexpected_character": "this character is not allowed here",
     "extra_text": "the value is complete, only white space may follow",
-    "bad_literal": "only true, false and null are words of JSON",
+    "bad_literal": "not one of the JSON literals true, false and null",
     "bad_number": "this cannot be part of a number, nor follow one",
-    "bad_escape": r"after a backslash comes one of \"\\/bfnrt, or u and four hexadecimal digits",
+    "bad_escape": r"a backslash must be followed by one of \"\\/bfnrt or by u and four hex digits",
     "control_character": r"a control character in a string must be escaped, as \n or \u0000",
     "invalid_utf8": "the bytes are not UTF-8",
-    "duplicate_key": "this key was already given in the same object",
+    "duplicate_key": "the object already has this key",
     "not_an_object": "the arguments of a tool must be an object",
     "truncated": "the text ended before the value was complete",
     "too_deep": "nested deeper than Limits.max_depth allows",
     "too_long": "longer than Limits.max_chars allows",
     "key_too_long": "a key longer than Limits.max_key_chars allows",
     "number_too_long": "a number with more digits than Limits.max_digits allows",
-    "number_too_large": "a number too large to be represented, where it would be infinite",
+    "number_too_large": "a number too large for a float, where it would become infinite",
 }
 
 
 class Key(NamedTuple):
-    """An object key is closed and its value has not begun; the path ends with the key."""
+    """An object key is complete and its value has not started. The path ends with the key."""
 
     path: JsonPath
-    offset: int
-    """The offset of the key's closing quote."""
+    offset: int  # of the key's closing quote
 
 
 class Start(NamedTuple):
-    """The first character of a value: from here on its kind is known."""
+    """The first character of a value, which determines its kind."""
 
     path: JsonPath
     kind: Kind
-    offset: int
-    """The offset of the value's first character."""
+    offset: int  # of the value's first character
 
 
 class Text(NamedTuple):
-    """A piece of a string: decoded, never empty, never repeated; at most one per value and feed."""
+    """The next piece of a string, decoded and not empty. At most one per value and feed."""
 
     path: JsonPath
     text: str
@@ -82,16 +80,14 @@ class Done(NamedTuple):
 
     path: JsonPath
     value: JsonValue
-    offset: int
-    """The offset just past the value's last character."""
+    offset: int  # just past the value's last character
 
 
 class Invalid(NamedTuple):
-    """The text cannot become valid JSON, ended too early, or passed a limit. Nothing follows."""
+    """The text is not valid JSON, ended too early, or exceeded a limit. No fragments follow."""
 
     path: JsonPath
-    offset: int
-    """The offset of the first character that cannot be right, or of the end that came too early."""
+    offset: int  # of the first invalid character, or of the premature end
     reason: Reason
 
     @property
@@ -130,5 +126,5 @@ def kind_of(value: object) -> Kind | None:
     """
     if (kind := _BY_TYPE.get(type(value))) is not None:
         return kind
-    # A subclass is what it is derived from; bool comes before int, which it is too.
+    # For subclasses. bool comes before int in the table, because it is a subclass of int.
     return next((kind for base, kind in _BY_TYPE.items() if isinstance(value, base)), None)

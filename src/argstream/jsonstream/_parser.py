@@ -1,21 +1,21 @@
-"""The parser: JSON text in pieces of any size → fragments, at once.
+"""The incremental parser: chunks of JSON text → fragments.
 
-With each piece it reports everything that is certain and nothing twice. It keeps invariants 1 to 7
+Each chunk returns everything that is certain and nothing twice. The parser keeps invariants 1 to 7
 and 9 of ARCHITECTURE.md for every input; the tests cite their numbers.
 
-``_read`` is the grammar, a generator: ``send(text)`` continues exactly where the last text ended,
-so everything known between chunks sits in local variables. Three decisions make it fast, each
+``_parse_text`` is the grammar, a generator: ``send(text)`` resumes exactly where the last text
+ended, so all state between chunks is in local variables. Three decisions make it fast, each
 measured:
 
-- The short path: while a string is open and the chunk is plain text, which is nearly always,
+- The fast path: while a string is open and the chunk is plain text, which is nearly always,
   ``feed`` appends the chunk itself and does not resume the generator.
-- Appending by unique reference: CPython extends a ``str`` in place if nothing else refers to it.
-  The string is taken out of its container, extended and put back: O(1) per chunk.
-- Runs, not characters: plain text is found by ``str`` methods and one pattern. Only punctuation,
-  white space, numbers and words, which are short, are stepped through.
+- Appending in place: CPython extends a ``str`` in place if nothing else refers to it. The string
+  is removed from its container, extended and put back: O(1) per chunk.
+- Runs, not characters: ``str`` methods and one pattern find plain text. Only punctuation, white
+  space, numbers and literals, which are short, are read character by character.
 
-A number is done with the character after it, since that decides whether it was a number; ``true``
-is done at its ``e``. A byte order mark is an error, as RFC 8259 has it.
+A number is done with the character after it, which shows that the number has ended; ``true`` is
+done at its ``e``. A byte order mark is an error (RFC 8259).
 """
 
 import re
@@ -42,31 +42,25 @@ from argstream.jsonstream._fragments import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on one JSON text; passing one ends it with ``Invalid`` and a reason of its own."""
+    """Limits for one JSON text. Exceeding one ends the text with ``Invalid``."""
 
-    max_depth: int = 256
-    """Objects and arrays inside each other."""
-    max_chars: int = 64 * 1024 * 1024
-    """Characters of the whole text."""
-    max_key_chars: int = 64 * 1024
-    """Characters of one key, as written between its quotes."""
-    max_digits: int = 4300
-    """Digits of one number: CPython itself refuses to convert longer integers."""
+    max_depth: int = 256  # nesting of objects and arrays
+    max_chars: int = 64 * 1024 * 1024  # of the whole text
+    max_key_chars: int = 64 * 1024  # of one key, as written between its quotes
+    max_digits: int = 4300  # of one number; CPython does not convert longer integers
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageError(
-                    f"Limits({field.name}={value!r}): give a whole number of at least 1"
-                )
+                raise UsageError(f"Limits({field.name}={value!r}): must be an int of at least 1")
 
 
 DEFAULT_LIMITS: Final = Limits()
 
 
 class Pending(Enum):
-    """The type of PENDING, an enum of one so that type checkers narrow ``is PENDING``."""
+    """The type of PENDING. As an enum, type checkers narrow ``is PENDING``."""
 
     PENDING = "pending"
 
@@ -77,16 +71,16 @@ class Pending(Enum):
 PENDING: Final = Pending.PENDING
 
 
-# The start of a surrogate, which is no UTF-8 but which Python's decoder waits to see the end of.
+# The start of a surrogate. It is not valid UTF-8, but Python's decoder waits for its end.
 _ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf]")
-_PARSE_CHUNK: Final = 64 * 1024
+_PARSE_CHUNK: Final = 64 * 1024  # limits how many fragments of a whole text are in memory
 
 Chunk: TypeAlias = str | bytes | bytearray | memoryview
 Verdict: TypeAlias = Literal["open", "complete", "truncated", "malformed"]
 
 
 class Parser:
-    r"""Reads one JSON text in pieces.
+    r"""Parses one JSON text in chunks.
 
     >>> parser = Parser()
     >>> for fragment in parser.feed('{"path":"/tm'):
@@ -105,10 +99,10 @@ class Parser:
     >>> parser.close(), parser.verdict
     ([], 'complete')
 
-    A key that occurs twice in one object is accepted and the last one wins, as with ``json.loads``;
-    ``duplicates`` tells. With ``unique_keys=True`` the second one is ``Invalid``.
+    If a key occurs twice in one object, the last value wins, as with ``json.loads``; ``duplicates``
+    lists such keys. With ``unique_keys=True`` the second key is ``Invalid``.
 
-    A parser is for one thread at a time.
+    A parser is not thread-safe.
     """
 
     __slots__ = ("_bytes", "_closed", "_cursor", "_max_chars", "_send", "_text_until")
@@ -117,21 +111,21 @@ class Parser:
         limits = limits or DEFAULT_LIMITS
         self._max_chars = limits.max_chars
         self._cursor = _Cursor()
-        reader = _read(self._cursor, limits, unique_keys=unique_keys)
-        next(reader)
-        self._send = reader.send
-        self._bytes = b""  # the start of a UTF-8 sequence whose end has not arrived
+        grammar = _parse_text(self._cursor, limits, unique_keys=unique_keys)
+        next(grammar)
+        self._send = grammar.send
+        self._bytes = b""  # an incomplete UTF-8 sequence
         self._closed = False
-        # Up to this offset feed() may take a str without further thought: the limit, or -1 while
-        # bytes wait and at the end.
+        # feed() accepts str without further checks up to this offset. It is max_chars, or -1 while
+        # _bytes is not empty and after close().
         self._text_until = self._max_chars
 
     @property
     def value(self) -> JsonValue | Pending:
-        """The value so far; PENDING before it has begun.
+        """The value so far, or PENDING before its first character.
 
-        Live: it grows in place. Reading it costs nothing, but changing it is the parser's business,
-        and holding on to a string that still grows makes the next piece copy it.
+        It grows in place: do not change it. A reference to a string that is still growing forces
+        the next chunk to copy the string.
         """
         return self._cursor.root[0]
 
@@ -150,7 +144,7 @@ class Parser:
 
     @property
     def path(self) -> JsonPath:
-        """The path of the innermost value that is not done: it has begun, or its key is known."""
+        """The path of the innermost value that is not done. It has started, or its key is known."""
         return self._cursor.path
 
     @property
@@ -160,26 +154,26 @@ class Parser:
 
     @property
     def duplicates(self) -> tuple[JsonPath, ...]:
-        """The paths of keys that were given again in one object, in order."""
+        """The paths of repeated keys, in order."""
         return tuple((*base, key) for base, key in self._cursor.duplicates)
 
     def __repr__(self) -> str:
         return f"<Parser {self.verdict} at {self.offset}, path {self.path}>"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise UsageError("a Parser cannot be copied or pickled; feed its text to a new one")
+        raise UsageError("a Parser cannot be copied or pickled. Feed its text to a new Parser")
 
     def feed(self, chunk: Chunk) -> list[Fragment]:
-        r"""Parse the next piece, cut anywhere, and return its fragments. Never raises for bad text.
+        """Parse the next chunk and return its fragments. Does not raise for invalid JSON.
 
-        Once there was an error or ``close()``, further pieces change nothing.
+        After an error or ``close()``, chunks are ignored.
         """
         cursor = self._cursor
         if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
             return self._feed_unusual(chunk)
         container = cursor.string_container
-        # The short path: text inside a string, the stuff of long arguments. Its test for plain is
-        # narrower than JSON's: a no-break space fails it.
+        # The fast path: text inside a string, which is most of long arguments. isprintable() is
+        # stricter than JSON: it is False for a no-break space.
         if container is not None and chunk.isprintable():
             piece = chunk
             if "\\" in chunk:
@@ -189,7 +183,7 @@ class Parser:
             if piece:
                 cursor.offset = offset
                 # Appending is in place, and so O(1), only while nothing else refers to the string
-                # (invariant 6); and, from Python 3.13 on, only if it has a line to itself.
+                # (invariant 6), and since Python 3.13 only if it is a statement on its own line.
                 key = cursor.string_key
                 value = container[key]
                 container[key] = None
@@ -202,17 +196,17 @@ class Parser:
         try:
             return self._send(chunk)
         except StopIteration:
-            message = "this Parser broke off in an earlier feed(); make a new one"
+            message = "an earlier feed() of this Parser was interrupted. Create a new Parser"
             raise UsageError(message) from None
 
     def close(self) -> list[Fragment]:
-        """End the text. Ends a number at the root, or finds that the text was cut."""
+        """End the text. Returns the end of a root number, or ``Invalid`` for truncated text."""
         cursor = self._cursor
         if cursor.error is not None or self._closed:
             return []
         if not cursor.may_end:
             return [cursor.fail("truncated", cursor.offset)]
-        # White space ends a number and means nothing elsewhere; it does not count as text.
+        # White space ends a number and has no effect elsewhere. It is not counted in the offset.
         cursor.offset += 1
         fragments = self._send(" ")
         if cursor.error is None:
@@ -222,17 +216,17 @@ class Parser:
         return fragments
 
     def _feed_unusual(self, chunk: Chunk) -> list[Fragment]:
-        """Feed bytes, text beyond the limit, text while bytes wait, or anything after the end."""
+        """Feed bytes, text beyond the limit or after incomplete UTF-8, or anything at the end."""
         cursor = self._cursor
         if not isinstance(chunk, Chunk):
-            raise UsageError(f"Parser.feed takes str or bytes, not {type(chunk).__name__}")
+            raise UsageError(f"Parser.feed accepts str or bytes, not {type(chunk).__name__}")
         if not chunk or self._closed or cursor.error is not None:
             return []
         if not isinstance(chunk, str):
             return self._feed_bytes(self._bytes + bytes(chunk))
         if self._bytes:
             return [cursor.fail("invalid_utf8", cursor.offset)]
-        text = str.__str__(chunk)  # of another class, slices might be so too
+        text = str.__str__(chunk)  # slices of a str subclass might not be plain str
         room = self._max_chars - cursor.offset
         fragments = self.feed(text[:room])
         if len(text) > room and cursor.error is None:
@@ -251,9 +245,9 @@ class Parser:
         fragments = self.feed(text)
         rest = data[used:]
         if rest and self._cursor.error is None:
-            # Something beyond ASCII comes next, whole or not. Where no such character can stand,
-            # that is said at once, and in the same words whatever the bytes turn out to be.
-            if not self._takes_any_text():
+            # A character beyond ASCII follows, complete or not. Where none is allowed, report the
+            # same error at once, whatever the bytes will be.
+            if not self._accepts_any_text():
                 fragments = _joined(fragments, self.feed("\ufffd"))
             elif broken or _ENCODED_SURROGATE.match(rest):
                 fragments.append(self._cursor.fail("invalid_utf8", self._cursor.offset))
@@ -261,7 +255,7 @@ class Parser:
                 self._bytes, self._text_until = rest, -1
         return fragments
 
-    def _takes_any_text(self) -> bool:
+    def _accepts_any_text(self) -> bool:
         cursor = self._cursor
         return (
             cursor.held is not None
@@ -273,9 +267,9 @@ class Parser:
 def parse(
     source: Chunk | Iterable[Chunk], limits: Limits | None = None, *, unique_keys: bool = False
 ) -> Iterator[Fragment]:
-    """Yield the fragments of a whole text, or of the chunks of one as they come, up to its end.
+    """Yield the fragments of a whole text, or of an iterable of chunks.
 
-    After an error no further chunk is asked for.
+    After an error, no further chunk is consumed.
 
     >>> list(parse("-1"))
     [Start(path=(), kind='number', offset=0), Done(path=(), value=-1, offset=2)]
@@ -289,13 +283,12 @@ def parse(
 
 
 def _slices(text: Chunk) -> Iterator[Chunk]:
-    """Cut a whole text, so that not all its fragments are in memory at once."""
     for start in range(0, len(text), _PARSE_CHUNK):
         yield text[start : start + _PARSE_CHUNK]
 
 
 class Location(NamedTuple):
-    """A place in a text, counted from 1 as editors do."""
+    """A position in a text, counted from 1 as in editors."""
 
     line: int
     column: int
@@ -312,7 +305,7 @@ def locate(text: str, offset: int) -> Location:
 
 
 def _joined(fragments: list[Fragment], more: list[Fragment]) -> list[Fragment]:
-    """Join what belongs to one feed: of one value, there is at most one ``Text``."""
+    """Join the fragments of one feed, so that each value has at most one ``Text``."""
     match fragments, more:
         case [*before, Text(path, text)], [Text(_, more_text), *rest]:
             return [*before, Text(path, text + more_text), *rest]
@@ -320,8 +313,8 @@ def _joined(fragments: list[Fragment], more: list[Fragment]) -> list[Fragment]:
             return fragments + more
 
 
-# What a character begins: a key, the end of a container, a value of some kind. Mere punctuation
-# leads to the next table, white space back to the same.
+# Maps a character to the token that it starts. Punctuation maps to the next table, white space
+# to the same table.
 _Token: TypeAlias = Kind | Literal["key", "close"]
 _Expectation: TypeAlias = dict[str, "_Token | _Expectation"]
 
@@ -352,8 +345,7 @@ for _table in (
 
 _new_fragment: Final = cast(
     "Callable[[type[Fragment], tuple[object, ...]], Fragment]", tuple.__new__
-)
-"""Makes a fragment for half the price of calling its class, whose own __new__ is Python code."""
+)  # half the cost of calling the class, whose __new__ is Python code
 
 
 class _Cursor:
@@ -365,20 +357,16 @@ class _Cursor:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.offset = 0
-        """Characters taken so far. The sender adds a text's length before sending it."""
+        self.offset = 0  # characters read; the sender adds a text's length before sending it
         self.path: JsonPath = ()
-        self.root: list[JsonValue | Pending] = [PENDING]
-        """The root value, in a list so that it has a container like every other."""
-        self.may_end = False
-        """Whether the text may be over here: after the root, or in a number that is the root."""
+        self.root: list[JsonValue | Pending] = [PENDING]  # a list, as a container of the root
+        self.may_end = False  # after the root value, or inside a number that is the root
+        # Inside a string or key: the end of the text that cannot be decoded yet. Elsewhere None.
         self.held: str | None = None
-        """Inside a string or key, the part of the text that is not certain yet; elsewhere None."""
-        self.string_container: Any = None
-        """The container of the open string while nothing of it is held: the sender may append."""
-        self.string_key: Any = None  # the place of that string in its container
+        self.string_container: Any = None  # of the open string, while the sender may append to it
+        self.string_key: Any = None  # key or index of that string in its container
+        # Object path and repeated key. Joining the two would cost O(depth) for each.
         self.duplicates: list[tuple[JsonPath, str]] = []
-        """Keys given again, as the object's path and the key: joined, each could cost O(depth)."""
         self.error: Invalid | None = None
 
     def fail(self, reason: Reason, offset: int) -> Invalid:
@@ -388,34 +376,33 @@ class _Cursor:
         return self.error
 
 
-class _ImpossibleError(Exception):
-    """No JSON text has this character here. Never leaves this module."""
+class _SyntaxError(Exception):
+    """The character at this position is not valid. Caught in this module."""
 
     def __init__(self, reason: Reason, position: int) -> None:
         self.reason = reason
         self.position = position
 
 
-def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
+def _parse_text(  # noqa: PLR0915 - one loop, because calls and attributes are slow
     cursor: _Cursor, limits: Limits, *, unique_keys: bool
 ) -> Generator[list[Fragment], str, None]:
-    """Read one JSON text: send it piece by piece, get the fragments of each piece.
+    """Parse one JSON text: send its chunks and receive the fragments of each.
 
-    Between tokens it looks the next character up in ``expected``; the eight tables above are the
-    whole grammar. It refers to a ``_Cursor`` and not to the parser, so that there is no cycle and
-    an abandoned parser is freed at once.
+    Between tokens, the next character is looked up in ``expected``; the eight tables above are the
+    whole grammar. The generator refers to a ``_Cursor`` and not to the parser, which avoids a
+    reference cycle: an abandoned parser is freed at once.
     """
     new = _new_fragment
     out: list[Fragment] = []
     text = ""
     position = end = 0
     origin = 0  # the offset of the text's first character
-
     stack: list[tuple[Any, JsonPath, _Expectation]] = []
     container: Any = cursor.root
     base: JsonPath = ()  # the container's path
     after = _END  # what is expected after a value in this container
-    key: Any = 0  # the current value's place in the container
+    key: Any = 0  # the current value's key or index in the container
     path: JsonPath = ()  # the current value's path; the container's between values
     expected = _VALUE
     outcome: _Outcome
@@ -423,8 +410,8 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
 
     try:
         while True:
-            # At the end of the text. Written out each time, since a function cannot yield for us
-            # and "yield from" would cost a generator for every chunk.
+            # The end of the text. Repeated at each yield, because "yield from" would cost a
+            # generator for every chunk.
             if position == end:
                 cursor.path = path
                 cursor.may_end = expected is _END
@@ -432,7 +419,6 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                 out, position, end = [], 0, len(text)
                 origin = cursor.offset - end
 
-            # Punctuation or white space.
             token = expected.get(text[position])
             if type(token) is dict:
                 expected = token
@@ -448,7 +434,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     piece, position, outcome = _scan_string(text, position)
                     reached = end if outcome == "open" else position
                     if origin + reached > bound:
-                        raise _ImpossibleError("key_too_long", bound - origin)
+                        raise _SyntaxError("key_too_long", bound - origin)
                     key += piece
                     if outcome != "open":
                         break
@@ -459,12 +445,12 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end
                 if outcome != "closed":
-                    raise _ImpossibleError(outcome, position)
+                    raise _SyntaxError(outcome, position)
                 path = (*base, key)
                 if key in container:
                     cursor.duplicates.append((base, key))
                     if unique_keys:
-                        raise _ImpossibleError("duplicate_key", position)
+                        raise _SyntaxError("duplicate_key", position)
                 out.append(new(Key, (path, origin + position)))
                 position += 1
                 expected = _COLON
@@ -480,12 +466,11 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                 expected = after
                 continue
 
-            # Nothing that may stand here.
             if token is None:
                 reason = "extra_text" if expected is _END else "unexpected_character"
-                raise _ImpossibleError(reason, position)
+                raise _SyntaxError(reason, position)
 
-            # A value begins.
+            # A value starts.
             if after is _AFTER_ITEM:
                 key = len(container)
                 path = (*base, key)
@@ -493,7 +478,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
             # A container.
             if token == "object" or token == "array":
                 if len(stack) == limits.max_depth:
-                    raise _ImpossibleError("too_deep", position)
+                    raise _SyntaxError("too_deep", position)
                 out.append(new(Start, (path, token, origin + position)))
                 position += 1
                 stack.append((container, base, after))
@@ -501,7 +486,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     value, after, expected = {}, _AFTER_MEMBER, _FIRST_KEY
                 else:
                     value, after, expected = [], _AFTER_ITEM, _FIRST_ITEM
-                # The key of a new item is the next index. (An object's key is a str, so never.)
+                # True for a new array item only: an object's key is a str.
                 if key == len(container):
                     container.append(value)
                 else:
@@ -519,7 +504,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                 while True:
                     piece, position, outcome = _scan_string(text, position)
                     if value is None:
-                        value = container[key]  # taken out, so that appending is in place
+                        value = container[key]  # removed, so that appending is in place
                         container[key] = None
                     if piece:
                         out.append(new(Text, (path, piece)))
@@ -532,8 +517,8 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     else:
                         container[key] = value
                     if outcome != "open":
-                        raise _ImpossibleError(outcome, position)
-                    value = None  # from here on the container alone refers to it
+                        raise _SyntaxError(outcome, position)
+                    value = None  # only the container refers to the string now
                     cursor.path = path
                     cursor.held = held = text[position:]
                     if not held:
@@ -544,7 +529,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     out, position, end = [], 0, len(text)
                     origin = cursor.offset - end
 
-            # A number, up to the character after it, or a word, up to its last letter.
+            # A number, up to the character after it, or a literal, up to its last letter.
             else:
                 scalar, state = "", _SCALAR
                 while True:
@@ -556,9 +541,7 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     if len(scalar) > limits.max_digits:
                         excess = _excess_digit(scalar, limits.max_digits)
                         if excess is not None:
-                            raise _ImpossibleError(
-                                "number_too_long", position - len(scalar) + excess
-                            )
+                            raise _SyntaxError("number_too_long", position - len(scalar) + excess)
                     if position < end or not state:
                         break
                     cursor.path = path
@@ -568,13 +551,13 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
                     origin = cursor.offset - end
                 if state.convert is None or (state and text[position] not in _MAY_FOLLOW_A_NUMBER):
                     reason = "bad_number" if token == "number" else "bad_literal"
-                    raise _ImpossibleError(reason, position)
+                    raise _SyntaxError(reason, position)
                 try:
                     value = state.convert(scalar)
-                except ValueError:  # the interpreter's own limit is lower than ours
-                    raise _ImpossibleError("number_too_long", position) from None
+                except ValueError:  # the interpreter's limit is lower than max_digits
+                    raise _SyntaxError("number_too_long", position) from None
 
-            # A value that is no container is done.
+            # A string or scalar is done.
             if key == len(container):
                 container.append(value)
             else:
@@ -582,16 +565,16 @@ def _read(  # noqa: PLR0915 - one loop: calls and attributes are what costs
             out.append(new(Done, (path, value, origin + position)))
             path = base
             expected = after
-    except _ImpossibleError as impossible:
+    except _SyntaxError as error:
         cursor.path = path
-        out.append(cursor.fail(impossible.reason, origin + impossible.position))
+        out.append(cursor.fail(error.reason, origin + error.position))
     yield out
 
 
-# Strings. Decoded is as much as is certain. What is not (half an escape, a surrogate whose partner
-# may still come) is held by the caller and put in front of the next chunk: at most eleven
-# characters ("\ud83d\ude0"), so each character is read a constant number of times. A surrogate
-# may be escaped or, in chunks whose producer split a pair, stand there itself; both are read alike.
+# Strings are decoded as far as possible. The caller keeps an incomplete rest (part of an escape, a
+# high surrogate whose low one may follow) and prepends it to the next chunk. It has at most eleven
+# characters ("\ud83d\ude0"), so each character is read a constant number of times. Surrogates may
+# be escaped, or unescaped in chunks whose producer split a pair. Both are treated alike.
 
 _Outcome: TypeAlias = Literal["closed", "open"] | Reason
 
@@ -611,12 +594,9 @@ _start_of_low_surrogate: Final = re.compile(
 
 
 def _decode_simple(text: str) -> str:
-    """Decode printable text from inside a string, if one-letter escapes are all that is in it.
-
-    Returns "" if there is anything else: then ``_scan_string`` has to look.
-    """
+    """Decode printable text with one-letter escapes, or return "" if there is anything else."""
     if text.count("\\") == text.count("\\n") and '"' not in text:
-        return text.replace("\\n", "\n")  # by far the most frequent one, at half the price
+        return text.replace("\\n", "\n")  # by far the most frequent escape, at half the cost
     decoded, *parts = text.split("\\")
     if '"' in decoded:
         return ""
@@ -632,11 +612,11 @@ def _scan_string(text: str, position: int) -> tuple[str, int, _Outcome]:
     """Decode the inside of a string from ``position`` on.
 
     Returns the decoded text, where the scan stopped, and why: ``closed`` at the closing quote,
-    ``open`` where something begins that is not certain yet (often the end of the text), or the
-    reason why the character there is an error.
+    ``open`` at the end of the text or before an incomplete escape, or the reason why the character
+    there is invalid.
     """
     end = len(text)
-    # Most pieces are short and plain. This test for plain is narrower than JSON's, but quick.
+    # Most pieces are short and plain. isprintable() is stricter than JSON, but fast.
     quote = text.find('"', position)
     decoded = text[position:] if quote < 0 else text[position:quote]
     if "\\" not in decoded and decoded.isprintable():
@@ -678,9 +658,9 @@ def _scan_string(text: str, position: int) -> tuple[str, int, _Outcome]:
 
 
 def _character(unit: int, text: str, position: int) -> tuple[str, int] | None:
-    """Make a character of a UTF-16 unit, and of its partner if that follows at ``position``.
+    """Decode a UTF-16 unit, together with the low surrogate that may follow at ``position``.
 
-    Returns the character and where it ends; None if the partner may still come.
+    Returns the character and where it ends, or None if a low surrogate may still follow.
     """
     if not 0xD800 <= unit <= 0xDFFF:
         return chr(unit), position
@@ -695,9 +675,9 @@ def _character(unit: int, text: str, position: int) -> tuple[str, int] | None:
 
 
 class _ScalarState(dict[str, "_ScalarState"]):
-    """The characters that may come next; ``convert`` is None where the scalar cannot end.
+    """Maps the next character to the next state. ``convert`` is None where no scalar can end.
 
-    The last letter of a word leads to a state without any: no longer word exists.
+    The last letter of a literal leads to an empty state.
     """
 
     def __init__(self, convert: Callable[[str], JsonValue] | None = None) -> None:
@@ -705,9 +685,7 @@ class _ScalarState(dict[str, "_ScalarState"]):
         self.convert = convert
 
 
-_SCALAR: Final = _ScalarState()
-"""Before the first character."""
-
+_SCALAR: Final = _ScalarState()  # before the first character
 _MINUS: Final = _ScalarState()
 _ZERO: Final = _ScalarState(int)
 _INTEGER: Final = _ScalarState(int)
@@ -738,17 +716,17 @@ for _state, _characters, _following in (
 ):
     _state.update(dict.fromkeys(_characters, _following))
 
-_MEANINGS: Final[dict[str, JsonValue]] = {"true": True, "false": False, "null": None}
-_WHOLE_WORD: Final = _ScalarState(_MEANINGS.__getitem__)
+_LITERALS: Final[dict[str, JsonValue]] = {"true": True, "false": False, "null": None}
+_COMPLETE_LITERAL: Final = _ScalarState(_LITERALS.__getitem__)
 
-for _word in _MEANINGS:
+for _literal in _LITERALS:
     _state = _SCALAR
-    for _letter in _word[:-1]:
+    for _letter in _literal[:-1]:
         _state = _state.setdefault(_letter, _ScalarState())
-    _state[_word[-1]] = _WHOLE_WORD
+    _state[_literal[-1]] = _COMPLETE_LITERAL
 
 
 def _excess_digit(number: str, allowed: int) -> int | None:
-    """Return the position of the first digit beyond those allowed, if there is one."""
+    """Return the position of the first digit beyond the limit, or None."""
     digits = [index for index, char in enumerate(number) if char.isdigit()]
     return digits[allowed] if len(digits) > allowed else None

@@ -1,12 +1,10 @@
 """The arguments of one tool call, field by field: axio's ``ToolArgStream`` on our engine.
 
-Only top-level fields make events. Strings are decoded; any other value is passed on as the raw JSON
-text, as it arrives.
+Only top-level fields produce events. Strings are decoded; other values are passed on as raw JSON.
 
-Where the original passes malformed text on in silence, this one stops: no more events, and
-``error`` says what is wrong and where. ``close()`` finds out whether the text was cut. What counts
-as an error is what makes a *tool call* unusable, so an argument given twice and arguments that are
-no object are errors too.
+The original silently passes malformed text on. This one stops sending events and sets ``error``.
+``close()`` detects truncated text. Duplicate arguments and arguments that are not an object are
+errors too, because they make a tool call unusable.
 """
 
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from argstream.jsonstream._parser import Limits, Parser
 
 @dataclass(frozen=True, slots=True)
 class ToolFieldStart:
-    """A top-level field is known by name; its value has not begun."""
+    """The name of a top-level field is complete and its value has not started."""
 
     index: int
     tool_use_id: str
@@ -28,7 +26,7 @@ class ToolFieldStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolFieldDelta:
-    """A piece of the field's value: decoded text of a string, raw JSON of anything else."""
+    """The next piece of the field's value: decoded text of a string, raw JSON of other values."""
 
     index: int
     tool_use_id: str
@@ -66,13 +64,13 @@ class ToolArgStream:
         self._parser = Parser(limits, unique_keys=True)
         self._key = ""
         self._before_colon = False
-        self._in_raw = False  # inside a value that is passed on as it is written
+        self._in_raw = False  # inside a value that is passed on as raw JSON
         self._done = False
         self._not_an_object: Invalid | None = None
 
     @property
     def current_key(self) -> str:
-        """The field being parsed; after it, still that one until the next; "" before the first."""
+        """The field that started last, or "" before the first."""
         return self._key
 
     @property
@@ -82,18 +80,18 @@ class ToolArgStream:
 
     @property
     def error(self) -> Invalid | None:
-        """Why the text cannot be the arguments of a call, if it cannot."""
+        """Why the text is not valid as arguments, or None."""
         return self._not_an_object or self._parser.error
 
     def feed(self, chunk: str) -> list[ToolFieldEvent]:
         """Return the events of the next piece of the arguments, often none."""
         if not isinstance(chunk, str):
-            raise UsageError(f"ToolArgStream.feed takes str, not {type(chunk).__name__}")
+            raise UsageError(f"ToolArgStream.feed accepts str, not {type(chunk).__name__}")
         if self.error is not None:
             return []
         origin = self._parser.offset
         fragments = self._parser.feed(chunk)
-        text = chunk[: self._parser.offset - origin]  # without what is wrong, if anything is
+        text = chunk[: self._parser.offset - origin]  # the valid part
         events = self._field_start(text, 0) if self._before_colon else []
         raw_from = 0
         for fragment in fragments:
@@ -117,18 +115,17 @@ class ToolArgStream:
                     self._not_an_object = Invalid((), offset, "not_an_object")
                     return []
                 case _:
-                    pass  # inside a raw value, or the error that ``error`` tells
+                    pass  # inside a raw value, or Invalid, which ``error`` reports
         if self._in_raw:
             events += self._field_delta(text[raw_from:])
         return events
 
     def close(self) -> Invalid | None:
-        """End the arguments. Returns what is wrong with them, or None."""
+        """End the arguments. Returns the error, or None."""
         self._parser.close()
         return self.error
 
     def _field_start(self, text: str, start: int) -> list[ToolFieldEvent]:
-        """Begin the field if its colon is here: only white space can stand before that."""
         self._before_colon = text.find(":", start) < 0
         if self._before_colon:
             return []

@@ -3,8 +3,8 @@
 ``NestedParser.push`` parses a chunk and returns recursive fragments. ``nested`` translates one flat
 fragment. ``FragmentAggregator`` accepts both forms.
 
-The recursive form has no counterpart of ``Key`` and ``Start``. ``Invalid``, which the RFD does not
-have, is passed through unchanged, so that an error is not lost.
+``Key`` and ``Start`` have no recursive form. ``Invalid`` is not in the RFD and is passed through
+unchanged, so that errors are not lost.
 """
 
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ class String:
 class Done:
     """No more fragments follow for this value."""
 
+    # The kind of a value without other fragments. RFD 043 leaves this open.
     empty: Literal["string", "array", "object"] | None = None
-    """The kind of a value that had no fragment of its own. RFD 043 leaves this open."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayItem:
-    """A fragment of an array's item."""
+    """A fragment of an array item."""
 
     index: int
     value: "NestedFragment"
@@ -46,7 +46,7 @@ class ArrayItem:
 
 @dataclass(frozen=True, slots=True)
 class ObjectEntry:
-    """A fragment of the value of an object's entry."""
+    """A fragment of the value of an object entry."""
 
     key: str
     value: "NestedFragment"
@@ -77,16 +77,16 @@ class NestedParser:
         return self._parser.verdict
 
     def push(self, chunk: Chunk) -> list[NestedFragment | flat.Invalid]:
-        """Parse the next chunk, cut anywhere. Never raises for bad text."""
+        """Parse the next chunk. Does not raise for invalid JSON."""
         return _nested(self._parser.feed(chunk))
 
     def close(self) -> list[NestedFragment | flat.Invalid]:
-        """End the text. Returns the end of a number at the root, or ``Invalid`` for a cut text."""
+        """End the text. Returns the end of a root number, or ``Invalid`` for truncated text."""
         return _nested(self._parser.close())
 
 
 def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]:
-    """Translate a flat fragment: none for ``Key`` and ``Start``, two for the end of a scalar.
+    """Translate a flat fragment: to none for ``Key`` and ``Start``, to two for a done scalar.
 
     >>> nested(flat.Text(("patterns", 0), "lo"))
     (ObjectEntry(key='patterns', value=ArrayItem(index=0, value=String(text='lo'))),)

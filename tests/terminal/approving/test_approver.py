@@ -355,7 +355,7 @@ esac
         monkeypatch.setenv("VISUAL", editor(tmp_path, script))
         async with sitting() as at:
             await at.answer("e")
-            await at.sees("arguments.json, line 5, column 3: this character cannot stand here")
+            await at.sees("arguments.json, line 5, column 3: this character is not allowed here")
             await at.answer("e", "? The arguments cannot be used")
             await at.sees("the edited arguments of write_file are not valid")
             await at.answer("e", "? The arguments cannot be used")

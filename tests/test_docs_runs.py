@@ -1,6 +1,6 @@
 """The programs of docs/runs.md, server.md, recordings.md and terminal.md run as they are."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from argstream.server import AgentServer, Serving
-from argstream.testing import CallTool, Reply
+from argstream.testing import CallTool, MockProvider, Reply
 from tests.documents import Document, run_program
 from tests.support.provider_rules import strict_provider
 
@@ -27,6 +27,22 @@ SERVER = Document("docs/server.md")
 SERVING = SERVER.block("serve(app, port=8000)")
 FASTAPI = SERVER.block("FastAPI(")  # tests/server/test_app.py runs it
 
+RECORDINGS = Document("docs/recordings.md")
+RECORDING = [
+    RECORDINGS.block("record(response.iter_bytes()"),
+    RECORDINGS.block(".play(speed=2)"),
+    RECORDINGS.block("MockProvider.replaying"),
+    RECORDINGS.block("Timeline()"),
+    RECORDINGS.block("RecordingProxy("),
+]
+
+TERMINAL = Document("docs/terminal.md")
+SHOWING = TERMINAL.block("terminal.say(")
+VIEWS = TERMINAL.block("ToolViews(")
+ASKING = TERMINAL.block("TerminalApprover(")
+
+POEM = {"path": "poem.txt", "content": "Roses are red."}
+WRITE = CallTool("write_file", POEM)
 PUBLISH = Reply(CallTool("publish", {"version": "2.0"}))
 WANTED = "wants to run publish with {'version': '2.0'}"
 CUT_OFF = """
@@ -45,6 +61,8 @@ def test_every_python_block_is_run() -> None:
     deciding = {DECIDING, CONTINUING, WATCHING}
     assert RUNS.programs == {PAUSING, RESUMING, RECOVERY, *deciding, USERS, OBSERVING, APPROVING}
     assert SERVER.programs == {SERVING, FASTAPI}
+    assert RECORDINGS.programs == set(RECORDING)
+    assert TERMINAL.programs == {SHOWING, VIEWS, ASKING}
 
 
 def test_paused_run_is_resumed_with_decisions(tmp_path: Path) -> None:
@@ -77,12 +95,25 @@ def test_conversation_of_a_user_is_continued(tmp_path: Path) -> None:
     assert printed[1::2] == ["On its way.", "At your door."]
 
 
+@pytest.fixture
+def run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, MockProvider], str]:
+    """Run a program in this process, which is quicker, and return what it prints."""
+
+    def run(program: str, provider: MockProvider) -> str:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-some-length")
+        monkeypatch.chdir(tmp_path)
+        exec(program, {"__name__": "__main__"})
+        return capsys.readouterr().out
+
+    return run
+
+
 @pytest.mark.parametrize("program", [OBSERVING, APPROVING])
 def test_claude_code_is_observed_and_approved(
-    program: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    program: str, run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdk = pytest.importorskip("claude_agent_sdk")
     song = {"file_path": "song.txt", "content": "99 bottles"}
@@ -100,12 +131,13 @@ def test_claude_code_is_observed_and_approved(
         yield {"type": "result", "subtype": "success", "is_error": False, "result": prompt}
 
     monkeypatch.setattr(sdk, "query", query)
-    monkeypatch.chdir(tmp_path)
-    exec(program, {"__name__": "documented"})
-    assert "Write a song about bottles to song.txt." in capsys.readouterr().out
+    with strict_provider(Reply("unused")) as provider:
+        assert "Write a song about bottles to song.txt.\n" in run_here(program, provider)
 
 
-def test_server_answers_with_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_answers_with_its_token(
+    run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers: list[httpx.Response] = []
 
     def serve(app: AgentServer, *, port: int) -> None:
@@ -117,10 +149,37 @@ def test_server_answers_with_its_token(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("argstream.server.serve", serve)
     monkeypatch.setenv("ARGSTREAM_TOKEN", "a-token-of-some-length")
-    monkeypatch.chdir(tmp_path)
     with strict_provider(Reply("Hello there.")) as provider:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
-        exec(SERVING, {"__name__": "__main__"})
+        run_here(SERVING, provider)
     assert '"status":"completed"' in answers[0].text
     assert answers[1].status_code == 401
+
+
+def test_stream_is_recorded_replayed_served_and_drawn(
+    run_here: Callable[..., str], tmp_path: Path
+) -> None:
+    with strict_provider([Reply(WRITE), Reply("Hello there.")]) as provider:
+        program = "".join(RECORDING).replace("https://api.anthropic.com", provider.url)
+        printed = run_here(program, provider).splitlines()
+    assert printed[:2] == [str(POEM), str([POEM])]
+    assert {"ToolCallStarted", "TurnCompleted", "tool_use"} <= set(printed)
+    assert printed[-1] == "Hello there."
+    assert "write_file" in (tmp_path / "turn.svg").read_text(encoding="utf-8")
+    assert [file.name for file in (tmp_path / "recordings").iterdir()] == ["0001-messages.rec"]
+
+
+@pytest.mark.parametrize(
+    ("program", "call", "shown"),
+    [
+        (SHOWING, WRITE, "Done."),
+        (VIEWS, CallTool("save_note", {"title": "Build", "body": "# Green"}), "# Green"),
+        (ASKING, CallTool("run_command", {"command": "make"}), "run it in a terminal"),
+    ],
+)
+def test_agent_is_shown_in_a_terminal(
+    program: str, call: CallTool, shown: str, run_here: Callable[..., str]
+) -> None:
+    with strict_provider([Reply(call), Reply("That is all.")]) as provider:
+        printed = run_here(program, provider)
+    assert shown in printed
+    assert "That is all." in printed

@@ -94,7 +94,7 @@ def write(puts: Iterable[Put], limits: Limits = DEFAULT_LIMITS) -> list[str]:
 def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[Event]]:
     builder = EventBuilder(Numbering(), limits, ())
     events: list[Event] = []
-    builder.take(list(deltas), events)
+    builder.apply(list(deltas), events)
     (call,) = builder.calls
     return call, events
 

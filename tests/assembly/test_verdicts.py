@@ -172,7 +172,7 @@ def test_failed_turn_has_verdicts_for_all_calls_and_does_not_complete() -> None:
 
 def test_call_without_arguments_in_a_cut_turn_is_truncated() -> None:
     _, events = assemble(anthropic_call("", stop_reason="max_tokens"))
-    message = "no arguments had come when the turn ended (max_tokens)"
+    message = "the turn ended before any arguments arrived (max_tokens)"
     (invalid,) = of_type(events, ToolArgsInvalid)
     assert invalid.error == ArgumentsError("truncated", message, 0)
 

@@ -110,7 +110,7 @@ def test_each_line_is_written_as_soon_as_it_is_final() -> None:
         (sse(anthropic_call('{"a')[:3]), "the stream ended before the model did"),
         (sse(anthropic_call('{"a', stop_reason="max_tokens")), "1 call is not valid"),
         (b"hello\n", "no event of a provider is in it; it begins with 'hello"),
-        (b'{"hello": 1}\n', "no protocol is known that begins like this"),
+        (b'{"hello": 1}\n', "unknown protocol: the stream begins with"),
         (b"", "the stream ended before a message began"),
         (b'{"error": {"message": "no\\u001b key"}}', "no⟦ESC⟧ key"),
     ],

@@ -189,8 +189,8 @@ def test_unreadable_source_raises(source: Any) -> None:
     ("options", "message"),
     [
         ({"protocol": "claude"}, "there are: auto, anthropic"),
-        ({"quirks": ["twice"]}, "there are: cumulative"),
-        ({"quirks": "cumulative"}, "collection of names"),
+        ({"quirks": ["twice"]}, "Known quirks: cumulative"),
+        ({"quirks": "cumulative"}, "must be a collection"),
     ],
 )
 def test_unknown_protocol_or_quirk_raises_at_once(options: Any, message: str) -> None:

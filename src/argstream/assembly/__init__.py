@@ -1,4 +1,4 @@
-"""Deltas → events, and verdicts: one parser for each call that is open."""
+"""Turns deltas into events, and decides the verdict of each call."""
 
 from argstream.assembly._assembler import Assembler, Numbering
 from argstream.assembly._call import Call, CallVerdict, Reinterpretation, StopOn

@@ -1,13 +1,13 @@
-"""Payloads of one provider's stream → events. Performs no I/O.
+"""Turns the payloads of one provider's stream into events. Performs no I/O.
 
-Feed it payloads as they come and close it at the end. ``stream()`` does that for bytes, an SDK's
+Feed each payload to an ``Assembler``, then close it. ``stream()`` does that for bytes, an SDK's
 stream or an HTTP response.
 
-An decoder repeats what the provider sent, as deltas, and never checks. ``EventBuilder`` keeps an
-open turn for each speaker: several agents may speak in one stream, and ``TurnSwitched`` says
-whose deltas follow. A provider's failure cuts the turn of the current speaker, a payload that
-cannot be read cuts all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``; usage is kept
-from when it is reported, so turns that are rejected or cut off have it too.
+A decoder translates payloads into deltas without checking them. ``EventBuilder`` has an open turn
+for each speaker: several agents may speak in one stream, and ``TurnSwitched`` names the speaker of
+the deltas that follow. A provider's error ends the calls of the current turn; an unreadable payload
+ends the calls of all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``. Usage is added
+up as it is reported, so it includes turns that are rejected or cut off.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -17,8 +17,8 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from argstream.assembly._call import Call, CallBuilder, StopOn, StreamChecks
-from argstream.assembly._text_repair import Quirk, checked, make_quirks
-from argstream.assembly._turn import Thought, Turn, Words
+from argstream.assembly._text_repair import Quirk, checked_quirks, make_quirks
+from argstream.assembly._turn import TextBlock, ThinkingBlock, Turn
 from argstream.checks import Check
 from argstream.errors import UsageError
 from argstream.events import (
@@ -75,20 +75,18 @@ from argstream.providers._deltas import (
 )
 from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
 
-_MAX_UNREAD = 100  # payloads without a known protocol; the rest may be endless
+_MAX_UNREAD = 100  # payloads that are held until the protocol is known
 _short = Repr()
 _short.maxstring = _short.maxother = 200
-
-
-# Names of events that only keep a connection open, and whose data may be anything.
+# Names of events that keep a connection open. Their data may be anything.
 _HEARTBEATS = {"ping", "keepalive", "keep-alive", "heartbeat"}
 
 
 class Numbering(Struct, frozen=True):
     """The numbers and IDs that the earlier turns of a conversation have used.
 
-    Blocks and calls are numbered on from here. A call gets a new ID if the provider gave none, or
-    one that is in ``call_ids``.
+    The numbers of blocks and calls continue from here. A call gets a generated ID if the provider
+    sent none, or one that is in ``call_ids``.
     """
 
     turns: int = 0
@@ -122,34 +120,34 @@ class Assembler:
         check: Check | None = None,
         stop_on: StopOn = "denied",
     ) -> None:
-        """Read this protocol, or find out which one it is from the first payloads.
+        """Read this protocol. ``auto`` detects it from the first payloads.
 
-        ``quirks`` names habits of a server that writes arguments in a way of its own, so that they
-        are right while they come, not only at the end. ``after`` is the ``numbering`` of the turn
-        before. With it, call IDs are unique in the conversation: a repeated ID is replaced.
+        ``quirks`` names known deviations in how a server writes arguments. With it, the arguments
+        are correct while they are written, not only at the end. ``after`` is the ``numbering`` of
+        the previous turn. With it, call IDs are unique in the conversation: a repeated ID is
+        replaced.
 
-        ``check`` checks the calls while they are written: see ``make_check``. ``stop_on`` says
-        after which rejections reading stops, once no other call is being written.
+        ``check`` checks the calls while they are written: see ``make_check``. ``stop_on`` names the
+        rejections after which reading stops, once no other call is being written.
         """
         is_named = protocol not in ("auto", "argstream")
         if stop_on not in get_args(StopOn):
-            raise UsageError(f"stop_on is one of {', '.join(get_args(StopOn))}, not {stop_on!r}")
-        self._stream_checks = StreamChecks(_checked(check), stop_on)
+            choices = ", ".join(get_args(StopOn))
+            raise UsageError(f"stop_on must be one of {choices}, not {stop_on!r}")
+        _reject_bare_policy(check)
+        self._stream_checks = StreamChecks(check, stop_on)
         self._provider: ProviderDecoder | None = self._use(protocol) if is_named else None
         self._read: Feed = self._read_named  # the decoder's feed, once it is known
-        self._unread: list[tuple[object, str]] = []  # until it is known what they are
-        self._builder = EventBuilder(after, limits, checked(quirks), self._stream_checks)
+        self._unread: list[tuple[object, str]] = []  # payloads, until the protocol is known
+        self._builder = EventBuilder(after, limits, checked_quirks(quirks), self._stream_checks)
         self.closed = False
         """Whether it has been closed or aborted."""
         self.stopped = False
-        """Whether nothing more will be read, so the source should be closed.
-
-        A call was refused, or the stream is a format that cannot be read.
-        """
+        """Whether the source should be closed: a call was rejected, or the format is unknown."""
 
     @property
     def protocol(self) -> str:
-        """What is being read; ``auto`` until that is known."""
+        """The name of the protocol; ``auto`` until it is detected."""
         return "auto" if self._provider is None else self._provider.protocol
 
     @property
@@ -164,7 +162,7 @@ class Assembler:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the provider has reported so far, of all turns."""
+        """The usage of all turns that the provider has reported so far."""
         return self._builder.usage
 
     def calls_from(self, start: int) -> list[Call]:
@@ -173,8 +171,8 @@ class Assembler:
     def feed(self, payload: object, event: str = "") -> list[Event]:
         """Return the events of a payload (bytes, text, a dict, an SDK's object).
 
-        ``event`` is the name that the wire gave it, where it has one. Never raises for bad input.
-        After the end, further payloads change nothing.
+        ``event`` is the event name of the frame, if it has one. Never raises for bad input. After
+        the end, further payloads have no effect.
         """
         events: list[Event] = []
         if self.closed:
@@ -182,28 +180,28 @@ class Assembler:
         decoder = self._provider or self._find_decoder(payload, event, events)
         if decoder is not None:
             try:
-                self._builder.take(self._read(payload, event), events)
+                self._builder.apply(self._read(payload, event), events)
             except RecursionError:
-                self._lost(decoder, "a payload is nested too deeply to be read", events)
+                self._fail_payload(decoder, "a payload is nested too deeply", events)
             except UnreadableError as error:
                 if several := payloads_in(payload):
                     for one in several:
                         events += self.feed(one, event)
                 elif event.lower() not in _HEARTBEATS:
-                    self._lost(decoder, str(error), events)
-            except Exception as error:  # noqa: BLE001 - invariant 9: no stream dies of a payload
-                message = f"a payload of an unheard-of form ({type(error).__name__}: {error})"
-                self._lost(decoder, message, events)
-            # No call has ended with a piece of a string.
+                    self._fail_payload(decoder, str(error), events)
+            except Exception as error:  # noqa: BLE001 - invariant 9: bad input does not raise
+                message = f"a payload has an unexpected form ({type(error).__name__}: {error})"
+                self._fail_payload(decoder, message, events)
+            # A payload that ends with a piece of a string has ended no call.
             if self._stream_checks.must_stop and not (events and type(events[-1]) is ArgumentDelta):
                 self._stop_if_idle(decoder, events)
         return events
 
     def break_off(self, code: FailureCode, message: str) -> list[Event]:
-        """End the stream because nothing more can be read. No open call becomes complete."""
+        """End the stream because the rest cannot be read. No open call becomes complete."""
         events: list[Event] = []
         if not self.closed:
-            self._builder.lost(code, message, events, is_end=True)
+            self._builder.fail(code, message, events, is_end=True)
         return events
 
     def close(self) -> list[Event]:
@@ -213,12 +211,11 @@ class Assembler:
             return events
         self.closed = True
         if self._provider is not None:
-            self._builder.take(self._provider.close(), events)
+            self._builder.apply(self._provider.close(), events)
             self._builder.end(events)
         if self._builder.is_empty and self._unread:
-            message = (
-                f"no protocol is known that begins like this: {_short.repr(self._unread[0][0])}"
-            )
+            first = _short.repr(self._unread[0][0])
+            message = f"unknown protocol: the stream begins with {first}. Set the protocol"
             events.append(StreamFailed("unknown_protocol", message))
         elif self._builder.is_empty:
             message = "the stream ended before a message began"
@@ -236,19 +233,19 @@ class Assembler:
         return events
 
     def _stop_if_idle(self, decoder: ProviderDecoder, events: list[Event]) -> None:
-        """Stop after a rejection that asks for it, once no other call is being written."""
+        """Stop reading after a rejection, once no other call is being written."""
         if self.closed or not self._builder.is_worth_stopping():
             self._stream_checks.must_stop = False
             return
         over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
         if not self._builder.is_busy({delta.key for delta in over}):
-            self._builder.take(over, events)
+            self._builder.apply(over, events)
             self._builder.stop(events)
             self.closed = self.stopped = True
 
-    def _lost(self, decoder: ProviderDecoder, message: str, events: list[Event]) -> None:
-        self._builder.take(decoder.interrupt(), events)
-        self._builder.lost("bad_payload", replace_lone_surrogates(message), events, is_end=False)
+    def _fail_payload(self, decoder: ProviderDecoder, message: str, events: list[Event]) -> None:
+        self._builder.apply(decoder.interrupt(), events)
+        self._builder.fail("bad_payload", replace_lone_surrogates(message), events, is_end=False)
 
     def _use(self, protocol: str) -> ProviderDecoder:
         self._stream_checks.knows_all_tools = protocol not in AGENTS
@@ -257,14 +254,14 @@ class Assembler:
     def _find_decoder(
         self, payload: object, event: str, events: list[Event]
     ) -> ProviderDecoder | None:
-        """Detect the protocol, and first feed the payloads that came before it was known."""
+        """Detect the protocol, then feed the payloads that were held until now."""
         name = detect(payload, event)
         wrapping = detect_wrapping(payload) if name is None else None
         if wrapping is not None:
             name = wrapping.protocol
         if name is None:
             if (message := explain_unsupported(payload)) is not None:
-                self._builder.lost("unknown_protocol", message, events, is_end=True)
+                self._builder.fail("unknown_protocol", message, events, is_end=True)
                 self.closed = self.stopped = True
             elif len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
@@ -277,9 +274,10 @@ class Assembler:
         return decoder
 
     def _read_named(self, payload: object, event: str) -> list[Delta]:
-        """Read with the decoder that the caller named, until it is known if payloads are wrapped.
+        """Decode a payload of the protocol that the caller named.
 
-        What comes before the first payload, such as a framework's own events, does not tell.
+        Used until the first payload with deltas shows whether payloads are wrapped. Before it, a
+        framework may send events of its own.
         """
         decoder = self._provider
         if decoder is None:
@@ -294,15 +292,14 @@ class Assembler:
         return deltas
 
 
-def _checked(check: Check | None) -> Check | None:
-    """Refuse a bare policy that can answer ``ask``: such a call would complete unnoticed."""
+def _reject_bare_policy(check: Check | None) -> None:
+    """Raise UsageError for a policy that can answer ``ask``, which would be ignored."""
     if getattr(check, "can_ask", False):
         raise UsageError(
             'the policy can answer "ask". Pass check=make_check(policy=policy, on_ask="deny") to '
             'reject such calls, or on_ask="report" to complete them with the answer in '
             "ToolArgsCompleted.policy_decision"
         )
-    return check
 
 
 class EventBuilder:
@@ -317,13 +314,13 @@ class EventBuilder:
     ) -> None:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
-        self.is_empty = True  # nothing has been said at all
+        self.is_empty = True  # no delta so far, except usage
         self._after = after
         self._turn_number = after.turns
         self._limits = limits
         self._stream_checks = stream_checks or StreamChecks()
         self._quirks = quirks
-        self._turn: Turn | None = None  # of whoever speaks now
+        self._turn: Turn | None = None  # of the current speaker
         self._turn_key = TurnSwitched()
         self._other_turns: dict[TurnSwitched, Turn] = {}  # of others
         self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
@@ -332,24 +329,24 @@ class EventBuilder:
         # keeps repeated IDs, because the caller returns results under them.
         self._reserved_ids = self._call_ids if is_continued else set[str]()
         self._blocks = after.blocks
-        self._past_usage = Usage()  # of turns that are over
+        self._past_usage = Usage()  # of completed turns
         self._handlers: dict[type, Callable[[Any, list[Event]], object]] = {
             TurnSwitched: self._turn_switched,
             TurnOpened: self._turn_opened,
             TextPiece: self._text,
-            ThinkingOpened: lambda delta, events: self._thought(delta.block, events),
+            ThinkingOpened: lambda delta, events: self._thinking_block(delta.block, events),
             ThinkingPiece: self._thinking,
             ThinkingClosed: self._thinking_closed,
             BlockCompleted: self._block_completed,
             CallOpened: self._call_opened,
-            CallRenamed: lambda delta, events: self._machine(delta.key, events).rename(
+            CallRenamed: lambda delta, events: self._call_builder(delta.key, events).rename(
                 replace_lone_surrogates(delta.name), events
             ),
             ArgumentText: self._argument_text,
             ArgumentValue: self._argument_value,
             CallClosed: self._call_closed,
             CallResult: self._call_result,
-            Opaque: lambda delta, _: self._open_turn().keep(delta.block, delta.item),
+            Opaque: lambda delta, _: self._open_turn().add_item(delta.block, delta.item),
             TurnEnded: self._turn_ended,
             UsageReported: self._usage_reported,
             TurnClosed: self._turn_closed,
@@ -366,19 +363,19 @@ class EventBuilder:
     def usage(self) -> Usage:
         return sum((turn.usage for turn in self._open_turns()), self._past_usage)
 
-    def take(self, deltas: Sequence[Delta], events: list[Event]) -> None:
+    def apply(self, deltas: Sequence[Delta], events: list[Event]) -> None:
         for delta in deltas:
-            if type(delta) is ArgumentText and self._turn is not None:  # nearly always
-                machine = self._turn.machines.get(delta.key)
-                if machine is not None:
-                    machine.grow(delta.text, events)
+            if type(delta) is ArgumentText and self._turn is not None:  # most deltas
+                builder = self._turn.calls.get(delta.key)
+                if builder is not None:
+                    builder.feed(delta.text, events)
                     continue
             self.is_empty = self.is_empty and type(delta) is UsageReported
             self._handlers[type(delta)](delta, events)
 
-    def lost(self, code: FailureCode, message: str, events: list[Event], *, is_end: bool) -> None:
-        """Report data that cannot be read. A piece may be missing, so every open call is cut."""
-        self._cut_all(f"a part of the stream was lost: {message}", events)
+    def fail(self, code: FailureCode, message: str, events: list[Event], *, is_end: bool) -> None:
+        """Report unreadable data. Every open call is truncated: a piece of it may be missing."""
+        self._cut_all(f"a part of the stream is unreadable: {message}", events)
         events.append(StreamFailed(code, message))
         self.is_empty = False
         if is_end:
@@ -397,27 +394,27 @@ class EventBuilder:
         self._forget_turns()
 
     def is_worth_stopping(self) -> bool:
-        """Return True if a call was rejected in a turn of which more may come."""
-        is_final = self._stream_checks.is_final
+        """Return True if a call was rejected in a turn that has not ended."""
+        stops_reading = self._stream_checks.stops_reading
         turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
-        return any(is_final(one.call) for turn in turns for one in turn.machines.values())
+        return any(stops_reading(one.call) for turn in turns for one in turn.calls.values())
 
     def is_busy(self, over: Collection[Hashable]) -> bool:
         """Return True if a call is being written, other than those whose keys are in ``over``."""
         return any(
-            not (machine.settled or machine.closed or (key in over and machine.is_whole))
+            not (builder.settled or builder.closed or (key in over and builder.is_whole))
             for turn in self._open_turns()
-            for key, machine in turn.machines.items()
+            for key, builder in turn.calls.items()
         )
 
     def stop(self, events: list[Event]) -> None:
         for turn in self._open_turns():
-            self._cut(turn, "reading was stopped, since a call was rejected", events, "aborted")
+            self._cut(turn, "reading was stopped because a call was rejected", events, "aborted")
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"
-                message, read = turn.message(), turn.characters
+                message, usage, read = turn.message(), turn.usage, turn.characters
                 events.append(
-                    TurnCompleted(reason, message, turn.usage, turn.parent_id, read, "rejected")
+                    TurnCompleted(reason, message, usage, turn.parent_id, read, "rejected")
                 )
         self._forget_turns()
 
@@ -429,8 +426,8 @@ class EventBuilder:
             self._turn = self._other_turns.pop(delta, None)
 
     def _open_turns(self) -> list[Turn]:
-        now = [] if self._turn is None else [self._turn]
-        return now + list(self._other_turns.values())
+        current = [] if self._turn is None else [self._turn]
+        return current + list(self._other_turns.values())
 
     def _forget_turns(self) -> None:
         self._past_usage = self.usage
@@ -442,7 +439,7 @@ class EventBuilder:
         if turn is not None and turn.ended:
             self._turn_closed(TurnClosed(), events)
         elif turn is not None:
-            message = "a new message began before this one had ended"
+            message = "a new message began before the previous one ended"
             self._cut(turn, message, events)
             if not turn.failed:
                 events.append(StreamFailed("truncated", message))
@@ -452,7 +449,7 @@ class EventBuilder:
         )
 
     def _open_turn(self) -> Turn:
-        """Return the open turn. Some providers do not announce turns; those begin here."""
+        """Return the open turn, or a new one: some providers do not announce turns."""
         if self._turn is None:
             self._turn = self._new_turn()
         return self._turn
@@ -465,39 +462,34 @@ class EventBuilder:
 
     def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
         if (turn := self._turn) is None:
-            return  # said twice
+            return  # a repeated end
         turn.ended = True
-        self._close_thoughts(turn, events)
+        self._close_thinking(turn, events)
         reason = None if delta.stop_reason is None else replace_lone_surrogates(delta.stop_reason)
         turn.stop_reason = turn.stop_reason or reason
-        for machine in turn.take_unsettled(delta.scope):
-            machine.end(delta.ending, reason, events)
+        for builder in turn.pop_unsettled(delta.scope):
+            builder.end_turn(delta.ending, reason, events)
 
     def _usage_reported(self, delta: UsageReported, events: list[Event]) -> None:
         if self._turn is not None:
-            self._turn.report(delta.tokens)
+            self._turn.update_usage(delta.tokens)
 
     def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
         if (turn := self._turn) is None:
             return
         if not turn.ended:
             self._turn_ended(TurnEnded(None, "unknown"), events)
-        self._cut(turn, "the turn was over before the provider closed the call", events)
+        self._cut(turn, "the turn ended before the provider closed the call", events)
         if not turn.failed:
-            message = turn.message()
-            events.append(
-                TurnCompleted(
-                    turn.stop_reason, message, turn.usage, turn.parent_id, stop=turn.stop(message)
-                )
-            )
+            reason, message, usage = turn.stop_reason, turn.message(), turn.usage
+            stop = turn.stop(message)
+            events.append(TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
         self._past_usage += turn.usage
         self._turn = None
 
     def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
-        code, result = (
-            replace_lone_surrogates(delta.code),
-            replace_lone_surrogates_in_json(delta.result),
-        )
+        code = replace_lone_surrogates(delta.code)
+        result = replace_lone_surrogates_in_json(delta.result)
         if delta.failed:
             message = result if isinstance(result, str) else code
             events.append(RunFailed(code, message, usage=Usage(*delta.tokens)))
@@ -506,10 +498,10 @@ class EventBuilder:
 
     def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
         code, message = replace_lone_surrogates(delta.code), replace_lone_surrogates(delta.message)
-        if (turn := self._turn) is not None:  # other agents may go on
+        if (turn := self._turn) is not None:  # the turns of other agents continue
             self._cut(turn, f"the provider failed: {message}", events)
             turn.failed = True
-        if code == "truncated":  # the decoder found this out by itself
+        if code == "truncated":  # reported by the decoder, not by the provider
             events.append(StreamFailed("truncated", message, delta.retryable))
         else:
             events.append(StreamFailed("provider_error", message, delta.retryable, code))
@@ -517,9 +509,9 @@ class EventBuilder:
     def _cut(
         self, turn: Turn, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
     ) -> None:
-        self._close_thoughts(turn, events)
-        for machine in turn.take_unsettled():
-            machine.cut(message, events, verdict)
+        self._close_thinking(turn, events)
+        for builder in turn.pop_unsettled():
+            builder.cut(message, events, verdict)
 
     def _cut_all(
         self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
@@ -533,25 +525,25 @@ class EventBuilder:
 
     def _text(self, delta: TextPiece, events: list[Event]) -> None:
         turn = self._open_turn()
-        words = turn.words.get(delta.block)
-        if words is None:
-            words = Words(self._next_block(), turn.parent_id)
-            turn.open_words(delta.block, words)
-        if piece := words.grow(delta.text):
-            events.append(words.event(piece))
+        block = turn.texts.get(delta.block)
+        if block is None:
+            block = TextBlock(self._next_block(), turn.parent_id)
+            turn.open_text(delta.block, block)
+        if piece := block.append(delta.text):
+            events.append(block.event(piece))
 
-    def _thought(self, block: Hashable, events: list[Event]) -> Words:
+    def _thinking_block(self, key: Hashable, events: list[Event]) -> TextBlock:
         turn = self._open_turn()
-        words = turn.words.get(block)
-        if words is None or (isinstance(words, Thought) and words.closed):
-            words = Thought(self._next_block(), turn.parent_id)
-            turn.open_words(block, words)
-            events.append(words.started())
-        return words
+        block = turn.texts.get(key)
+        if block is None or (isinstance(block, ThinkingBlock) and block.closed):
+            block = ThinkingBlock(self._next_block(), turn.parent_id)
+            turn.open_text(key, block)
+            events.append(block.started())
+        return block
 
     def _block_completed(self, delta: BlockCompleted, events: list[Event]) -> None:
-        words = self._open_turn().words.get(delta.block)
-        known = "" if words is None else words.text
+        block = self._open_turn().texts.get(delta.block)
+        known = "" if block is None else block.text
         if len(delta.text) > len(known) and delta.text.startswith(known):
             rest = delta.text[len(known) :]
             if delta.is_thinking:
@@ -560,87 +552,87 @@ class EventBuilder:
                 self._text(TextPiece(delta.block, rest), events)
 
     def _thinking(self, delta: ThinkingPiece, events: list[Event]) -> None:
-        words = self._thought(delta.block, events)
-        if piece := words.grow(delta.text):
-            events.append(words.event(piece))
+        block = self._thinking_block(delta.block, events)
+        if piece := block.append(delta.text):
+            events.append(block.event(piece))
 
     def _thinking_closed(self, delta: ThinkingClosed, events: list[Event]) -> None:
-        thought = self._open_turn().words.get(delta.block)
-        if isinstance(thought, Thought) and not thought.closed:
-            events.append(thought.completed())
+        block = self._open_turn().texts.get(delta.block)
+        if isinstance(block, ThinkingBlock) and not block.closed:
+            events.append(block.completed())
 
-    def _close_thoughts(self, turn: Turn, events: list[Event]) -> None:
-        events.extend(thought.completed() for thought in turn.take_thoughts())
+    def _close_thinking(self, turn: Turn, events: list[Event]) -> None:
+        events.extend(block.completed() for block in turn.pop_open_thinking())
 
     def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
         turn = self._open_turn()
-        given = replace_lone_surrogates(delta.id)
-        is_new = given and given not in turn.ids and given not in self._reserved_ids
-        id_ = given if is_new else turn.make_id(given, self._call_ids)
+        sent_id = replace_lone_surrogates(delta.id)
+        is_new = sent_id and sent_id not in turn.ids and sent_id not in self._reserved_ids
+        id_ = sent_id if is_new else turn.make_id(sent_id, self._call_ids)
         if not is_new:
             self._reserved_ids.add(id_)
         self._call_ids.add(id_)
         index = self._after.calls + len(self.calls)
         call = Call(id_, index, replace_lone_surrogates(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
-        machine = CallBuilder(call, self._limits, make_quirks(quirks), self._stream_checks)
-        if given != id_ and given:
-            machine.item = {"id": given}  # results must go back under it
-        if (before := turn.machines.get(delta.key)) is not None:
-            before.cut("another call took its place before it was closed", events)
-        turn.open_call(delta.key, machine)
+        builder = CallBuilder(call, self._limits, make_quirks(quirks), self._stream_checks)
+        if sent_id and sent_id != id_:
+            builder.item = {"id": sent_id}  # results must be returned with this ID
+        if (before := turn.calls.get(delta.key)) is not None:
+            before.cut("another call with the same key started before it was closed", events)
+        turn.open_call(delta.key, builder)
         self.calls.append(call)
-        for known_as in {id_, given or id_}:
-            self._add_result_target(known_as, machine)
-        machine.start(events, may_be_renamed=delta.may_be_renamed)
+        for known_id in {id_, sent_id or id_}:
+            self._add_result_target(known_id, builder)
+        builder.start(events, may_be_renamed=delta.may_be_renamed)
 
-    def _add_result_target(self, id_: str, machine: CallBuilder) -> None:
-        """Direct results under this ID to the newest call, or to one that the provider runs."""
+    def _add_result_target(self, id_: str, builder: CallBuilder) -> None:
+        """Route results with this ID to the newest call, or to one that the provider runs."""
         before = self._result_targets.get(id_)
         expects_result = before is not None and before.is_run_by_provider and not before.has_result
-        if machine.is_run_by_provider or not expects_result:
-            self._result_targets[id_] = machine
+        if builder.is_run_by_provider or not expects_result:
+            self._result_targets[id_] = builder
 
-    def _machine(self, key: Hashable, events: list[Event]) -> CallBuilder:
-        """Return the call with this key. A call that was never opened gets one without a name."""
-        machines = self._open_turn().machines
-        if key not in machines:
+    def _call_builder(self, key: Hashable, events: list[Event]) -> CallBuilder:
+        """Return the call with this key, or a new one without a name."""
+        calls = self._open_turn().calls
+        if key not in calls:
             self._call_opened(CallOpened(key, "", ""), events)
-        return machines[key]
+        return calls[key]
 
     def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
-        self._machine(delta.key, events).grow(delta.text, events)
+        self._call_builder(delta.key, events).feed(delta.text, events)
 
     def _argument_value(self, delta: ArgumentValue, events: list[Event]) -> None:
-        self._machine(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
+        self._call_builder(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
 
     def _call_closed(self, delta: CallClosed, events: list[Event]) -> None:
-        self._machine(delta.key, events).close(delta.text, events, cut=delta.cut)
+        self._call_builder(delta.key, events).close(delta.text, events, cut=delta.cut)
 
     def _call_result(self, delta: CallResult, events: list[Event]) -> None:
-        machine = self._result_targets.get(replace_lone_surrogates(delta.call_id))
-        call_id = replace_lone_surrogates(delta.call_id) if machine is None else machine.call.id
+        builder = self._result_targets.get(replace_lone_surrogates(delta.call_id))
+        call_id = replace_lone_surrogates(delta.call_id) if builder is None else builder.call.id
         result = replace_lone_surrogates_in_json(delta.result)
-        is_providers = machine is not None and machine.is_run_by_provider
-        is_agents = not is_providers and delta.block is None  # not said by the model itself
-        if machine is not None and not (is_providers or is_agents):
+        is_providers = builder is not None and builder.is_run_by_provider
+        is_agents = not is_providers and delta.block is None  # not a block of the model's message
+        if builder is not None and not (is_providers or is_agents):
             return  # a model has no results of calls that its client runs (invariant 14)
-        # Between two turns, whoever ran it also keeps its result, as an agent does at all times.
+        # Only a result of the provider, inside a turn, becomes part of the message.
         if self._turn is not None and not is_agents:
-            kept = ResultPart(call_id=call_id, result=result, failed=delta.failed)
-            self._turn.keep_result(delta.block, kept)
-        if machine is None or machine.has_result:
+            part = ResultPart(call_id=call_id, result=result, failed=delta.failed)
+            self._turn.add_result(delta.block, part)
+        if builder is None or builder.has_result:
             return
-        call = machine.call
+        call = builder.call
         if is_agents and delta.failed:
-            machine.cut("it failed before the provider closed the call", events)
+            builder.cut("the tool failed before the provider closed the call", events)
         else:
-            machine.end("finished", None, events)  # it was run, so nothing of it was cut
-        if not machine.settled:
+            builder.end_turn("finished", None, events)  # the call ran, so its text is complete
+        if not builder.settled:
             return
-        machine.has_result = True
+        builder.has_result = True
         if delta.failed:
             events.append(ToolCallFailed(call_id, call.name, result))
         else:
-            _, arguments = machine.outcome()
+            _, arguments = builder.outcome()
             events.append(ToolCallCompleted(call_id, call.name, arguments, result))

@@ -1,19 +1,19 @@
-"""One call while it is written: its text in, its events and its verdict out.
+"""One call while it is written: turns its text into events and a verdict.
 
-The order of events is that of ``events``; the verdicts are invariants 8 to 10:
+``events`` documents the order of events. The verdicts follow invariants 8 to 10:
 
-- Text goes to one ``Parser``, which refuses it at the first bad character. Then the call is
-  ``malformed``, unless the pieces fit a second reading (the whole text again, ``{}`` first …). That
-  verdict waits for the close.
-- The provider's close makes complete JSON ``complete`` and anything else ``truncated``. Chat closes
-  nothing: there the end of the turn is the close.
-- Without any text the verdict waits for the stop reason: ``finished`` means no arguments, anything
-  else means that they were cut.
-- A turn that was cut closes nothing: what is open is ``truncated``, even if it parses. So does a
-  hang-up, a provider's error and a payload that cannot be read, since a piece may be missing.
-- If the close repeats the text, it has the rest of what came. If it contradicts what came, it is
-  the provider's last word (``restated``), and must be valid by itself.
-- An infinite number (``1e999``) is ``malformed``: it could not be written as JSON again.
+- Text goes to one ``Parser``, which fails at the first invalid character. The call is then
+  ``malformed``, unless the pieces fit a reinterpretation (the whole text again, ``{}`` first …). In
+  that case the verdict is decided when the call is closed.
+- When the provider closes the call, complete JSON is ``complete`` and anything else ``truncated``.
+  Chat does not close calls: there the end of the turn closes them.
+- Without any text, the verdict depends on the stop reason: ``finished`` means no arguments, any
+  other ending means that they were cut off.
+- If the turn is cut off, open calls are ``truncated``, even if their text parses. The same holds
+  for a lost connection, a provider's error and an unreadable payload: a piece may be missing.
+- A close may repeat the text. If it extends the text so far, the rest is used. If it contradicts
+  the text, it replaces it (``restated``) and must be valid by itself.
+- An infinite number (``1e999``) is ``malformed``, because it cannot be encoded as JSON again.
 """
 
 import json
@@ -59,11 +59,7 @@ from argstream.jsonstream import (
     Text,
 )
 from argstream.jsonstream._parser import DEFAULT_LIMITS
-from argstream.providers._deltas import (
-    FREE_TEXT_KINDS,
-    RUN_BY_PROVIDER,
-    Ending,
-)
+from argstream.providers._deltas import FREE_TEXT_KINDS, RUN_BY_PROVIDER, Ending
 from argstream.sanitise import SurrogateReplacer, replace_lone_surrogates
 
 CallVerdict: TypeAlias = Literal["open"] | Verdict
@@ -71,20 +67,21 @@ CallVerdict: TypeAlias = Literal["open"] | Verdict
 Reinterpretation: TypeAlias = Literal[
     "cumulative", "replay", "empty_prefix", "double_encoded", "null", "restated", "split_name"
 ]
-"""Why arguments are not read as they stand.
+"""Why the arguments or the name differ from the text as it was streamed.
 
-cumulative: each piece repeats all before it. replay: the whole text came once more. empty_prefix:
-``{}`` came before the real text. double_encoded: the object is in a JSON string. null: it stands
-for no arguments. restated: the provider closed the call with another text than it had streamed.
-split_name: the name, not the text: it came in pieces, and the call was started with the first.
+cumulative: each piece repeats all pieces before it. replay: the whole text arrived twice.
+empty_prefix: ``{}`` arrived before the real text. double_encoded: the object is in a JSON string.
+null: the text is ``null``, which means no arguments. restated: the provider closed the call with a
+text that differs from the streamed one. split_name: the tool name arrived in pieces, and the call
+started with the first piece.
 """
 
 
 class Call:
-    """A call, live: it changes while the stream goes on, until its verdict is final.
+    """A call in progress. It changes while the stream is read, until its verdict is final.
 
-    Only ``arguments`` of a complete call may be acted on. For any other they are
-    ``{"INVALID_JSON": raw}``, which a model understands; while the call is open, None.
+    Act only on the ``arguments`` of a complete call. While the call is open they are None, and for
+    an invalid call they are ``{"INVALID_JSON": raw}``, a form that models understand.
     """
 
     def __init__(
@@ -98,55 +95,47 @@ class Call:
         self.verdict: CallVerdict = "open"
         self.reinterpreted: Reinterpretation | None = None
         self.partial: Any = PENDING
-        """The arguments so far, an unfinished string included. To look at, not to act on.
+        """The arguments so far, including an unfinished string. For display only.
 
-        Free text (``custom``, ``code``) has none until it is complete: look at ``raw``.
+        PENDING for free text (``custom``, ``code``) until it is complete: use ``raw``.
         """
         self.raw = ""
-        """All the text that came, exactly; also what came after an error."""
-        self.parser: Parser | None = None
-        """What reads the text; for assembly only."""
+        """The exact text that arrived, including text after an error."""
+        self.parser: Parser | None = None  # for assembly only
         self.in_doubt = False
-        """Whether what was read may turn out to be meant in another way, or not to be all.
-
-        Then nothing is settled until the call is complete.
-        """
+        """Whether the text so far may be reinterpreted or incomplete. If so, nothing is settled."""
         self.in_leaves = False
-        """Whether the provider names the place of each value that it sends.
-
-        Then more may come for any object and any array until the verdict.
-        """
+        """Whether values are sent with their paths, so that any object or array may still grow."""
         self.error: ArgumentsError | None = None
-        """Why it is not valid, if it is not."""
-        self.check: CallCheck | None = None
-        """Who checks it; for assembly only."""
+        """Why the call is invalid, if it is."""
+        self.check: CallCheck | None = None  # for assembly only
 
     @property
     def path(self) -> JsonPath:
-        """Where the text stands: at the innermost value of ``partial`` that is not done.
+        """The path of the innermost value of ``partial`` that is not complete.
 
-        What does not lie on the way to it is settled, unless the call is ``in_doubt``, or
-        ``in_leaves`` and it is an object or an array.
+        Values that do not contain it are settled, with two exceptions: nothing is settled if the
+        call is ``in_doubt``, and objects and arrays are not if it is ``in_leaves``.
         """
         parser = self.parser
         if parser is None:
             return ()
         if parser.error is not None and parser.error.reason == "duplicate_key":
-            return parser.path[:-1]  # what had this key first is done
+            return parser.path[:-1]  # the first value of this key is complete
         return parser.path
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
         """The policy's answer; None without a policy, and until the policy has decided.
 
-        A ``deny`` rejects the call as soon as it is certain, and so does an ``ask`` with
-        ``on_ask="deny"``. Any other answer has no effect on the call.
+        ``deny`` rejects the call, and so does ``ask`` with ``on_ask="deny"``. Other answers have no
+        effect on the call.
         """
         return None if self.check is None else self.check.policy_decision
 
     @property
     def arguments(self) -> dict[str, Any] | str | None:
-        """The arguments, or the text of invalid ones in a form for a model; None while open."""
+        """The arguments, or the invalid text in a form that models understand; None while open."""
         if self.verdict == "open":
             return None
         if self.verdict == "complete":
@@ -170,55 +159,49 @@ class Outcome(NamedTuple):
 
 _EARLY_PIECES = 4  # to remember: a cumulative text is malformed as soon as it has two
 
-
 StopOn: TypeAlias = Literal["denied", "rejected", "never"]
-"""After what to stop reading: a call that a policy denies, any that is rejected, or nothing."""
+"""When to stop reading: after a call that a policy denies, after any rejected call, or never."""
 
 
 class StreamChecks:
-    """The check of a stream, and which rejections stop the reading."""
+    """The check of a stream, and whether a rejection stops reading."""
 
     def __init__(self, check: Check | None = None, stop_on: StopOn = "never") -> None:
         self.check = check
         self._stop_on = stop_on
-        self.must_stop = False  # a call was refused after which nothing more is to be read
-        self.knows_all_tools = True
-        """Whether a tool that the check does not know is none; an agent has some of its own."""
+        self.must_stop = False
+        self.knows_all_tools = True  # False for an agent, which has tools of its own
 
-    def note(self, call: Call) -> None:
-        self.must_stop = self.must_stop or self.is_final(call)
+    def note_rejection(self, call: Call) -> None:
+        self.must_stop = self.must_stop or self.stops_reading(call)
 
-    def is_final(self, call: Call) -> bool:
+    def stops_reading(self, call: Call) -> bool:
         if call.verdict != "rejected" or call.error is None or self._stop_on == "never":
             return False
         return self._stop_on == "rejected" or call.error.reason == "denied"
 
 
 class CallBuilder:
-    """Writes to one ``Call``: text in, events and the verdict out."""
+    """Updates one ``Call`` from text and values, and creates its events."""
 
     def __init__(
-        self,
-        call: Call,
-        limits: Limits | None,
-        quirks: list[TextQuirk],
-        stream_checks: StreamChecks,
+        self, call: Call, limits: Limits | None, quirks: list[TextQuirk], checks: StreamChecks
     ) -> None:
         self.call = call
-        self._stream_checks = stream_checks
-        self._checks = CallChecks(call, stream_checks)
-        self.closed = False  # the provider has said that nothing more comes
-        self.has_result = False  # the provider has said what came of it
+        self._stream_checks = checks
+        self._checks = CallChecks(call, checks)
+        self.closed = False  # by the provider
+        self.has_result = False
         self.item: Item | None = None
         self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
-        self._reading = Reading(call, self._limits)
-        self._mender = SurrogateReplacer()
+        self._reader = ArgumentsReader(call, self._limits)
+        self._surrogates = SurrogateReplacer()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
-        self._open_leaf: JsonPath = ()  # the string of which more is to come
+        self._open_leaf: JsonPath = ()  # the path of a string that the provider continues
         self._restated: str | None = None
-        self._has_told_late = False
+        self._has_reported_late_text = False
 
     @property
     def settled(self) -> bool:
@@ -230,8 +213,8 @@ class CallBuilder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its JSON is complete, even if the provider has not closed the call."""
-        return self._reading.root_end is not None and self._reading.second is None
+        """Whether the JSON is complete, even if the provider has not closed the call."""
+        return self._reader.root_end is not None and self._reader.second is None
 
     def start(self, events: list[Event], *, may_be_renamed: bool) -> None:
         call = self.call
@@ -239,7 +222,7 @@ class CallBuilder:
         self._reject(self._checks.open(may_grow=may_be_renamed), events)
 
     def rename(self, name: str, events: list[Event]) -> None:
-        """Set the name after another piece of it, and check what has come under the new name."""
+        """Set a name that has grown, and check the arguments so far under the new name."""
         self.call.name = name
         self.call.reinterpreted = "split_name"
         if self.settled:
@@ -248,13 +231,13 @@ class CallBuilder:
         has_text = bool(self.call.raw)
         self._reject(self._checks.open(may_grow=not has_text), events)
         if has_text and self._is_json and not self.settled:
-            refusal = self._checks.feed(Parser(self._limits).feed(self.call.raw))
-            if refusal is not None:
-                self._reject(_located(refusal, self.call.raw), events)
+            rejection = self._checks.feed(Parser(self._limits).feed(self.call.raw))
+            if rejection is not None:
+                self._reject(_with_raw_offset(rejection, self.call.raw), events)
 
-    def grow(self, text: str, events: list[Event]) -> None:
-        if not text.isascii() or self._mender.held:
-            text = self._mender.feed(text)
+    def feed(self, text: str, events: list[Event]) -> None:
+        if not text.isascii() or self._surrogates.held:
+            text = self._surrogates.feed(text)
         call = self.call
         if text and self._quirks:
             for quirk in self._quirks:
@@ -265,115 +248,114 @@ class CallBuilder:
         if not text:
             return
         if verdict == "complete":
-            self._tell_late(text, events)
+            self._report_late_text(text, events)
             return
         # Appending is in place only while nothing else refers to the string (invariant 6).
         raw, call.raw = call.raw, ""
         raw += text
         call.raw = raw
         if verdict != "open":
-            return  # kept for the record
+            return  # raw has all text, also after an error
         call_id, name = call.id, call.name
         events.append(ToolArgsDelta(call_id, name, text))
         if not self._is_json:
             if len(raw) > self._limits.max_chars:
                 self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
             return
-        if len(raw) == len(text) and self._reject(self._checks.begin(), events):
+        if len(raw) == len(text) and self._reject(self._checks.reopen(), events):
             return
-        reading = self._reading
-        if (pieces := reading.pieces) is not None:
-            reading.pieces = [*pieces, text] if len(pieces) < _EARLY_PIECES else None
-        if reading.second is not None:
-            reading.second.feed(text)
-            if not reading.second.possible:
-                self._invalid(reading.second.fault, events)
+        reader = self._reader
+        if (pieces := reader.pieces) is not None:
+            reader.pieces = [*pieces, text] if len(pieces) < _EARLY_PIECES else None
+        if reader.second is not None:
+            reader.second.feed(text)
+            if not reader.second.possible:
+                self._end_invalid(reader.second.fault, events)
             return
-        fragments = reading.parser.feed(text)
-        refusal = None if call.check is None else self._checks.feed(fragments)
-        if refusal is not None:
-            fragments = _seen(fragments, refusal)
+        fragments = reader.parser.feed(text)
+        rejection = None if call.check is None else self._checks.feed(fragments)
+        if rejection is not None:
+            fragments = _up_to_rejection(fragments, rejection)
         for fragment in fragments:
             if type(fragment) is Text:
                 path, piece = fragment
                 if path:
                     events.append(ArgumentDelta(call_id, name, path, piece))
             else:
-                self._tell(fragment, events)
-                if self.settled or reading.second is not None:
-                    return  # the rest of the piece was misread
-        if refusal is not None:
-            self._reject_early(refusal, fragments[-1], events)
+                self._apply(fragment, events)
+                if self.settled or reader.second is not None:
+                    return  # the remaining fragments were misread
+        if rejection is not None:
+            self._reject_early(rejection, fragments[-1], events)
 
     def put(self, path: JsonPath, value: object, events: list[Event], *, more: bool) -> None:
         if self.call.verdict == "complete":
-            self._tell_late(dumps(value), events)
+            self._report_late_text(dumps(value), events)
             return
         if self._writer is None:
             self._writer = JsonWriter(self._limits)
             if self.call.raw and not self.settled:
-                self._invalid(_contradiction("a value came after text"), events)
+                self._end_invalid(_contradiction("the provider sent a value after text"), events)
         try:
             text = self._writer.put(path, value, more=more)
         except UnwritableError as error:
-            self._refuse(error, events)
+            self._fail_value(error, events)
         else:
             self._note_leaf(path, more=more)
-            self.grow(text, events)
+            self.feed(text, events)
 
     def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
         """Handle the provider's close. ``text`` is the whole text, if the provider repeats it."""
         if (writer := self._writer) is not None:
-            self.grow(writer.close(), events)
+            self.feed(writer.close(), events)
             if writer.has_late:
                 try:
-                    self._restated = writer.whole(self._reading.parser.value)
+                    self._restated = writer.whole(self._reader.parser.value)
                 except UnwritableError as error:
-                    self._refuse(error, events)
+                    self._fail_value(error, events)
         if text:
-            self._compare(replace_lone_surrogates(text), events)
-        is_whole = self._flush(events)
+            self._use_final_text(replace_lone_surrogates(text), events)
+        is_complete = self._flush(events)
         self.closed = True
         if self.settled:
             return
-        if cut or not is_whole:
+        if cut or not is_complete:
             self.cut("the provider did not finish the call", events)
         elif self.call.raw.strip():
-            self._conclude(events)
+            self._finish(events)
 
-    def end(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
-        """Handle the end of the turn."""
-        told = reason or "no reason was told"
+    def end_turn(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
+        shown = reason or "no stop reason"
         if not self.closed:
-            # A turn that was cut closes nothing. Free text cannot say itself that it is whole, nor
-            # can leaves: it is we who would close their containers.
+            # A turn that was cut off closes no call. Free text and values with paths have no end of
+            # their own: for values, the writer closes the containers.
             has_leaves = self._writer is not None and self._writer.is_open
             if ending == "cut" or (ending == "unknown" and (has_leaves or not self._is_json)):
-                self.cut(f"the turn was cut off ({told})", events)
+                self.cut(f"the turn was cut off ({shown})", events)
             else:
                 self.close(None, events)
         if self.settled:
             return
         if self.call.raw.strip():
-            message = "text came after the provider had closed the call"
-            self._invalid(_contradiction(message), events)
-        # No text at all: whether that means no arguments depends on why it ended.
+            message = "the provider sent text after it had closed the call"
+            self._end_invalid(_contradiction(message), events)
+        # Without text, the ending decides whether the call has no arguments or was cut off.
         elif ending == "finished":
             self._complete(Outcome({} if self._is_json else ""), events)
         else:
-            self.cut(f"no arguments had come when the turn ended ({told})", events)
+            self.cut(f"the turn ended before any arguments arrived ({shown})", events)
 
     def cut(self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated") -> None:
         self._flush(events)
         if not self.settled:
             raw = self.call.raw
-            error = ArgumentsError(verdict, message, len(raw), self._reading.parser.path)
-            self._invalid(Fault(verdict, error), events)
+            error = ArgumentsError(verdict, message, len(raw), self._reader.parser.path)
+            self._end_invalid(Fault(verdict, error), events)
 
     def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
         verdict, arguments = self.call.verdict, self.call.arguments
         if verdict == "open" or arguments is None:
-            raise AssertionError("every call of a turn that is over has its verdict")
+            raise AssertionError("every call of a completed turn has a verdict")
         return verdict, arguments
 
     def part(self) -> CallPart:
@@ -390,27 +372,27 @@ class CallBuilder:
         )
 
     def _flush(self, events: list[Event]) -> bool:
-        """Feed what was held back. Returns False if the text of a quirk was incomplete."""
-        self.grow(self._mender.close(), events)
+        """Feed text that was held back. Return False if the text of a quirk is incomplete."""
+        self.feed(self._surrogates.close(), events)
         quirks, self._quirks = self._quirks, []
         for quirk in quirks:
-            self.grow(quirk.close(), events)
+            self.feed(quirk.close(), events)
         return all(quirk.is_whole for quirk in quirks)
 
-    def _tell(self, fragment: Fragment, events: list[Event]) -> None:
+    def _apply(self, fragment: Fragment, events: list[Event]) -> None:
         call = self.call
         match fragment:
             case Start((), kind):
                 if kind == "object":
-                    call.partial = self._reading.parser.value
+                    call.partial = self._reader.parser.value
                 elif kind != "string" and kind != "null":  # these two may stand for an object
                     self._fail(Invalid((), fragment.offset, "not_an_object"), events)
             case Start(path, kind):
                 events.append(ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
-                self._reading.root_end = offset
+                self._reader.root_end = offset
             case Done(path, float(value), offset) if isinf(value):
-                # JSON allows any number of digits, but this could not even be sent back.
+                # JSON allows any number of digits, but infinity cannot be encoded again.
                 self._fail(Invalid(path, offset, "number_too_large"), events)
             case Done(path, value, _):
                 events.append(ArgumentCompleted(call.id, call.name, path, value))
@@ -419,18 +401,18 @@ class CallBuilder:
             case _:
                 pass
 
-    def _tell_late(self, text: str, events: list[Event]) -> None:
-        """Report more text for a complete call, unless it only repeats what came."""
-        if text.strip() and text not in self.call.raw and not self._has_told_late:
-            self._has_told_late = True
-            message = f"text came for the call {self.call.id} after it was complete"
+    def _report_late_text(self, text: str, events: list[Event]) -> None:
+        """Report more text for a complete call, once, unless it repeats earlier text."""
+        if text.strip() and text not in self.call.raw and not self._has_reported_late_text:
+            self._has_reported_late_text = True
+            message = f"text arrived for call {self.call.id} after the call was complete"
             events.append(StreamFailed("late_text", message))
 
-    def _compare(self, text: str, events: list[Event]) -> None:
-        """Compare the text of the close with what had come: use its rest, or restate the call."""
+    def _use_final_text(self, text: str, events: list[Event]) -> None:
+        """Append the rest of the text in the provider's close, or restate the call with it."""
         raw = self.call.raw
         if text.startswith(raw) and not self._quirks:
-            self.grow(text[len(raw) :], events)
+            self.feed(text[len(raw) :], events)
             return
         for quirk in make_quirks([quirk.name for quirk in self._quirks]):
             text = quirk.feed(text) + quirk.close()
@@ -438,49 +420,47 @@ class CallBuilder:
             self._restated = text
 
     def _note_leaf(self, path: JsonPath, *, more: bool) -> None:
-        """Note that more may come for a value that the text has left."""
         call = self.call
         call.in_leaves = call.in_leaves or bool(path)
         if self._open_leaf and path != self._open_leaf and not self.settled:
-            call.in_doubt = True  # a string was left open
+            call.in_doubt = True  # the provider announced more of a string, then sent another value
         self._open_leaf = path if more else ()
 
-    def _refuse(self, error: UnwritableError, events: list[Event]) -> None:
+    def _fail_value(self, error: UnwritableError, events: list[Event]) -> None:
         if not self.settled:
-            told = ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
-            self._invalid(Fault("malformed", told), events)
+            reported = ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
+            self._end_invalid(Fault("malformed", reported), events)
 
     def _fail(self, invalid: Invalid, events: list[Event]) -> None:
-        """Report the first error, unless the text may be meant in another way."""
+        """Report the first error, unless the text may be reinterpreted."""
         fault = _fault_of(invalid)
-        end = self._reading.root_end if invalid.reason == "extra_text" else None
-        if self._reading.doubt(fault, end):
+        end = self._reader.root_end if invalid.reason == "extra_text" else None
+        if self._reader.may_reinterpret(fault, end):
             return
         if invalid.reason == "number_too_large":
-            self._reading.show(self.call.raw[: invalid.offset])
-        self._invalid(fault, events)
+            self._reader.set_partial(self.call.raw[: invalid.offset])
+        self._end_invalid(fault, events)
 
-    def _reject_early(self, refusal: Rejection, last: Fragment, events: list[Event]) -> None:
-        """Refuse a text that goes on, unless its pieces may repeat each other."""
+    def _reject_early(self, rejection: Rejection, last: Fragment, events: list[Event]) -> None:
+        """Reject an incomplete text, unless its pieces may repeat each other."""
         raw = self.call.raw
-        error = _located(refusal, raw)
-        if self._reading.doubt(Fault("rejected", error)):
+        error = _with_raw_offset(rejection, raw)
+        if self._reader.may_reinterpret(Fault("rejected", error)):
             return
-        end = _read_until(last, error)
+        end = _end_of_rejected(last, error)
         if end < len(raw):
-            self._reading.show(raw[:end])
+            self._reader.set_partial(raw[:end])
         self._reject(error, events)
 
     def _reject(self, error: ArgumentsError | None, events: list[Event]) -> bool:
-        """Reject the call if there is an error. Returns whether there was one."""
         if error is not None:
-            self._invalid(Fault("rejected", error), events)
+            self._end_invalid(Fault("rejected", error), events)
         return error is not None
 
-    def _conclude(self, events: list[Event]) -> None:
+    def _finish(self, events: list[Event]) -> None:
         found: Outcome | Fault
         if self._is_json:
-            found = self._reading.conclude(self._restated)
+            found = self._reader.finish(self._restated)
         elif self._restated is None:
             found = Outcome(self.call.raw)
         else:
@@ -488,17 +468,17 @@ class CallBuilder:
         if isinstance(found, Outcome):
             self._complete(found, events)
         else:
-            self._invalid(found, events)
+            self._end_invalid(found, events)
 
     def _complete(self, found: Outcome, events: list[Event]) -> None:
         call, arguments = self.call, found.arguments
         if not call.name:
-            error = ArgumentsError("no_name", "the call has no name, so no tool can be found")
-            self._invalid(Fault("malformed", error), events)
+            error = ArgumentsError("no_name", "the call has no tool name")
+            self._end_invalid(Fault("malformed", error), events)
             return
-        as_read = arguments is self._reading.parser.value
-        if self._reject(self._checks.begin(), events) or self._reject(
-            self._checks.conclude(arguments, as_read=as_read), events
+        as_read = arguments is self._reader.parser.value
+        if self._reject(self._checks.reopen(), events) or self._reject(
+            self._checks.finish(arguments, as_read=as_read), events
         ):
             return
         call.verdict = "complete"
@@ -507,53 +487,52 @@ class CallBuilder:
         call.reinterpreted = found.reinterpreted or call.reinterpreted
         events.append(ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision))
 
-    def _invalid(self, fault: Fault, events: list[Event]) -> None:
+    def _end_invalid(self, fault: Fault, events: list[Event]) -> None:
         call = self.call
         verdict, error = call.verdict, call.error = fault
         if verdict == "rejected":
-            self._stream_checks.note(call)
-        if self._reading.second is not None:
-            call.in_doubt = False  # there is no other way to read it
+            self._stream_checks.note_rejection(call)
+        if self._reader.second is not None:
+            call.in_doubt = False
         events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 
 
-class Reading:
+class ArgumentsReader:
     """Reads the text of one call and keeps ``Call.partial`` up to date."""
 
     def __init__(self, call: Call, limits: Limits) -> None:
         self._call = call
         self._limits = limits
         self.parser = call.parser = Parser(limits, unique_keys=True)
-        """What reads the text as it stands. The call's own is another one after ``show``."""
+        """Parses the text as streamed. ``set_partial`` replaces only the parser of the call."""
         self.pieces: list[str] | None = []
-        """The first pieces; None once they are too many to repeat each other."""
-        self.root_end: int | None = None  # where the JSON was whole, if it was
-        self.second: SecondInterpretation | None = None
-        """What else the text may mean, if it cannot be meant as it stands."""
+        """The first pieces; None once there are too many for a cumulative text."""
+        self.root_end: int | None = None  # offset of the end of the root value
+        self.second: SecondInterpretation | None = None  # set if the text has a fault
 
-    def doubt(self, fault: Fault, root_end: int | None = None) -> bool:
-        """Return True if a text with a fault may be meant in another way. The call waits then."""
+    def may_reinterpret(self, fault: Fault, root_end: int | None = None) -> bool:
+        """Return True if a text with a fault may be reinterpreted. The call then stays open."""
         second = SecondInterpretation(fault, self.pieces, self._call.raw, root_end, self._limits)
         if not second.possible:
             return False
         self.second = second
         self._call.in_doubt = True
         if self.pieces is not None:
-            self.show("".join(self.pieces[:-1]))  # the last may have been the start of the other
+            self.set_partial("".join(self.pieces[:-1]))  # the last piece may be the real text
         return True
 
-    def show(self, text: str) -> None:
+    def set_partial(self, text: str) -> None:
         """Set ``partial`` to the value of this prefix, because the rest was misread."""
         call = self._call
         parser = call.parser = Parser(self._limits, unique_keys=True)
         parser.feed(text)
         call.partial = parser.value if isinstance(parser.value, dict) else PENDING
 
-    def conclude(self, restated: str | None) -> Outcome | Fault:
+    def finish(self, restated: str | None) -> Outcome | Fault:
         parser = self.parser
         parser.close()
         if restated is not None:
-            return self._conclude_restated(restated)
+            return self._finish_restated(restated)
         if self.second is not None:
             return self.second.close()
         if parser.error is not None:
@@ -567,10 +546,9 @@ class Reading:
             return Outcome(found, "double_encoded")
         return _fault_of(Invalid((), 0, "not_an_object"))
 
-    def _conclude_restated(self, text: str) -> Outcome | Fault:
-        """Read the text with which the provider closed the call. It must be valid by itself."""
+    def _finish_restated(self, text: str) -> Outcome | Fault:
         if (found := _parse_object(text, self._limits)) is None:
-            message = "the provider closed the call with another text, which is not valid"
+            message = "the provider closed the call with a different text, which is not valid"
             return _contradiction(message)
         parser = self.parser
         same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
@@ -580,22 +558,17 @@ class Reading:
 
 
 class SecondInterpretation:
-    """Looks at the pieces of a text from its first fault on."""
+    """Tests whether a text with a fault is cumulative, a replay, or follows an empty prefix."""
 
     def __init__(
-        self,
-        fault: Fault,
-        pieces: list[str] | None,
-        raw: str,
-        root_end: int | None,
-        limits: Limits,
+        self, fault: Fault, pieces: list[str] | None, raw: str, root_end: int | None, limits: Limits
     ) -> None:
         self._limits = limits
-        self.fault = fault  # what is wrong with the literal reading: it holds if there is no other
-        self._latest: str | None = None
+        self.fault = fault  # of the literal text; reported if no reinterpretation fits
+        self._latest: str | None = None  # the newest piece of a cumulative text
         self._whole = ""
-        self._repeated: int | None = None  # how much of the whole has come again
-        self._rest: Parser | None = None
+        self._repeated: int | None = None  # how many characters of a replay have arrived
+        self._rest: Parser | None = None  # parses the text after an empty prefix
         if pieces is not None and _is_cumulative(pieces):
             self._latest = pieces[-1]
         if root_end is not None:
@@ -603,7 +576,7 @@ class SecondInterpretation:
             self._repeated = 0
             if self._whole == "{}":
                 self._rest = Parser(limits, unique_keys=True)
-            self._go_on(raw[root_end:])
+            self._feed_rest(raw[root_end:])
 
     @property
     def possible(self) -> bool:
@@ -612,21 +585,21 @@ class SecondInterpretation:
     def feed(self, piece: str) -> None:
         if self._latest is not None:
             self._latest = piece if piece.startswith(self._latest) else None
-        self._go_on(piece)
+        self._feed_rest(piece)
 
-    def _go_on(self, piece: str) -> None:
+    def _feed_rest(self, piece: str) -> None:
         if self._repeated is not None:
             fits = self._whole.startswith(piece, self._repeated)
             self._repeated = self._repeated + len(piece) if fits else None
             if self._repeated == len(self._whole):
-                self._repeated = 0  # it may come a third time
+                self._repeated = 0  # the text may be repeated again
         if self._rest is not None:
             self._rest.feed(piece)
             if self._rest.error is not None:
                 self._rest = None
 
     def close(self) -> Outcome | Fault:
-        """Return the arguments of the reading that makes an object of the text, or the fault."""
+        """Return the arguments of the first reinterpretation that fits, or the fault."""
         if self._latest is not None:
             found = _parse_object(self._latest, self._limits)
             if found is not None:
@@ -665,29 +638,28 @@ def _is_cumulative(pieces: list[str]) -> bool:
 
 
 def _dumps(value: Any) -> str:
-    """Write a value so that what differs looks different: in Python, 1 equals True."""
+    """Encode a value for comparison. In Python, 1 equals True."""
     return json.dumps(value, sort_keys=True)
 
 
 class CallChecks:
-    """Shows one call to its check, and decides when a refusal counts.
+    """Feeds one call to its check, and decides whether a rejection counts before the end.
 
-    It does not while the text may be meant in another way, for the close of a container for which
-    leaves may still come, and for an empty object that may be a mere beginning. In these cases
-    complete arguments are checked.
+    It does not if the text may be reinterpreted, if values may still arrive for a closed container,
+    or if an empty object may be an empty prefix. Then only the complete arguments are checked.
     """
 
     def __init__(self, call: Call, stream_checks: StreamChecks) -> None:
         self._call = call
         self._stream_checks = stream_checks
         self._check: CallCheck | None = None
-        self._may_grow = False  # whether more of the name may come
+        self._may_grow = False  # more of the name may arrive
         self._has_begun = False
-        self._has_left = False  # whether a container ended for which leaves may still come
-        self._waits = False  # whether only whole arguments count
+        self._has_closed_container = False  # for which values may still arrive
+        self._waits_for_end = False  # only complete arguments are checked
 
     def open(self, *, may_grow: bool) -> ArgumentsError | None:
-        """Open the check for the call's name. Returns an error if the name alone is refused."""
+        """Open the check for the call's name. Return an error if the name alone is rejected."""
         check = self._stream_checks.check
         if check is None:
             return None
@@ -701,62 +673,62 @@ class CallChecks:
         is_unknown = error is not None and error.reason == "unknown_tool"
         return None if is_unknown and not self._stream_checks.knows_all_tools else error
 
-    def begin(self) -> ArgumentsError | None:
-        """Open the check again when the arguments begin: the name is complete then."""
+    def reopen(self) -> ArgumentsError | None:
+        """Open the check again once the name is complete."""
         return self.open(may_grow=False) if self._may_grow else None
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Feed the check. Returns its refusal if it counts now."""
-        if self._check is None or self._waits or not fragments:
+        """Feed the check. Return its rejection if it counts now."""
+        if self._check is None or self._waits_for_end or not fragments:
             return None
         if not self._has_begun:
             self._has_begun = True
             first = fragments[0]
-            if not isinstance(first, Start) or first.kind != "object":  # it may stand for one
-                self._waits = True
+            if not isinstance(first, Start) or first.kind != "object":  # it may encode an object
+                self._waits_for_end = True
                 return None
-        refusal = self._check.feed(_sure(fragments))
+        rejection = self._check.feed(_without_empty_root(fragments))
         if self._call.in_leaves:
-            told = fragments if refusal is None else fragments[: refusal.seen]
-            self._has_left = self._has_left or any(
-                isinstance(one, Done) and isinstance(one.value, dict | list) for one in told
+            seen = fragments if rejection is None else fragments[: rejection.seen]
+            self._has_closed_container = self._has_closed_container or any(
+                isinstance(one, Done) and isinstance(one.value, dict | list) for one in seen
             )
-        if refusal is not None and (self._call.in_doubt or self._has_left):
-            self._waits = True
+        if rejection is not None and (self._call.in_doubt or self._has_closed_container):
+            self._waits_for_end = True
             return None
-        return refusal
+        return rejection
 
-    def conclude(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         if self._check is None:
             return None
-        return self._check.finish(arguments, as_read=as_read and not self._waits)
+        return self._check.finish(arguments, as_read=as_read and not self._waits_for_end)
 
 
-def _sure(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
-    """Leave out the end of an empty object: the real text may follow."""
+def _without_empty_root(fragments: Sequence[Fragment]) -> Sequence[Fragment]:
+    """Remove the end of an empty root object: the real text may follow it."""
     end = len(fragments) - (type(fragments[-1]) is Invalid)
     if end and type(last := fragments[end - 1]) is Done and not last.path and not last.value:
         return fragments[: end - 1]
     return fragments
 
 
-def _seen(fragments: list[Fragment], refusal: Rejection) -> list[Fragment]:
-    kept = fragments[: refusal.seen]
-    if refusal.text is not None:
-        kept[-1] = Text(kept[-1].path, refusal.text)
+def _up_to_rejection(fragments: list[Fragment], rejection: Rejection) -> list[Fragment]:
+    kept = fragments[: rejection.seen]
+    if rejection.text is not None:
+        kept[-1] = Text(kept[-1].path, rejection.text)
     return kept
 
 
-def _read_until(last: Fragment, error: ArgumentsError) -> int:
-    """Return how much of the text was needed to refuse it."""
+def _end_of_rejected(last: Fragment, error: ArgumentsError) -> int:
+    """Return the offset after the character that caused the rejection."""
     if isinstance(last, Text):
         return (error.offset or 0) + 1
     return last.offset if isinstance(last, Done) else last.offset + 1
 
 
-def _located(refusal: Rejection, raw: str) -> ArgumentsError:
-    """Return the error with its offset in the text: a check counts decoded characters."""
-    error, start = refusal.error, refusal.string_start
+def _with_raw_offset(rejection: Rejection, raw: str) -> ArgumentsError:
+    """Return the error with its offset in the raw text. A check counts decoded characters."""
+    error, start = rejection.error, rejection.string_start
     if start is None or error.offset is None or "\\" not in raw[start:]:
         return error
     decoded = error.offset - start

@@ -1,13 +1,13 @@
-"""Text of arguments that the provider does not send as plain pieces of JSON.
+"""Arguments that the provider does not send as plain pieces of JSON.
 
-Quirks: servers that write arguments in a way of their own, read live because the caller named the
-quirk. Otherwise such a text is read once more when its call is closed (``SecondInterpretation``):
-the arguments are right then, but what was shown before was the literal text.
+Quirks handle servers that write arguments in a nonstandard way. If the caller names the quirk, the
+arguments are correct while they are written. Otherwise the text is reinterpreted when the call is
+closed (``SecondInterpretation``): until then, the literal text is shown.
 
-``JsonWriter``: providers that send values instead of text. It writes the text that others would
-have sent, leaf by leaf, so that a call has one text that is logged, digested and approved. A number
-is followed by a space, since only what follows says that it is complete. A leaf for a container
-that the text has left waits for the close (``restated``); one that contradicts another makes the
+``JsonWriter`` handles providers that send values instead of text. It writes the JSON text value by
+value, so that every call has one text that is logged, digested and approved. A number is followed
+by a space, because only the next character ends a number. A value for a container that is already
+closed is added when the call is closed (``restated``). Values that contradict each other make the
 call malformed.
 """
 
@@ -24,26 +24,23 @@ Quirk: TypeAlias = Literal["cumulative", "empty_prefix", "double_encoded"]
 
 
 class TextQuirk:
-    """Turns the pieces that come into the pieces that are meant."""
+    """Turns the pieces that a server sends into plain pieces of JSON."""
 
     name: Quirk
 
     def __init__(self) -> None:
         self.applied = False  # any piece was changed
-        self.is_whole = True  # whether, after the close, nothing is missing that it takes away
+        self.is_whole = True  # after the close: whether the text was complete
 
     def feed(self, piece: str) -> str:
-        """Return what is new in a piece."""
         raise NotImplementedError
 
     def close(self) -> str:
-        """Return what was held back."""
+        """Return text that was held back."""
         return ""
 
 
 class _Cumulative(TextQuirk):
-    """Each piece repeats all before it."""
-
     name = "cumulative"
 
     def __init__(self) -> None:
@@ -62,8 +59,6 @@ class _Cumulative(TextQuirk):
 
 
 class _EmptyPrefix(TextQuirk):
-    """An empty object comes before the real one."""
-
     name = "empty_prefix"
 
     def __init__(self) -> None:
@@ -86,8 +81,6 @@ class _EmptyPrefix(TextQuirk):
 
 
 class _DoubleEncoded(TextQuirk):
-    """The object is in a JSON string."""
-
     name = "double_encoded"
 
     def __init__(self) -> None:
@@ -103,7 +96,7 @@ class _DoubleEncoded(TextQuirk):
                 self.applied = True
         if self._outer is None:
             return piece
-        # What is wrong outside the string is not hidden: it is left where the object ends.
+        # After an error outside the string, pieces pass unchanged, so that it is reported.
         text = [part.text for part in self._outer.feed(piece) if isinstance(part, Text)]
         return "".join(text) if self._outer.error is None else piece
 
@@ -119,13 +112,13 @@ _QUIRKS: dict[Quirk, type[TextQuirk]] = {
 }
 
 
-def checked(quirks: Collection[Quirk]) -> tuple[Quirk, ...]:
+def checked_quirks(quirks: Collection[Quirk]) -> tuple[Quirk, ...]:
     if isinstance(quirks, str):
-        raise UsageError(f"quirks is a collection of names: quirks=({quirks!r},)")
+        raise UsageError(f"quirks must be a collection, not a string. Use quirks=({quirks!r},)")
     unknown = [repr(name) for name in quirks if name not in _QUIRKS]
     if unknown:
         known = ", ".join(get_args(Quirk))
-        raise UsageError(f"no quirk is called {', '.join(unknown)}; there are: {known}")
+        raise UsageError(f"unknown quirk {', '.join(unknown)}. Known quirks: {known}")
     return tuple(quirks)
 
 
@@ -137,7 +130,7 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class UnwritableError(ValueError):
-    """A value that has no place beside those that came before it."""
+    """A value that contradicts earlier values, or is nested too deeply."""
 
     def __init__(
         self, message: str, path: JsonPath = (), reason: ErrorReason = "contradicted"
@@ -150,29 +143,27 @@ class UnwritableError(ValueError):
 
 
 class _Leaf:
-    """A value that came whole, or a string whose pieces come."""
+    """A complete value, or a string that arrives in pieces."""
 
     def __init__(self, *, is_open: bool) -> None:
-        self.is_open = is_open  # the provider has said that more comes
+        self.is_open = is_open  # more pieces are announced
         self.is_written = False
-        self.late: list[Any] = []  # what could not be written: the value, or pieces of it
+        self.late: list[Any] = []  # the value, or pieces of it, that could not be written
 
 
 class _Container:
-    """An object or an array, and what came for it."""
-
     def __init__(self, first: str | int) -> None:
         self.is_array = isinstance(first, int)
         self.children: dict[str | int, _Container | _Leaf] = {}
-        self.count = 0  # how many of them are in the text
-        self.state: Literal["new", "open", "left"] = "new"
+        self.count = 0  # how many children are in the text
+        self.state: Literal["new", "open", "closed"] = "new"
 
-    def begin(self) -> str:
+    def open(self) -> str:
         self.state = "open"
         return "[" if self.is_array else "{"
 
-    def leave(self) -> str:
-        self.state = "left"
+    def close(self) -> str:
+        self.state = "closed"
         return "]" if self.is_array else "}"
 
     def add(self, key: str | int) -> str:
@@ -182,22 +173,21 @@ class _Container:
 
 
 class JsonWriter:
-    """Writes the text of one call's arguments, leaf by leaf, or a whole value at once."""
+    """Writes the text of one call's arguments from values with paths, or from one whole value."""
 
     def __init__(self, limits: Limits) -> None:
-        self.has_late = False
-        """Whether something could not be written, so that the text is not all that came."""
+        self.has_late = False  # some values could not be written
         self._max_depth = limits.max_depth
         self._root: _Container | None = None
-        self._open: list[_Container] = []  # from the root to where the text stands
-        self._string: _Leaf | None = None  # that the text is in
+        self._open: list[_Container] = []  # the open containers, from the root
+        self._string: _Leaf | None = None  # the open string
         self._string_path: JsonPath = ()
 
     def put(self, path: JsonPath, value: Any, *, more: bool = False) -> str:
-        """Return the text to add for a value at a path, or for a piece of a string there."""
+        """Return the text to append for a value, or for a piece of a string (``more``)."""
         if (string := self._string) is not None and path == self._string_path:
             if not isinstance(value, str):
-                raise UnwritableError("a string goes on as something else", path)
+                raise UnwritableError("a piece of a string is not a string", path)
             if more:
                 return dumps(value)[1:-1]
             string.is_open = False
@@ -205,13 +195,13 @@ class JsonWriter:
             return dumps(value)[1:]
         if not path:
             if self._root is not None or more:
-                raise UnwritableError("a value for the whole, beside values for its parts")
+                raise UnwritableError("the provider sent the whole value and also parts of it")
             return dumps(value)
         if len(path) > self._max_depth:
-            message = "nested deeper than Limits.max_depth allows"
+            message = f"nested deeper than Limits.max_depth ({self._max_depth})"
             raise UnwritableError(message, path[: self._max_depth], "too_deep")
         if more and not isinstance(value, str):
-            raise UnwritableError("a piece of something that is no string", path)
+            raise UnwritableError("only strings can be sent in pieces", path)
         return self._put_leaf(path, value, more=more)
 
     @property
@@ -219,89 +209,89 @@ class JsonWriter:
         return bool(self._open)
 
     def close(self) -> str:
-        """Return the text that ends what is open."""
-        return self._leave(0)
+        """Return the text that closes the open string and containers."""
+        return self._close_to(0)
 
     def whole(self, written: object) -> str:
         """Return the complete text, with the late values. ``written`` is the value so far."""
         return "{}" if self._root is None else dumps(_merged(self._root, written, ()))
 
     def _put_leaf(self, path: JsonPath, value: Any, *, more: bool) -> str:
-        text = self._begin_root(path[0])
-        containers = self._reach(path)
-        home, key = containers[-1], path[-1]
-        known = home.children.get(key)
+        text = self._open_root(path[0])
+        containers = self._containers(path)
+        container, key = containers[-1], path[-1]
+        known = container.children.get(key)
         if known is not None:
             if isinstance(known, _Container) or not known.is_open or not isinstance(value, str):
-                raise UnwritableError("a value was already given here", path)
+                raise UnwritableError("the provider sent two values for one path", path)
             leaf = known
             leaf.is_open = more
         else:
-            leaf = home.children[key] = _Leaf(is_open=more)
+            leaf = container.children[key] = _Leaf(is_open=more)
         opened = sum(container.state == "open" for container in containers)
         if known is not None or not _is_next(containers, path, opened):
             leaf.late.append(value)
             self.has_late = True
             return text
         leaf.is_written = True
-        text += self._leave(opened) + self._enter(containers[opened:], path)
+        text += self._close_to(opened) + self._enter(containers[opened:], path)
         written = dumps(value)
         if more:
             self._string, self._string_path = leaf, path
             return text + written[:-1]
-        # Only what follows a number says that it is over.
+        # Only the next character ends a number.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"{text}{written} " if is_number else text + written
 
-    def _begin_root(self, first: str | int) -> str:
-        """Open the root at the first leaf, also if that must wait: something has come."""
+    def _open_root(self, first: str | int) -> str:
+        """Open the root at the first value, also if the value itself is written later."""
         if self._root is not None:
             return ""
         self._root = _Container(first)
         self._open.append(self._root)
-        return self._root.begin()
+        return self._root.open()
 
-    def _reach(self, path: JsonPath) -> list[_Container]:
-        """Return the containers on the way to a leaf, creating those that are missing."""
+    def _containers(self, path: JsonPath) -> list[_Container]:
+        """Return the containers of a path, and create the missing ones."""
         container: _Container | _Leaf | None = self._root
-        way: list[_Container] = []
+        found: list[_Container] = []
         for depth, key in enumerate(path):
             if not isinstance(container, _Container):
-                raise UnwritableError("a part of a value that was given as a whole", path)
+                raise UnwritableError("the provider sent a value and also a part of it", path)
             if isinstance(key, int) is not container.is_array:
-                message = "the same container as an object and as an array"
+                message = "the provider sent keys and indexes for the same container"
                 raise UnwritableError(message, path[:depth])
-            way.append(container)
+            found.append(container)
             if depth < len(path) - 1:
                 children = container.children
                 container = children.get(key)
                 if container is None:
                     container = children[key] = _Container(path[depth + 1])
-        return way
+        return found
 
     def _enter(self, containers: list[_Container], path: JsonPath) -> str:
         depth = len(self._open)
         pieces = []
         for container in containers:
-            pieces += [self._open[-1].add(path[depth - 1]), container.begin()]
+            pieces += [self._open[-1].add(path[depth - 1]), container.open()]
             self._open.append(container)
             depth += 1
         pieces.append(self._open[-1].add(path[-1]))
         return "".join(pieces)
 
-    def _leave(self, depth: int) -> str:
+    def _close_to(self, depth: int) -> str:
         text = ""
         if self._string is not None:
             text = '"'
             self._string = None
         while len(self._open) > depth:
-            text += self._open.pop().leave()
+            text += self._open.pop().close()
         return text
 
 
 def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
-    """Return True if the leaf can be written after what is there."""
-    if opened == 0 or any(container.state == "left" for container in containers[opened:]):
+    """Return True if the value can be appended to the text so far."""
+    if opened == 0 or any(container.state == "closed" for container in containers[opened:]):
         return False
     start = opened - 1
     return all(
@@ -311,7 +301,7 @@ def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
 
 
 def _merged(node: _Container | _Leaf, written: Any, path: JsonPath) -> Any:
-    """Return the value of all leaves. ``written`` is PENDING where nothing was written."""
+    """Merge late values into the written ones. ``written`` is PENDING if nothing was written."""
     if isinstance(node, _Leaf):
         return _value(node, written, path)
     if node.is_array:
@@ -319,7 +309,7 @@ def _merged(node: _Container | _Leaf, written: Any, path: JsonPath) -> Any:
         indexes = range(len(node.children))
         for index in indexes:
             if index not in node.children:
-                message = "an element of an array never came, but one after it did"
+                message = "an item of an array is missing, but a later one was sent"
                 raise UnwritableError(message, (*path, index))
         return [
             _merged(node.children[index], elements.get(index, PENDING), (*path, index))
@@ -336,5 +326,5 @@ def _value(leaf: _Leaf, written: Any, path: JsonPath) -> Any:
     if not leaf.is_written:
         return leaf.late[0] if len(leaf.late) == 1 else "".join(leaf.late)
     if written is PENDING:
-        raise UnwritableError("what was written cannot be read again", path)
+        raise UnwritableError("the written text cannot be parsed", path)
     return written + "".join(leaf.late) if leaf.late else written

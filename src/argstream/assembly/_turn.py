@@ -1,4 +1,4 @@
-"""One message of the model while it is written: its blocks in order, kept for the next request."""
+"""One turn while it is written: its blocks in order, which become the message of the history."""
 
 from collections.abc import Collection, Hashable
 from typing import Any
@@ -30,18 +30,18 @@ from argstream.providers._deltas import RUN_BY_PROVIDER, Tokens
 from argstream.sanitise import SurrogateReplacer, replace_lone_surrogates_in_json
 
 
-class Words:
+class TextBlock:
     def __init__(self, number: int, parent_id: str | None) -> None:
         self.number = number
         self.parent_id = parent_id
         self.item: Item | None = None
         self.text = ""
-        self._mender = SurrogateReplacer()
+        self._surrogates = SurrogateReplacer()
 
-    def grow(self, piece: str) -> str:
-        """Add a piece. Returns it with surrogate pairs joined."""
-        if not piece.isascii() or self._mender.held:
-            piece = self._mender.feed(piece)
+    def append(self, piece: str) -> str:
+        """Append a piece. Return it with surrogate pairs joined."""
+        if not piece.isascii() or self._surrogates.held:
+            piece = self._surrogates.feed(piece)
         text, self.text = self.text, ""
         text += piece  # in place: nothing else refers to it (invariant 6)
         self.text = text
@@ -51,11 +51,11 @@ class Words:
         return TextDelta(piece, self.number, self.parent_id)
 
     def part(self) -> Part | None:
-        text = self.text + self._mender.close()
+        text = self.text + self._surrogates.close()
         return TextPart(text=text, item=self.item) if text or self.item else None
 
 
-class Thought(Words):
+class ThinkingBlock(TextBlock):
     def __init__(self, number: int, parent_id: str | None) -> None:
         super().__init__(number, parent_id)
         self.closed = False
@@ -68,15 +68,15 @@ class Thought(Words):
 
     def completed(self) -> Event:
         self.closed = True
-        self.text += self._mender.close()
+        self.text += self._surrogates.close()
         return ThinkingCompleted(self.text, self.number, self.parent_id)
 
     def part(self) -> Part | None:
         return ThinkingPart(text=self.text, item=self.item)
 
 
-class _Kept:
-    """A block that produces no events: a result, or data that only its provider reads."""
+class _SilentBlock:
+    """A block that creates no events: a result, or data that only its provider reads."""
 
     def __init__(self, result: ResultPart | None = None) -> None:
         self.item: Item | None = None
@@ -98,70 +98,70 @@ class Turn:
         self.model = model
         self.parent_id = parent_id
         self._number = number
-        self.machines: dict[Hashable, CallBuilder] = {}
+        self.calls: dict[Hashable, CallBuilder] = {}
         self._unsettled: dict[Hashable, CallBuilder] = {}
-        self._thoughts: list[Thought] = []  # that may not have ended
+        self._thinking: list[ThinkingBlock] = []  # some may be closed
         self.ids: set[str] = set()
-        self._made = 0  # the number in the newest made-up call ID
+        self._made = 0  # the number in the newest generated call ID
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
         self._tokens = Tokens()
-        self.words: dict[Hashable, Words] = {}
-        self._results: dict[Hashable, _Kept] = {}
-        self._blocks: list[Words | CallBuilder | _Kept] = []  # in order
+        self.texts: dict[Hashable, TextBlock] = {}
+        self._results: dict[Hashable, _SilentBlock] = {}
+        self._blocks: list[TextBlock | CallBuilder | _SilentBlock] = []  # in order
 
     @property
     def usage(self) -> Usage:
         return Usage(*self._tokens)
 
-    def report(self, tokens: Tokens) -> None:
-        """Replace the counts that are reported anew; they are cumulative."""
+    def update_usage(self, tokens: Tokens) -> None:
+        """Replace the counts that are not None. Providers send cumulative counts."""
         before = self._tokens
         self._tokens = Tokens(*[b if a is None else a for a, b in zip(tokens, before, strict=True)])
 
-    def open_words(self, block: Hashable, words: Words) -> None:
-        self.words[block] = words
-        self._blocks.append(words)
-        if isinstance(words, Thought):
-            self._thoughts.append(words)
+    def open_text(self, block: Hashable, text: TextBlock) -> None:
+        self.texts[block] = text
+        self._blocks.append(text)
+        if isinstance(text, ThinkingBlock):
+            self._thinking.append(text)
 
     def open_call(self, key: Hashable, call: CallBuilder) -> None:
-        self.machines[key] = call
+        self.calls[key] = call
         self._unsettled[key] = call
         self.ids.add(call.call.id)
         self._blocks.append(call)
 
-    def take_thoughts(self) -> list[Thought]:
-        """Return the thoughts that have not ended, once. The caller ends them."""
-        thoughts, self._thoughts = self._thoughts, []
-        return [thought for thought in thoughts if not thought.closed]
+    def pop_open_thinking(self) -> list[ThinkingBlock]:
+        """Remove and return the open thinking blocks. The caller closes them."""
+        blocks, self._thinking = self._thinking, []
+        return [block for block in blocks if not block.closed]
 
-    def keep(self, block: Hashable, item: Any) -> None:
-        """Keep a provider's own form of a block, with the block if there is one."""
+    def add_item(self, block: Hashable, item: Any) -> None:
+        """Store a provider's own form of a block, in a new block if there is none."""
         item = replace_lone_surrogates_in_json(dict(item))
-        owner = self.words.get(block) or self.machines.get(block) or self._results.get(block)
+        owner = self.texts.get(block) or self.calls.get(block) or self._results.get(block)
         if owner is None:
-            owner = _Kept()
+            owner = _SilentBlock()
             self._blocks.append(owner)
         owner.item = {**(owner.item or {}), **item}
 
-    def keep_result(self, block: Hashable, result: ResultPart) -> None:
-        kept = _Kept(result)
+    def add_result(self, block: Hashable, result: ResultPart) -> None:
+        added = _SilentBlock(result)
         if block is not None:
-            self._results[block] = kept
-        self._blocks.append(kept)
+            self._results[block] = added
+        self._blocks.append(added)
 
-    def take_unsettled(self, scope: Hashable = None) -> list[CallBuilder]:
-        """Return the calls that may have no verdict, once. The caller settles them."""
+    def pop_unsettled(self, scope: Hashable = None) -> list[CallBuilder]:
+        """Remove and return the calls that may have no verdict. The caller settles them."""
         unsettled, self._unsettled = self._unsettled, {}
-        if scope is not None:  # one choice of several
+        if scope is not None:  # one of several choices
             for key in [key for key in unsettled if not isinstance(key, tuple) or key[0] != scope]:
                 self._unsettled[key] = unsettled.pop(key)
         return list(unsettled.values())
 
     def make_id(self, given: str, taken: Collection[str]) -> str:
-        """Return an unused ID for a call that has none. Deterministic for a given stream."""
+        """Return an unused ID for a call without one. It is the same each time a stream is read."""
         self._made = max(self._made, len(self.ids))
         while (id_ := f"call_{given or self.id or 'turn'}_{self._number}_{self._made}") in taken:
             self._made += 1  # never reset, so each taken ID is tested once (invariant 6)
@@ -172,24 +172,19 @@ class Turn:
         return sum(
             len(block.call.raw if isinstance(block, CallBuilder) else block.text)
             for block in self._blocks
-            if not isinstance(block, _Kept)
+            if not isinstance(block, _SilentBlock)
         )
 
     def stop(self, message: Message) -> StopKind:
-        """Return why the turn ended. Some providers send the same reason with and without calls."""
+        # Some providers send the same stop reason with and without calls.
         kind = stop_kind(self.stop_reason)
         if kind == "end_turn" and any(map(_waits_for_result, message.parts)):
             return "tool_calls"
         return kind
 
     def message(self) -> Message:
-        parts = (block.part() for block in self._blocks)
-        return Message(
-            role="assistant",
-            parts=tuple(part for part in parts if part is not None),
-            id=self.id,
-            model=self.model,
-        )
+        parts = tuple(part for block in self._blocks if (part := block.part()) is not None)
+        return Message(role="assistant", parts=parts, id=self.id, model=self.model)
 
 
 def _waits_for_result(part: Part) -> bool:

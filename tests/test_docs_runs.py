@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import pytest
 
 from argstream.server import AgentServer, Serving
 from argstream.testing import CallTool, MockProvider, Reply
-from tests.documents import Document, run_program
+from tests.documents import Document
 from tests.support.provider_rules import strict_provider
+
+RunHere: TypeAlias = Callable[[str, MockProvider], str]
 
 RUNS = Document("docs/runs.md")
 PAUSING = RUNS.block("Release version 2.0.")
@@ -57,49 +59,11 @@ with contextlib.suppress(asyncio.CancelledError):
 """
 
 
-def test_every_python_block_is_run() -> None:
-    deciding = {DECIDING, CONTINUING, WATCHING}
-    assert RUNS.programs == {PAUSING, RESUMING, RECOVERY, *deciding, USERS, OBSERVING, APPROVING}
-    assert SERVER.programs == {SERVING, FASTAPI}
-    assert RECORDINGS.programs == set(RECORDING)
-    assert TERMINAL.programs == {SHOWING, VIEWS, ASKING}
-
-
-def test_paused_run_is_resumed_with_decisions(tmp_path: Path) -> None:
-    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
-        first, last = run_program(PAUSING + RESUMING, tmp_path, provider).splitlines()
-    assert first.endswith(WANTED)
-    assert last == "2.0 is out."
-
-
-def test_run_is_decided_in_the_store_and_watched(tmp_path: Path) -> None:
-    program = PAUSING + DECIDING + CONTINUING + WATCHING
-    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
-        printed = run_program(program, tmp_path, provider).splitlines()
-    assert printed[1] == "approve publish with {'version': '2.0'}"
-    assert printed[2].startswith("Release version 2.0. (completed, ")
-
-
-def test_recovery_resumes_a_run_that_was_cut_off(tmp_path: Path) -> None:
-    with strict_provider([PUBLISH] * 3) as provider:
-        show = "print([run.status for run in asyncio.run(agent.store.runs())])"
-        program = f"{PAUSING}{CUT_OFF}{show}\n{RECOVERY}{show}"
-        printed = run_program(program, tmp_path, provider).splitlines()
-    assert printed[1:] == ["['running', 'paused']", "['paused', 'paused']"]
-
-
-def test_conversation_of_a_user_is_continued(tmp_path: Path) -> None:
-    with strict_provider([Reply("On its way."), Reply("At your door.")]) as provider:
-        printed = run_program(USERS, tmp_path, provider).splitlines()
-        assert len((provider.requests[1].body or {})["messages"]) == 3
-    assert printed[1::2] == ["On its way.", "At your door."]
-
-
 @pytest.fixture
 def run_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[[str, MockProvider], str]:
-    """Run a program in this process, which is quicker, and return what it prints."""
+) -> RunHere:
+    """Return a function that runs a program in this process and returns what it prints."""
 
     def run(program: str, provider: MockProvider) -> str:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
@@ -111,9 +75,47 @@ def run_here(
     return run
 
 
+def test_every_python_block_is_run() -> None:
+    deciding = {DECIDING, CONTINUING, WATCHING}
+    assert RUNS.programs == {PAUSING, RESUMING, RECOVERY, *deciding, USERS, OBSERVING, APPROVING}
+    assert SERVER.programs == {SERVING, FASTAPI}
+    assert RECORDINGS.programs == set(RECORDING)
+    assert TERMINAL.programs == {SHOWING, VIEWS, ASKING}
+
+
+def test_paused_run_is_resumed_with_decisions(run_here: RunHere) -> None:
+    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
+        first, last = run_here(PAUSING + RESUMING, provider).splitlines()
+    assert first.endswith(WANTED)
+    assert last == "2.0 is out."
+
+
+def test_run_is_decided_in_the_store_and_watched(run_here: RunHere) -> None:
+    program = PAUSING + DECIDING + CONTINUING + WATCHING
+    with strict_provider([PUBLISH, Reply("2.0 is out.")]) as provider:
+        printed = run_here(program, provider).splitlines()
+    assert printed[1] == "approve publish with {'version': '2.0'}"
+    assert printed[2].startswith("Release version 2.0. (completed, ")
+
+
+def test_recovery_resumes_a_run_that_was_cut_off(run_here: RunHere) -> None:
+    with strict_provider([PUBLISH] * 3) as provider:
+        show = "print([run.status for run in asyncio.run(agent.store.runs())])"
+        program = f"{PAUSING}{CUT_OFF}{show}\n{RECOVERY}{show}"
+        printed = run_here(program, provider).splitlines()
+    assert printed[1:] == ["['running', 'paused']", "['paused', 'paused']"]
+
+
+def test_conversation_of_a_user_is_continued(run_here: RunHere) -> None:
+    with strict_provider([Reply("On its way."), Reply("At your door.")]) as provider:
+        printed = run_here(USERS, provider).splitlines()
+        assert len((provider.requests[1].body or {})["messages"]) == 3
+    assert printed[1::2] == ["On its way.", "At your door."]
+
+
 @pytest.mark.parametrize("program", [OBSERVING, APPROVING])
 def test_claude_code_is_observed_and_approved(
-    program: str, run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    program: str, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sdk = pytest.importorskip("claude_agent_sdk")
     song = {"file_path": "song.txt", "content": "99 bottles"}
@@ -135,9 +137,7 @@ def test_claude_code_is_observed_and_approved(
         assert "Write a song about bottles to song.txt.\n" in run_here(program, provider)
 
 
-def test_server_answers_with_its_token(
-    run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_answers_with_its_token(run_here: RunHere, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[httpx.Response] = []
 
     def serve(app: AgentServer, *, port: int) -> None:
@@ -155,9 +155,7 @@ def test_server_answers_with_its_token(
     assert answers[1].status_code == 401
 
 
-def test_stream_is_recorded_replayed_served_and_drawn(
-    run_here: Callable[..., str], tmp_path: Path
-) -> None:
+def test_stream_is_recorded_replayed_served_and_drawn(run_here: RunHere, tmp_path: Path) -> None:
     with strict_provider([Reply(WRITE), Reply("Hello there.")]) as provider:
         program = "".join(RECORDING).replace("https://api.anthropic.com", provider.url)
         printed = run_here(program, provider).splitlines()
@@ -177,7 +175,7 @@ def test_stream_is_recorded_replayed_served_and_drawn(
     ],
 )
 def test_agent_is_shown_in_a_terminal(
-    program: str, call: CallTool, shown: str, run_here: Callable[..., str]
+    program: str, call: CallTool, shown: str, run_here: RunHere
 ) -> None:
     with strict_provider([Reply(call), Reply("That is all.")]) as provider:
         printed = run_here(program, provider)

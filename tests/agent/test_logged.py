@@ -571,7 +571,7 @@ async def test_rule_grant_holds_after_a_policy_reload_only_for_an_unchanged_rule
     assert paused.pending[0].rule == ("network" if before == _NETWORK else "rule 1")
     run = resumed(fetching(store, after, "https://evil.example"), paused, Approve(always="rule"))
     events = await collect(run)
-    assert one(events, ApprovalDecided).always == (None if asks_again else "rule")
+    assert one(events, ApprovalDecided).always == ("call" if asks_again else "rule")
     asked = [request.arguments["url"] for request in run.pending]
     assert asked == (["https://evil.example"] if asks_again else [])
 

@@ -26,7 +26,7 @@ PAYLOADS: tuple[str, ...] = (
     "<link rel=stylesheet href='//pwned.example/x.css'>",
     f"<style>@import '//pwned.example/x.css';*{{background:url('javascript:{_DO}')}}</style>",
     f"<template shadowrootmode=open><img src=x onerror={_DO}></template>",
-    f"<tool-call onclick={_DO} state=asking></tool-call><slot name=x></slot>",
+    f"<tool-call onclick={_DO} state=pending></tool-call><slot name=x></slot>",
     "<dialog open>Approve?</dialog><button>Approve</button>",
     "<plaintext>",
     "<!-- --!><img src=x onerror=alert(1)> -->",

@@ -70,8 +70,7 @@ def ended_run(texts: Texts) -> Iterator[ev.Event]:
                 wrong = f"wrong {call_id}"
                 yield ev.ToolCallStarted(wrong, number, text)
                 yield ev.ToolArgsDelta(wrong, text, lines)
-                reason: Any = lines
-                error = ev.ArgumentsError(reason=reason, message=lines, path=(*some, 0))
+                error = ev.ArgumentsError(reason="schema", message=lines, path=(*some, 0))
                 yield ev.ToolArgsInvalid(wrong, text, "malformed", lines, error)
             case 1:
                 yield ev.ApprovalRequested(call_id, text, arguments, "digest", lines, lines)
@@ -95,7 +94,7 @@ def pending_run(texts: Texts) -> Iterator[ev.Event]:
         call_id, digest, arguments = f"{number} {text}", f"digest{number}", arguments_of(text)
         requests.append(ev.ApprovalRequested(call_id, text, arguments, digest, text, text))
         yield requests[-1]
-    yield ev.RunPaused("asking", tuple(requests))
+    yield ev.RunPaused("pending", tuple(requests))
 
 
 # The scenes
@@ -119,7 +118,7 @@ def everything_written(visitor: Visitor, stage: Stage, texts: Texts) -> None:
 
 def approvals_and_editors(visitor: Visitor, stage: Stage, texts: Texts) -> None:
     keep_run(stage.store, pending_run(texts))
-    visitor.page.goto(f"{stage.url}/#/r/asking")
+    visitor.page.goto(f"{stage.url}/#/r/pending")
     expect(visitor.button("Edit")).to_have_count(len(texts))
     visitor.button("Edit").evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
     expect(visitor.button("Approve changes")).to_have_count(len(texts))

@@ -124,7 +124,7 @@ def test_run_is_stopped_and_the_next_can_start(page: Page) -> None:
     ("call", "stop"),
     [
         (CallTool("write_file", {"path": 7, "content": "x"}), None),
-        (CallTool("write_file", '{"path": "a.txt", "content": "hel'), "max_tokens"),
+        (CallTool("write_file", '{"path": "a.txt", "content": "hel'), "length"),
     ],
     ids=["rejected", "truncated"],
 )

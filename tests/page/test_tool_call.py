@@ -49,7 +49,7 @@ class Card:
 
     @classmethod
     def asking(cls, page: Page, given: object = MAIL, request: str = "", **options: Any) -> "Card":
-        call = f"state: 'asking', arguments: {json.dumps(given)}, request: {{{request}}}"
+        call = f"state: 'pending', arguments: {json.dumps(given)}, request: {{{request}}}"
         return cls(page, call, **options)
 
     def button(self, name: str) -> Locator:
@@ -160,7 +160,7 @@ def test_layout_is_stable_and_stays_within_the_page(page: Page) -> None:
     request = "request: {reason: 'why', digest: 'd', arguments: {path: 'a'}}"
     for state, button in (
         ("state: 'writing'", None),
-        (f"state: 'asking', {request}", "Approve"),
+        (f"state: 'pending', {request}", "Approve"),
         ("state: 'completed', result: 'x'", "Show result"),
     ):
         card.becomes(f"verdict: 'complete', {state}")
@@ -222,7 +222,7 @@ def test_content_of_a_sub_agent_is_inside_and_its_calls_are_counted(page: Page) 
     expect(page.get_by_text("I look first.")).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("read_file running"))).to_be_visible()
     page.evaluate(
-        "change(document.querySelectorAll('tool-call')[3], {state: 'asking', request: null})"
+        "change(document.querySelectorAll('tool-call')[3], {state: 'pending', request: null})"
     )
     expect(head).to_contain_text("2 calls, 1 asking")
     head.click()
@@ -244,13 +244,13 @@ def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:
 
 
 def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
-    for always in ("session", "rule"):
+    for always in ("conversation", "rule"):
         card = Card.asking(page, request="digest: 'd', rule: 'outside'")
         menu = card.element.get_by_role("combobox", name="Approval holds for")
         expect(menu).to_have_value("")
         menu.select_option(always)
         card.button("Approve").click()
-    assert [decision["always"] for _, decision in decisions(page)] == ["session", "rule"]
+    assert [decision["always"] for _, decision in decisions(page)] == ["conversation", "rule"]
     expect(Card.asking(page).element.get_by_role("option")).to_have_count(2)
 
 
@@ -277,7 +277,7 @@ def test_approval_request_does_not_take_the_focus(page: Page) -> None:
     page.evaluate("document.querySelector('main').append(document.createElement('textarea'))")
     page.locator("main > textarea").focus()
     card = Card(page, "state: 'writing', verdict: null")
-    card.becomes("state: 'asking', request: {reason: '', digest: 'd', arguments: {}}")
+    card.becomes("state: 'pending', request: {reason: '', digest: 'd', arguments: {}}")
     expect(card.button("Approve")).to_be_visible()
     expect(page.locator("main > textarea")).to_be_focused()
 
@@ -315,7 +315,7 @@ def test_time_left_to_decide_is_shown(page: Page) -> None:
     over = Card.asking(page, request="expires_at: 5")
     expect(over.strip).to_contain_text("the time to decide is over")
     # The server's clock is years behind: only the difference of its times counts.
-    skewed = Card(page, "state: 'asking', requestedAt: 100, request: {expires_at: 130}")
+    skewed = Card(page, "state: 'pending', requestedAt: 100, request: {expires_at: 130}")
     expect(skewed.strip).to_contain_text(re.compile(r"(30|[12]\d) s left"))
 
 
@@ -375,7 +375,7 @@ def test_approve_is_enabled_only_after_a_moment(page: Page) -> None:
         """async () => {
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
           const begun = performance.now();
-          const element = show({ state: 'asking', arguments: { a: 1 }, request: {} });
+          const element = show({ state: 'pending', arguments: { a: 1 }, request: {} });
           const named = (name) => [...element.shadowRoot.querySelectorAll('.strip button')]
             .find((one) => one.textContent === name);
           while (!named('Approve')) await pause(5);
@@ -453,7 +453,7 @@ def test_approve_is_disabled_until_all_arguments_are_shown(page: Page) -> None:
           const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
           const items = Array.from({ length: 30_000 }, (_, at) => at);
           const given = { items, target: '/etc/passwd' };
-          const element = show({ state: 'asking', arguments: given, request: {} });
+          const element = show({ state: 'pending', arguments: given, request: {} });
           const root = element.shadowRoot;
           const named = (name) => [...root.querySelectorAll('.strip button')]
             .find((one) => one.textContent === name);
@@ -512,7 +512,7 @@ def test_pending_arguments_are_scrolled_to_their_start(page: Page) -> None:
             page.mouse.wheel(0, -40)
             page.wait_for_timeout(150)
         before = card.element.evaluate(tops)
-        card.becomes(f"state: 'asking', verdict: 'complete', {request}")
+        card.becomes(f"state: 'pending', verdict: 'complete', {request}")
         expect(card.button("Approve")).to_be_enabled()
         after = card.element.evaluate(tops)
         assert after == (before if is_read else [0, 0])
@@ -529,7 +529,7 @@ def test_pending_arguments_are_scrolled_to_their_start(page: Page) -> None:
 def test_edit_keeps_all_other_arguments_exactly(page: Page) -> None:
     card = Card(
         page,
-        """state: 'asking', request: {digest: 'd'}, arguments: JSON.parse(
+        """state: 'pending', request: {digest: 'd'}, arguments: JSON.parse(
           '{"to": "ada\\u202e\\\\r\\\\n", "id": 0, ' +
           '"__proto__": {"a": [1.5, null]}, "note": "\\u27e6ESC\\u27e7"}',
           (key, value) => key === 'id' ? 12345678901234567890n : value)""",

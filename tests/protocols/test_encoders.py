@@ -271,7 +271,7 @@ def test_rejected_call_has_a_reason() -> None:
     failed = ev.ToolCallFailed("c1", "add", "must be a number")
     _, invalid, result = objects(START, ev.ToolCallStarted("c1", 0, "add"), rejected, failed)
     call = {"id": "c1", "name": "add"}
-    reason = {"reason": "type", "message": "must be a number", "path": ["a"]}
+    reason = {"reason": "schema", "message": "must be a number", "path": ["a"]}
     assert invalid == {"invalid": call | {"verdict": "rejected"} | reason}
     assert result == {"tool_result": call | {"error": "must be a number"}}
 

@@ -408,7 +408,7 @@ class Machine(RuleBasedStateMachine):
         assert info.owner == (run.leases[-1].owner if self.is_driven(run) else None)
         waiting = Commands() if run.is_over else Commands(run.posted, stop_reason=run.stop_reason)
         posted = self.do(self.store.commands(info.run_id))
-        assert replace(posted, times={}) == waiting
+        assert replace(posted, decided_at={}) == waiting
         assert posted.decided_at.keys() == posted.decisions.keys()
 
 

@@ -178,7 +178,7 @@ def test_driver_refuses_what_claude_code_cannot_do() -> None:
     assert driver.name == "claude-code"
 
     async def approve_rule() -> None:
-        with pytest.raises(UsageError, match="session"):
+        with pytest.raises(UsageError, match="conversation"):
             await driver.check("run_1", {"call_1": Approve(always="rule")})
 
     complete(approve_rule)

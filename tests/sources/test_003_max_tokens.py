@@ -158,7 +158,7 @@ def test_accumulating_a_block_without_a_fragment_is_a_call_without_arguments() -
 @pytest.mark.parametrize(
     ("text", "stop"),
     [
-        (CUT, "max_tokens"),
+        (CUT, "length"),
         ('{"filename": "poem.txt" "lines_of_text": []}', None),
         ('{"filename": "a\\d", "lines_of_text": ["\n"]}', None),
     ],

@@ -116,7 +116,7 @@ def test_turn_that_the_provider_fails_keeps_its_usage(
     protocol: ProtocolName, payloads: list[Payload], code: str, usage: Usage
 ) -> None:
     events = stream(payloads, protocol=protocol)
-    assert of_type(list(events), StreamFailed)[0].code == code
+    assert of_type(list(events), StreamFailed)[0].specific_code == code
     assert events.usage == usage
 
 

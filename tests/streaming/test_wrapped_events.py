@@ -205,7 +205,7 @@ def run_of_strands(*, indexed: bool) -> list[Payload]:
     loop = {"agent": SimpleNamespace(), "request_state": {}, "messages": [{"role": "user"}]}
     found: list[Payload] = [{"init_event_loop": True}]
     for message in (
-        strands_message(text, *calls, stop="tool_calls", indexed=indexed),
+        strands_message(text, *calls, stop="tool_use", indexed=indexed),
         strands_message(done, stop="end_turn", indexed=indexed),
     ):
         found += [{"start": True}, {"start_event_loop": True}]

@@ -50,7 +50,7 @@ def check_continued(attempt: Attempt) -> None:
     ending = attempt.traces.ending(1)
     assert ending is not None
     was_paused = folded(first.after).status == "paused"
-    outcomes = {"RunBusyError", "StoreError"} | ({"paused"} if was_paused else set())
+    outcomes = {"LeaseLostError", "RunBusyError", "StoreError", *(["paused"] if was_paused else [])}
     assert ending.outcome in outcomes
 
 

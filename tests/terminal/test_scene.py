@@ -93,7 +93,7 @@ def test_rows_of_single_events(events: list[Event], rows: list[object]) -> None:
         (e.RunFailed("max_turns", "too many"), "■ failed (max_turns): too many · 1.0 s"),
         (decided("expired"), "✗ write is denied, since no decision came in time"),
         (decided("withdrawn"), "✗ write is withdrawn: there is nothing left to decide"),
-        (decided(*ALWAYS, "session"), f"{APPROVED}; later calls of this tool are, too"),
+        (decided(*ALWAYS, "conversation"), f"{APPROVED}; later calls of this tool are, too"),
         (decided(*ALWAYS, "rule"), f"{APPROVED}; what this rule asks about later is, too"),
     ],
 )

@@ -481,7 +481,7 @@ def test_script_is_read_from_json() -> None:
         ('{"replies": [{"say": "x"}]}', 'reply 1: a reply is an object with "parts"'),
         ('{"replies": [{"parts": [{"says": "x"}]}]}', "reply 1, part 1: a part is"),
         ('{"replies": [{"parts": [{"call": "x", "arguments": 3}]}]}', "part 1: a part is"),
-        ('{"replies": [{"parts": [], "stop": "length"}]}', "reply 1: Reply: stop is one of"),
+        ('{"replies": [{"parts": [], "stop": "max_tokens"}]}', "reply 1: Reply: stop is one of"),
         ('{"replies": [{"parts": [], "faults": "cut"}]}', '"faults" is a list'),
         ('{"replies": [{"parts": [], "faults": ["x"]}]}', "reply 1: no fault is called 'x'"),
         ('{"replies": [{"parts": [], "piece_size": 0}]}', "piece_size"),

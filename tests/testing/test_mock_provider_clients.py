@@ -218,8 +218,8 @@ def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
     ("stop", "reasons"),
     [
         ("end_turn", ("end_turn", "stop", "completed")),
-        ("max_tokens", ("max_tokens", "length", "max_output_tokens")),
-        ("refusal", ("refusal", "content_filter", "content_filter")),
+        ("length", ("max_tokens", "length", "max_output_tokens")),
+        ("content_filter", ("refusal", "content_filter", "content_filter")),
     ],
 )
 def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, ...]) -> None:
@@ -283,8 +283,8 @@ def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -
 @pytest.mark.parametrize(
     ("arguments", "stop", "verdict"),
     [
-        ('{"path": "a.txt", "content": "hel', "max_tokens", "truncated"),
-        ('{"path": 0755}', "tool_use", "malformed"),
+        ('{"path": "a.txt", "content": "hel', "length", "truncated"),
+        ('{"path": 0755}', "tool_calls", "malformed"),
     ],
 )
 def test_invalid_call_has_the_same_verdict_in_every_api(

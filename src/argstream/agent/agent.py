@@ -334,7 +334,7 @@ def _decisions_of(decisions: object) -> dict[str, Approval]:
 def _id_of(run: AnyRun) -> str:
     run_id = run if isinstance(run, str) else getattr(run, "run_id", None)
     if not isinstance(run_id, str):
-        raise UsageError(f"which run is meant is said by its id, not by {type(run).__name__}")
+        raise UsageError(f"run must be a run ID or a run, not {type(run).__name__}")
     return run_id.removeprefix("run:")  # as the command line has it
 
 

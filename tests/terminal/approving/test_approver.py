@@ -75,7 +75,7 @@ class TestAnswers:
             await at.end()
             assert at.written == []
 
-    @pytest.mark.parametrize("always", ["session", "rule"])
+    @pytest.mark.parametrize("always", ["conversation", "rule"])
     async def test_always_is_offered_for_the_tool_and_the_rule(self, always: str) -> None:
         policy = Policy([Rule("ask", tool="write_file", name="no secrets")])
         async with sitting(write_call("a.py"), write_call("b.py"), policy=policy) as at:
@@ -268,7 +268,7 @@ class TestScreens:
             ]
             await at.answer("t", "? Always run it?")
             await at.end()
-            assert [event.always for event in at.decisions] == ["session"]
+            assert [event.always for event in at.decisions] == ["conversation"]
 
 
 class Nowhere:

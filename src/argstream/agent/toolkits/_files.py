@@ -103,7 +103,7 @@ def text_reader(
 ) -> Callable[[str], str | None]:
     """Make a function that reads the text files of one folder by the paths that a model writes.
 
-    It is for user interfaces, such as ``Looks(read_file=…)``. It returns None for what
+    It is for user interfaces, such as ``ToolViews(read_file=…)``. It returns None for what
     ``read_file`` would refuse, and for files that are too large to show.
     """
     folder = Folder(root, hidden)

@@ -160,7 +160,7 @@ class _Work(Generic[Result]):
 
 
 def _leave_event_loop() -> None:
-    """Make the context variables of a thread not lease that it runs an event loop."""
+    """Make the context variables of a thread not state that it runs an event loop."""
     sniffio: Any = sys.modules.get("sniffio")
     if sniffio is not None:
         sniffio.current_async_library_cvar.set(None)

@@ -1,38 +1,36 @@
-r"""What a model wrote, made safe to show: nothing in it acts on a screen, and nothing hides.
+r"""Escape text of a model, so that no character controls the screen and none is invisible.
 
-A character that would act on a terminal, change the order of its neighbours, or not be seen, is
-shown by its name or number between two brackets that hardly any text contains:
+A character that would control a terminal, reorder its neighbours or be invisible is shown as its
+name or number between two brackets that hardly any text contains:
 
 >>> print(visible("\x1b[2J rm -rf \u202e/pmt/"))
 ⟦ESC⟧[2J rm -rf ⟦RLO⟧/pmt/
 >>> print(visible(r"C:\temp, \x1b and \u202e are plain text"))
 C:\temp, \x1b and \u202e are plain text
 
-Names are Unicode's own abbreviations; what has none is shown as ``⟦U+E000⟧``. Of the brackets, the
-opening one is escaped as well: ``⟦ESC⟧``, if that is what the model wrote, is shown as
-``⟦U+27E6⟧ESC⟧``. So an escape can always be believed, and three things hold (invariant 13):
+Names are Unicode's abbreviations; other characters are shown as ``⟦U+E000⟧``. The opening bracket
+is escaped too: the text ``⟦ESC⟧`` is shown as ``⟦U+27E6⟧ESC⟧``. So an escape is never ambiguous,
+and three things hold (invariant 13):
 
-- *Different texts look different.* Each character has its own spelling, and it is known where a
-  spelling ends: at the first ``⟧`` if it began with ``⟦``, else after one character. ``original``
-  reads it back.
-- *Chunking never matters.* Each character is spelled alike wherever it stands, so
+- *Different texts look different.* Each character has its own escape, which ends at the first ``⟧``
+  if it starts with ``⟦``, otherwise after one character. ``original`` reverses it.
+- *Chunking never matters.* The escape of a character does not depend on its neighbours, so
   ``visible(a) + visible(b) == visible(a + b)``, and a stream can be shown piece by piece.
-- *Linear*, and next to nothing for plain ASCII.
+- *Linear*, and almost free for plain ASCII.
 
-Escaped are
+These are escaped:
 
-- all that ``str.isprintable`` denies: control and format characters (bidi, zero-width and tag
-  characters among them), line and paragraph separators, surrogates, private use, whatever this
-  Python does not know yet, and spaces other than the usual one. A path with a no-break space
-  looks right and is not found. The ideographic space stays: it is twice as wide, and ordinary in
+- everything for which ``str.isprintable`` is False: control and format characters (including bidi,
+  zero-width and tag characters), line and paragraph separators, surrogates, private use, characters
+  that this Python does not know, and spaces other than U+0020. A path with a no-break space looks
+  right and is not found. The ideographic space is not escaped: it is twice as wide, and common in
   Chinese and Japanese;
-- ``UNSEEN``: letters, marks and symbols that show nothing;
-- carriage return, which is a control character that lets a line be overwritten. A text with CRLF
-  therefore shows ``⟦CR⟧`` at the end of its lines. No exception for CRLF: it could come in two
-  pieces.
+- ``UNSEEN``: letters, marks and symbols without a visible shape;
+- carriage return, a control character with which a line can be overwritten. Lines that end with
+  CRLF therefore show ``⟦CR⟧``. There is no exception, because a CRLF can arrive in two chunks.
 
-Not done here: look-alike letters stay as they are, and so do combining marks and right-to-left
-letters, which are seen. A face has to keep them from reaching beyond the line they stand in.
+Look-alike letters, combining marks and right-to-left letters are visible and are not escaped. The
+user interface must confine them to their line.
 """
 
 import re
@@ -41,7 +39,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, Final, TypedDict
 
-_OPENING: Final = "⟦"  # narrow in every terminal, and copied as any other character
+_OPENING: Final = "⟦"  # one column wide in every terminal, and can be copied
 _CLOSING: Final = "⟧"
 _KEPT: Final = "\t\n"
 _IDEOGRAPHIC_SPACE: Final = "\u3000"
@@ -53,8 +51,7 @@ UNSEEN: Final = (
     (0x180B, 0x180F, "Mongolian variation selectors and vowel separator"),
     (0x2800, 0x2800, "Braille pattern without dots: looks like a space"),
     (0x3164, 0x3164, "Hangul filler"),
-    # Also the one that makes an emoji colourful: after a letter nobody sees it, and it makes the
-    # width of a line uncertain.
+    # Includes the emoji selector: it is invisible after a letter, and makes line widths uncertain.
     (0xFE00, 0xFE0F, "variation selectors: any data can be hidden in them"),
     (0xFFA0, 0xFFA0, "halfwidth Hangul filler"),
     (0x13441, 0x13442, "Egyptian blanks"),
@@ -62,7 +59,7 @@ UNSEEN: Final = (
     (0x1D159, 0x1D159, "null notehead of music: looks like a space"),
     (0xE0100, 0xE01EF, "variation selectors, the rest of them"),
 )
-"""What is not seen although its category does not tell: first and last code point, and why."""
+"""Invisible characters that ``str.isprintable`` accepts: first and last code point, and why."""
 
 _UNSEEN_CODES: Final = frozenset(
     code for first, last, _ in UNSEEN for code in range(first, last + 1)
@@ -93,26 +90,23 @@ _NAMES: Final = {
 }
 _CODES: Final = {name: code for code, name in _NAMES.items()}
 
-_spelling: Final = re.compile(
+_escaped: Final = re.compile(
     rf"{_OPENING}(?:U\+((?:[1-9A-F]|10)?[0-9A-F]{{4}})|([A-Z0-9]+)){_CLOSING}"
 )
 
 
 class Table(TypedDict):
-    """All that is needed to do the same elsewhere, in a page for instance; ready for JSON."""
+    """The escaping rules as JSON data, for other implementations such as the page."""
 
     opening: str
     closing: str
-    kept: str
-    """What ``visible`` keeps although ``ranges`` has it; ``visible_line`` escapes it too."""
-    ranges: list[tuple[int, int]]
-    """The escaped code points, first and last, in order."""
-    names: dict[str, str]
-    """What stands between the brackets instead of the number: ``{"U+001B": "ESC", …}``."""
+    kept: str  # in ``ranges``, but escaped by ``visible_line`` only
+    ranges: list[tuple[int, int]]  # first and last escaped code points, in order
+    names: dict[str, str]  # names that replace numbers: {"U+001B": "ESC", …}
 
 
 def visible(text: str) -> str:
-    r"""Spell out what would act or hide; newlines and tabs stay.
+    r"""Escape control and invisible characters, except newlines and tabs.
 
     >>> print(visible("one\r\ntwo\u200b"))
     one⟦CR⟧
@@ -120,34 +114,33 @@ def visible(text: str) -> str:
     """
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return _pattern(_KEPT).sub(_spell, text)
+    return _pattern(_KEPT).sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    r"""Spell out newlines and tabs too: for a name, an id, a heading, which are one line.
+    r"""Escape newlines and tabs too. For text of one line: names, IDs, headings.
 
     >>> visible_line("notes.txt\nApproved: yes")
     'notes.txt⟦LF⟧Approved: yes'
     """
     if text.isascii() and text.isprintable():
         return text
-    return _pattern("").sub(_spell, text)
+    return _pattern("").sub(_escape, text)
 
 
 def original(shown: str) -> str:
-    r"""Read back what ``visible`` or ``visible_line`` has spelled, for instance after an edit.
+    r"""Reverse ``visible`` or ``visible_line``, for instance after an edit.
 
-    A number is read for any character, also for one that is never escaped or that has a name.
-    What is not a spelling stays as it is.
+    Numeric escapes are accepted for all characters. Text that is not an escape is not changed.
 
     >>> original("⟦ESC⟧[0m ⟦U+27E6⟧ESC⟧ ⟦what?⟧")
     '\x1b[0m ⟦ESC⟧ ⟦what?⟧'
     """
-    return _spelling.sub(_read, shown)
+    return _escaped.sub(_unescape, shown)
 
 
 def table() -> Table:
-    """Return the table of code points. This takes about 0.1 s: keep the result."""
+    """Return the escaping rules. This takes about 0.1 s, so cache the result."""
     return {
         "opening": _OPENING,
         "closing": _CLOSING,
@@ -164,7 +157,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def _ranges(end: int, kept: str) -> Iterator[tuple[int, int]]:
-    """Yield the runs of hidden code points below ``end``, first and last."""
+    """Yield the first and last code point of each hidden range below ``end``."""
 
     def is_hidden(code: int) -> bool:
         character = chr(code)
@@ -176,18 +169,18 @@ def _ranges(end: int, kept: str) -> Iterator[tuple[int, int]]:
             yield codes[0], codes[-1]
 
 
-@cache  # and not when the module is loaded, for it takes some 20 ms and ASCII does not need it
+@cache  # not at import, because it takes about 20 ms and ASCII does not need it
 def _pattern(kept: str) -> re.Pattern[str]:
-    """Make the pattern for what ``_spell`` has to look at.
+    """Return a pattern that matches all characters that ``_escape`` must look at.
 
-    A set of characters below U+10000 is a bit map for ``re``; beyond, it would try range after
-    range. So the pattern finds all characters there, and ``_spell`` decides.
+    ``re`` uses a bitmap for a character set below U+10000 and tries range after range beyond. So
+    the pattern matches all characters beyond, and ``_escape`` decides.
     """
     hidden = "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in _ranges(0x10000, kept))
     return re.compile(f"[{hidden}\U00010000-\U0010ffff]")
 
 
-def _spell(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     character = match[0]
     if character > "\uffff" and not _is_hidden(character):
         return character
@@ -199,7 +192,7 @@ def _number(code: int) -> str:
     return f"U+{code:04X}"
 
 
-def _read(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     number, name = match.groups()
     if number:
         return chr(int(number, 16))
@@ -209,43 +202,42 @@ def _read(match: re.Match[str]) -> str:
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _BYTES: Final = re.compile("[\udc80-\udcff]+")
-# The beginning of a pair, or of the bytes of a character, at the end of a piece. What could begin
-# bytes may as well be the end of a pair.
-_BEGINNING: Final = re.compile(
+# An incomplete surrogate pair or UTF-8 sequence at the end of a chunk. A low surrogate that could
+# start a UTF-8 sequence may also be the end of a pair.
+_INCOMPLETE: Final = re.compile(
     "(?:[\ud800-\udbff]|(?<![\ud800-\udbff])(?:[\udcc2-\udcdf]|[\udce0-\udcef][\udc80-\udcbf]?"
     "|[\udcf0-\udcf4][\udc80-\udcbf]{0,2}))\\Z"
 )
 
 
 class SurrogateReplacer:
-    """Joins or replaces surrogates in a text that comes in pieces."""
+    """Joins surrogate pairs and replaces lone surrogates in a text that arrives in chunks."""
 
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held = ""
-        """The beginning of a character whose end has not come."""
+        self.held = ""  # an incomplete character
 
     def feed(self, piece: str) -> str:
-        """Return the piece in a form that can be encoded."""
+        """Return the chunk in a form that can be encoded."""
         if self.held:
             piece = self.held + piece
             self.held = ""
         elif not _SURROGATE.search(piece):
             return piece
-        if (beginning := _BEGINNING.search(piece)) is not None:
-            self.held = beginning[0]
-            piece = piece[: beginning.start()]
+        if (incomplete := _INCOMPLETE.search(piece)) is not None:
+            self.held = incomplete[0]
+            piece = piece[: incomplete.start()]
         return replace_lone_surrogates(piece)
 
     def close(self) -> str:
-        """Return the replacement of a character whose end never came."""
+        """Return the replacement of an incomplete last character."""
         held, self.held = self.held, ""
         return replace_lone_surrogates(held)
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Return the text with halves of characters joined, or replaced."""
+    """Join surrogate pairs and escaped bytes, and replace lone surrogates by U+FFFD."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
     text = _PAIR.sub(lambda pair: _joined(pair[0]), text)
@@ -262,7 +254,7 @@ def _decoded(run: str) -> str:
 
 
 def replace_lone_surrogates_in_json(value: Any) -> Any:
-    """Apply ``mended`` to all strings and keys of a JSON value."""
+    """Apply ``replace_lone_surrogates`` to all strings and keys of a JSON value."""
     if isinstance(value, str):
         return replace_lone_surrogates(value)
     if isinstance(value, dict):

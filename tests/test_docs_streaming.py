@@ -1,5 +1,7 @@
 """The programs of the pages on streaming, checks and providers run as they are."""
 
+import gc
+import warnings
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,11 @@ class Programs:
         if provider is not None:
             self._monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.anthropic_url)
             self._monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
-        exec(compile("\n".join(parts), "program", "exec"), {"__name__": "__main__"})
+        # The programs leave their clients to the end of the process, as those of the SDKs do.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            exec(compile("\n".join(parts), "program", "exec"), {"__name__": "__main__"})
+            gc.collect()
         return self._capsys.readouterr().out
 
 

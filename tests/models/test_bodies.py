@@ -80,7 +80,7 @@ def test_body_fits_the_server(model: str, options: dict[str, Any], limit: str, r
 
 def test_unknown_api_or_server_raises() -> None:
     api: Any = "gemini"
-    with pytest.raises(UsageError, match="'gemini'; there are: anthropic, openai-"):
+    with pytest.raises(UsageError, match=r"unknown API 'gemini'\. Known APIs: anthropic, openai-"):
         request_body(request(), api, model="m")
-    with pytest.raises(UsageError, match="only openai-chat has servers that differ"):
+    with pytest.raises(UsageError, match="server can be used only with openai-chat"):
         request_body(request(), "anthropic", model="m", server="deepseek")

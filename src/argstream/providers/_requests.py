@@ -1,8 +1,8 @@
-"""What a model is asked, in words that belong to no provider, and what all request writers share.
+"""Model requests in a provider-neutral form, and the code that all request writers share.
 
-A history becomes turns that alternate, in which each call has its result right after it. All APIs
-want that, and their errors about it are hard to read; so a history that a user has made is checked
-here, once for all of them. Calls get the ids and names under which an API takes them.
+A history becomes alternating turns in which each call is followed by its result. All APIs require
+that, and their errors about it are hard to read, so the history is checked here. Calls get IDs and
+names that the API accepts.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from argstream.history import CallPart, Item, Message, Part, ResultPart
 from argstream.providers import ProtocolName
 from argstream.providers._deltas import RUN_BY_PROVIDER
 
-# What the APIs call how hard a model thinks; which of them a model takes is for it to say.
+# Reasoning efforts of all APIs. Which of them a model accepts is checked by its API.
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
 _ApiName: TypeAlias = Literal["anthropic", "openai-chat", "openai-responses"]
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
-# Anthropic's, each with the field that it is checked by; Cohere's have the same type.
+# Anthropic's thinking blocks and the field that each must have; Cohere's have the same type.
 _THOUGHTS: Final = {"thinking": "signature", "redacted_thinking": "data"}
-_ANTHROPIC: Final = {
+_ANTHROPIC_TYPES: Final = {
     "text",
     "tool_use",
     "server_tool_use",
@@ -36,7 +36,7 @@ _ANTHROPIC: Final = {
     "document",
     "search_result",
 }
-_RESPONSES: Final = {
+_RESPONSES_TYPES: Final = {
     "mcp_call",
     "mcp_list_tools",
     "mcp_approval_request",
@@ -61,51 +61,51 @@ _RESPONSES: Final = {
 }
 _CHAT_FIELDS: Final = {"field", "reasoning_details", "extra_content"}
 _CHAT_PARTS: Final = {"image_url", "input_audio", "file"}
-_SPOKEN: Final = {"output_text", "refusal"}
+_MESSAGE_PARTS: Final = {"output_text", "refusal"}
 _MESSAGE_IDS: Final[dict[str, _ApiName]] = {"msg_": "anthropic", "resp_": "openai-responses"}
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
 BUDGETS: Final[dict[str, int]] = {"low": 2048, "medium": 8192, "high": 16384}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_NOTHING: Final = "(no output)"  # some servers refuse an empty text, and no model minds this one
+_NOTHING: Final = "(no output)"  # some servers reject an empty text
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
-    """How a model is to answer. What is not set is left to the provider."""
+    """Options of a model request. The provider decides what is not set."""
 
     max_tokens: int | None = None
-    """At most so many are written. Anthropic wants a number, so there it is 8192 if not set."""
+    """Limit of output tokens. Anthropic requires one: 8192 if not set."""
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: tuple[str, ...] = ()
     tool_choice: str | None = None
-    """Whether it calls tools: ``auto``, ``any`` (at least one), ``none``, or one by its name."""
+    """Whether the model calls tools: ``auto``, ``any`` (at least one), ``none``, or a tool name."""
     parallel_tool_calls: bool | None = None
     thinking: int | Literal["low", "medium", "high"] | None = None
-    """How much it may think: tokens (Anthropic), or an effort (OpenAI and compatible servers)."""
+    """Thinking budget in tokens (Anthropic), or an effort (OpenAI and compatible servers)."""
     headers: Mapping[str, str] = {}
-    """Sent with each request, besides those that the API needs."""
+    """Sent with each request, in addition to those that the API requires."""
     extra: Mapping[str, Any] = {}
-    """Fields of the request's body, as the provider calls them; they win."""
+    """Fields of the request body, as the provider names them. They override all others."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for what no API takes."""
+        """Raise UsageError for values that no API accepts."""
         if self.max_tokens is not None and self.max_tokens < 1:
-            raise UsageError(f"max_tokens is a number of 1 or more, not {self.max_tokens!r}")
+            raise UsageError(f"max_tokens must be at least 1, not {self.max_tokens!r}")
         thinking: object = self.thinking
         is_tokens = type(thinking) is int and thinking >= 0
         if thinking is not None and not is_tokens and thinking not in _EFFORTS:
             raise UsageError(
-                f"thinking is a number of tokens from 0, or one of {', '.join(_EFFORTS)}; not "
-                f"{thinking!r}"
+                f"thinking must be a number of tokens or one of {', '.join(_EFFORTS)}, "
+                f"not {thinking!r}"
             )
 
     def __repr__(self) -> str:
-        """Show what is set, but of headers only the names: a value may be a token."""
+        """Show the values that are set, without header values: one may be a token."""
         shown = (f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"ModelSettings({', '.join(shown)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Show the same to rich: what a struct would tell it has the values of headers in it."""
+        """Return the same for rich. The default of a struct would show header values."""
         return [
             (name, list(value) if name == "headers" else value)
             for name, value in structs.asdict(self).items()
@@ -120,47 +120,46 @@ class OfferedTool(Struct, frozen=True, kw_only=True):
     description: str = ""
     schema: Mapping[str, Any]
     eager_input_streaming: bool | None = None
-    """Whether its input is streamed without being buffered (Anthropic); None: as the API does."""
+    """Whether input is streamed without buffering (Anthropic). None: the API's default."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One turn that is asked of a model."""
+    """A request for one turn of a model."""
 
     messages: tuple[Message, ...]
-    """The last one is the user's, or the assistant's own if it paused."""
+    """The last one is from the user, or from the assistant if its turn was paused."""
     instructions: str = ""
     tools: tuple[OfferedTool, ...] = ()
     settings: ModelSettings = ModelSettings()
 
 
 class Model(Protocol):
-    """A model that can be asked. Any object with these attributes can be one."""
+    """The interface of a model. Any object with these attributes can be used."""
 
     name: str
     """Shown to users, such as ``anthropic:claude-opus-4-7``."""
     protocol: ProtocolName
-    """Of what it answers; ``auto`` if that is to be detected."""
+    """The protocol of the responses; ``auto`` to detect it."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[object]:
-        """Ask for a turn, and yield what the provider sends: bytes, payloads or an SDK's events.
+        """Request a turn and yield the response: bytes, payloads or SDK events.
 
-        Raises ``ProviderError`` if no answer begins. An iterator that is closed closes the
-        connection.
+        Raises ``ProviderError`` if no response begins. Closing the iterator closes the connection.
         """
 
 
 class Api(Protocol):
-    """Writes the requests of one API. Pure: the same request gives the same body."""
+    """Writes the requests of one API. Pure: the same request has the same body."""
 
-    protocol: ProtocolName  # of the answers
-    path: str  # below the base URL that its own SDK would be given
+    protocol: ProtocolName  # of the responses
+    path: str  # relative to the base URL that the provider's SDK uses
 
     def headers(self, key: str | None) -> dict[str, str]: ...
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a request for a stream.
+        """Return the body of a streaming request.
 
-        Raises ``UsageError`` if the history is one that no API takes, such as a call without its
+        Raises ``UsageError`` if no API would accept the history, for example a call without a
         result, or if the settings contradict each other.
         """
 
@@ -170,9 +169,9 @@ def request_body(
 ) -> dict[str, Any]:
     """Return the body of a request: messages, tools, settings, and ``stream``, which is true.
 
-    ``server`` names a server of the Chat Completions API other than OpenAI, as ``make_model`` does
-    (``deepseek``, ``mistral``, ``vllm`` …): they do not accept the same fields. Headers of the
-    settings are not in it.
+    ``server`` is the name of a Chat Completions server other than OpenAI, as in ``make_model``
+    (``deepseek``, ``mistral``, ``vllm`` …), because servers accept different fields. Headers of
+    the settings are not part of the body.
 
     >>> from argstream.history import Message, TextPart
     >>> question = Message(role="user", parts=(TextPart(text="hi"),))
@@ -189,13 +188,13 @@ def request_body(
         "openai-responses": ResponsesApi(),
     }
     if api not in apis:
-        raise UsageError(f"no API is called {api!r}; there are: {', '.join(apis)}")
+        raise UsageError(f"unknown API {api!r}. Known APIs: {', '.join(apis)}")
     if server is not None and api != "openai-chat":
-        raise UsageError("server: only openai-chat has servers that differ")
+        raise UsageError(f"server can be used only with openai-chat, not with {api!r}")
     return apis[api].body(model, request)
 
 
-class Said(NamedTuple):
+class TurnPart(NamedTuple):
     part: Part
     message: Message
 
@@ -205,7 +204,7 @@ class Said(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A call of the turn before, and what came of it."""
+    """A call of the previous turn and its result."""
 
     call: CallPart
     wire_id: str
@@ -213,35 +212,35 @@ class Answer(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """All that one side says before the other one does."""
+    """Consecutive messages of one role."""
 
     role: Literal["user", "assistant"]
-    said: list[Said]  # in order; of a user, all but the results of calls
-    wire_ids: dict[str, str]  # the API's id for each of ours, of calls that a client runs
-    answers: list[Answer]  # of a user: the results of the calls of the turn before
+    parts: list[TurnPart]  # without the results in ``answers``
+    wire_ids: dict[str, str]  # assistant: the API's ID for each call ID, of calls that clients run
+    answers: list[Answer]  # user: the results of the calls of the previous turn
 
 
 class CallIds:
-    """The ids under which calls go to an API: the provider's own, unless the API refuses it.
+    """Call IDs for an API: the provider's own ID, unless the API would reject it.
 
-    Some servers count from 0 in each turn, and a call that another provider has made may have an id
-    that is too long here. The same history always gives the same ids, also when it has grown.
+    Some servers count from 0 in each turn, and an ID of another provider may be too long. The IDs
+    of a history do not change when the history grows.
     """
 
     def __init__(self, pattern: str, *, unique: bool) -> None:
-        # An id must match all of the pattern. If unique, no id comes twice in the whole history.
+        # An ID must match the whole pattern. ``unique``: within the history, not only the turn.
         self._pattern = re.compile(pattern)
         self._unique = unique
         self._taken: set[str] = set()
 
     def for_calls(self, calls: Iterable[CallPart]) -> dict[str, str]:
-        """Return the API's id for each of our ids."""
+        """Return the API's ID for each call ID."""
         if not self._unique:
             self._taken = set()
         ids: dict[str, str] = {}
         for call in calls:
             if call.call_id in ids:
-                raise UsageError(f"two calls of one turn have the id {call.call_id!r}")
+                raise UsageError(f"two calls of one turn have the ID {call.call_id!r}")
             ids[call.call_id] = self._id_of(call)
         return ids
 
@@ -249,7 +248,7 @@ class CallIds:
         id_ = own_id(call)
         attempt = 0
         while id_ in self._taken or not self._pattern.fullmatch(id_):
-            # Nine letters and digits are what every API takes; Mistral takes nothing else.
+            # Every API accepts nine letters and digits; Mistral accepts nothing else.
             seed = f"{own_id(call)} {attempt}".encode(errors="surrogatepass")
             id_ = hashlib.sha256(seed).hexdigest()[:9]
             attempt += 1
@@ -258,68 +257,68 @@ class CallIds:
 
 
 def own_id(call: CallPart) -> str:
-    """Return the id under which the provider that made a call knows it."""
+    """Return the ID that the provider of a call uses for it."""
     item = call.item or {}
     ids = (item.get("call_id"), item.get("id"))
     return next((id_ for id_ in ids if isinstance(id_, str) and id_), call.call_id)
 
 
 def wire_name(name: str, offered: Collection[str]) -> str:
-    """Return a name that an API accepts: a model may have called a tool that was not offered."""
+    """Return a name that APIs accept: the model may have called a tool that was not offered."""
     if name in offered or _NAME.fullmatch(name):
         return name
     return _NOT_IN_NAMES.sub("_", name)[:64] or "unnamed"
 
 
 def turns_of(messages: Iterable[Message], ids: CallIds) -> list[Turn]:
-    """Join neighbours of one role, and find the result of each call.
+    """Join consecutive messages of one role, and find the result of each call.
 
-    Raises ``UsageError``, which names the call, if there is none right after it, or if a result
-    belongs to no call.
+    Raises ``UsageError`` for a call without a result in the next turn, and for a result without a
+    call.
     """
     turns: list[Turn] = []
-    open_calls: dict[str, CallPart] = {}  # of the turn before, that a client runs
+    open_calls: dict[str, CallPart] = {}  # calls of the previous turn that a client runs
     by_provider: set[str] = set()
     wire_ids: dict[str, str] = {}
     for role, group in groupby(messages, key=lambda message: message.role):
-        said = [Said(part, message) for message in group for part in message.parts]
+        parts = [TurnPart(part, message) for message in group for part in message.parts]
         if role == "assistant":
-            calls = [part for part, _ in said if isinstance(part, CallPart)]
+            calls = [part for part, _ in parts if isinstance(part, CallPart)]
             by_provider |= {call.call_id for call in calls if call.kind in RUN_BY_PROVIDER}
             clients = [call for call in calls if call.kind not in RUN_BY_PROVIDER]
             wire_ids = ids.for_calls(clients)
             open_calls = {call.call_id: call for call in clients}
-            turns.append(Turn(role, said, wire_ids, []))
+            turns.append(Turn(role, parts, wire_ids, []))
         else:
-            answers = list(_answers(said, open_calls, wire_ids, by_provider))
+            answers = list(_answers(parts, open_calls, wire_ids, by_provider))
             _check_all_answered(open_calls, answers)
             open_calls = {}
-            rest = [one for one in said if not isinstance(one.part, CallPart | ResultPart)]
+            rest = [one for one in parts if not isinstance(one.part, CallPart | ResultPart)]
             turns.append(Turn(role, rest, {}, answers))
     _check_all_answered(open_calls, [])
     return turns
 
 
 def _answers(
-    said: list[Said],
+    parts: list[TurnPart],
     calls: dict[str, CallPart],
     wire_ids: dict[str, str],
     by_provider: Collection[str],
 ) -> Iterator[Answer]:
     answered: set[str] = set()
-    for part, _ in said:
+    for part, _ in parts:
         if not isinstance(part, ResultPart):
             continue
         id_ = part.call_id
         if id_ in answered:
-            raise UsageError(f"the call {id_!r} has two results: give it one")
+            raise UsageError(f"call {id_!r} has two results. Pass only one.")
         if id_ in calls:
             answered.add(id_)
             yield Answer(calls[id_], wire_ids[id_], part)
         elif id_ not in by_provider:
             raise UsageError(
-                f"there is a result of the call {id_!r}, but no such call in the assistant's "
-                "message before it"
+                f"no call for the result with call_id {id_!r}. The call must be in the "
+                "assistant's message before it."
             )
 
 
@@ -328,18 +327,18 @@ def _check_all_answered(calls: dict[str, CallPart], answers: list[Answer]) -> No
     for id_, call in calls.items():
         if id_ not in answered:
             raise UsageError(
-                f"the call {id_!r} of {call.name!r} has no result: put a ResultPart with its "
-                "call_id into the user's message right after it"
+                f"call {id_!r} of {call.name!r} has no result. Add a ResultPart with its "
+                "call_id to the user's message after it."
             )
 
 
 def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
-    """Return which of the APIs that we can ask made an item of this message, if one did."""
+    """Return the API that created an item of this message; None if it is not one of ours."""
     if not item:
         return None
     type_ = item.get("type")
     if "index" in item or item.get("object") == "realtime.item":
-        return None  # LangChain's and Realtime's copies of what others made
+        return None  # copies by LangChain and Realtime of another API's items
     if not isinstance(type_, str):
         if item.keys() & _CHAT_FIELDS:
             return "openai-chat"
@@ -347,14 +346,14 @@ def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
     if type_ in _CHAT_PARTS:
         return "openai-chat"
     if type_ in _THOUGHTS:
-        # A thought that was cut has no signature, and the API refuses it without one.
+        # The API rejects thinking without a signature, which it lacks if it was cut.
         return "anthropic" if item.get(_THOUGHTS[type_]) else None
     if type_ == "compaction":
         return "anthropic" if "content" in item else "openai-responses"
-    if type_ in _ANTHROPIC or (type_.endswith("tool_result") and "tool_use_id" in item):
+    if type_ in _ANTHROPIC_TYPES or (type_.endswith("tool_result") and "tool_use_id" in item):
         return "anthropic"
-    if type_ in _RESPONSES or type_ in _CHECKED:
-        return "openai-responses" if _CHECKED.get(type_, bool)(item) else None
+    if type_ in _RESPONSES_TYPES or type_ in _SHARED_TYPES:
+        return "openai-responses" if _SHARED_TYPES.get(type_, bool)(item) else None
     return next((api for start, api in _MESSAGE_IDS.items() if message_id.startswith(start)), None)
 
 
@@ -366,25 +365,25 @@ def _has_summary(item: Item) -> bool:
     return isinstance(item.get("summary"), list)
 
 
-def _is_spoken(item: Item) -> bool:
+def _has_message_parts(item: Item) -> bool:
     content = item.get("content")
     return isinstance(content, list) and all(
-        isinstance(part, dict) and part.get("type") in _SPOKEN for part in content
+        isinstance(part, dict) and part.get("type") in _MESSAGE_PARTS for part in content
     )
 
 
-# What others call by the same name as Responses does: Gemini a call, LangChain a thought.
-_CHECKED: Final[dict[str, Callable[[Item], bool]]] = {
+# Types that other APIs use as well: Gemini for calls, LangChain for reasoning.
+_SHARED_TYPES: Final[dict[str, Callable[[Item], bool]]] = {
     "function_call": _has_call_id,
     "custom_tool_call": _has_call_id,
     "apply_patch_call": _has_call_id,
     "reasoning": _has_summary,
-    "message": _is_spoken,
+    "message": _has_message_parts,
 }
 
 
 def effort_of(settings: ModelSettings) -> Effort | None:
-    """Return the effort that was set, or that corresponds to the number of tokens."""
+    """Return the effort setting, or the effort that corresponds to the number of tokens."""
     thinking = settings.thinking
     if not isinstance(thinking, int):
         return thinking
@@ -400,73 +399,72 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     schema = dict(tool.schema)
     if schema.setdefault("type", "object") != "object":
         raise UsageError(
-            f'the schema of the tool {tool.name!r} must have "type": "object", not '
-            f"{schema['type']!r}: arguments have names"
+            f'the schema of tool {tool.name!r} must have "type": "object", not {schema["type"]!r}'
         )
     if "$ref" not in schema:
-        schema.setdefault("properties", {})  # OpenAI refuses a schema without
+        schema.setdefault("properties", {})  # OpenAI requires it
     return schema
 
 
 def choice_of(request: ModelRequest) -> str | None:
-    """Return the choice of tools; raise ``UsageError`` if it names a tool that is not offered."""
+    """Return the tool choice; raise ``UsageError`` if it names a tool that is not offered."""
     choice, names = request.settings.tool_choice, [tool.name for tool in request.tools]
     is_known = choice in (None, "auto", "any", "none", *names)
-    if is_known or "tools" in request.settings.extra:  # where there may be others
+    if is_known or "tools" in request.settings.extra:  # which may name more tools
         return choice
     raise UsageError(
-        f"tool_choice: no tool is called {choice!r}: say auto, any, none, or the name of one, of "
-        f"which there are: {', '.join(names)}"
+        f"tool_choice names an unknown tool: {choice!r}. Use auto, any, none or one of: "
+        f"{', '.join(names)}"
     )
 
 
-def sendable(text: str) -> str:
-    """Replace what cannot be encoded: names of files may hold surrogates."""
+def replace_surrogates(text: str) -> str:
+    """Replace surrogates, which cannot be encoded. File names may contain some."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def result_text(part: ResultPart) -> str:
-    """Return the note of a result, if it has one, and the result, a text or else JSON."""
+    """Return the note of a result, if any, and the result as text or JSON."""
     if isinstance(part.result, str):
         text = part.result
     else:
-        text = _written(part.result, f"the result of the call {part.call_id}")
+        text = _json_text(part.result, f"the result of call {part.call_id!r}")
     text = "\n\n".join(piece for piece in (part.note, text) if piece.strip())
-    return sendable(text) or _NOTHING
+    return replace_surrogates(text) or _NOTHING
 
 
 def arguments_object(call: CallPart) -> dict[str, Any]:
-    """Return the arguments of a call as an object. Free text is put into one."""
+    """Return the arguments of a call as an object. Free text becomes its field ``input``."""
     arguments = call.arguments
-    return arguments if isinstance(arguments, dict) else {"input": sendable(arguments)}
+    return arguments if isinstance(arguments, dict) else {"input": replace_surrogates(arguments)}
 
 
 def arguments_text(call: CallPart) -> str:
-    """Return the arguments of a call as JSON text: exactly what came, if that is what it meant.
+    """Return the arguments of a call as JSON text, unchanged if they are complete and valid.
 
-    Servers parse what they get back. So a text that is cut or malformed is told in an object
-    (``INVALID_JSON``), and one that was read in another way than as it stands is written anew.
+    Servers parse the text. A cut or malformed text is wrapped in an object (``INVALID_JSON``), and
+    arguments that were repaired are encoded again.
     """
     arguments = arguments_object(call)
-    if call.verdict == "complete" and _read(call.raw) == arguments:
+    if call.verdict == "complete" and _parse_json(call.raw) == arguments:
         return call.raw
-    return _written(arguments, f"what the call {call.call_id} was called with")
+    return _json_text(arguments, f"the arguments of call {call.call_id!r}")
 
 
-def _read(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
-        return None  # then it is not what the call was taken for
+        return None
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
-def _written(value: object, what: str) -> str:
+def _json_text(value: object, what: str) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"{what} cannot be written as JSON: {error}") from None
-    return sendable(text)
+        raise UsageError(f"{what} cannot be encoded as JSON: {error}") from None
+    return replace_surrogates(text)

@@ -1,8 +1,8 @@
-"""A request as Anthropic's Messages API wants it.
+"""Requests to Anthropic's Messages API.
 
-A message is a list of blocks, and what the API has said comes back as the blocks that it was. What
-it refuses, and a history may well have: blocks of white space, a message that ends in a thought, a
-call of its own tools without a result, ids that repeat.
+A message is a list of blocks, and the API's own blocks are sent back unchanged. A history may
+contain things that the API rejects: blocks of white space, a message that ends with thinking, a
+call of Anthropic's tools without a result, duplicate IDs.
 """
 
 import re
@@ -19,38 +19,35 @@ from argstream.providers._requests import (
     ModelRequest,
     ModelSettings,
     OfferedTool,
-    Said,
     Turn,
+    TurnPart,
     arguments_object,
     choice_of,
     effort_of,
     own_id,
+    replace_surrogates,
     result_text,
     schema_of,
-    sendable,
     turns_of,
     wire_name,
 )
 
-_MOST_TOKENS: Final = 8192
+_DEFAULT_MAX_TOKENS: Final = 8192
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
-_NOT_SAID_BY_A_MODEL: Final = ("image", "document", "search_result")
-_SERVER_CALL: Final = "srvtoolu_"
-"""How the ids of calls begin that Anthropic runs: of these nothing else may be kept."""
-
+_USER_BLOCKS: Final = ("image", "document", "search_result")
+_SERVER_CALL: Final = "srvtoolu_"  # prefix of the IDs of calls that Anthropic runs
 _BETA: Final = "anthropic-beta"
-
-_LEAST_BUDGET: Final = 1024
-# Claude up to 4.5 thinks within a budget of tokens; from 4.6 on it decides by itself, and from 4.7
-# on it takes no budget. What is no Claude, or has another name, gets what was asked for.
+_MIN_BUDGET: Final = 1024
+# Claude up to 4.5 needs a token budget for thinking, 4.6 accepts a budget or adaptive thinking, and
+# from 4.7 on there is no budget. For other model names the setting is sent unchanged.
 _BUDGET_ONLY: Final = re.compile(r"claude-(?:[23]\b|(?:opus|sonnet|haiku)-4(?![-.][6-9]\b))")
-_EITHER: Final = re.compile(r"claude-(?:opus|sonnet)-4[-.]6")
+_BUDGET_OR_ADAPTIVE: Final = re.compile(r"claude-(?:opus|sonnet)-4[-.]6")
 _CLAUDE: Final = re.compile(r"claude-")
-# These think in any case, and refuse to be told not to: all that helps is to ask for little.
-_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5[-.][5-9]\b)")
-# These write notes between calls when they do not think, and refuse what has no place for them.
+# Thinking cannot be disabled for these, only reduced.
+_ALWAYS_THINKS: Final = re.compile(r"claude-(?:fable|mythos|opus-5[-.][5-9]\b)")
+# Without thinking, these write notes between calls, and reject requests that do not allow it.
 _WITH_NOTES: Final = re.compile(r"claude-sonnet-5[-.][5-9]\b")
-_LEAST_TOP_P: Final = 0.95
+_MIN_TOP_P: Final = 0.95
 
 _Block = dict[str, Any]
 
@@ -62,25 +59,25 @@ class AnthropicApi:
     path = "/v1/messages"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers that the API needs, with the key if there is one."""
+        """Return the headers that the API requires, with the key if there is one."""
         headers = {"anthropic-version": "2023-06-01"}
         return headers if key is None else {**headers, "x-api-key": key}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a request for a stream."""
+        """Return the body of a streaming request."""
         settings = request.settings
-        writer = _Writer(request)
+        writer = _MessageWriter(request)
         messages = writer.messages()
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if request.instructions.strip():
-            body["system"] = sendable(request.instructions)
+            body["system"] = replace_surrogates(request.instructions)
         if writer.container is not None:
             body["container"] = writer.container
         body |= _sampling(settings)
         body |= self._thinking(model, request, messages)
         body |= _tools(request, writer.called)
         body |= settings.extra
-        _make_room(body, settings)
+        _set_max_tokens(body, settings)
         return body
 
     def _thinking(
@@ -88,27 +85,27 @@ class AnthropicApi:
     ) -> dict[str, Any]:
         fields = _thinking_fields(model, request.settings)
         thinking = fields.get("thinking", {})
-        # With a budget, the API refuses a turn that did not begin with a thought.
-        if "budget_tokens" in thinking and _goes_on_without_thought(messages):
+        # With a budget, the API rejects a turn that did not begin with thinking.
+        if "budget_tokens" in thinking and _continues_without_thinking(messages):
             return {}
         if thinking.get("type") in ("enabled", "adaptive"):
-            _check_while_thinking(model, request.settings, has_tools=bool(request.tools))
+            _check_thinking_settings(model, request.settings, has_tools=bool(request.tools))
         return fields
 
 
-class _Writer:
+class _MessageWriter:
     def __init__(self, request: ModelRequest) -> None:
         self._offered = {tool.name for tool in request.tools}
         self._turns = turns_of(request.messages, CallIds(r"[a-zA-Z0-9_-]{1,64}", unique=True))
         self._ran = {
-            said.part.call_id
+            one.part.call_id
             for turn in self._turns
-            for said in turn.said
-            if isinstance(said.part, ResultPart) and said.origin == "anthropic"
+            for one in turn.parts
+            if isinstance(one.part, ResultPart) and one.origin == "anthropic"
         }
-        self._sent: set[str] = set()  # ids of the calls of Anthropic's tools
-        self.called: list[str] = []  # the names of the tools that were called
-        self.container: str | None = None  # where code ran, to be named again or its files are gone
+        self._sent: set[str] = set()  # IDs of the calls of Anthropic's tools
+        self.called: list[str] = []  # names of the tools that were called
+        self.container: str | None = None  # where code ran; its files are lost if not sent again
 
     def messages(self) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
@@ -123,18 +120,18 @@ class _Writer:
             else:
                 messages.append({"role": turn.role, "content": blocks})
         if not messages:
-            raise UsageError("there is nothing to ask: give the model a message with text")
+            raise UsageError("request has no content. Add a message with text.")
         return messages
 
     def _user(self, turn: Turn) -> list[_Block]:
         blocks = [_result(answer) for answer in turn.answers]  # these must come first
-        for said in turn.said:
-            match said.part:
+        for one in turn.parts:
+            match one.part:
                 case TextPart(text=text, item=item) if text.strip():
                     blocks.append(
-                        item if item is not None and said.origin == "anthropic" else _text(text)
+                        item if item is not None and one.origin == "anthropic" else _text(text)
                     )
-                case OpaquePart(item=item) if said.origin == "anthropic" and "type" in item:
+                case OpaquePart(item=item) if one.origin == "anthropic" and "type" in item:
                     blocks.append(item)
                 case _:
                     pass
@@ -143,8 +140,8 @@ class _Writer:
     def _assistant(self, turn: Turn) -> list[_Block]:
         is_last = turn is self._turns[-1]
         blocks: list[_Block] = []
-        for said in turn.said:
-            block = self._block(said, turn, is_last=is_last)
+        for one in turn.parts:
+            block = self._block(one, turn, is_last=is_last)
             if block is not None:
                 blocks.append(block)
         while blocks and blocks[-1]["type"] in _THOUGHTS:
@@ -153,8 +150,8 @@ class _Writer:
             blocks[-1] = {**blocks[-1], "text": blocks[-1]["text"].rstrip()}
         return blocks
 
-    def _block(self, said: Said, turn: Turn, *, is_last: bool) -> _Block | None:
-        part, is_own = said.part, said.origin == "anthropic"
+    def _block(self, one: TurnPart, turn: Turn, *, is_last: bool) -> _Block | None:
+        part, is_own = one.part, one.origin == "anthropic"
         match part:
             case TextPart(text=text, item=item):
                 if not text.strip():
@@ -174,7 +171,7 @@ class _Writer:
                     self.container = container["id"]
                 return None
             case OpaquePart(item=item):
-                return item if is_own and item["type"] not in _NOT_SAID_BY_A_MODEL else None
+                return item if is_own and item["type"] not in _USER_BLOCKS else None
 
     def _call(self, part: CallPart, wire_id: str, *, is_own: bool) -> _Block:
         name = wire_name(part.name, self._offered)
@@ -183,7 +180,7 @@ class _Writer:
         return {**item, "id": wire_id, "name": name, "input": arguments_object(part)}
 
     def _server_call(self, part: CallPart, *, is_own: bool, is_last: bool) -> _Block | None:
-        """Return a call that Anthropic has run, or will run when the turn goes on."""
+        """Return a call that Anthropic has run, or will run when the turn continues."""
         id_ = own_id(part)
         if not (is_own or id_.startswith(_SERVER_CALL)):
             return None
@@ -197,16 +194,13 @@ class _Writer:
 
 
 def _text(text: str) -> _Block:
-    return {"type": "text", "text": sendable(text)}
+    return {"type": "text", "text": replace_surrogates(text)}
 
 
 def _result(answer: Answer) -> _Block:
     call, wire_id, result = answer
-    block: _Block = {
-        "type": "tool_result",
-        "tool_use_id": wire_id,
-        "content": result_text(result),
-    }
+    content = result_text(result)
+    block: _Block = {"type": "tool_result", "tool_use_id": wire_id, "content": content}
     if result.failed:
         block["is_error"] = True
     toolset = (call.item or {}).get("toolset_name")
@@ -232,56 +226,57 @@ def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
     by_budget = isinstance(thinking, int)
     if _BUDGET_ONLY.search(model):
         by_budget = True
-    elif _CLAUDE.search(model) and not _EITHER.search(model):
+    elif _CLAUDE.search(model) and not _BUDGET_OR_ADAPTIVE.search(model):
         by_budget = False
     if not by_budget:
-        # Without display, the newer models think in silence.
+        # Newer models send no thinking text without ``display``.
         shown = {"display": "summarized"} if _CLAUDE.search(model) else {}
         effort = effort_of(settings)
         return {"thinking": {"type": "adaptive", **shown}, "output_config": {"effort": effort}}
     budget = thinking if isinstance(thinking, int) else BUDGETS.get(thinking)
     if budget is None:
         raise UsageError(
-            f"thinking: {model} takes a number of tokens, or {', '.join(BUDGETS)}, not {thinking!r}"
+            f"thinking of {model} must be a number of tokens or one of {', '.join(BUDGETS)}, "
+            f"not {thinking!r}"
         )
-    if budget < _LEAST_BUDGET:
-        raise UsageError(f"thinking: Anthropic wants 0 or at least {_LEAST_BUDGET}, not {budget}")
+    if budget < _MIN_BUDGET:
+        raise UsageError(f"thinking must be 0 or at least {_MIN_BUDGET}, not {budget}")
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _check_while_thinking(model: str, settings: ModelSettings, *, has_tools: bool) -> None:
-    """Refuse settings that Claude refuses while it thinks.
+def _check_thinking_settings(model: str, settings: ModelSettings, *, has_tools: bool) -> None:
+    """Raise ``UsageError`` for settings that Claude rejects with thinking.
 
-    Others that have this API may take it, and what is ``extra`` is not looked at.
+    Other models with this API may accept them. ``extra`` is not checked.
     """
     if not _CLAUDE.search(model):
         return
     if has_tools and settings.tool_choice not in (None, "auto", "none"):
         raise UsageError(
-            f"tool_choice: a Claude that thinks cannot be made to call a tool: use 'auto' instead "
-            f"of {settings.tool_choice!r}, or set thinking to 0"
+            "tool_choice must be 'auto' or 'none' for Claude with thinking, not "
+            f"{settings.tool_choice!r}. Change it, or set thinking to 0."
         )
     if settings.temperature not in (None, 1):
         raise UsageError(
-            f"temperature: a Claude that thinks takes 1 only, not {settings.temperature}: leave it "
-            "out, or set thinking to 0"
+            f"temperature must be 1 for Claude with thinking, not {settings.temperature}. Omit it, "
+            "or set thinking to 0."
         )
-    if settings.top_p is not None and settings.top_p < _LEAST_TOP_P:
+    if settings.top_p is not None and settings.top_p < _MIN_TOP_P:
         raise UsageError(
-            f"top_p: a Claude that thinks takes {_LEAST_TOP_P} and more, not {settings.top_p}: "
-            "leave it out, or set thinking to 0"
+            f"top_p must be at least {_MIN_TOP_P} for Claude with thinking, not "
+            f"{settings.top_p}. Omit it, or set thinking to 0."
         )
 
 
 def _no_thinking(model: str) -> dict[str, Any]:
-    if _ALWAYS.search(model):
+    if _ALWAYS_THINKS.search(model):
         return {"output_config": {"effort": "low"}}
     type_ = "between_tools" if _WITH_NOTES.search(model) else "disabled"
     return {"thinking": {"type": type_}}
 
 
 def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
-    """Return the tools. Without any, those of the history: the API requires their names."""
+    """Return the tools; if there are none, those of the history: the API requires their names."""
     settings = request.settings
     if not request.tools:
         if not called or "tools" in settings.extra:
@@ -306,36 +301,36 @@ def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
 def _tool(tool: OfferedTool) -> dict[str, Any]:
     form: dict[str, Any] = {"name": tool.name, "input_schema": schema_of(tool)}
     if tool.description:
-        form["description"] = sendable(tool.description)
+        form["description"] = replace_surrogates(tool.description)
     if tool.eager_input_streaming is not None:
         form["eager_input_streaming"] = tool.eager_input_streaming
     return form
 
 
 def _is_interleaved(settings: ModelSettings) -> bool:
-    """Return True if the model may think between calls: then the budget is for all its answers."""
-    # Whether they are headers at all is found out where they are sent.
+    """Return True if the model may think between calls: the budget is then for several turns."""
+    # Invalid headers are reported when the request is sent.
     betas = (value for name, value in settings.headers.items() if str(name).lower() == _BETA)
     return any("interleaved-thinking" in str(value) for value in betas)
 
 
-def _make_room(body: dict[str, Any], settings: ModelSettings) -> None:
+def _set_max_tokens(body: dict[str, Any], settings: ModelSettings) -> None:
     """Set ``max_tokens``, which the API requires, above the thinking budget."""
     thinking = body.get("thinking")
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     budget = budget if isinstance(budget, int) else 0
-    most = body.setdefault("max_tokens", budget + _MOST_TOKENS)
+    most = body.setdefault("max_tokens", budget + _DEFAULT_MAX_TOKENS)
     if settings.extra.keys() & {"thinking", "max_tokens"} or _is_interleaved(settings):
-        return  # it is for who wrote it to know, or there is room in the next answers
+        return  # set by the user on purpose, or the next turns have room
     if most <= budget:
         raise UsageError(
-            f"max_tokens is {most}, but thinking alone may take {budget}: give more tokens, or "
-            "less to thinking"
+            f"max_tokens ({most}) must be greater than the thinking budget ({budget}). Raise "
+            "max_tokens or lower thinking."
         )
 
 
-def _goes_on_without_thought(messages: list[dict[str, Any]]) -> bool:
-    """Return True if the turn continues one that began without a thought, at another provider."""
+def _continues_without_thinking(messages: list[dict[str, Any]]) -> bool:
+    """Return True if the turn began without thinking, at another provider, and continues here."""
     first: dict[str, Any] | None = None
     for message in reversed(messages):
         if message["role"] == "assistant":

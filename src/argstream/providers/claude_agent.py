@@ -1,15 +1,15 @@
-"""Claude Code and the Claude Agent SDK: an agent that makes turns, and tells of them.
+"""Claude Code and the Claude Agent SDK: the messages of an agent that runs its own turns.
 
-What comes are the lines of ``claude --output-format stream-json`` or the SDK's messages, which are
-the same in other clothes. Events of Anthropic Messages sit in it, if partial messages were asked
-for; beside them, or alone, come whole messages, a block or more at a time (see ``rest_of``). Whole
-messages do not say why the model stopped: such a turn is over when the next one begins.
+Payloads are the lines of ``claude --output-format stream-json``, or the equivalent messages of the
+SDK. With partial messages enabled, they contain Anthropic Messages events. Whole messages follow,
+or arrive alone, with one or more blocks each (see ``rest_of``). A whole message has no stop reason:
+its turn ends when the next one begins.
 
-Sub-agents speak in between, told apart by the call that started them. The results of calls are a
-user's messages. A result message ends the run; then the next one may begin.
+Messages of sub-agents are interleaved and name the call that started the sub-agent. Results of
+calls are user messages. A result message ends the run, and another run may follow.
 
-Something is missing at the end of a stream that shows what only a whole run has, its beginning or a
-user's message, and has no result. Who picked out nothing but what the model said misses nothing.
+A stream is incomplete if it has the init message or a user message, but no result message. A stream
+that was filtered to the model's messages is complete.
 """
 
 import json
@@ -43,15 +43,15 @@ from argstream.providers._payloads import (
 )
 from argstream.providers.anthropic import CALLS, AnthropicDecoder, tokens_of, turn_ended
 
-# A string may lack its end; all else ends where something else begins.
+# A JSON token. A string may be unterminated; other tokens end where the next one begins.
 _TOKEN: Final = re.compile(
     r'[ \t\n\r]*+([{}\[\]:,]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\\Z)?+|[^\s{}\[\]:,"]+)', re.DOTALL
 )
-_BODY: Final = re.compile(r'"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*+)(\\(?:u[0-9a-fA-F]{0,3})?)?')
-_HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*+)(\\(?:u[0-9a-fA-F]{0,3})?)?')
+_HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _CLOSING: Final = '"]} \n'
 _RETRYABLE: Final = {"overloaded", "rate_limit", "server_error"}
-# The SDK's classes, for what a line has in its field "type".
+# The field "type" of a line for each SDK class.
 _TYPES: Final = {
     "AssistantMessage": "assistant",
     "ResultMessage": "result",
@@ -65,7 +65,7 @@ _TYPES: Final = {
     "ToolUseBlock": "tool_use",
     "UserMessage": "user",
 }
-# What tells the type of a message or block that was dumped without it (dataclasses.asdict).
+# Fields that identify a message or block that was dumped without its type (dataclasses.asdict).
 _MESSAGE_FIELDS: Final = {
     "event": "stream_event",
     "num_turns": "result",
@@ -82,7 +82,7 @@ _BLOCK_FIELDS: Final = {
 
 
 class _Line(Struct, gc=False):
-    """A message of any type, as far as it is read. A field may mean something else in another."""
+    """The needed fields of messages of all types. A field may differ in meaning between types."""
 
     type: str = ""
     event: Raw = Raw(b"")
@@ -110,9 +110,9 @@ class ClaudeAgentDecoder(ProviderDecoder):
     protocol = "claude-agent"
 
     def __init__(self) -> None:
-        self._speakers: dict[str | None, _MessageMerger] = {}  # by the call that started them
-        self._background: set[str] = set()  # those who outlive the run that started them
-        self._speaking: str | None = None
+        self._agents: dict[str | None, _MessageMerger] = {}  # by parent call ID
+        self._background: set[str] = set()  # sub-agents that continue after the run has ended
+        self._current: str | None = None
         self._awaits_result = False
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
@@ -124,7 +124,7 @@ class ClaudeAgentDecoder(ProviderDecoder):
         line = _read(payload)
         match line.type:
             case "stream_event":
-                inner: object = line.event  # what msgspec refuses has been read already
+                inner: object = line.event  # already decoded if msgspec rejected the line
                 inner = bytes(inner) if isinstance(inner, Raw) else inner
                 return self._streamed(line.parent_tool_use_id, inner)
             case "assistant":
@@ -137,59 +137,60 @@ class ClaudeAgentDecoder(ProviderDecoder):
                 return self.feed(dumped)
             case "system" if line.subtype == "init":
                 self._awaits_result = True
-            case "system" if line.subtype == "task_notification":  # it ran in the background
+            case "system" if line.subtype == "task_notification":  # a background agent ended
                 return self._sub_agent_ended(text_of(line.tool_use_id))
-            case _:  # how it is going, or what did not exist when this was written
+            case _:  # progress, or a type that is not known
                 pass
         return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         deltas: list[Delta] = []
-        for parent_id, speaker in self._speakers.items():
-            left = speaker.leave(is_over=not self._awaits_result)
-            deltas += self._said_by(parent_id, left)
-        if self._awaits_result and not any(speaker.is_open for speaker in self._speakers.values()):
+        for parent_id, agent in self._agents.items():
+            last = agent.end_of_stream(is_complete=not self._awaits_result)
+            deltas += self._switch_to(parent_id, last)
+        if self._awaits_result and not any(agent.is_open for agent in self._agents.values()):
             message = "the stream ended before the run did"
             deltas.append(ProviderFailed("truncated", message, retryable=True))
         return deltas
 
-    def _speaker(self, parent_id: str | None) -> "_MessageMerger":
-        speaker = self._speakers.get(parent_id)
-        if speaker is None:
-            speaker = self._speakers[parent_id] = _MessageMerger()
-        return speaker
+    def _agent(self, parent_id: str | None) -> "_MessageMerger":
+        agent = self._agents.get(parent_id)
+        if agent is None:
+            agent = self._agents[parent_id] = _MessageMerger()
+        return agent
 
-    def _said_by(self, parent_id: str | None, deltas: list[Delta]) -> list[Delta]:
-        if parent_id == self._speaking or not deltas:
+    def _switch_to(self, parent_id: str | None, deltas: list[Delta]) -> list[Delta]:
+        if parent_id == self._current or not deltas:
             return deltas
-        self._speaking = parent_id
+        self._current = parent_id
         return [TurnSwitched(parent_id), *deltas]
 
     def _streamed(self, parent_id: object, event: object) -> list[Delta]:
         if parent_id is not None and not isinstance(parent_id, str):
-            raise UnreadableError(f"the id of a call is a {type(parent_id).__name__}")
-        speaker = self._speakers.get(parent_id) or self._speaker(parent_id)
-        deltas = speaker.feed(event)
-        return deltas if parent_id == self._speaking else self._said_by(parent_id, deltas)
+            raise UnreadableError(f"call ID must be a string, not {type(parent_id).__name__}")
+        agent = self._agents.get(parent_id) or self._agent(parent_id)
+        deltas = agent.feed(event)
+        return deltas if parent_id == self._current else self._switch_to(parent_id, deltas)
 
     def _assistant(self, line: _Line, payload: object) -> list[Delta]:
-        parent_id, message = _opened(line)
-        if line.error:  # it is not the model that speaks
-            self._awaits_result &= parent_id is not None  # that the run failed is said here
+        parent_id, message = _parent_and_message(line)
+        if line.error:  # a message of the agent, not of the model
+            # If the main agent fails, no result follows.
+            self._awaits_result &= parent_id is not None
             code = text_of(line.error) or "error"
             text = _text_of_blocks(message.get("content")) or code
-            return self._said_by(parent_id, [ProviderFailed(code, text, code in _RETRYABLE)])
+            return self._switch_to(parent_id, [ProviderFailed(code, text, code in _RETRYABLE)])
         if any(block.get("input") for block in _dicts(message.get("content"))):
             refuse_duplicate_keys(payload)
-        return self._said_by(parent_id, self._speaker(parent_id).take_message(message))
+        return self._switch_to(parent_id, self._agent(parent_id).read_message(message))
 
     def _user(self, line: _Line) -> list[Delta]:
         if line.isReplay:
-            return []  # somebody's own words, said back
+            return []  # an echo of the user's input
         self._awaits_result = True
-        parent_id, message = _opened(line)
-        self._speaker(parent_id).answered()
+        parent_id, message = _parent_and_message(line)
+        self._agent(parent_id).mark_answered()
         parts = _dicts(message.get("content"))
         results = [block for block in parts if block.get("type") == "tool_result"]
         deltas: list[Delta] = []
@@ -197,32 +198,32 @@ class ClaudeAgentDecoder(ProviderDecoder):
             call_id, content = text_of(block.get("tool_use_id")), block.get("content")
             if content is None and len(results) == 1:
                 content = line.tool_use_result
-            if _goes_on(line.tool_use_result):
+            if _runs_in_background(line.tool_use_result):
                 self._background.add(call_id)
             else:
                 deltas += self._sub_agent_ended(call_id)
             failed = bool(block.get("is_error"))
             if not failed:
-                run = self._speaker(parent_id).was_run(call_id)
-                deltas += self._said_by(parent_id, run)
+                closed = self._agent(parent_id).close_executed(call_id)
+                deltas += self._switch_to(parent_id, closed)
             deltas.append(CallResult(call_id, content, failed))
         return deltas
 
     def _sub_agent_ended(self, call_id: str) -> list[Delta]:
         self._background.discard(call_id)
-        speaker = self._speakers.pop(call_id, None)
-        return [] if speaker is None else self._said_by(call_id, speaker.end())
+        agent = self._agents.pop(call_id, None)
+        return [] if agent is None else self._switch_to(call_id, agent.end())
 
     def _result(self, line: _Line) -> list[Delta]:
         deltas: list[Delta] = []
-        for parent_id in [one for one in self._speakers if one not in self._background]:
-            deltas += self._said_by(parent_id, self._speakers.pop(parent_id).end())
+        for parent_id in [one for one in self._agents if one not in self._background]:
+            deltas += self._switch_to(parent_id, self._agents.pop(parent_id).end())
         self._awaits_result = False
         return [*deltas, _run_ended(line)]
 
 
 def parsed(text: str) -> Any:
-    """Return the value of a complete JSON text, None for any other."""
+    """Return the value of a complete JSON text; None if it is not complete or not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -230,7 +231,7 @@ def parsed(text: str) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Compare two JSON values as JavaScript does: 1.0 is 1, but not true."""
+    """Compare two JSON values as JavaScript does: 1.0 equals 1, and 1 does not equal true."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -241,7 +242,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def rest_of(text: str, value: Any) -> str | None:
-    """Return what must follow a JSON text that was cut to make it this value, or None.
+    """Return the text that completes a cut JSON text to this value, or None if it cannot.
 
     >>> rest_of('{"path":"a.py", "li', {"path": "a.py", "lines": [1, 2]})
     'nes": [1, 2]}'
@@ -258,7 +259,7 @@ def rest_of(text: str, value: Any) -> str | None:
         if at == len(text):
             rest = _rest_of_token(token[1], wanted[1])
             return None if rest is None else rest + whole[end:]
-        if token[1] != wanted[1] and not _mean_the_same(token[1], wanted[1]):
+        if token[1] != wanted[1] and not _same_value(token[1], wanted[1]):
             return None
     return None if text[at:].strip() else whole[end:]
 
@@ -268,37 +269,37 @@ def _rest_of_token(token: str, wanted: str) -> str | None:
         return wanted[len(token) :]
     if token.startswith('"'):
         return _rest_of_string(token, wanted) if wanted.startswith('"') else None
-    # A number may be written longer than needed: 1.0, or 1. so far.
-    return next((zero for zero in ("", "0") if _mean_the_same(token + zero, wanted)), None)
+    # A number may be longer than needed: 1.0, or so far 1. with the 0 missing.
+    return next((zero for zero in ("", "0") if _same_value(token + zero, wanted)), None)
 
 
-def _mean_the_same(token: str, wanted: str) -> bool:
+def _same_value(token: str, wanted: str) -> bool:
     value = parsed(token)
     return value is not None and same(value, parsed(wanted))
 
 
 def _rest_of_string(token: str, wanted: str) -> str | None:
-    found, string = _BODY.fullmatch(token), parsed(wanted)
-    if found is None:  # it has its end
+    found, string = _STRING.fullmatch(token), parsed(wanted)
+    if found is None:  # it is terminated
         return "" if parsed(token) == string else None
     body, escape = found[1], found[2] or ""
-    if half := _HALF_OF_A_PAIR.search(body):
+    if half := _HIGH_SURROGATE.search(body):
         body, escape = body[: half.start()], half[0] + escape
     known = parsed(f'"{body}"')
     if known is None or not string.startswith(known):
         return None
     rest = string[len(known) :]
-    begun = _rest_of_escape(escape, rest[:1])
-    if begun is None:
+    escape_end = _rest_of_escape(escape, rest[:1])
+    if escape_end is None:
         return None
-    return begun + json.dumps(rest[bool(escape) :], ensure_ascii=False)[1:]
+    return escape_end + json.dumps(rest[bool(escape) :], ensure_ascii=False)[1:]
 
 
 def _rest_of_escape(escape: str, character: str) -> str | None:
-    """Return the end of an escape that has begun, if it can be one of this character."""
+    """Return the end of a cut escape, if it can be an escape of this character."""
     if not escape:
         return ""
-    # The short form, or the pair that stands for it; and the long form.
+    # The short form or a surrogate pair, and the long form.
     forms = [json.dumps(character)[1:-1], *(f"\\u{ord(one):04x}" for one in character)]
     fitting = (form for form in forms if form.lower().startswith(escape.lower()))
     found = next((form[len(escape) :] for form in fitting), None)
@@ -317,44 +318,45 @@ def _as_double(number: float) -> float:
 
 
 class _MessageMerger(AnthropicDecoder):
-    """One agent, the first one or one that a call has started."""
+    """Merges the streamed events and whole messages of one agent."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.is_open = False  # whether it is in the middle of a turn
-        self._id = ""  # of the message
-        self._is_answered = True  # whether something came that a message waits for
-        self._texts: dict[int, str] = {}  # of calls that are open
-        self._unsaid: dict[tuple[object, str], deque[int]] = {}  # that streamed, and not yet whole
-        self._calls: set[str] = set()  # ids
-        # Of calls that may be whole, by their ids: where they are, and what would close them.
-        self._unproved: dict[str, tuple[int, str]] = {}
-        self._is_said = False  # whether any of this message came as a whole
-        self._stop_reason = ""  # if it came with that
+        self.is_open = False  # whether a turn is open
+        self._id = ""  # message ID
+        self._is_answered = True  # whether a user message followed the last message
+        self._texts: dict[int, str] = {}  # streamed arguments of open calls
+        # Indexes of blocks that streamed and have not arrived as a whole, by identity.
+        self._streamed_blocks: dict[tuple[object, str], deque[int]] = {}
+        self._calls: set[str] = set()  # IDs
+        # Calls that may be complete, by ID: the index, and the text that would close the JSON.
+        self._unverified: dict[str, tuple[int, str]] = {}
+        self._has_whole_blocks = False  # whether a part of this message arrived as a whole
+        self._stop_reason = ""  # of a whole message, if it has one
         self._count = 0  # of blocks that did not stream
 
-    # What streams
+    # Streamed events
 
     def _message_started(self, message: dict[str, Any]) -> list[Delta]:
         ended = self.end() if self._is_whole or self._has_stop_reason else []
-        self.is_open, self._is_answered, self._is_said = True, False, False
+        self.is_open, self._is_answered, self._has_whole_blocks = True, False, False
         self._id, self._stop_reason = text_of(message.get("id")), ""
         self._texts.clear()
-        self._unsaid.clear()
+        self._streamed_blocks.clear()
         self._calls.clear()
-        self._unproved.clear()
+        self._unverified.clear()
         return ended + super()._message_started(message)
 
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self.is_open = True
-        self._unsaid.setdefault(_identity(block), deque()).append(index)
+        self._streamed_blocks.setdefault(_identity(block), deque()).append(index)
         if block.get("type") in CALLS and (id_ := text_of(block.get("id"))):
             self._calls.add(id_)
         return super()._block_started(index, block)
 
     def _block_changed(self, index: int, change: Any) -> list[Delta]:
         if index not in self._blocks:
-            return []  # it was said as a whole, or will be: its beginning was missed
+            return []  # its start was missed; the whole block has arrived or will arrive
         deltas = super()._block_changed(index, change)
         if piece := change.partial_json:
             text = self._texts.pop(index, "")
@@ -364,37 +366,37 @@ class _MessageMerger(AnthropicDecoder):
 
     def _message_stopped(self) -> list[Delta]:
         self.is_open = False
-        self._unproved.clear()
+        self._unverified.clear()
         return super()._message_stopped()
 
-    # What comes as a whole
+    # Whole messages
 
-    def take_message(self, message: dict[str, Any]) -> list[Delta]:
-        """Read a message, or a part of one: several with the same id are one turn."""
+    def read_message(self, message: dict[str, Any]) -> list[Delta]:
+        """Read a message or a part of one. Messages with the same ID are one turn."""
         id_ = text_of(message.get("id"))
         blocks = _blocks_of(message.get("content"))
         is_same = id_ == self._id if id_ else not self._is_answered
-        if not is_same and self.is_open and any(self._is_unsaid_call(block) for block in blocks):
-            is_same, self._id = True, id_ or self._id  # its beginning was missed, or has no id
+        if not is_same and self.is_open and any(self._is_streamed(block) for block in blocks):
+            is_same, self._id = True, id_ or self._id  # its start was missed, or had no ID
         deltas = [] if is_same else self._whole_message_started(message)
         stop_reason = text_of(message.get("stop_reason"))
         for number, block in enumerate(blocks):
             may_be_cut = stop_reason and turn_ended(stop_reason).ending == "cut"
             is_over = number < len(blocks) - 1 or not may_be_cut
-            deltas += self._take_block(block, message, is_over=is_over)
+            deltas += self._read_block(block, message, is_over=is_over)
         if self.is_open:
-            self._is_said = True
+            self._has_whole_blocks = True
             self._stop_reason = stop_reason or self._stop_reason
             if not self._has_stop_reason:
                 deltas += self._usage_reported(message.get("usage"))
         return deltas
 
-    def answered(self) -> None:
-        """Note that a user or a tool has answered: what follows without an id is a new message."""
+    def mark_answered(self) -> None:
+        """Record a user message: a following message without an ID is a new one."""
         self._is_answered = True
 
     def end(self) -> list[Delta]:
-        """End the open turn: the agent has gone on to something else, or is done."""
+        """End the open turn, because another turn begins or the agent has finished."""
         if not self.is_open:
             return []
         if self._has_stop_reason:
@@ -403,79 +405,82 @@ class _MessageMerger(AnthropicDecoder):
             ended = turn_ended(self._stop_reason)
         else:
             ended = TurnEnded(None, "finished" if self._is_whole else "cut")
-        proved = self._proved(ended.ending)
-        return [*proved, *self._rest_of_blocks(), ended, *self._message_stopped()]
+        closed = self._close_unverified(ended.ending)
+        return [*closed, *self._rest_of_blocks(), ended, *self._message_stopped()]
 
     def _message_changed(self, data: Any) -> list[Delta]:
         reason = data.delta.stop_reason if data.delta is not None else None
-        proved = self._proved(turn_ended(reason).ending) if reason else []
-        return proved + super()._message_changed(data)
+        closed = self._close_unverified(turn_ended(reason).ending) if reason else []
+        return closed + super()._message_changed(data)
 
-    def _proved(self, ending: Ending) -> list[Delta]:
-        """Close the calls of which only what closes was missing, if the turn was not cut."""
-        ids = list(self._unproved) if ending == "finished" else []
-        deltas = [delta for id_ in ids for delta in self.was_run(id_)]
-        self._unproved.clear()
+    def _close_unverified(self, ending: Ending) -> list[Delta]:
+        """Close the calls that lack only closing characters, if the turn was not cut."""
+        ids = list(self._unverified) if ending == "finished" else []
+        deltas = [delta for id_ in ids for delta in self.close_executed(id_)]
+        self._unverified.clear()
         return deltas
 
-    def was_run(self, call_id: str) -> list[Delta]:
-        """Close a call that was run: so it was whole."""
-        if call_id not in self._unproved:
+    def close_executed(self, call_id: str) -> list[Delta]:
+        """Close a call that was executed: it must have been complete."""
+        if call_id not in self._unverified:
             return []
-        index, rest = self._unproved.pop(call_id)
+        index, rest = self._unverified.pop(call_id)
         return [ArgumentText(index, rest), CallClosed(index)]
 
-    def leave(self, *, is_over: bool) -> list[Delta]:
-        """End at the end of the stream, which may be too early."""
-        return self.end() if is_over and self._is_whole else self.close()
+    def end_of_stream(self, *, is_complete: bool) -> list[Delta]:
+        return self.end() if is_complete and self._is_whole else self.close()
 
     @property
     def _is_whole(self) -> bool:
-        """Whether each block of this turn was said as a whole, so that no event is missed."""
-        return self.is_open and self._is_said and not self._unsaid and not self._blocks
+        """Whether each block of this turn arrived as a whole, so that no event is missing."""
+        return (
+            self.is_open
+            and self._has_whole_blocks
+            and not self._streamed_blocks
+            and not self._blocks
+        )
 
-    def _is_unsaid_call(self, block: dict[str, Any]) -> bool:
-        """Return True for a call that streamed, and has not come as a whole."""
-        return block.get("type") in CALLS and _identity(block) in self._unsaid
+    def _is_streamed(self, block: dict[str, Any]) -> bool:
+        return block.get("type") in CALLS and _identity(block) in self._streamed_blocks
 
     def _whole_message_started(self, message: dict[str, Any]) -> list[Delta]:
-        # Its end is not known before something else begins.
+        # The end of its turn is known only when something else begins.
         return self._message_started({**message, "content": [], "stop_reason": None})
 
-    def _take_block(
+    def _read_block(
         self, block: dict[str, Any], message: dict[str, Any], *, is_over: bool
     ) -> list[Delta]:
         identity = _identity(block)
-        if (streamed := self._unsaid.get(identity)) is not None:
+        if (streamed := self._streamed_blocks.get(identity)) is not None:
             index = streamed.popleft()
             if not streamed:
-                del self._unsaid[identity]
+                del self._streamed_blocks[identity]
             return self._end_of_block(index, block, is_over=is_over) if self.is_open else []
         is_call = block.get("type") in CALLS
         if is_call and text_of(block.get("id")) in self._calls:
             return []
         if is_call and not isinstance(block.get("input"), dict):
-            raise UnreadableError("a call without its input")
+            raise UnreadableError("tool call has no input")
         again = [] if self.is_open else self._whole_message_started(message)
         self._count += 1
-        index = -self._count  # never one of those that stream
+        index = -self._count  # never the index of a streamed block
         if is_call and is_over and not block["input"]:
-            # An agent says this of a call that was cut, too: whether it was, the turn's end tells.
+            # A cut call has an empty input, too. The end of the turn decides.
             deltas = [*self._block_started(index, block), CallClosed(index)]
         else:
             deltas = self._whole_block(index, block, is_over=is_over)
-        del self._unsaid[identity]
-        self._blocks.pop(index, None)  # all is said of it, also if it was cut
+        del self._streamed_blocks[identity]
+        self._blocks.pop(index, None)  # complete, or cut
         return again + deltas
 
     def _end_of_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
-        """Return what is missing of a block that streamed, and its end."""
+        """Return the missing deltas of a streamed block, and its end."""
         type_ = block.get("type")
         is_open, known = index in self._blocks, self._blocks.get(index, {})
         deltas: list[Delta] = []
         if type_ in CALLS:
             if not is_open and index in self._texts:
-                return []  # it has its verdict
+                return []  # already closed
             if not is_over or (missing := self._end_of_call(index, block)) is None:
                 return []
             deltas = missing
@@ -484,19 +489,19 @@ class _MessageMerger(AnthropicDecoder):
         elif is_open and isinstance(text := block.get("thinking"), str):
             deltas.append(BlockCompleted(index, text, is_thinking=True))
         known.update((name, part) for name, part in block.items() if part and name != "input")
-        if text_of(block.get("id")) in self._unproved:
+        if text_of(block.get("id")) in self._unverified:
             kept = self._rest_of_block(index)
             self._blocks.pop(index, None)
-            return kept  # whether it is closed, the turn's end tells
+            return kept  # the end of the turn decides whether it is closed
         return deltas + self._block_stopped(index)
 
     def _end_of_call(self, index: int, block: dict[str, Any]) -> list[Delta] | None:
-        """Return what is missing of a call; None if only its own end shows whether it was cut."""
+        """Return the missing deltas of a call; None if only its own end shows if it was cut."""
         value = block.get("input")
         if not isinstance(value, dict) or self._has_stop_reason:
             return None
         if not value and index not in self._texts:
-            return None  # nothing streamed: there is nothing, or it was cut at its very beginning
+            return None  # nothing streamed: no arguments, or cut before the first character
         self._inputs.pop(index, None)
         text = self._texts.pop(index, "")
         if not text:
@@ -504,17 +509,17 @@ class _MessageMerger(AnthropicDecoder):
         if (written := parsed(text)) is not None:
             is_same = same(written, value)
             return [] if is_same else [CallClosed(index, json.dumps(value, ensure_ascii=False))]
-        # An agent that cannot read what was streamed says {} instead.
+        # The agent sends {} if it could not parse the streamed text.
         rest = rest_of(text, value) if value else None
         if rest is not None and not rest.strip(_CLOSING):
-            # What only closes may be what somebody made of a text that was cut.
-            self._unproved[text_of(block.get("id"))] = index, rest
+            # The agent may have closed the JSON of a cut text itself.
+            self._unverified[text_of(block.get("id"))] = index, rest
             return []
         return None if rest is None else [ArgumentText(index, rest)]
 
 
 def _identity(block: dict[str, Any]) -> tuple[object, str]:
-    """Return what a block shares with its whole form. For text, order decides."""
+    """Return a key that a streamed block shares with its whole form. Text is matched by order."""
     return block.get("type"), text_of(block.get("id")) or text_of(block.get("tool_use_id"))
 
 
@@ -522,7 +527,7 @@ def _blocks_of(content: object) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list) or not all(map(_is_block, content)):
-        raise UnreadableError("a message without its content")
+        raise UnreadableError("message has no content")
     return content
 
 
@@ -530,10 +535,10 @@ def _is_block(block: object) -> bool:
     return isinstance(block, dict) and isinstance(block.get("type"), str)
 
 
-def _opened(line: _Line) -> tuple[str | None, dict[str, Any]]:
+def _parent_and_message(line: _Line) -> tuple[str | None, dict[str, Any]]:
     parent_id, message = line.parent_tool_use_id, line.message
     if not isinstance(message, dict) or not (parent_id is None or isinstance(parent_id, str)):
-        raise UnreadableError("a message that is none, or nobody's")
+        raise UnreadableError("message or parent_tool_use_id has a wrong type")
     return parent_id, message
 
 
@@ -546,15 +551,15 @@ def _run_ended(line: _Line) -> RunEnded:
         return RunEnded(code, answer, tokens=tokens)
     if is_aborted:
         code = reason
-    elif code == "success":  # as it is called if what the API answered was an error
+    elif code == "success":  # sent also if the API returned an error
         code = "api_error"
     errors = line.errors if isinstance(line.errors, list) else []
     message = text_of(line.result) or "; ".join(map(text_of, errors))
     return RunEnded(code or "unknown", message or code or "unknown", failed=True, tokens=tokens)
 
 
-def _goes_on(tool_use_result: object) -> bool:
-    """Return True if a sub-agent was only started, and goes on in the background."""
+def _runs_in_background(tool_use_result: object) -> bool:
+    """Return True if a sub-agent was started and continues in the background."""
     return isinstance(tool_use_result, dict) and bool(tool_use_result.get("isAsync"))
 
 
@@ -569,7 +574,7 @@ def _text_of_blocks(content: object) -> str:
 
 
 def _line_of(payload: Any) -> Any:
-    """Return a message of the SDK, or what asdict() makes of one, in the form of a line."""
+    """Return an SDK message, also one from asdict(), in the form of a line."""
     found = _typed(payload, _MESSAGE_FIELDS)
     if found is payload or found["type"] not in ("assistant", "user"):
         return found
@@ -580,7 +585,7 @@ def _line_of(payload: Any) -> Any:
 
 
 def _typed(value: Any, by_field: Mapping[str, str]) -> Any:
-    """Return the fields of a message or block with its type; what has one stays as it is."""
+    """Return the fields of a message or block, with a type. A dict with a type is unchanged."""
     if isinstance(value, dict):
         if "type" in value:
             return value

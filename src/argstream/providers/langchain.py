@@ -1,20 +1,20 @@
-"""LangChain: the chunks of its messages, whatever provider is behind them.
+"""LangChain message chunks, of any provider.
 
-The pieces of a call are ``tool_call_chunks``, told apart as those of OpenAI Chat are. A chunk also
-has ``tool_calls``, which are guesses at unfinished JSON, and pieces of the same calls in its
-content, in the form of the provider: neither is read.
+The pieces of a call are ``tool_call_chunks``, assigned to calls as in OpenAI Chat. A chunk also has
+``tool_calls``, which are guesses at unfinished JSON, and pieces of the same calls in its content,
+in the provider's form. Neither is read.
 
-- Nothing closes a call but the end of its message: a stop reason in ``response_metadata``, in the
-  words of the provider, or ``chunk_position="last"``, which says that the stream ended in order,
-  but not why.
-- A message that comes whole may be the sum of chunks that were cut: its last call may be a guess,
-  unless its stop reason says that nothing was cut, or the tool was run with it.
-- The id of a message changes on its way: what the provider names once (``resp_…``), LangChain calls
-  by the id of its run (``lc_run-…``) ever after. So a message has one id of each kind, and several
-  of the provider's if that counts its parts (``msg_…``, with ``output_version="v0"``).
-- Usage comes in parts, which add up.
-- A message comes bare, as a dict, serialised by ``dumps``, with metadata (LangGraph, its server),
-  or inside an event of ``astream_events``. Nodes may run side by side, and models in one node.
+- Only the end of a message closes its calls: a stop reason in ``response_metadata``, as the
+  provider named it, or ``chunk_position="last"``, a regular end without a reason.
+- A whole message may be the sum of chunks that were cut. Its last call may be a guess, unless the
+  stop reason says that nothing was cut, or the tool was executed.
+- The ID of a message changes. The provider's ID (``resp_…``) is used once, and after that the ID of
+  LangChain's run (``lc_run-…``). So a message has one ID of each kind, and several of the
+  provider's if each part has one (``msg_…``, with ``output_version="v0"``).
+- Usage is reported in parts, which must be added up.
+- A message arrives as an object, as a dict, serialised by ``dumps``, with metadata (LangGraph and
+  its server), or in an event of ``astream_events``. Nodes may run in parallel, and so may several
+  models in one node.
 """
 
 import json
@@ -61,9 +61,9 @@ from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
 _CHUNK: Final = "AIMessageChunk"
 _VITAL: Final = {"tool_call_chunks", "args", "index", "content", "kwargs"}
 _KNOWN_TYPES: Final = {_CHUNK, "ai", "constructor"}
-# In the words of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and their like.
+# The fields of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and others.
 _REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
-_TELLING: Final = {*_REASONS, "status"}
+_REASON_FIELDS: Final = {*_REASONS, "status"}
 _NO_REASON: Final = {"", "null", "none", "finish_reason_unspecified"}
 _STATUSES: Final = {"completed", "incomplete", "failed", "cancelled"}  # of OpenAI Responses
 _THOUGHTS: Final = {"thinking", "redacted_thinking", "reasoning", "reasoning_content"}
@@ -74,7 +74,7 @@ _RUN_BY_PROVIDER: Final[dict[str, CallKind]] = {
     "server_tool_call": "server",
     "server_tool_call_chunk": "server",
 }
-# Of OpenAI: they come once, when they are done. The other two are in ``tool_call_chunks``.
+# OpenAI items, sent once when they are done. The other two are in ``tool_call_chunks``.
 _WHOLE_CALLS: Final = items.CALLS.keys() - {"function_call", "custom_tool_call"}
 _WRAPPED: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS, *items.OUTPUTS}
 # Fields of a block that come in pieces.
@@ -110,13 +110,13 @@ class _Message(Struct, gc=False):
 
 
 class _Text(_Message, gc=False):
-    """A line of JSON: a message, or what ``dumps`` makes of one, or something around one."""
+    """A line of JSON: a message, one serialised by ``dumps``, or a wrapper of one."""
 
     kwargs: _Message | None = None
 
 
 class _WholeCall(Struct, gc=False):
-    """A call that was not streamed; if it is invalid, its arguments are text."""
+    """A call that was not streamed. If it is invalid, its arguments are text."""
 
     name: str | None = None
     args: dict[str, Any] | str | None = None
@@ -133,11 +133,7 @@ class _WholeMessage(_Message, gc=False):
 
 
 _read_text = PayloadReader(_Text, vital=_VITAL, known_types=_KNOWN_TYPES)
-
-
 _pick_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
-
-
 _read_whole = PayloadReader(
     _WholeMessage, vital={*_VITAL, "tool_calls", "invalid_tool_calls"}, known_types=_KNOWN_TYPES
 )
@@ -150,17 +146,18 @@ class LangChainDecoder(ProviderDecoder):
 
     def __init__(self) -> None:
         self._turns = ParallelTurns()
-        self._messages: dict[str, _MessageState] = {}  # by all of their ids
-        self._newest: dict[str, _MessageState] = {}  # by the run or node that writes it
-        self._open: list[_MessageState] = []  # those that are streamed
-        self._runless: dict[str, list[_MessageState]] = {}  # whose run is not known yet, by writer
-        self._unproved: dict[str, _MessageState] = {}  # whole ones, by who wrote them
-        self._owners: dict[str, _MessageState] = {}  # by the ids of their calls
+        # The writer of a message is the run or node that it comes from, if known.
+        self._messages: dict[str, _MessageState] = {}  # by each of their IDs
+        self._newest: dict[str, _MessageState] = {}  # by writer
+        self._open: list[_MessageState] = []  # messages that are being streamed
+        self._without_run: dict[str, list[_MessageState]] = {}  # run ID not known yet, by writer
+        self._unverified: dict[str, _MessageState] = {}  # whole messages that may be cut, by writer
+        self._owners: dict[str, _MessageState] = {}  # by call ID
         self._count = 0
         self._has_values = False  # whether arguments came as an object
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
-        """Return the deltas of a payload: bytes, a message, or what LangGraph wraps around it."""
+        """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
         given = payload
         if isinstance(payload, _TEXT):
             payload = _read_line(payload)
@@ -173,31 +170,31 @@ class LangChainDecoder(ProviderDecoder):
             if not _type_of(payload):
                 return []
         if is_end and writer in self._newest:
-            return self._over(self._newest[writer])
+            return self._close_streamed(self._newest[writer])
         if _type_of(payload) != _CHUNK:
             return self._read_whole(_read_whole(payload), writer, given)
         message = _read_chunk(payload)
         if is_end:
             if known := self._messages.get(text_of(message.id)):
-                return self._over(known)
+                return self._close_streamed(known)
             message.chunk_position = "last"
         return self._read_chunk(message, writer, given)
 
     def interrupt(self) -> list[Delta]:
-        """Return what was held back when a payload was lost."""
+        """Return the buffered deltas after a payload was lost."""
         return [delta for state in self._open for delta in self._flush(state)]
 
     def implicit_closes(self) -> list[CallClosed]:
-        """Return the close of the calls after which another was written."""
+        """Return a close for each call that was followed by another call."""
         return [closed for state in self._open for closed in state.calls.implicit_closes()]
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         deltas: list[Delta] = []
         for state in list(self._open):
-            deltas += self._over(state) if state.ended else self._flush(state)
-        for writer in list(self._unproved):
-            deltas += self._disprove(writer)
+            deltas += self._close_streamed(state) if state.ended else self._flush(state)
+        for writer in list(self._unverified):
+            deltas += self._close_as_cut(writer)
         return deltas
 
     # Messages
@@ -205,7 +202,7 @@ class LangChainDecoder(ProviderDecoder):
     def _read_chunk(self, message: _Message, writer: str, payload: object) -> list[Delta]:
         before: list[Delta] = []
         state = self._messages.get(message.id) if type(message.id) is str else None
-        if state is None or state.over:
+        if state is None or state.closed:
             state, before = self._find(message, writer)
             if state is None:
                 return []
@@ -213,8 +210,8 @@ class LangChainDecoder(ProviderDecoder):
         known = state.calls.count
         state.read(message, deltas)
         if state.calls.count != known:
-            state.ended = False  # what was said of the end did not mean these
-            self._own(state, deltas)
+            state.ended = False  # the end did not include the new calls
+            self._register_calls(state, deltas)
         if self._has_values:
             self._check_values(payload)
         if message.response_metadata and (reason := _reason_of(message.response_metadata)):
@@ -222,93 +219,95 @@ class LangChainDecoder(ProviderDecoder):
         if state.number != self._turns.current:
             deltas = self._emit(state, deltas)
         if message.chunk_position == "last":
-            deltas += self._over(state)
+            deltas += self._close_streamed(state)
         return before + deltas if before else deltas
 
     def _read_whole(self, message: _WholeMessage, writer: str, payload: object) -> list[Delta]:
         if message.type == "tool":
             return self._result(message)
         if message.type != "ai" or text_of(message.id) in self._messages:
-            return []  # a prompt; or what has been streamed, once more
+            return []  # a prompt, or the repetition of a streamed message
         calls: list[_WholeCall] = []
         if not message.tool_call_chunks:
-            # The last one may be a guess, and of those that are invalid none is.
+            # The last call may be a guess. Invalid calls are never guesses, so they come first.
             calls = [*(message.invalid_tool_calls or ()), *(message.tool_calls or ())]
         if calls and all(call.id in self._owners for call in calls):
-            return []  # the same, in a message that somebody made of it
+            return []  # a copy of a message that was read before
         state, before = self._new(message, writer)
-        state.over = True
+        state.closed = True
         deltas: list[Delta] = []
         state.read(message, deltas)
         for call in calls:
             state.call(None, call, deltas)
         state.flush(deltas)
-        self._own(state, deltas)
+        self._register_calls(state, deltas)
         if self._has_values:
             self._check_values(payload)
         reason = _reason_of(message.response_metadata)
         if calls and ending_of(reason) == "unknown":
             deltas += state.calls.implicit_closes()
             state.reason = reason
-            self._unproved[writer] = state
+            self._unverified[writer] = state
             return before + self._emit(state, deltas)
         state.end(reason, deltas)
-        return before + self._emit(state, deltas) + self._closed(state)
+        return before + self._emit(state, deltas) + self._close_message(state)
 
     def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
-        """Find the message of a chunk, and what must be said before it if it is new.
+        """Return the message of a chunk, and the deltas that must precede it if it is new.
 
-        There is none if the chunk says nothing, and comes after the end.
+        Return None for an empty chunk after the end of its message.
         """
         id_ = text_of(message.id)
-        says = bool(message.tool_call_chunks or message.content)
+        writes = bool(message.tool_call_chunks or message.content)
         if id_ not in self._messages:
-            if found := self._unnamed(_kind_of(id_), writer, says=says):
-                self._name(found, id_)
+            if found := self._find_open(_id_kind(id_), writer, writes=writes):
+                self._add_id(found, id_)
                 return found, []
             is_late = not id_ and writer in self._newest
         else:
             is_late = True
-        if is_late and not says:
+        if is_late and not writes:
             return None, []
         state, before = self._new(message, writer)
         self._open.append(state)
-        if _kind_of(id_) != "run":
-            self._runless.setdefault(writer, []).append(state)
+        if _id_kind(id_) != "run":
+            self._without_run.setdefault(writer, []).append(state)
         return state, before
 
-    def _unnamed(self, kind: str, writer: str, *, says: bool) -> "_MessageState | None":
-        """Find the message that an unknown id of this kind can belong to."""
+    def _find_open(self, kind: str, writer: str, *, writes: bool) -> "_MessageState | None":
+        """Find the message that a new ID of this kind can belong to."""
         if kind != "run":
             newest = self._newest.get(writer)
-            return newest if newest and newest.may_be(kind, says=says) else None
-        known = [one for one in self._runless.pop(writer, ()) if one.may_be(kind, says=False)]
+            return newest if newest and newest.accepts(kind, writes=writes) else None
+        known = [
+            one for one in self._without_run.pop(writer, ()) if one.accepts(kind, writes=False)
+        ]
         if not known:
             return None
-        self._runless[writer] = known
-        free = [state for state in known if state.may_be(kind, says=says)]
-        # Runs begin to speak in the order in which they began; but one that ends has ended.
+        self._without_run[writer] = known
+        free = [state for state in known if state.accepts(kind, writes=writes)]
+        # Run IDs appear in the order in which runs began, except that a run may have ended.
         return next((state for state in free if state.ended), free[0] if free else None)
 
     def _new(self, message: _Message, writer: str) -> "tuple[_MessageState, list[Delta]]":
-        before = self._disprove(writer)
+        before = self._close_as_cut(writer)
         for state in [state for state in self._open if state.ended]:
-            before += self._over(state)  # its usage could still come, but nobody waits for that
+            before += self._close_streamed(state)  # only its usage could still follow
         self._count += 1
         id_ = text_of(message.id)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
         state = _MessageState(self._count, writer, TurnOpened(id_, model), self._saw_value)
         self._newest[writer] = state
-        self._name(state, id_)
+        self._add_id(state, id_)
         return state, before
 
-    def _name(self, state: "_MessageState", id_: str) -> None:
+    def _add_id(self, state: "_MessageState", id_: str) -> None:
         if id_:
-            state.kinds.append(_kind_of(id_))
+            state.kinds.append(_id_kind(id_))
             self._messages[id_] = state
 
-    def _own(self, state: "_MessageState", deltas: list[Delta]) -> None:
+    def _register_calls(self, state: "_MessageState", deltas: list[Delta]) -> None:
         for delta in deltas:
             if isinstance(delta, CallOpened):
                 state.last_call = delta.id
@@ -316,47 +315,47 @@ class LangChainDecoder(ProviderDecoder):
                     self._owners[delta.id] = state
 
     def _emit(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
-        return self._turns.emit(state.number, state.opened(deltas)) if deltas else []
+        return self._turns.emit(state.number, state.with_opening(deltas)) if deltas else []
 
     def _flush(self, state: "_MessageState") -> list[Delta]:
         deltas: list[Delta] = []
         state.flush(deltas)
         return self._emit(state, deltas)
 
-    def _over(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
-        """End a message that was streamed."""
-        if state.over:
+    def _close_streamed(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
+        """Close a message that was streamed."""
+        if state.closed:
             return []
-        state.over = True
+        state.closed = True
         self._open.remove(state)
-        return self._closed(state, ending)
+        return self._close_message(state, ending)
 
-    def _closed(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
+    def _close_message(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
         deltas: list[Delta] = []
         if not state.ended:
             state.end(state.reason, deltas, ending)
-        self._own(state, deltas)
+        self._register_calls(state, deltas)
         deltas.append(TurnClosed())
-        return self._turns.emit_last(state.number, state.opened(deltas))
+        return self._turns.emit_last(state.number, state.with_opening(deltas))
 
-    def _disprove(self, writer: str) -> list[Delta]:
-        """End a whole message of which nothing shows that its last call is no guess."""
-        state = self._unproved.pop(writer, None)
-        return [] if state is None else self._closed(state, "cut")
+    def _close_as_cut(self, writer: str) -> list[Delta]:
+        """Close a whole message as cut, because nothing shows that its last call is complete."""
+        state = self._unverified.pop(writer, None)
+        return [] if state is None else self._close_message(state, "cut")
 
     def _result(self, message: _WholeMessage) -> list[Delta]:
-        """Read a result. Tools are run when the message that calls them is whole."""
+        """Read a result. It shows that the message with the call is complete."""
         call_id = message.tool_call_id or ""
         failed = message.status == "error"
         ending: Ending = "cut" if failed else "finished"
         deltas: list[Delta] = []
-        owner = self._owners.pop(call_id, None)  # its id may be that of another call from now on
-        if owner is not None and self._unproved.get(owner.writer) is owner:
+        owner = self._owners.pop(call_id, None)  # a later call may reuse the ID
+        if owner is not None and self._unverified.get(owner.writer) is owner:
             if call_id == owner.last_call:
-                del self._unproved[owner.writer]
-                deltas = self._closed(owner, ending)
+                del self._unverified[owner.writer]
+                deltas = self._close_message(owner, ending)
         elif owner is not None:
-            deltas = self._over(owner, ending)
+            deltas = self._close_streamed(owner, ending)
         return deltas + self._turns.switch_to(None, [CallResult(call_id, message.content, failed)])
 
     def _saw_value(self) -> None:
@@ -374,28 +373,28 @@ class _MessageState:
         self.number = number
         self.writer = writer
         self.calls = CallFinder(0, saw_value)
-        self.last_call = ""  # its id
-        self.kinds: list[str] = []  # of its ids
+        self.last_call = ""  # ID
+        self.kinds: list[str] = []  # of its IDs
         self.reason: str | None = None
-        self.ended = False  # whether it was said why
-        self.over = False
+        self.ended = False  # whether TurnEnded was emitted
+        self.closed = False
         self.tokens = Tokens()
         self._opening: TurnOpened | None = opening
         self._content = _ContentReader(saw_value)
         self._indexes: dict[str, int] = {}
 
-    def opened(self, deltas: list[Delta]) -> list[Delta]:
+    def with_opening(self, deltas: list[Delta]) -> list[Delta]:
         opening, self._opening = self._opening, None
         return deltas if opening is None else [opening, *deltas]
 
-    def may_be(self, kind: str, *, says: bool) -> bool:
-        """Return True if a chunk with an unknown id of this kind can belong to this message."""
-        if self.over or (self.ended and says):
+    def accepts(self, kind: str, *, writes: bool) -> bool:
+        """Return True if a chunk with a new ID of this kind can belong to this message."""
+        if self.closed or (self.ended and writes):
             return False
-        if kind == "run" and says and self.calls.count:
-            return False  # it speaks under its own id
-        # A message that goes by its run may have parts with ids, which say nothing under these.
-        is_part = kind == "own" and not says and self.kinds[:1] == ["run"]
+        if kind == "run" and writes and self.calls.count:
+            return False  # its content arrives under the provider's ID
+        # A message under the ID of its run may have parts with IDs, whose chunks are empty.
+        is_part = kind == "own" and not writes and self.kinds[:1] == ["run"]
         return kind not in self.kinds or is_part
 
     def read(self, message: _Message, deltas: list[Delta]) -> None:
@@ -404,7 +403,7 @@ class _MessageState:
             thought = message.additional_kwargs.get("reasoning_content")
             if isinstance(thought, str) and thought:
                 reader.thought(thought, deltas)
-            outputs = message.additional_kwargs.get("tool_outputs")  # of OpenAI, as of old
+            outputs = message.additional_kwargs.get("tool_outputs")  # OpenAI, in older versions
             if isinstance(outputs, list):
                 reader.blocks(outputs, deltas)
         if content:
@@ -424,7 +423,7 @@ class _MessageState:
         self, index: int | str | None, piece: _CallPiece | _WholeCall, deltas: list[Delta]
     ) -> None:
         if isinstance(index, str):
-            # As a number it may be written either way; else it is only a name (``lc_tc_1``).
+            # A number as text equals the number. Other indexes are names (``lc_tc_1``).
             given = index
             index = self._indexes.get(given)
             if index is None:
@@ -438,7 +437,7 @@ class _MessageState:
         self.calls.flush(deltas)
 
     def end(self, reason: str | None, deltas: list[Delta], ending: Ending | None = None) -> None:
-        """End the calls, once; without a reason it is unknown whether something was cut."""
+        """End the turn, once. Without a reason it is not known whether something was cut."""
         self.flush(deltas)
         if self.ended:
             return
@@ -459,7 +458,7 @@ class _MessageState:
         self.tokens = Tokens(*map(total, self.tokens, part))
 
 
-def _kind_of(id_: str) -> str:
+def _id_kind(id_: str) -> str:
     if not id_:
         return ""
     return "run" if id_.startswith(("lc_run-", "run-")) else "own"
@@ -469,15 +468,15 @@ class _ContentReader:
     def __init__(self, saw_value: Callable[[], None]) -> None:
         self._saw_value = saw_value
         self._block = 0
-        self._writes: tuple[str, Hashable] = ("", None)  # what the block is, and its index
-        self._pieces: list[dict[str, Any]] = []  # of a block that must go back as it came
-        self._calls: dict[Hashable, Hashable] = {}  # keys of calls by the index of their block
+        self._open_block: tuple[str, Hashable] = ("", None)  # kind and index
+        self._pieces: list[dict[str, Any]] = []  # of a block that must be sent back
+        self._calls: dict[Hashable, Hashable] = {}  # keys of calls by block index
 
     def text(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(TextPiece(self._turn_to("text", None, deltas), text))
+        deltas.append(TextPiece(self._begin_block("text", None, deltas), text))
 
     def thought(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(ThinkingPiece(self._turn_to("thinking", None, deltas), text))
+        deltas.append(ThinkingPiece(self._begin_block("thinking", None, deltas), text))
 
     def blocks(self, blocks: list[Any], deltas: list[Delta]) -> None:
         for block in blocks:
@@ -485,22 +484,22 @@ class _ContentReader:
                 if block:
                     self.text(block, deltas)
             elif isinstance(block, dict):
-                said = _unwrap_block(block)
-                self._read(said, text_of(said.get("type")), _index_of(block), deltas)
+                inner = _unwrap_block(block)
+                self._read(inner, text_of(inner.get("type")), _index_of(block), deltas)
 
     def end_block(self, deltas: list[Delta]) -> None:
-        self._turn_to("", None, deltas)
+        self._begin_block("", None, deltas)
 
-    def _turn_to(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
-        """Begin a block if this is not what the last one was; return the block's key."""
-        if (what, index) != self._writes:
+    def _begin_block(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
+        """Begin a new block unless the open one has this kind and index; return its key."""
+        if (what, index) != self._open_block:
             key = ("block", self._block)
             if self._pieces:
                 deltas.append(Opaque(key, _joined(self._pieces)))
                 self._pieces = []
-            if self._writes[0] == "thinking":
+            if self._open_block[0] == "thinking":
                 deltas.append(ThinkingClosed(key))
-            self._writes = (what, index)
+            self._open_block = (what, index)
             self._block += 1
         return ("block", self._block)
 
@@ -510,13 +509,13 @@ class _ContentReader:
         if type_ == "text" or type_ == "refusal":
             text = block.get("text") or block.get("refusal")
             if isinstance(text, str) and text:
-                deltas.append(TextPiece(self._turn_to("text", index, deltas), text))
+                deltas.append(TextPiece(self._begin_block("text", index, deltas), text))
         elif type_ in _THOUGHTS:
-            key = self._turn_to("thinking", index, deltas)
+            key = self._begin_block("thinking", index, deltas)
             if not self._pieces:
                 deltas.append(ThinkingOpened(key))
             self._pieces.append(block)
-            if thought := _thought(block):
+            if thought := _thinking_text(block):
                 deltas.append(ThinkingPiece(key, thought))
         elif type_ == "input_json_delta":
             piece = block.get("partial_json")
@@ -532,7 +531,7 @@ class _ContentReader:
         elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
             self._server_result(block, call_id, index, deltas)
         elif type_ not in _READ_ELSEWHERE:
-            self._turn_to("other", index, deltas)
+            self._begin_block("other", index, deltas)
             self._pieces.append(block)
 
     def _server_call(
@@ -544,7 +543,7 @@ class _ContentReader:
             key = self._calls[index] = ("server", len(self._calls), text_of(block.get("id")))
             name = text_of(block.get("name"))
             deltas.append(CallOpened(key, text_of(block.get("id")), name, kind))
-        # While it is written, its input is an empty object; in a sum of chunks it stays so.
+        # While the call is streamed, also in a sum of chunks, its input is an empty object.
         given = block.get("args") or block.get("input") or block.get("partial_json")
         if isinstance(given, str):
             deltas.append(ArgumentText(key, given))
@@ -585,7 +584,7 @@ def _read_chunk(payload: Any) -> _Message:
         return _pick_chunk(payload)
     get = fields.get
     pieces, content, metadata = get("tool_call_chunks"), get("content"), get("response_metadata")
-    # Nearly every one is a chunk with one piece, which needs no picking.
+    # Fast path: nearly every chunk has one piece, in the expected types.
     if (
         type(pieces) is list
         and len(pieces) == 1
@@ -606,37 +605,37 @@ def _read_chunk(payload: Any) -> _Message:
 
 
 def _read_line(payload: bytes | bytearray | str) -> object:
-    """Read JSON: a chunk into its struct, anything else as it is."""
+    """Decode JSON: a chunk into its struct, anything else into plain values."""
     if payload[:1] in (b"[", "["):
-        return _decoded(payload)  # a message and its metadata
+        return _decode(payload)  # a message and its metadata
     try:
         found = _read_text(payload)
     except UnreadableError:
-        if isinstance(value := _decoded(payload), list):
+        if isinstance(value := _decode(payload), list):
             return value
         raise
     if found.type == _CHUNK and found.tool_call_chunks is not None:
         return found
     if found.kwargs is not None and found.kwargs.type == _CHUNK:
         return found.kwargs
-    return _decoded(payload)
+    return _decode(payload)
 
 
-def _decoded(payload: bytes | bytearray | str) -> object:
+def _decode(payload: bytes | bytearray | str) -> object:
     try:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    try:  # which forgives half a surrogate pair
+    try:  # json accepts half a surrogate pair
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise UnreadableError(f"invalid JSON: {error}") from error
 
 
 class _Unwrapped(NamedTuple):
-    message: Any  # none, if there was none, or none that has not come before
-    writer: str = ""  # the run or the node that writes it, if that was told
-    is_end: bool = False  # whether it is all that has been streamed, once more
+    message: Any  # None if there is no message to read
+    writer: str = ""  # the run or node, if known
+    is_end: bool = False  # whether it repeats the whole streamed message
 
 
 def _unwrap_message(payload: Any) -> _Unwrapped:
@@ -658,15 +657,15 @@ def _unwrap_message(payload: Any) -> _Unwrapped:
                 pass
             case {"type": "messages", "data": inner}:
                 pass
-            case {"type": str(), "data": {**inner}}:  # of message_to_dict
+            case {"type": str(), "data": {**inner}}:  # from message_to_dict
                 pass
-            # Of several stream modes, or of LangGraph's server, as ``StreamPart`` has it.
+            # From several stream modes, or LangGraph's server (``StreamPart``).
             case [str(mode), inner] | [str(mode), inner, _] | [[*_], str(mode), inner]:
                 if mode.partition("|")[0] != "messages":
                     return _Unwrapped(None)
             case [str(), *_]:
                 return _Unwrapped(None)
-            case [[] | [str(), *_], [_, {}] as inner]:  # of a graph inside of another
+            case [[] | [str(), *_], [_, {}] as inner]:  # from a nested graph
                 pass
             case [inner, {**metadata}] if not _type_of(metadata):
                 writer = text_of(metadata.get("langgraph_checkpoint_ns")) or writer
@@ -685,22 +684,22 @@ def _type_of(payload: object) -> str:
 
 
 def _reason_of(metadata: dict[str, Any] | None) -> str | None:
-    """Return the reason why a message ended, in the words of its provider."""
-    if not metadata or _TELLING.isdisjoint(metadata):
+    """Return the provider's stop reason."""
+    if not metadata or _REASON_FIELDS.isdisjoint(metadata):
         return None
     for name in _REASONS:
-        reason = _once(metadata.get(name))
+        reason = _dedupe(metadata.get(name))
         if reason.lower() not in _NO_REASON:
             return reason
-    status = _once(metadata.get("status"))
+    status = _dedupe(metadata.get("status"))
     if status not in _STATUSES:
         return None
     details = metadata.get("incomplete_details")
-    return (_once(details.get("reason")) if isinstance(details, dict) else "") or status
+    return (_dedupe(details.get("reason")) if isinstance(details, dict) else "") or status
 
 
-def _once(word: object) -> str:
-    """Return a word once: LangChain joins what comes again when it adds chunks up."""
+def _dedupe(word: object) -> str:
+    """Remove repetitions of a word: LangChain concatenates repeated values when it adds chunks."""
     if not isinstance(word, str):
         return ""
     first = word[: (word + word).find(word, 1)]
@@ -708,7 +707,7 @@ def _once(word: object) -> str:
 
 
 def _unwrap_block(block: dict[str, Any]) -> dict[str, Any]:
-    """Return the call, or the result of one, that LangChain has put into a non-standard block."""
+    """Return the call or result that LangChain wrapped in a non-standard block."""
     value = block.get("value") if block.get("type") == "non_standard" else None
     return value if isinstance(value, dict) and text_of(value.get("type")) in _WRAPPED else block
 
@@ -718,7 +717,7 @@ def _index_of(block: dict[str, Any]) -> Hashable:
     return index if isinstance(index, int | str) else None
 
 
-def _thought(block: dict[str, Any]) -> str:
+def _thinking_text(block: dict[str, Any]) -> str:
     match block:
         case {"thinking": str(text)} | {"reasoning": str(text)}:
             return text
@@ -732,7 +731,7 @@ def _thought(block: dict[str, Any]) -> str:
 
 
 def _joined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join the pieces of a block: text that grows is joined, of all else the last is true."""
+    """Join the pieces of a block: concatenate text, and keep the last of other values."""
     found: dict[str, list[Any]] = {}
     for piece in pieces:
         for name, value in piece.items():

@@ -1,10 +1,9 @@
-"""Requests to OpenAI's Responses API, and to Chat Completions and the servers that imitate it.
+"""Requests to OpenAI's Responses API, and to Chat Completions and compatible servers.
 
-In Chat Completions, a message of the assistant has one text and a list of calls; each result is a
-message of its own. Thinking has no place in the standard: servers that want it back say it in a
-field of their own, and get it back in that field. What else differs between servers is in
-``CHAT_COMPATIBILITY``. In Responses, everything is an item, and the API's own items go back
-unchanged.
+In Chat Completions, an assistant message has one text and a list of calls, and each result is a
+separate message. Thinking is not part of the standard: servers that want it back get it in the
+field in which they sent it. ``CHAT_COMPATIBILITY`` lists the other differences between servers.
+In Responses, everything is an item, and the API's own items are sent back unchanged.
 """
 
 import json
@@ -26,16 +25,16 @@ from argstream.providers._requests import (
     ModelRequest,
     ModelSettings,
     OfferedTool,
-    Said,
     Turn,
+    TurnPart,
     arguments_object,
     arguments_text,
     choice_of,
     effort_of,
     origin_of,
+    replace_surrogates,
     result_text,
     schema_of,
-    sendable,
     turns_of,
     wire_name,
 )
@@ -49,12 +48,11 @@ _BLANK_IMAGE: Final = (
     "SK+kcQAAAABJRU5ErkJggg=="
 )
 """One black pixel."""
-
-# Of OpenAI's models: those that do not think, and those that cannot be kept from it.
+# OpenAI models that do not reason, and those that cannot be set to reason less.
 _WITHOUT_REASONING: Final = re.compile(r"gpt-[34]|chatgpt-|.*-chat")
-_AT_LEAST_LOW: Final = re.compile(r"o\d|.*-codex")
-_AT_LEAST_MINIMAL: Final = re.compile(r"gpt-5(?!\.)")
-# What structured outputs understand, of which none changes the meaning of another.
+_MIN_LOW: Final = re.compile(r"o\d|.*-codex")
+_MIN_MINIMAL: Final = re.compile(r"gpt-5(?!\.)")
+# Keywords that structured outputs support, none of which changes the meaning of another.
 _STRICT_KEYWORDS: Final = {
     "type",
     "title",
@@ -92,12 +90,12 @@ class ResponsesApi:
         for turn in turns:
             items += _user(turn) if turn.role == "user" else _AssistantItems(turn, offered).items()
         if not items:
-            raise UsageError("there is nothing to ask: give the model a message with text")
+            raise UsageError("request has no content. Add a message with text.")
         body: dict[str, Any] = {"model": model, "input": items, "stream": True, "store": False}
-        if _reasons(model):  # others refuse to be asked for what they would encrypt
+        if _is_reasoning_model(model):  # other models reject this
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
-            body["instructions"] = sendable(request.instructions)
+            body["instructions"] = replace_surrogates(request.instructions)
         body |= _sampling(model, request.settings)
         body |= _openai_tools(request, tool=_tool, choice=_choice)
         return {**body, **request.settings.extra}
@@ -107,32 +105,36 @@ class _AssistantItems:
     def __init__(self, turn: Turn, offered: set[str]) -> None:
         self._turn = turn
         self._offered = offered
-        # What a thought led to is known by its id. If the thought cannot go back, nor can that.
+        # Items refer to their reasoning by ID. Without the reasoning, the IDs must be removed.
         self._keeps_ids = not any(
-            isinstance(said.part, ThinkingPart)
-            and said.origin == "openai-responses"
-            and not _can_return(said.part)
-            for said in turn.said
+            isinstance(one.part, ThinkingPart)
+            and one.origin == "openai-responses"
+            and not _can_return(one.part)
+            for one in turn.parts
         )
 
     def items(self) -> list[_Item]:
-        """Return the items in order, without thoughts that led to nothing."""
+        """Return the items in order, without reasoning that nothing follows."""
         items: list[_Item] = []
-        for said in self._turn.said:
-            item = self._item(said)
+        for one in self._turn.parts:
+            item = self._item(one)
             if item is not None:
                 items.append(item)
         while items and items[-1].get("type") == "reasoning":
             items.pop()
         return items
 
-    def _item(self, said: Said) -> _Item | None:
-        part, is_own = said.part, said.origin == "openai-responses"
+    def _item(self, one: TurnPart) -> _Item | None:
+        part, is_own = one.part, one.origin == "openai-responses"
         match part:
             case TextPart(text=text, item=item):
                 if is_own and self._keeps_ids:
                     return item
-                message = {"type": "message", "role": "assistant", "content": sendable(text)}
+                message = {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": replace_surrogates(text),
+                }
                 return message if text else None
             case ThinkingPart(item=item):
                 return item if is_own and _can_return(part) else None
@@ -140,9 +142,9 @@ class _AssistantItems:
                 return self._call(part, is_own=is_own)
             case OpaquePart(item=item):
                 return item if is_own and item.get("type") not in _INPUT_PARTS else None
-            case ResultPart(item=item) if is_own:  # of a call that the provider ran
+            case ResultPart(item=item) if is_own:  # a call that the provider ran
                 return item
-            case _:  # other results are in the item of their call
+            case _:  # other results are part of their call's item
                 return None
 
     def _call(self, part: CallPart, *, is_own: bool) -> _Item | None:
@@ -162,7 +164,7 @@ class _AssistantItems:
             case "mcp":
                 return {**item, "arguments": arguments_text(part)}
             case "code":
-                return {**item, "code": sendable(part.raw)}
+                return {**item, "code": replace_surrogates(part.raw)}
             case _:
                 pass
         ids = {
@@ -171,10 +173,10 @@ class _AssistantItems:
         }
         if part.kind == "custom":
             call = item if is_own else {"type": "custom_tool_call"}
-            return {**call, **ids, "input": sendable(part.raw)}
+            return {**call, **ids, "input": replace_surrogates(part.raw)}
         if part.kind == "client" and is_own and part.verdict == "complete":
             id_field = "id" if item.get("type") == "mcp_approval_request" else "call_id"
-            # Some fields may be null in a response and not in a request.
+            # Some fields may be null in a response but not in a request.
             given = {name: value for name, value in item.items() if value is not None}
             return {**given, id_field: ids["call_id"]}
         if part.kind == "patch" and is_own and part.verdict == "complete":
@@ -184,7 +186,7 @@ class _AssistantItems:
 
 
 def _can_return(part: ThinkingPart) -> bool:
-    """Return True if a thought has its content with it: the API stored nothing."""
+    """Return True if reasoning contains its content: the API stores nothing."""
     item = part.item or {}
     return bool(item.get("encrypted_content") or item.get("content"))
 
@@ -197,11 +199,11 @@ def _user(turn: Turn) -> list[_Item]:
         items.append(item)
         if note:
             parts.append({"type": "input_text", "text": note})
-    for said in turn.said:
-        match said.part:
+    for one in turn.parts:
+        match one.part:
             case TextPart(text=text) if text:
-                parts.append({"type": "input_text", "text": sendable(text)})
-            case OpaquePart(item=item) if said.origin == "openai-responses":
+                parts.append({"type": "input_text", "text": replace_surrogates(text)})
+            case OpaquePart(item=item) if one.origin == "openai-responses":
                 (parts if item["type"] in _INPUT_PARTS else items).append(item)
             case _:
                 pass
@@ -211,7 +213,7 @@ def _user(turn: Turn) -> list[_Item]:
 
 
 def _output(answer: Answer) -> tuple[_Item, str]:
-    """Return the item that answers a call, and what the item cannot tell the model."""
+    """Return the item that answers a call, and a note for the model that the item cannot hold."""
     call, wire_id, result = answer
     item: _Item = call.item or {}
     output: _Item = {"call_id": wire_id, "output": _error_text(result)}
@@ -228,7 +230,7 @@ def _output(answer: Answer) -> tuple[_Item, str]:
     else:
         output["type"] = "function_call_output"
     if is_own and item.get("caller") is not None:
-        output["caller"] = item["caller"]  # a program that waits for it
+        output["caller"] = item["caller"]  # a program that waits for the result
     return output, note
 
 
@@ -251,7 +253,7 @@ def _client_output(item: _Item, answer: Answer) -> tuple[_Item, str]:
             output = {"type": "local_shell_call_output", "id": wire_id, "output": json.dumps(text)}
             return output, ""
         case "mcp_approval_request":
-            # A tool of the agent approves a request by returning True, and nothing else does.
+            # The agent's tool approves a request only by returning True.
             approves = result.result is True and not result.failed
             output = {"type": "mcp_approval_response", "approval_request_id": wire_id}
             return {**output, "approve": approves, "reason": None if approves else text}, ""
@@ -262,11 +264,11 @@ def _client_output(item: _Item, answer: Answer) -> tuple[_Item, str]:
                 return {**output, "tools": result.result}, ""
             return {**output, "tools": []}, note
         case _:
-            # A computer answers with a screenshot, and the API has no form for an error. A blank
-            # image is a valid answer, and the model reads the reason in a message after it.
+            # The output must be a screenshot, and the API has no form for an error. So a blank
+            # image is sent, and the error in a message after it.
             output = {"type": "computer_call_output", "call_id": wire_id}
             if checks := item.get("pending_safety_checks"):
-                # They were among the arguments. Unacknowledged, they would block the conversation.
+                # The arguments showed them. Unacknowledged, they block the conversation.
                 output["acknowledged_safety_checks"] = checks
             match result.result:
                 case {"type": "computer_screenshot"} as screenshot if not result.failed:
@@ -278,10 +280,10 @@ def _client_output(item: _Item, answer: Answer) -> tuple[_Item, str]:
 
 def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:
     if settings.stop_sequences:
-        raise UsageError("stop_sequences: the Responses API has none; use the Chat API for them")
+        raise UsageError("the Responses API has no stop_sequences. Use Chat Completions instead.")
     effort = effort_of(settings)
     if effort == "none":
-        effort = _least_effort_of_openai(model)
+        effort = _min_openai_effort(model)
     fields = {
         "max_output_tokens": settings.max_tokens,
         "temperature": settings.temperature,
@@ -296,9 +298,9 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     return {
         "type": "function",
         "name": tool.name,
-        "description": sendable(tool.description),
+        "description": replace_surrogates(tool.description),
         "parameters": schema,
-        "strict": _is_strict(schema),  # left out, the API would make it so, and change the schema
+        "strict": _is_strict(schema),  # by default, the API would change the schema to be strict
     }
 
 
@@ -306,19 +308,19 @@ def _choice(name: str) -> dict[str, Any]:
     return {"type": "function", "name": name}
 
 
-def _reasons(model: str) -> bool:
-    """Return True for a reasoning model of OpenAI. A gateway may have lengthened its name."""
+def _is_reasoning_model(model: str) -> bool:
+    """Return True for a reasoning model of OpenAI. A gateway may add a prefix to its name."""
     return not _WITHOUT_REASONING.match(_own_name(model))
 
 
-def _least_effort_of_openai(model: str) -> Effort | None:
-    """Return the least effort of a model; None for one that has no effort setting."""
-    if not _reasons(model):
+def _min_openai_effort(model: str) -> Effort | None:
+    """Return the lowest effort of a model; None if it has no effort setting."""
+    if not _is_reasoning_model(model):
         return None
     name = _own_name(model)
-    if _AT_LEAST_LOW.match(name):
+    if _MIN_LOW.match(name):
         return "low"
-    return "minimal" if _AT_LEAST_MINIMAL.match(name) else "none"
+    return "minimal" if _MIN_MINIMAL.match(name) else "none"
 
 
 def _own_name(model: str) -> str:
@@ -326,38 +328,32 @@ def _own_name(model: str) -> str:
 
 
 class ChatCompatibility(Struct, frozen=True, kw_only=True):
-    """What differs between the servers of this API. What is not said works with most."""
+    """Differences between Chat Completions servers. The defaults work with most of them."""
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system_role: Literal["system", "developer"] = "system"
-    tells_usage: bool = True
-    """Whether it knows ``stream_options``: then it says what a turn cost."""
+    has_stream_options: bool = True  # whether usage is requested with ``stream_options``
     takes_back: frozenset[str] = frozenset(
         {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
     )
-    """Which fields of its answers that no standard has it takes back. Others may be refused."""
-    wants_thinking: str = ""
-    """A field of thinking that each message of the assistant must have: DeepSeek refuses one that
-    was made elsewhere without."""
-    thinking_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
-    """Where it is told how much to think: OpenRouter has an object for it."""
+    """Non-standard response fields that the server accepts back. It may reject others."""
+    required_thinking_field: str = ""
+    """A field that each assistant message must have. DeepSeek rejects messages without it."""
+    effort_field: Literal["reasoning_effort", "reasoning"] = "reasoning_effort"
+    """The field for the effort. OpenRouter has an object."""
     no_thinking: Mapping[str, Any] | None = None
-    """What it is told if it shall not think, where that is no effort: DeepSeek has a switch."""
-    least_effort: Callable[[str], Effort | None] = lambda _: "none"
-    """What a model is told that shall not think; None: nothing, since it knows of no effort."""
+    """Fields that disable thinking, if an effort does not. DeepSeek has a switch."""
+    min_effort: Callable[[str], Effort | None] = lambda _: "none"
+    """The effort that disables thinking for a model; None if the model has no effort setting."""
     fixed_thinking: str = ""
-    """Which of its models cannot be told how much to think, and refuse it: a regular expression for
-    how their names begin."""
-    silent_with_tools: str = ""
-    """Which of its models do not think here when they have tools, and have to be told so: they
-    refuse tools otherwise. OpenAI's newer ones do so only in its Responses API."""
-    content_with_calls: bool = True
-    """Whether a message of the assistant may have a text beside its calls."""
-    call_ids: str = r"(?s:.+)"
-    """Which ids of calls it takes: a regular expression for the whole of one."""
+    """Models that reject an effort: a regular expression for the start of their names."""
+    no_thinking_with_tools: str = ""
+    """Models that reject tools unless thinking is disabled, as above. OpenAI's newer models think
+    with tools only in the Responses API."""
+    content_with_calls: bool = True  # whether an assistant message may have both text and calls
+    call_ids: str = r"(?s:.+)"  # a regular expression for a whole call ID
     bridge: str = ""
-    """What the assistant is made to say between results and a text of the user. Mistral refuses a
-    user who speaks right after a tool."""
+    """Assistant text that is inserted between results and user text. Mistral requires one."""
 
 
 CHAT_COMPATIBILITY: Final[Mapping[str, ChatCompatibility]] = {
@@ -365,33 +361,33 @@ CHAT_COMPATIBILITY: Final[Mapping[str, ChatCompatibility]] = {
         max_tokens_field="max_completion_tokens",
         system_role="developer",
         takes_back=frozenset(),
-        least_effort=_least_effort_of_openai,
-        # From 5.2 on; those that only chat do not think at all.
-        silent_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
+        min_effort=_min_openai_effort,
+        # From 5.2 on, except chat models, which do not think at all.
+        no_thinking_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
         call_ids=r"(?s:.{1,40})",
     ),
     "deepseek": ChatCompatibility(
         takes_back=frozenset({"reasoning_content"}),
-        wants_thinking="reasoning_content",
+        required_thinking_field="reasoning_content",
         no_thinking={"thinking": {"type": "disabled"}},
     ),
-    "openrouter": ChatCompatibility(thinking_field="reasoning"),
+    "openrouter": ChatCompatibility(effort_field="reasoning"),
     "groq": ChatCompatibility(max_tokens_field="max_completion_tokens", takes_back=frozenset()),
     "mistral": ChatCompatibility(
-        tells_usage=False,  # it does so unasked
+        has_stream_options=False,  # it always sends usage
         takes_back=frozenset(),
-        # Some of its models take both, some answer with 422, and none misses the text.
+        # Some models accept both, some respond with status 422, and none needs the text.
         content_with_calls=False,
         call_ids=r"[a-zA-Z0-9]{9}",
         bridge="Understood.",
     ),
     "xai": ChatCompatibility(
         takes_back=frozenset({"reasoning_content"}),
-        # Up to 4.2, but for a few.
+        # Up to 4.2, with a few exceptions.
         fixed_thinking=r"grok-(?:2|3(?!-mini)|4(?!\.)|4\.[0-2](?!.*-multi-agent)|code-fast)",
     ),
 }
-"""Of the servers that are known, by the name of their provider."""
+"""Known servers, by the name of their provider."""
 
 
 class ChatApi:
@@ -400,8 +396,8 @@ class ChatApi:
     protocol: ProtocolName = "openai-chat"
     path = "/chat/completions"
 
-    def __init__(self, habits: ChatCompatibility | None = None) -> None:
-        self.habits = habits or ChatCompatibility()
+    def __init__(self, server: ChatCompatibility | None = None) -> None:
+        self.server = server or ChatCompatibility()
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers that the API needs, with the key if there is one."""
@@ -410,14 +406,14 @@ class ChatApi:
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a request for a stream."""
         settings = request.settings
-        messages = _Writer(request, self.habits).messages()
+        messages = _MessageWriter(request, self.server).messages()
         if not messages:
-            raise UsageError("there is nothing to ask: give the model a message with text")
+            raise UsageError("request has no content. Add a message with text.")
         if request.instructions.strip():
-            content = sendable(request.instructions)
-            messages.insert(0, {"role": self.habits.system_role, "content": content})
+            content = replace_surrogates(request.instructions)
+            messages.insert(0, {"role": self.server.system_role, "content": content})
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
-        if self.habits.tells_usage:
+        if self.server.has_stream_options:
             body["stream_options"] = {"include_usage": True}
         body |= self._sampling(settings)
         body |= self._thinking(model, request)
@@ -426,7 +422,7 @@ class ChatApi:
 
     def _sampling(self, settings: ModelSettings) -> dict[str, Any]:
         fields = {
-            self.habits.max_tokens_field: settings.max_tokens,
+            self.server.max_tokens_field: settings.max_tokens,
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             "stop": list(settings.stop_sequences) or None,
@@ -434,38 +430,41 @@ class ChatApi:
         return {name: value for name, value in fields.items() if value is not None}
 
     def _thinking(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        settings, habits = request.settings, self.habits
+        settings, server = request.settings, self.server
         effort = effort_of(settings)
-        if request.tools and habits.silent_with_tools and re.match(habits.silent_with_tools, model):
+        if (
+            request.tools
+            and server.no_thinking_with_tools
+            and re.match(server.no_thinking_with_tools, model)
+        ):
             if effort not in (None, "none"):
                 raise UsageError(
-                    f"thinking: with tools, {model} thinks only in the Responses API: ask "
-                    f"'openai-responses:{model}', or leave thinking unset"
+                    f"{model} cannot use thinking with tools in Chat Completions. Use "
+                    f"'openai-responses:{model}', or leave thinking unset."
                 )
             effort = "none"
         if effort == "none":
-            if habits.no_thinking is not None:
-                return dict(habits.no_thinking)
-            effort = habits.least_effort(model)
+            if server.no_thinking is not None:
+                return dict(server.no_thinking)
+            effort = server.min_effort(model)
         if effort is None:
             return {}
-        if habits.fixed_thinking and re.match(habits.fixed_thinking, model):
+        if server.fixed_thinking and re.match(server.fixed_thinking, model):
             raise UsageError(
-                f"thinking: {model} cannot be told how much to think: leave it unset. If it can, "
-                f"write extra={{'{_EFFORT}': '{effort}'}}"
+                f"{model} does not accept a thinking effort. Leave thinking unset, or pass "
+                f"extra={{'{_EFFORT}': '{effort}'}} to send it anyway."
             )
-        if habits.thinking_field == _EFFORT:
+        if server.effort_field == _EFFORT:
             return {_EFFORT: effort}
         is_budget = isinstance(settings.thinking, int) and settings.thinking > 0
-        how_much = {"max_tokens": settings.thinking} if is_budget else {"effort": effort}
-        return {"reasoning": how_much}
+        return {"reasoning": {"max_tokens": settings.thinking} if is_budget else {"effort": effort}}
 
 
-class _Writer:
-    def __init__(self, request: ModelRequest, habits: ChatCompatibility) -> None:
-        self._habits = habits
+class _MessageWriter:
+    def __init__(self, request: ModelRequest, server: ChatCompatibility) -> None:
+        self._server = server
         self._offered = {tool.name for tool in request.tools}
-        self._turns = turns_of(request.messages, CallIds(habits.call_ids, unique=False))
+        self._turns = turns_of(request.messages, CallIds(server.call_ids, unique=False))
 
     def messages(self) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = []
@@ -473,12 +472,12 @@ class _Writer:
             for message in self._user(turn) if turn.role == "user" else self._assistant(turn):
                 last = messages[-1] if messages else {}
                 if last.get("role") == message["role"] != "tool":
-                    _merge(last, message)  # what was between them could not be sent
+                    _merge(last, message)  # the parts between them could not be sent
                     continue
-                if last.get("role") == "tool" and message["role"] == "user" and self._habits.bridge:
-                    messages.append(self._finished({"content": self._habits.bridge}))
+                if last.get("role") == "tool" and message["role"] == "user" and self._server.bridge:
+                    messages.append(self._finished({"content": self._server.bridge}))
                 messages.append(message)
-        if not self._habits.content_with_calls:
+        if not self._server.content_with_calls:
             for message in messages:
                 if "tool_calls" in message:
                     message["content"] = None
@@ -489,7 +488,7 @@ class _Writer:
             {"role": "tool", "tool_call_id": answer.wire_id, "content": _error_text(answer.result)}
             for answer in turn.answers
         ]
-        if content := _content(turn.said):
+        if content := _content(turn.parts):
             messages.append({"role": "user", "content": content})
         return messages
 
@@ -497,15 +496,15 @@ class _Writer:
         texts: list[tuple[Message, str]] = []
         calls: list[dict[str, Any]] = []
         thinking: dict[str, Any] = {}
-        for said in turn.said:
-            match said.part:
+        for one in turn.parts:
+            match one.part:
                 case TextPart(text=text) if text:
-                    texts.append((said.message, text))
+                    texts.append((one.message, text))
                 case ThinkingPart() | OpaquePart():
-                    self._add_thinking(said.part, thinking)
+                    self._add_thinking(one.part, thinking)
                 case CallPart(kind=kind) if kind not in RUN_BY_PROVIDER:
-                    calls.append(self._call(said.part, turn.wire_ids[said.part.call_id]))
-                case _:  # a call that its provider ran, or the result of one
+                    calls.append(self._call(one.part, turn.wire_ids[one.part.call_id]))
+                case _:  # a call that its provider ran, or its result
                     pass
         if not texts and not calls:
             return []
@@ -515,20 +514,20 @@ class _Writer:
         return [self._finished(message)]
 
     def _finished(self, message: dict[str, Any]) -> dict[str, Any]:
-        if self._habits.wants_thinking:
-            # An empty one is refused, too.
-            message = {self._habits.wants_thinking: " ", **message}
+        if self._server.required_thinking_field:
+            # The server rejects an empty text, too.
+            message = {self._server.required_thinking_field: " ", **message}
         return {"role": "assistant", **message}
 
     def _add_thinking(self, part: ThinkingPart | OpaquePart, thinking: dict[str, Any]) -> None:
-        """Add what this API has thought, in the field that it came in."""
+        """Add thinking of this API, in the field in which it was received."""
         item = part.item or {}
         if origin_of(item) != "openai-chat":
             return
-        if _DETAILS in item and _DETAILS in self._habits.takes_back:
+        if _DETAILS in item and _DETAILS in self._server.takes_back:
             thinking[_DETAILS] = thinking.get(_DETAILS, []) + item[_DETAILS]
         field = item.get("field")
-        if field in self._habits.takes_back and isinstance(part, ThinkingPart):
+        if field in self._server.takes_back and isinstance(part, ThinkingPart):
             thinking[field] = thinking.get(field, "") + part.text
 
     def _call(self, part: CallPart, wire_id: str) -> dict[str, Any]:
@@ -536,30 +535,30 @@ class _Writer:
         item = part.item or {}
         call: dict[str, Any]
         if part.kind == "custom" and "type" not in item:
-            custom = {"name": name, "input": sendable(part.raw)}
+            custom = {"name": name, "input": replace_surrogates(part.raw)}
             call = {"id": wire_id, "type": "custom", "custom": custom}
         else:
             function = {"name": name, "arguments": arguments_text(part)}
             call = {"id": wire_id, "type": "function", "function": function}
-        if "extra_content" in item and "extra_content" in self._habits.takes_back:
+        if "extra_content" in item and "extra_content" in self._server.takes_back:
             call["extra_content"] = item["extra_content"]
         return call
 
 
 def _joined(texts: list[tuple[Message, str]]) -> str | None:
-    """Join the texts of one message as they came, and messages as paragraphs."""
+    """Concatenate the texts of each message, and join messages as paragraphs."""
     messages = groupby(texts, key=lambda one: id(one[0]))
     joined = ("".join(text for _, text in of_message) for _, of_message in messages)
-    return sendable("\n\n".join(joined)) if texts else None
+    return replace_surrogates("\n\n".join(joined)) if texts else None
 
 
-def _content(said: list[Said]) -> str | list[dict[str, Any]]:
-    """Return what a user says: a text, or parts if not all of it is text."""
+def _content(turn_parts: list[TurnPart]) -> str | list[dict[str, Any]]:
+    """Return the content of a user message: a text, or parts if not all of it is text."""
     parts: list[dict[str, Any]] = []
-    for one in said:
+    for one in turn_parts:
         match one.part:
             case TextPart(text=text) if text:
-                parts.append({"type": "text", "text": sendable(text)})
+                parts.append({"type": "text", "text": replace_surrogates(text)})
             case OpaquePart(item=item) if one.origin == "openai-chat":
                 if "type" in item:
                     parts.append(item)
@@ -571,7 +570,7 @@ def _content(said: list[Said]) -> str | list[dict[str, Any]]:
 
 
 def _merge(message: dict[str, Any], other: dict[str, Any]) -> None:
-    """Add a message to one of the same role; the first one has no calls, or results had come."""
+    """Append a message to one of the same role, which has no unanswered calls."""
     for name, value in other.items():
         known = message.get(name)
         if name in ("role", "content") or known is None or value is None:
@@ -594,7 +593,7 @@ def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _chat_tool(tool: OfferedTool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "parameters": schema_of(tool)}
     if tool.description:
-        function["description"] = sendable(tool.description)
+        function["description"] = replace_surrogates(tool.description)
     return {"type": "function", "function": function}
 
 
@@ -608,9 +607,9 @@ def _openai_tools(
     tool: Callable[[OfferedTool], dict[str, Any]],
     choice: Callable[[str], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the fields about tools, which OpenAI's APIs share except for two forms.
+    """Return the fields about tools, which OpenAI's APIs share.
 
-    ``tool`` writes a tool, and ``choice`` that the one of this name is to be called.
+    They differ in the form of a tool, and of a ``tool_choice`` that names one.
     """
     if not request.tools:
         return {}
@@ -626,7 +625,7 @@ def _openai_tools(
 def _is_strict(schema: Mapping[str, Any]) -> bool:
     """Return True if OpenAI accepts a schema as strict: each object lists all of its properties.
 
-    In doubt it is not: what is not strict is taken in any case.
+    In doubt, return False: OpenAI accepts any schema that is not strict.
     """
     return schema.get("type") == "object" and "anyOf" not in schema and _is_strict_below(schema)
 
@@ -635,11 +634,11 @@ def _is_strict_below(schema: object) -> bool:
     if not isinstance(schema, Mapping) or schema.keys() - _STRICT_KEYWORDS:
         return False
     if "$ref" in schema:
-        return len(schema) == 1  # not even a description may be beside it
+        return len(schema) == 1  # not even a description is allowed beside it
     types = schema.get("type")
     types = [types] if isinstance(types, str) else types
     if not types and not schema.get("anyOf"):
-        return False  # any value would do, also if it says which
+        return False  # any type is allowed, also with an enum
     types = types or []
     properties = schema.get("properties")
     if "object" in types or properties is not None:
@@ -657,6 +656,6 @@ def _is_strict_below(schema: object) -> bool:
 
 
 def _error_text(part: ResultPart) -> str:
-    """Return the result for an API in which only the text can say that a call failed."""
+    """Return the result for an API that has no field for a failed call."""
     text = result_text(part)
     return f"Error: {text}" if part.failed else text

@@ -113,10 +113,16 @@ def test_adaptive_model_gets_an_effort(thinking: Any, effort: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"tool_choice": "any"}, "use 'auto' instead of 'any', or set thinking to 0"),
-        ({"tool_choice": "add"}, "use 'auto' instead of 'add', or set thinking to 0"),
-        ({"temperature": 0.2}, "temperature: a Claude that thinks takes 1 only, not 0.2"),
-        ({"top_p": 0.9}, "top_p: a Claude that thinks takes 0.95 and more, not 0.9"),
+        (
+            {"tool_choice": "any"},
+            "tool_choice must be 'auto' or 'none' for Claude with thinking, not 'any'",
+        ),
+        (
+            {"tool_choice": "add"},
+            "tool_choice must be 'auto' or 'none' for Claude with thinking, not 'add'",
+        ),
+        ({"temperature": 0.2}, "temperature must be 1 for Claude with thinking, not 0.2"),
+        ({"top_p": 0.9}, "top_p must be at least 0.95 for Claude with thinking, not 0.9"),
     ],
 )
 @pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-opus-4-7"])
@@ -132,7 +138,7 @@ def test_setting_that_excludes_thinking_raises(model: str, settings: Any, proble
     ("thinking", "problem"),
     [
         *((tokens, "thinking") for tokens in (-1, 1, 1023)),
-        ("max", "a number of tokens, or low, medium, high, not 'max'"),
+        ("max", "a number of tokens or one of low, medium, high, not 'max'"),
     ],
 )
 def test_invalid_budget_raises(thinking: Any, problem: str) -> None:
@@ -144,7 +150,9 @@ def test_max_tokens_leaves_room_after_thinking() -> None:
     extra: Any = {"thinking": budget(9000)}
     assert body(API, HI, thinking=9000)["max_tokens"] == 9000 + 8192
     assert body(API, HI, extra=extra)["max_tokens"] == 9000 + 8192
-    with pytest.raises(UsageError, match="max_tokens is 9000, but thinking alone"):
+    with pytest.raises(
+        UsageError, match=r"max_tokens \(9000\) must be greater than the thinking budget"
+    ):
         body(API, HI, thinking=9000, max_tokens=9000)
     # Interleaved thinking shares its budget among all responses. Extra fields are not checked.
     headers = {"Anthropic-Beta": "x,interleaved-thinking-2025-05-14"}

@@ -57,10 +57,7 @@ OUTPUTS: Final = {
 _COMPUTER_INPUT: Final = ("action", "actions", "pending_safety_checks")
 _OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
 CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
-THINKING_DELTAS: Final = {
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_text.delta",
-}
+THINKING_DELTAS: Final = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
 _NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 

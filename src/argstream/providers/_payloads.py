@@ -38,10 +38,7 @@ class _MisfitError(UnreadableError):
 
 class PayloadReader(Generic[StructType]):
     def __init__(
-        self,
-        struct: type[StructType],
-        vital: Collection[str] = (),
-        known_types: Collection[str] | None = None,
+        self, struct: type[StructType], vital: str = "", known_types: Collection[str] | None = None
     ) -> None:
         """Read payloads into this struct. A vital field of a wrong type makes one unreadable.
 
@@ -51,7 +48,7 @@ class PayloadReader(Generic[StructType]):
         self._struct = struct
         self._known_types = known_types
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
-        self._pick = _struct_picker(struct, frozenset(vital))
+        self._pick = _struct_picker(struct, frozenset(vital.split()))
 
     def __call__(self, payload: object) -> StructType:
         if isinstance(payload, _TEXT):
@@ -169,7 +166,8 @@ def _decode_leniently(payload: bytes | bytearray | str, **options: Any) -> objec
 
 def _picker(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
     """Return a function that converts a value to this type, and returns None if it cannot."""
-    options = typing.get_args(annotation) if _is_union(annotation) else (annotation,)
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    options = typing.get_args(annotation) if is_union else (annotation,)
     pickers = [_pick_one(option, vital) for option in options if option is not types.NoneType]
     if len(pickers) == 1:
         return pickers[0]
@@ -275,10 +273,6 @@ def plain(value: Any) -> Any:
     if (fields := getattr(value, "__dict__", None)) is not None:
         return {key: plain(part) for key, part in fields.items()}
     return None
-
-
-def _is_union(annotation: Any) -> bool:
-    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
 def arguments(key: Hashable, given: object, payload: object = None) -> list[Delta]:

@@ -26,41 +26,18 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 # Anthropic's thinking blocks and the field that each must have; Cohere's have the same type.
 _THOUGHTS: Final = {"thinking": "signature", "redacted_thinking": "data"}
-_ANTHROPIC_TYPES: Final = {
-    "text",
-    "tool_use",
-    "server_tool_use",
-    "mcp_tool_use",
-    "container_upload",
-    "image",
-    "document",
+_TYPES: Final[dict[_ApiName, str]] = {
+    "anthropic": "text tool_use server_tool_use mcp_tool_use container_upload image document "
     "search_result",
-}
-_RESPONSES_TYPES: Final = {
-    "mcp_call",
-    "mcp_list_tools",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "code_interpreter_call",
-    "web_search_call",
-    "file_search_call",
-    "image_generation_call",
-    "computer_call",
-    "computer_call_output",
-    "local_shell_call",
-    "local_shell_call_output",
-    "shell_call",
-    "shell_call_output",
-    "tool_search_call",
-    "tool_search_output",
-    "additional_tools",
-    "program",
-    "program_output",
-    "input_image",
+    "openai-chat": "image_url input_audio file",
+    "openai-responses": "mcp_call mcp_list_tools mcp_approval_request mcp_approval_response "
+    "code_interpreter_call web_search_call file_search_call image_generation_call computer_call "
+    "computer_call_output local_shell_call local_shell_call_output shell_call shell_call_output "
+    "tool_search_call tool_search_output additional_tools program program_output input_image "
     "input_file",
 }
+_ORIGINS: Final = {type_: api for api, types in _TYPES.items() for type_ in types.split()}
 _CHAT_FIELDS: Final = {"field", "reasoning_details", "extra_content"}
-_CHAT_PARTS: Final = {"image_url", "input_audio", "file"}
 _MESSAGE_PARTS: Final = {"output_text", "refusal"}
 _MESSAGE_IDS: Final[dict[str, _ApiName]] = {"msg_": "anthropic", "resp_": "openai-responses"}
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
@@ -343,17 +320,17 @@ def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
         if item.keys() & _CHAT_FIELDS:
             return "openai-chat"
         return "anthropic" if "container" in item else None
-    if type_ in _CHAT_PARTS:
-        return "openai-chat"
+    if type_ in _ORIGINS:
+        return _ORIGINS[type_]
     if type_ in _THOUGHTS:
         # The API rejects thinking without a signature, which it lacks if it was cut.
         return "anthropic" if item.get(_THOUGHTS[type_]) else None
     if type_ == "compaction":
         return "anthropic" if "content" in item else "openai-responses"
-    if type_ in _ANTHROPIC_TYPES or (type_.endswith("tool_result") and "tool_use_id" in item):
+    if type_.endswith("tool_result") and "tool_use_id" in item:
         return "anthropic"
-    if type_ in _RESPONSES_TYPES or type_ in _SHARED_TYPES:
-        return "openai-responses" if _SHARED_TYPES.get(type_, bool)(item) else None
+    if type_ in _SHARED_TYPES:
+        return "openai-responses" if _SHARED_TYPES[type_](item) else None
     return next((api for start, api in _MESSAGE_IDS.items() if message_id.startswith(start)), None)
 
 

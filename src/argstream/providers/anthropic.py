@@ -1,6 +1,6 @@
-"""Anthropic Messages, also as Vertex and Bedrock serve it.
+"""Anthropic Messages, also from Vertex and Bedrock.
 
-A turn is a list of blocks. Each is opened, grows by deltas, and is stopped; its index is its key.
+A turn is a list of blocks. Each is started, grows by deltas, and is stopped; its index is its key.
 """
 
 from typing import Any, Final
@@ -47,8 +47,8 @@ _RUN_BY_PROVIDER: Final = {"server_tool_use", "mcp_tool_use"}
 _THOUGHTS: Final = {"thinking", "redacted_thinking"}
 _RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 _TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
-# What assembly keeps of a call by itself; what else a block has must go back with it.
-_KNOWN_OF_A_CALL: Final = {"type", "id", "name", "input"}
+# Fields of a call that assembly keeps itself. All others must be sent back.
+_KEPT_CALL_FIELDS: Final = {"type", "id", "name", "input"}
 
 
 class _Delta(Struct, gc=False):
@@ -83,15 +83,11 @@ class _StreamEvent(Struct, gc=False):
 
 _read = PayloadReader(
     _StreamEvent,
-    vital={"index", "delta", "content_block", "partial_json", "text", "thinking", "content"},
+    vital="index delta content_block partial_json text thinking content",
     known_types={
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_start",
-        "message_delta",
-        "message_stop",
         "message",
+        *("content_block_start", "content_block_delta", "content_block_stop"),
+        *("message_start", "message_delta", "message_stop"),
     },
 )
 
@@ -102,15 +98,15 @@ class AnthropicDecoder(ProviderDecoder):
     protocol = "anthropic"
 
     def __init__(self) -> None:
-        self._blocks: dict[int, dict[str, Any]] = {}  # that are open
-        self._inputs: dict[int, Any] = {}  # of calls that came with one and, so far, no delta
+        self._blocks: dict[int, dict[str, Any]] = {}  # open blocks
+        self._inputs: dict[int, Any] = {}  # of calls that began with an input and have no delta yet
         self._usage: dict[str, Any] = {}
         self._has_stop_reason = False
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         if type(payload) is not bytes and getattr(payload, "type", "") == "content_block_delta":
-            # The SDK's object for a piece of text has the fields of ours: no need to pick them.
+            # Fast path: the SDK's object for a piece of text has the fields of our struct.
             change: Any = getattr(payload, "delta", None)
             if getattr(change, "type", None) in _TEXT_CHANGES:
                 return self._block_changed(getattr(payload, "index", 0), change)
@@ -118,11 +114,11 @@ class AnthropicDecoder(ProviderDecoder):
         match data.type:
             case "content_block_delta":
                 if data.delta is None or data.index is None:
-                    raise UnreadableError("a delta without an index, or without its content")
+                    raise UnreadableError("content_block_delta has no index or no delta")
                 return self._block_changed(data.index, data.delta)
             case "content_block_start":
                 if data.content_block is None or data.index is None:
-                    raise UnreadableError("a block without an index, or without its content")
+                    raise UnreadableError("content_block_start has no index or no content_block")
                 if data.content_block.get("input"):
                     refuse_duplicate_keys(payload)
                 return self._block_started(data.index, data.content_block)
@@ -147,15 +143,15 @@ class AnthropicDecoder(ProviderDecoder):
                 refuse_duplicate_keys(payload)
                 deltas = self._message_started(message)
                 if not data.stop_reason:
-                    deltas.append(TurnEnded(None, "cut"))  # somebody looked before its end
+                    deltas.append(TurnEnded(None, "cut"))  # a snapshot of an unfinished message
                 return deltas + self._message_stopped()
             case type_ if type_ == "error" or data.error or event == "error":
                 return [_failure(data.error or {"message": data.message})]
-            case _:  # a ping, or what did not exist when this was written
+            case _:  # a ping, or an event that is not known
                 return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         deltas = self._rest_of_blocks()
         return deltas + self._message_stopped() if self._has_stop_reason else deltas
 
@@ -172,27 +168,27 @@ class AnthropicDecoder(ProviderDecoder):
                     self._inputs.pop(index, None)  # it was a placeholder
                 return [ArgumentText(index, change.partial_json)]
             case "text_delta" if change.text:
-                self._grow(index, "text", change.text)
+                self._extend(index, "text", change.text)
                 return [TextPiece(index, change.text)]
             case "thinking_delta" if change.thinking:
-                self._grow(index, "thinking", change.thinking)
+                self._extend(index, "thinking", change.thinking)
                 return [ThinkingPiece(index, change.thinking)]
             case "signature_delta" if change.signature:
-                self._grow(index, "signature", change.signature)
+                self._extend(index, "signature", change.signature)
             case "citations_delta" if change.citation is not None:
                 block = self._blocks.setdefault(index, {"type": "text"})
                 if not isinstance(block.get("citations"), list):
                     block["citations"] = []
                 block["citations"].append(change.citation)
             case "compaction_delta" if change.content:
-                self._grow(index, "content", change.content)
+                self._extend(index, "content", change.content)
             case _ if change.partial_json:
-                raise UnreadableError("a piece of arguments that is not called one")
+                raise UnreadableError("partial_json in a delta of another type")
             case _:
                 pass
         return []
 
-    def _grow(self, index: int, field: str, piece: str) -> None:
+    def _extend(self, index: int, field: str, piece: str) -> None:
         block = self._blocks.get(index)
         if block is not None:
             text = block.pop(field, None) or ""
@@ -202,7 +198,7 @@ class AnthropicDecoder(ProviderDecoder):
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         known = self._blocks.get(index, {})
         if block.get("id") and block.get("id") == known.get("id"):
-            return []  # said twice
+            return []  # a repetition
         self._blocks[index] = block = dict(block)
         type_, text = block.get("type"), block.get("text")
         if type_ in CALLS:
@@ -219,7 +215,7 @@ class AnthropicDecoder(ProviderDecoder):
                 *([ThinkingPiece(index, str(thought))] if thought else ()),
             ]
         if call_id := text_of(block.get("tool_use_id")):
-            # What was run was written, also if nobody said that its block has stopped.
+            # A call with a result is complete, also if its block was not stopped.
             running = [
                 at
                 for at, other in self._blocks.items()
@@ -229,10 +225,10 @@ class AnthropicDecoder(ProviderDecoder):
             return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 
-    def _whole_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+    def _read_whole_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
         deltas = self._block_started(index, block)
         if block.get("type") in CALLS:
-            self._inputs[index] = block.get("input") or {}  # it is here, so it is whole
+            self._inputs[index] = block.get("input") or {}  # whole, not a placeholder
         return deltas + (self._block_stopped(index) if is_over else self._rest_of_block(index))
 
     def _block_stopped(self, index: int) -> list[Delta]:
@@ -241,14 +237,14 @@ class AnthropicDecoder(ProviderDecoder):
         return [*deltas, CallClosed(index)] if block.get("type") in CALLS else deltas
 
     def _rest_of_block(self, index: int) -> list[Delta]:
-        """Return what can only be said at the end of a block."""
+        """Return the deltas that are known only at the end of a block."""
         block = self._blocks.get(index, {})
         deltas: list[Delta] = []
         match block.get("type"):
             case str(type_) if type_ in CALLS:
                 if index in self._inputs:
                     deltas.append(ArgumentValue(index, (), self._inputs.pop(index)))
-                if block.keys() - _KNOWN_OF_A_CALL:
+                if block.keys() - _KEPT_CALL_FIELDS:
                     deltas.append(Opaque(index, {**block, "input": {}}))
             case "text" if not block.get("citations"):
                 pass
@@ -279,8 +275,8 @@ class AnthropicDecoder(ProviderDecoder):
         stop_reason = text_of(message.get("stop_reason"))
         content = content if isinstance(content, list) else []
         for index, block in enumerate(content):
-            # The last one may have been cut; the others were over when the next one began.
-            deltas += self._whole_block(index, block, is_over=index < len(content) - 1)
+            # The last block may be cut. The others ended when the next one began.
+            deltas += self._read_whole_block(index, block, is_over=index < len(content) - 1)
         self._blocks.clear()
         if stop_reason:
             self._has_stop_reason = True
@@ -290,7 +286,7 @@ class AnthropicDecoder(ProviderDecoder):
     def _message_changed(self, data: _StreamEvent) -> list[Delta]:
         change = data.delta or _Delta()
         deltas = self._usage_reported(data.usage)
-        if change.container is not None:  # to be named in the next request, or its files are gone
+        if change.container is not None:  # its files are lost if not sent back
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True
@@ -298,7 +294,7 @@ class AnthropicDecoder(ProviderDecoder):
         return deltas
 
     def _usage_reported(self, usage: object) -> list[Delta]:
-        """Merge a report. Some servers report 0 for counts that only message_start has."""
+        """Merge a usage report. Some servers report 0 for counts that only message_start has."""
         if not isinstance(usage, dict) or not usage:
             return []
         known = self._usage
@@ -306,7 +302,7 @@ class AnthropicDecoder(ProviderDecoder):
         return [UsageReported(tokens_of(known))]
 
 
-def turn_ended(stop_reason: str) -> TurnEnded:
+def turn_ended(stop_reason: str | None) -> TurnEnded:
     """Return the end of a turn with this stop reason."""
     return TurnEnded(stop_reason, ending_of(stop_reason))
 

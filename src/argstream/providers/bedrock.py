@@ -1,9 +1,9 @@
-"""Amazon Bedrock's ConverseStream, of any model that it serves.
+"""Amazon Bedrock's ConverseStream and InvokeModelWithResponseStream.
 
-A turn is a list of blocks with ``contentBlockIndex`` as their key. Only blocks that are no text are
-opened: text and thinking begin with their first delta. An event's type is its name on the wire, as
-in ``contentBlockDelta``; boto3 puts it around the event, as the only key. The arguments of a call
-are text, but some models (Nova) send an object. Why the model stopped is said before what it cost.
+A turn is a list of blocks, and ``contentBlockIndex`` is the key. Text and thinking begin with their
+first delta, other blocks have a start event. The type of an event is its event name, as in
+``contentBlockDelta``; in boto3 it is the only key of the event. The arguments of a call are text,
+but some models (Nova) send an object. Usage follows the stop reason.
 """
 
 # ruff: noqa: N815 - the names are those on the wire
@@ -33,7 +33,6 @@ from argstream.providers._deltas import (
     ThinkingPiece,
     Tokens,
     TurnClosed,
-    TurnEnded,
     TurnOpened,
     UsageReported,
 )
@@ -48,10 +47,9 @@ from argstream.providers._payloads import (
     text_of,
     total,
 )
-from argstream.providers._stop_reasons import ending_of
-from argstream.providers.anthropic import AnthropicDecoder
+from argstream.providers.anthropic import AnthropicDecoder, turn_ended
 
-_FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks that are opened
+_FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks with a start event
 _EVENTS: Final = (
     "contentBlockDelta",
     "contentBlockStart",
@@ -60,20 +58,10 @@ _EVENTS: Final = (
     "messageStop",
     "metadata",
 )
-_VITAL: Final = {
-    *_EVENTS,
-    "contentBlockIndex",
-    "delta",
-    "start",
-    "toolUse",
-    "text",
-    "reasoningContent",
-    "signature",
-    "redactedContent",
-    "toolResult",
-    "stopReason",
-    "output",
-}
+_VITAL: Final = (
+    f"{' '.join(_EVENTS)} contentBlockIndex delta start toolUse text reasoningContent signature "
+    "redactedContent toolResult stopReason output"
+)
 
 
 class _ToolUse(Struct, gc=False):
@@ -106,7 +94,7 @@ class _Body(Struct, gc=False):
 
 
 class _Event(Struct, gc=False):
-    """An event with its name around it. A response that was not streamed has an ``output``."""
+    """An event under its name. A response that was not streamed has an ``output``."""
 
     contentBlockDelta: _Body | None = None
     contentBlockStart: _Body | None = None
@@ -133,33 +121,23 @@ class _Failure(Struct, gc=False):
 
 
 class _Chunk(Struct, gc=False):
-    """An event's payload; boto3 puts another object around it, with the bytes decoded."""
+    """A payload of InvokeModel. boto3 wraps it in another object, with the bytes decoded."""
 
     bytes: str | None = None
     message: str | None = None
 
 
 class _Head(Struct, gc=False):
-    """What tells the payloads of models apart: Anthropic's have a type."""
+    """Distinguishes the payloads of models: only Anthropic's have a type."""
 
     type: str | None = None
 
 
 _EXCEPTIONS: Final = tuple(name for name in _Event.__struct_fields__ if is_failure(name))
-
-
 _read = PayloadReader(_Body, _VITAL)
-
-
 _read_event = PayloadReader(_Event, _VITAL)
-
-
 _read_failure = PayloadReader(_Failure)
-
-
 _read_invoke = PayloadReader(_Chunk)
-
-
 _read_head = PayloadReader(_Head)
 
 
@@ -169,35 +147,35 @@ class BedrockDecoder(ProviderDecoder):
     protocol = "bedrock"
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Block] = {}  # that are open
+        self._blocks: dict[int, _Block] = {}  # open blocks
         self._has_usage = False
         self._has_stop_reason = False
-        # Strands leaves out the index for models of other providers: its blocks are counted.
+        # Strands omits the index for models of other providers. Blocks are then counted.
         self._has_indexes = False  # whether a block of this message came with its index
         self._counted = 0  # the blocks of this message that were stopped without an index
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
-        """Return the deltas of an event that has a name, of an event of boto3, or of a response."""
+        """Return the deltas of a named event, of an event of boto3, or of a whole response."""
         if type(payload) is dict:
-            match payload:  # boto3's form of nearly every event: no need to look at it twice
+            match payload:  # fast path for boto3's most frequent events
                 case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": change}}:
                     match change:
                         case {"toolUse": {"input": str(text)}}:
                             return [ArgumentText(index, text)] if text else []
                         case {"text": str(text)}:
-                            return self._said(index, text)
-            payload = _in_json(payload)
+                            return self._add_text(index, text)
+            payload = _encode_bytes(payload)
         if event in _EVENTS:
-            return self._take_event(event, _read(payload), payload)
+            return self._read_named(event, _read(payload), payload)
         if is_failure(event):
             return [_failure(event, payload)]
         data = _read_event(payload)
         for name in _EVENTS:
             if (body := getattr(data, name)) is not None:
-                return self._take_event(name, body, payload)
+                return self._read_named(name, body, payload)
         for name in _EXCEPTIONS:
-            if (said := getattr(data, name)) is not None:
-                return [failure(name, said)]
+            if (error := getattr(data, name)) is not None:
+                return [failure(name, error)]
         if data.output is not None:
             refuse_duplicate_keys(payload)
             return self._response(data.output, data.stopReason, data.usage)
@@ -206,14 +184,14 @@ class BedrockDecoder(ProviderDecoder):
         return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         rest = self._rest_of_blocks()
         return rest + self._turn_closed() if self._has_stop_reason else rest
 
-    def _take_event(self, name: str, body: _Body, payload: object) -> list[Delta]:
+    def _read_named(self, name: str, body: _Body, payload: object) -> list[Delta]:
         if name == "contentBlockDelta":
             if body.delta is None:
-                raise UnreadableError("a delta without its content")
+                raise UnreadableError("contentBlockDelta has no delta")
             return self._block_changed(self._index_of(body), body.delta, payload)
         if name == "contentBlockStart":
             return self._block_started(self._index_of(body), body.start or {})
@@ -231,30 +209,30 @@ class BedrockDecoder(ProviderDecoder):
             self._counted = 0
             return [*before, TurnOpened()]
         if name == "messageStop":
-            deltas = [*self._rest_of_blocks(), _turn_ended(body.stopReason)]
+            deltas = [*self._rest_of_blocks(), turn_ended(body.stopReason)]
             self._has_stop_reason = True
-            # Usage comes after that, but not everywhere.
+            # Usage usually follows the stop reason.
             return deltas + self._turn_closed() if self._has_usage else deltas
         self._has_usage = True
         reported: list[Delta] = [UsageReported(_tokens(body.usage or {}))]
         return reported + self._turn_closed() if self._has_stop_reason else reported
 
     def _index_of(self, body: _Body) -> int:
-        """Return the index of a block; without one, blocks come one after the other."""
+        """Return the index of a block. Blocks without an index are sequential."""
         if body.contentBlockIndex is not None:
             self._has_indexes = True
             return body.contentBlockIndex
         if self._has_indexes:
-            raise UnreadableError("a part of a block without the block's index")
+            raise UnreadableError("event has no contentBlockIndex")
         return self._counted
 
     def _block_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
         if change.toolUse is not None:
             return arguments(index, change.toolUse.input, payload)
         if change.text:
-            return self._said(index, change.text)
+            return self._add_text(index, change.text)
         if change.reasoningContent is not None:
-            return self._thought(index, change.reasoningContent)
+            return self._add_thinking(index, change.reasoningContent)
         if change.toolResult is not None:
             self._block(index, "toolResult").content += change.toolResult
         elif change.citation is not None:
@@ -264,8 +242,8 @@ class BedrockDecoder(ProviderDecoder):
             match change.image:
                 case {"source": {"bytes": str(piece)}}:
                     block.data.append(piece)
-                case said:
-                    block.head |= said
+                case fields:
+                    block.head |= fields
         return []
 
     def _block(self, index: int, form: str) -> "_Block":
@@ -274,11 +252,11 @@ class BedrockDecoder(ProviderDecoder):
             block = self._blocks[index] = _Block(form)
         return block
 
-    def _said(self, index: int, text: str) -> list[Delta]:
+    def _add_text(self, index: int, text: str) -> list[Delta]:
         self._block(index, "text").pieces.append(text)
         return [TextPiece(index, text)] if text else []
 
-    def _thought(self, index: int, thought: _Reasoning) -> list[Delta]:
+    def _add_thinking(self, index: int, thought: _Reasoning) -> list[Delta]:
         deltas: list[Delta] = [] if index in self._blocks else [ThinkingOpened(index)]
         block = self._block(index, "reasoningContent")
         block.signature += thought.signature or ""
@@ -293,11 +271,11 @@ class BedrockDecoder(ProviderDecoder):
         form = next((form for form in _FORMS if isinstance(start.get(form), dict)), None)
         if form is None:
             self._blocks.pop(index, None)
-            return []  # its first delta tells what it is
+            return []  # its first delta shows the kind
         head = start[form]
         known = self._blocks.get(index)
         if known is not None and head.get("toolUseId") and known.head == head:
-            return []  # said twice
+            return []  # a repetition
         self._blocks[index] = _Block(form, dict(head))
         if form != "toolUse":
             return []
@@ -329,43 +307,43 @@ class BedrockDecoder(ProviderDecoder):
         deltas: list[Delta] = [TurnOpened()]
         for index, block in enumerate(blocks):
             if not isinstance(block, dict):
-                raise UnreadableError(f"a block is a {type(block).__name__}")
+                raise UnreadableError(f"block must be an object, not {type(block).__name__}")
             deltas += _whole_block(index, block)
-            # The last one may have been cut; the others were over when the next one began.
+            # The last block may be cut. The others ended when the next one began.
             if "toolUse" in block and index < len(blocks) - 1:
                 deltas.append(CallClosed(index))
         reported = UsageReported(_tokens(usage or {}))
-        return [*deltas, _turn_ended(stop_reason), reported, TurnClosed()]
+        return [*deltas, turn_ended(stop_reason), reported, TurnClosed()]
 
 
 class BedrockInvokeDecoder(ProviderDecoder):
-    """Payloads of an event stream that carries a model's own → deltas."""
+    """Model payloads inside InvokeModel's event stream → deltas."""
 
     protocol = "bedrock-invoke"
 
     def __init__(self) -> None:
-        self._inner: AnthropicDecoder | BedrockDecoder | None = None  # until a payload tells
+        self._inner: AnthropicDecoder | BedrockDecoder | None = None  # None until the first payload
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload of the event stream, or an event of boto3."""
         if isinstance(payload, dict) and isinstance(payload.get("chunk"), dict):
             data = payload["chunk"].get("bytes")
             return self._feed_inner(data) if data else []
-        chunk = _read_invoke(payload or b"{}")  # an error of the connection has no payload
+        chunk = _read_invoke(payload or b"{}")  # a connection error has no payload
         if chunk.bytes is None:
             return [failure(event, {"message": chunk.message})] if is_failure(event) else []
         try:
             inner = base64.b64decode(chunk.bytes, validate=True)
         except binascii.Error as error:
-            raise UnreadableError(f"no base64: {error}") from error
+            raise UnreadableError(f"invalid base64: {error}") from error
         return self._feed_inner(inner)
 
     def interrupt(self) -> list[Delta]:
-        """Return what was held back when a payload was lost."""
+        """Return the buffered deltas after a payload was lost."""
         return [] if self._inner is None else self._inner.interrupt()
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         return [] if self._inner is None else self._inner.close()
 
     def _feed_inner(self, payload: object) -> list[Delta]:
@@ -376,21 +354,21 @@ class BedrockInvokeDecoder(ProviderDecoder):
 
 
 class _Block:
-    """A block that is being written; ``form`` is its name in Converse."""
+    """An open block. ``form`` is its name in Converse."""
 
     __slots__ = ("citations", "content", "data", "form", "head", "pieces", "signature")
 
     def __init__(self, form: str, head: dict[str, Any] | None = None) -> None:
         self.form = form
-        self.head = head or {}  # what was known at its start
+        self.head = head or {}  # from its start event
         self.pieces: list[str] = []  # of its text
         self.signature = ""
         self.citations: list[Any] = []
         self.content: list[Any] = []  # of a result
-        self.data: list[str] = []  # of an image or a thought that is not shown, in base64
+        self.data: list[str] = []  # of an image or redacted thinking, in base64
 
     def rest(self, index: int) -> list[Delta]:
-        """Return what can only be said at the end of the block."""
+        """Return the deltas that are known only at the end of the block."""
         match self.form:
             case "toolUse" if _kind(self.head) != "function":
                 return [Opaque(index, {"toolUse": {**self.head, "input": {}}})]
@@ -398,8 +376,8 @@ class _Block:
                 return _result(index, {**self.head, "content": self.content})
             case "text" if self.citations:
                 content = [{"text": "".join(self.pieces)}]
-                said = {"content": content, "citations": self.citations}
-                return [Opaque(index, {"citationsContent": said})]
+                cited = {"content": content, "citations": self.citations}
+                return [Opaque(index, {"citationsContent": cited})]
             case "reasoningContent":
                 item = {"reasoningContent": self._thought()}
                 return [Opaque(index, item), ThinkingClosed(index)]
@@ -429,7 +407,7 @@ def _whole_block(index: int, block: dict[str, Any]) -> list[Delta]:
     """Read a block of a response that was not streamed."""
     match block:
         case {"toolUse": dict(use)}:
-            value = use.get("input") or {}  # it is here, so it is whole
+            value = use.get("input") or {}
             kept = _Block("toolUse", use).rest(index)
             return [_call_opened(index, use), ArgumentValue(index, (), value), *kept]
         case {"toolResult": dict(result)}:
@@ -438,8 +416,8 @@ def _whole_block(index: int, block: dict[str, Any]) -> list[Delta]:
             return [TextPiece(index, text)]
         case {"citationsContent": {"content": [*content]}}:
             texts = [part.get("text") for part in content if isinstance(part, dict)]
-            said = "".join(text_of(text) for text in texts)
-            return [TextPiece(index, said), Opaque(index, block)]
+            joined = "".join(text_of(text) for text in texts)
+            return [TextPiece(index, joined), Opaque(index, block)]
         case {"reasoningContent": {**thought}}:
             known = thought.get("reasoningText")
             text = text_of(known.get("text")) if isinstance(known, dict) else ""
@@ -457,7 +435,7 @@ def _result(index: int, result: dict[str, Any]) -> list[Delta]:
 
 
 def _joined(pieces: list[str]) -> str:
-    """Join what was encoded piece by piece. A single piece stays as it is."""
+    """Join base64 pieces that were encoded separately."""
     if len(pieces) > 1:
         with suppress(ValueError):
             data = b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
@@ -465,26 +443,22 @@ def _joined(pieces: list[str]) -> str:
     return "".join(pieces)
 
 
-def _in_json(value: Any) -> Any:
-    """Encode boto3's bytes as they are in JSON, which is also how they are kept."""
+def _encode_bytes(value: Any) -> Any:
+    """Encode boto3's bytes in base64, as in JSON."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
-        return {name: _in_json(part) for name, part in value.items()}
-    return [_in_json(part) for part in value] if isinstance(value, list) else value
+        return {name: _encode_bytes(part) for name, part in value.items()}
+    return [_encode_bytes(part) for part in value] if isinstance(value, list) else value
 
 
 def _failure(name: str, payload: object) -> ProviderFailed:
-    said = _read_failure(payload or b"{}")  # an error of the connection has no payload
-    return failure(name, {"message": said.message, "originalMessage": said.originalMessage})
-
-
-def _turn_ended(stop_reason: str | None) -> TurnEnded:
-    return TurnEnded(stop_reason, ending_of(stop_reason))
+    error = _read_failure(payload or b"{}")  # a connection error has no payload
+    return failure(name, {"message": error.message, "originalMessage": error.originalMessage})
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    # What came from a cache is not in inputTokens. Nova calls it something else when invoked.
+    # inputTokens excludes the cache. Nova has other names in InvokeModel.
     read = total(count(usage, "cacheReadInputTokens"), count(usage, "cacheReadInputTokenCount"))
     written = total(
         count(usage, "cacheWriteInputTokens"), count(usage, "cacheWriteInputTokenCount")

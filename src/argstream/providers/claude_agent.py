@@ -468,7 +468,7 @@ class _MessageMerger(AnthropicDecoder):
             # A cut call has an empty input, too. The end of the turn decides.
             deltas = [*self._block_started(index, block), CallClosed(index)]
         else:
-            deltas = self._whole_block(index, block, is_over=is_over)
+            deltas = self._read_whole_block(index, block, is_over=is_over)
         del self._streamed_blocks[identity]
         self._blocks.pop(index, None)  # complete, or cut
         return again + deltas

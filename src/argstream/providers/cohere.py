@@ -1,9 +1,8 @@
 """Cohere's chat, version 2.
 
-Every part is opened, grows and is ended, each with a type of event of its own. Calls and content
-are counted apart. What an event has in ``tool_calls`` is one call, not a list. Before it calls
-tools, a model may write a plan, in a field of its own: it thinks aloud, so that is thinking here,
-and goes back as the plan that it was.
+Each part has events for its start, its deltas and its end. Calls and content have separate indexes.
+``tool_calls`` of an event is one call, not a list. Before tool calls, a model may write a plan in a
+separate field: it is treated as thinking, and sent back as the plan.
 """
 
 from collections.abc import Hashable
@@ -65,7 +64,7 @@ _Part = TypeVar("_Part", _ToolCall, _Content)
 
 
 class _Message(Struct, gc=False):
-    """What is new of a message. Lists are those of a response that was not streamed."""
+    """The new parts of a message. Only a response that was not streamed has lists."""
 
     tool_calls: _ToolCall | list[_ToolCall] | None = None
     content: _Content | list[_Content] | None = None
@@ -94,26 +93,10 @@ class _StreamEvent(Struct, gc=False):
 
 _read = PayloadReader(
     _StreamEvent,
-    vital={
-        "index",
-        "delta",
-        "message",
-        "tool_calls",
-        "function",
-        "content",
-        "text",
-        "thinking",
-        "tool_plan",
-    },
+    vital="index delta message tool_calls function content text thinking tool_plan",
     known_types={
-        "tool-call-start",
-        "tool-call-delta",
-        "tool-call-end",
-        "content-start",
-        "content-delta",
-        "content-end",
-        "tool-plan-delta",
-        "message-end",
+        *("tool-call-start", "tool-call-delta", "tool-call-end", "tool-plan-delta"),
+        *("content-start", "content-delta", "content-end", "message-end"),
     },
 )
 
@@ -124,9 +107,9 @@ class CohereDecoder(ProviderDecoder):
     protocol = "cohere"
 
     def __init__(self) -> None:
-        self._thoughts: dict[Hashable, list[str]] = {}  # that are open, in pieces
+        self._thoughts: dict[Hashable, list[str]] = {}  # pieces of open thinking blocks
         self._citations: list[Any] = []
-        self._open: dict[Hashable, str] = {}  # ids of calls
+        self._open: dict[Hashable, str] = {}  # call IDs
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
@@ -140,29 +123,29 @@ class CohereDecoder(ProviderDecoder):
         message = change.message or _Message()
         match data.type:
             case "tool-call-delta":
-                call = _one(message.tool_calls) or _ToolCall()
-                return arguments(_index(data), _given(call), payload)
+                call = _only_part(message.tool_calls) or _ToolCall()
+                return arguments(_index(data), _arguments_of(call), payload)
             case "content-delta":
                 return self._content(data.index or 0, message.content)
             case "tool-plan-delta":
-                return self._thought(_PLAN, message.tool_plan)
+                return self._add_thinking(_PLAN, message.tool_plan)
             case "tool-call-start":
-                call = _one(message.tool_calls) or _ToolCall()
+                call = _only_part(message.tool_calls) or _ToolCall()
                 key = _index(data)
                 if call.id and self._open.get(key) == call.id:
-                    return []  # said twice
+                    return []  # a repetition
                 self._open[key] = call.id or ""
-                given = arguments(key, _given(call), payload)
-                return [*self._thought_over(_PLAN), _opened(key, call), *given]
+                given = arguments(key, _arguments_of(call), payload)
+                return [*self._end_thinking(_PLAN), _opened(key, call), *given]
             case "tool-call-end":
                 self._open.pop(_index(data), None)
                 return [CallClosed(_index(data))]
             case "content-start":
-                return self._thought_over(_PLAN) + self._content(data.index or 0, message.content)
+                return self._end_thinking(_PLAN) + self._content(data.index or 0, message.content)
             case "content-end":
-                return self._thought_over(("content", data.index or 0))
+                return self._end_thinking(("content", data.index or 0))
             case "citation-start" if message.citations is not None:
-                self._cite(message.citations)
+                self._add_citations(message.citations)
             case "message-start":
                 self._thoughts.clear()
                 self._citations.clear()
@@ -176,16 +159,16 @@ class CohereDecoder(ProviderDecoder):
                 refuse_duplicate_keys(payload)
                 return self._response(data, data.message)
             case type_ if isinstance(data.message, str) or "error" in (type_, event):
-                said = change.error or data.message
-                return [ProviderFailed("error", said if isinstance(said, str) else "error")]
+                text = change.error or data.message
+                return [ProviderFailed("error", text if isinstance(text, str) else "error")]
         return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
-        return self._all_thoughts_over()
+        """Return the deltas that are known only at the end of the stream."""
+        return self._end_all_thinking()
 
     def _content(self, index: int, content: _Content | list[_Content] | None) -> list[Delta]:
-        part = _one(content)
+        part = _only_part(content)
         if part is None:
             return []
         key = ("content", index)
@@ -193,17 +176,17 @@ class CohereDecoder(ProviderDecoder):
             return [TextPiece(key, part.text)]
         if part.type == "thinking" and key not in self._thoughts:
             self._thoughts[key] = []
-            return [ThinkingOpened(key), *self._thought(key, part.thinking)]
-        return self._thought(key, part.thinking)
+            return [ThinkingOpened(key), *self._add_thinking(key, part.thinking)]
+        return self._add_thinking(key, part.thinking)
 
-    def _thought(self, key: Hashable, piece: str | None) -> list[Delta]:
+    def _add_thinking(self, key: Hashable, piece: str | None) -> list[Delta]:
         if not piece:
             return []
         self._thoughts.setdefault(key, []).append(piece)
         return [ThinkingPiece(key, piece)]
 
-    def _thought_over(self, key: Hashable) -> list[Delta]:
-        """End a thought. The plan has no end of its own: it ends where something else begins."""
+    def _end_thinking(self, key: Hashable) -> list[Delta]:
+        """End a thinking block. The plan has no end event: it ends when another part begins."""
         pieces = self._thoughts.pop(key, None)
         if pieces is None:
             return []
@@ -211,55 +194,55 @@ class CohereDecoder(ProviderDecoder):
         item = {"tool_plan": text} if key == _PLAN else {"type": "thinking", "thinking": text}
         return [Opaque(key, item), ThinkingClosed(key)]
 
-    def _all_thoughts_over(self) -> list[Delta]:
-        return [delta for key in list(self._thoughts) for delta in self._thought_over(key)]
+    def _end_all_thinking(self) -> list[Delta]:
+        return [delta for key in list(self._thoughts) for delta in self._end_thinking(key)]
 
-    def _cite(self, citations: Any) -> None:
+    def _add_citations(self, citations: Any) -> None:
         self._citations += citations if isinstance(citations, list) else [plain(citations)]
 
     def _ended(self, change: _Delta) -> list[Delta]:
-        deltas = self._all_thoughts_over()
+        deltas = self._end_all_thinking()
         if self._citations:
             deltas.append(Opaque("citations", {"citations": self._citations}))
             self._citations = []
         reason = change.finish_reason
         if reason in _FAILURES or change.error:
             code = reason or "error"
-            said = change.error or _FAILURES.get(code, code)
-            deltas.append(ProviderFailed(code, said, code in _FAILURES))
+            text = change.error or _FAILURES.get(code, code)
+            deltas.append(ProviderFailed(code, text, code in _FAILURES))
         deltas.append(TurnEnded(reason, ending_of(reason)))
         return [*deltas, UsageReported(_tokens(change.usage or {})), TurnClosed()]
 
     def _response(self, data: _StreamEvent, message: _Message) -> list[Delta]:
         deltas: list[Delta] = [TurnOpened(data.id or "")]
-        deltas += self._thought(_PLAN, message.tool_plan) + self._thought_over(_PLAN)
-        for index, content in enumerate(_several(message.content)):
-            deltas += self._content(index, content) + self._thought_over(("content", index))
-        calls = _several(message.tool_calls)
+        deltas += self._add_thinking(_PLAN, message.tool_plan) + self._end_thinking(_PLAN)
+        for index, content in enumerate(_as_list(message.content)):
+            deltas += self._content(index, content) + self._end_thinking(("content", index))
+        calls = _as_list(message.tool_calls)
         for key, call in enumerate(calls):
-            deltas += [_opened(key, call), *arguments(key, _given(call))]
-            if key < len(calls) - 1:  # the last one may have been cut
+            deltas += [_opened(key, call), *arguments(key, _arguments_of(call))]
+            if key < len(calls) - 1:  # the last call may be cut
                 deltas.append(CallClosed(key))
         if message.citations is not None:
-            self._cite(message.citations)
+            self._add_citations(message.citations)
         return deltas + self._ended(_Delta(finish_reason=data.finish_reason, usage=data.usage))
 
 
 def _index(data: _StreamEvent) -> int:
     if data.index is None:
-        raise UnreadableError("a part of a call without an index")
+        raise UnreadableError("tool call event has no index")
     return data.index
 
 
-def _several(given: _Part | list[_Part] | None) -> list[_Part]:
+def _as_list(given: _Part | list[_Part] | None) -> list[_Part]:
     return given if isinstance(given, list) else [] if given is None else [given]
 
 
-def _one(given: _Part | list[_Part] | None) -> _Part | None:
-    """Return the part of an event: only one has an index, though gateways send lists."""
-    parts = _several(given)
+def _only_part(given: _Part | list[_Part] | None) -> _Part | None:
+    """Return the only part of an event. Some gateways send a list."""
+    parts = _as_list(given)
     if len(parts) > 1:
-        raise UnreadableError("several parts in one event, which has only one index")
+        raise UnreadableError(f"expected one part in an event, not {len(parts)}")
     return parts[0] if parts else None
 
 
@@ -268,12 +251,12 @@ def _opened(key: int, call: _ToolCall) -> CallOpened:
     return CallOpened(key, call.id or "", name or "")
 
 
-def _given(call: _ToolCall) -> object:
+def _arguments_of(call: _ToolCall) -> object:
     return call.function and call.function.arguments
 
 
 def _tokens(usage: dict[str, Any]) -> Tokens:
-    # What is billed leaves out what Cohere itself adds to a prompt.
+    # Billed units exclude the tokens that Cohere adds to a prompt.
     read = usage.get("tokens") or usage.get("billed_units")
     counts = read if isinstance(read, dict) else {}
     return Tokens(
@@ -284,7 +267,7 @@ def _tokens(usage: dict[str, Any]) -> Tokens:
 
 
 def _number(given: object) -> int | None:
-    """Return a token count. The SDK has floats."""
+    """Return a token count. The SDK uses floats."""
     if isinstance(given, float) and given.is_integer():
         return int(given)
     return given if type(given) is int else None

@@ -1,15 +1,14 @@
 """Gemini's generateContent, from the Gemini API and from Vertex, and its live sessions.
 
-A payload is a piece of the answer: candidates with new parts. An answer that is not streamed has
-the same form; a stream that is not sent as server-sent events is an array of payloads.
+A payload has candidates with new parts. A response that is not streamed has the same form; a stream
+without server-sent events is an array of payloads.
 
-A part is text, a thought, a call, code that Gemini runs, or something that only it understands.
-Nothing tells where a block of text begins or ends: it is one for as long as parts of its kind
-follow each other. A signature belongs to the part that it came with, so such a part is a block of
-its own, and goes back as it was.
+A part is text, a thought, a call, code that Gemini runs, or opaque data. The start and end of a
+text block are not marked: consecutive text parts are one block. A signature belongs to its part, so
+a part with one is a separate block and is sent back unchanged.
 
-Most calls have no id. Arguments come whole, or, from Vertex if it is asked to, as leaves with
-their JSON paths: then every piece says whether more follows, of the string and of the call.
+Most calls have no ID. Arguments arrive whole, or, if requested from Vertex, as leaves with JSON
+paths. Each piece then says whether the string and the call continue.
 """
 
 import re
@@ -57,11 +56,9 @@ from argstream.providers._payloads import (
 )
 from argstream.providers._stop_reasons import ending_of
 
-_TAKEN_BACK: Final = "cancelled: the provider has taken this call back"
-# Reasons for the end of a turn that do not mean that something was cut.
-_ORDERLY: Final = {"TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
-
-
+_CANCELLED: Final = "cancelled by the provider"
+# Reasons for the end of a turn in which nothing was cut.
+_REGULAR_ENDS: Final = {"TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
 _RETRYABLE: Final = {
     "RESOURCE_EXHAUSTED",
     "UNAVAILABLE",
@@ -69,11 +66,9 @@ _RETRYABLE: Final = {
     "DEADLINE_EXCEEDED",
     "ABORTED",
 }
-_OF_ANY_NAMES: Final = {"args", "response", "part_metadata", "error"}
+_FREE_FORM: Final = {"args", "response", "part_metadata", "error"}
 _SNAKE_CASED: Final = re.compile(rb'"[a-z]+(?:_[a-z]+)+"\s*:')
 _TEXT = (bytes, bytearray, str)
-
-
 _STEP: Final = re.compile(
     r"""\.([^.\[]+)                       # .name
     |   \[ (0|[1-9][0-9]{0,14}) \]        # [0]
@@ -84,27 +79,15 @@ _STEP: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES: Final = dict(zip("bfnrt/\\'\"", "\b\f\n\r\t/\\'\"", strict=True))
-
-
-_OF_A_LEAF: Final = {
+_LEAF_FIELDS: Final = {
     *("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue"),
     *("json_path", "string_value", "number_value", "bool_value", "null_value", "will_continue"),
 }
-
-
-# Fields that carry a piece of what is said, wherever parts and calls are.
-_VITAL_OF_PARTS: Final = {
-    "parts",
-    "text",
-    "function_call",
-    "name",
-    "args",
-    "partial_args",
-    "json_path",
-    "string_value",
-    "bool_value",
-    "will_continue",
-}
+# Fields of parts and calls that carry content.
+_VITAL_OF_PARTS: Final = (
+    "parts text function_call name args partial_args json_path string_value bool_value "
+    "will_continue"
+)
 
 
 class _PartialArg(Struct, gc=False, rename="camel"):
@@ -118,7 +101,7 @@ class _PartialArg(Struct, gc=False, rename="camel"):
 
 
 class _FunctionCall(Struct, gc=False, rename="camel"):
-    """A call, whole or in pieces. A piece has no name; an empty one ends the call."""
+    """A whole call, or a piece of one. A piece has no name; an empty piece ends the call."""
 
     name: str | None = None
     id: str | None = None
@@ -128,7 +111,7 @@ class _FunctionCall(Struct, gc=False, rename="camel"):
 
 
 class _Part(Struct, gc=False, rename="camel"):
-    """What is nearly always in a part. The rest is looked up where a part has none of it."""
+    """The usual fields of a part. Parts without them are looked up in the payload."""
 
     text: str | None = None
     thought: bool | None = None
@@ -161,8 +144,7 @@ class _UsageMetadata(Struct, gc=False, rename="camel"):
         )
 
 
-# The usage in all chunks of Vertex but the last: an object without counts.
-_NO_USAGE: Final = _UsageMetadata()
+_NO_USAGE: Final = _UsageMetadata()  # in all chunks of Vertex except the last
 
 
 class _Payload(Struct, gc=False, rename="camel"):
@@ -218,9 +200,9 @@ _StructType = TypeVar("_StructType", bound=_Payload)
 
 
 class _GeminiReader(Generic[_StructType]):
-    """Reads payloads with names of either kind, in whatever form they come."""
+    """Reads payloads with names in camelCase or snake_case, as text or objects."""
 
-    def __init__(self, struct: type[_StructType], vital: set[str]) -> None:
+    def __init__(self, struct: type[_StructType], vital: str) -> None:
         self._decode = msgspec.json.Decoder(struct, strict=False).decode
         self._pick = PayloadReader(struct, vital)
         self._names = names_in(struct)
@@ -232,37 +214,23 @@ class _GeminiReader(Generic[_StructType]):
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass
             else:
-                # Google tells its usage with every piece: then the names are its own.
+                # Google sends usage with every chunk. If it was found, names are in camelCase.
                 if found.usage_metadata is not None or not _is_snake_cased(payload):
                     return found
             payload = fields_of(payload)
             if not payload:
-                raise UnreadableError("no object, or an empty one")
-        return self._pick(snake_cased(payload, self._names, _OF_ANY_NAMES))
+                raise UnreadableError("payload is not an object, or is empty")
+        return self._pick(snake_cased(payload, self._names, _FREE_FORM))
 
 
 _Key: TypeAlias = tuple[int, int]
 _Item: TypeAlias = dict[str, Any]
 
-
-_read = _GeminiReader(
-    _Response, vital={*_VITAL_OF_PARTS, "candidates", "index", "content", "finish_reason"}
-)
-
-
+_read = _GeminiReader(_Response, f"{_VITAL_OF_PARTS} candidates index content finish_reason")
 _read_live = _GeminiReader(
     _Message,
-    vital={
-        *_VITAL_OF_PARTS,
-        "server_content",
-        "model_turn",
-        "tool_call",
-        "tool_call_cancellation",
-        "ids",
-        "function_calls",
-        "interrupted",
-        "turn_complete",
-    },
+    f"{_VITAL_OF_PARTS} server_content model_turn tool_call tool_call_cancellation ids "
+    "function_calls interrupted turn_complete",
 )
 
 
@@ -274,19 +242,19 @@ class GeminiDecoder(ProviderDecoder):
     def __init__(self) -> None:
         self._in_turn = False
         self._turn_id = ""
-        self._answers: dict[int, _PartsReader] = {}
+        self._candidates: dict[int, _PartsReader] = {}
         self._finished: set[int] = set()
-        self._sent = _Sent()
-        self._unsaid: list[Delta] = []  # what came before the part that could not be read
+        self._raw = _RawPayload()
+        self._unsent: list[Delta] = []  # deltas of the parts before an unreadable one
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or a response of the SDK."""
-        if is_done(payload):  # of a gateway that speaks to all in the manner of OpenAI
+        if is_done(payload):  # from a gateway that ends all streams like OpenAI's
             return []
         response = _read(payload)
         deltas: list[Delta] = []
         feedback = response.prompt_feedback
-        block_reason = None if feedback is None else _told(feedback.block_reason)
+        block_reason = None if feedback is None else _specified(feedback.block_reason)
         if (response.candidates or block_reason) and (
             not self._in_turn or (self._finished and self._is_next_turn(response))
         ):
@@ -303,7 +271,7 @@ class GeminiDecoder(ProviderDecoder):
             try:
                 self._read_candidates(response.candidates, payload, deltas)
             except UnreadableError:
-                self._unsaid = deltas
+                self._unsent = deltas
                 raise
         if feedback is not None and block_reason:
             message = feedback.block_reason_message or "the prompt was blocked"
@@ -313,49 +281,49 @@ class GeminiDecoder(ProviderDecoder):
         return deltas
 
     def interrupt(self) -> list[Delta]:
-        """Return what was read of the payload that was lost."""
-        unsaid, self._unsaid = self._unsaid, []
-        return unsaid
+        """Return the deltas of the readable part of a lost payload."""
+        unsent, self._unsent = self._unsent, []
+        return unsent
 
     def close(self) -> list[Delta]:
-        """End the turn here: usage may come after the reason to stop."""
+        """End the turn: it was open because usage may follow the stop reason."""
         deltas: list[Delta] = []
-        for answer in self._answers.values():
-            answer.end(deltas)
+        for reader in self._candidates.values():
+            reader.end(deltas)
         if self._in_turn and self._finished:
             deltas.append(TurnClosed())
         self._in_turn = False
-        self._answers = {}
+        self._candidates = {}
         self._finished = set()
         return deltas
 
     def _is_next_turn(self, response: _Response) -> bool:
-        """Return True if another answer begins: after an end, under another id."""
-        is_over = len(self._finished) == len(self._answers)
+        """Return True if a response with another ID begins after the end of this one."""
+        is_over = len(self._finished) == len(self._candidates)
         return is_over and (response.response_id or "") != self._turn_id
 
     def _read_candidates(
         self, candidates: list[_Candidate], payload: object, deltas: list[Delta]
     ) -> None:
-        self._sent.hold(payload)
+        self._raw.set(payload)
         for position, candidate in enumerate(candidates):
-            answer = self._answers.get(candidate.index)
-            if answer is None:
-                answer = _PartsReader(candidate.index, self._sent, self._turn_id)
-                self._answers[candidate.index] = answer
-            reason = _told(candidate.finish_reason)
+            reader = self._candidates.get(candidate.index)
+            if reader is None:
+                reader = _PartsReader(candidate.index, self._raw, self._turn_id)
+                self._candidates[candidate.index] = reader
+            reason = _specified(candidate.finish_reason)
             ending = ending_of(reason) if reason else None
             parts = candidate.content.parts if candidate.content is not None else None
             if parts:
-                for part in parts:  # for every piece: a generator for any() would be slow
+                for part in parts:  # on the hot path: any() with a generator would be slow
                     if part.function_call is not None and part.function_call.args:
                         refuse_duplicate_keys(payload)
                         break
                 where = ("candidates", position, "content", "parts")
-                answer.read(parts, where, deltas, is_cut=ending == "cut")
+                reader.read(parts, where, deltas, is_cut=ending == "cut")
             if reason and ending is not None:
                 self._finished.add(candidate.index)
-                answer.end(deltas)
+                reader.end(deltas)
                 deltas.append(TurnEnded(reason, ending, candidate.index))
 
 
@@ -368,25 +336,25 @@ class GeminiLiveDecoder(ProviderDecoder):
         self._turn: _PartsReader | None = None
         self._turns = 0
         self._usage = Tokens()  # of the open turn, or of the next one
-        self._sent = _Sent()
+        self._raw = _RawPayload()
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one message: bytes, a dict, or a message of the SDK."""
         message = _read_live(payload)
-        self._sent.hold(payload)
+        self._raw.set(payload)
         deltas: list[Delta] = []
         usage = message.usage_metadata
         is_of_a_turn = self._turn is not None or message.server_content or message.tool_call
         has_usage = usage is not None and is_of_a_turn and any(tokens := usage.tokens())
         if has_usage:
-            self._usage = tokens  # after the end of a turn it is too late
+            self._usage = tokens  # kept, because the turn may end in this message
         if message.tool_call is not None and message.tool_call.function_calls:
             self._read_calls(message.tool_call.function_calls, payload, deltas)
         if message.server_content is not None:
             self._read_content(message.server_content, deltas)
         if message.tool_call_cancellation is not None:
             ids = message.tool_call_cancellation.ids or ()
-            deltas += [CallResult(id_, _TAKEN_BACK, failed=True) for id_ in ids]
+            deltas += [CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
         if message.error:
             deltas.append(_failure(message.error))
         if has_usage and self._turn is not None:
@@ -394,7 +362,7 @@ class GeminiLiveDecoder(ProviderDecoder):
         return deltas
 
     def close(self) -> list[Delta]:
-        """End the parts of the open turn. Without its end, the turn stays open."""
+        """End the parts of the open turn. The turn itself stays open."""
         deltas: list[Delta] = []
         if self._turn is not None:
             self._turn.end(deltas)
@@ -402,7 +370,7 @@ class GeminiLiveDecoder(ProviderDecoder):
 
     def _open_turn(self, deltas: list[Delta]) -> "_PartsReader":
         if self._turn is None:
-            self._turn = _PartsReader(0, self._sent, f"live_{self._turns}", keeps_media=False)
+            self._turn = _PartsReader(0, self._raw, f"live_{self._turns}", keeps_media=False)
             self._turns += 1
             deltas.append(TurnOpened())
         return self._turn
@@ -422,14 +390,14 @@ class GeminiLiveDecoder(ProviderDecoder):
             where = ("serverContent", "modelTurn", "parts")
             self._open_turn(deltas).read(parts, where, deltas)
         if content.output_transcription is not None and content.output_transcription.text:
-            self._open_turn(deltas).say(content.output_transcription.text, "speech", deltas)
+            self._open_turn(deltas).append_text(content.output_transcription.text, "speech", deltas)
         if content.interrupted and self._turn is not None:
             self._turn.end(deltas)
             deltas.append(TurnEnded("interrupted", "cut"))
         if content.turn_complete:
             self._open_turn(deltas).end(deltas)
             reason = content.turn_complete_reason
-            if reason and reason not in _ORDERLY:
+            if reason and reason not in _REGULAR_ENDS:
                 deltas.append(TurnEnded(reason, "cut"))
             else:
                 deltas.append(TurnEnded("turnComplete", "finished"))
@@ -438,47 +406,41 @@ class GeminiLiveDecoder(ProviderDecoder):
             self._usage = Tokens()
 
 
-def _told(reason: str | None) -> str | None:
-    """Return a reason. Where defaults are sent, every piece has one that is unspecified."""
+def _specified(reason: str | None) -> str | None:
+    """Return a reason, or None if it is unspecified, as it is in every chunk of some servers."""
     return None if reason is None or reason.endswith("_UNSPECIFIED") else reason
 
 
 class _PartsReader:
-    """The parts of one answer → deltas."""
+    """The parts of one reader → deltas."""
 
     def __init__(
-        self, scope: int, sent: "_Sent", turn_id: str = "", *, keeps_media: bool = True
+        self, scope: int, raw: "_RawPayload", turn_id: str = "", *, keeps_media: bool = True
     ) -> None:
-        # Keys are tuples that begin with ``scope``, one of several answers.
-        self._scope = scope
-        self._sent = sent  # the payload that is being read
+        self._scope = scope  # the index of the candidate; all keys begin with it
+        self._raw = raw  # the payload that is being read
         self._turn_id = turn_id
         self._keeps_media = keeps_media
         self._count = 0
-        self._writes = ""  # what the block is: text, thinking, or neither
+        self._block_kind = ""  # of the open block: text, thinking, speech, or none
         self._call: _OpenCall | None = None
-        self._running = ""  # the id of what Gemini ran last
+        self._running = ""  # the ID of the last call that Gemini ran
 
     def read(
-        self,
-        parts: Sequence[_Part],
-        where: JsonPath,
-        deltas: list[Delta],
-        *,
-        is_cut: bool = False,
+        self, parts: Sequence[_Part], where: JsonPath, deltas: list[Delta], *, is_cut: bool = False
     ) -> None:
         """Read the next parts, which are at the path ``where`` of the payload.
 
-        If the answer was cut after them, the call in the last one may have been cut, too.
+        ``is_cut``: the response was cut after them, so the call in the last one may be cut.
         """
         for index, part in enumerate(parts):
             text, call = part.text, part.function_call
             item = None
             if part.thought_signature is not None or (text is None and call is None):
-                item = _as_sent(self._sent.at(*where, index))
+                item = _as_sent(self._raw.at(*where, index))
             elif call is not None and call.will_continue and not call.name and self._call:
                 here = (*where, index, "functionCall")
-                self._go_on(self._call, call, here, deltas)  # a piece like any other
+                self._append_arguments(self._call, call, here, deltas)
                 continue
             if call is not None:
                 may_be_cut = is_cut and index == len(parts) - 1
@@ -487,26 +449,26 @@ class _PartsReader:
             elif text is not None:
                 self._read_text(text, item, deltas, is_thought=bool(part.thought))
             elif item:
-                self._read_other(item, deltas)
+                self._read_special(item, deltas)
 
-    def say(self, text: str, kind: str, deltas: list[Delta]) -> None:
-        if kind != self._writes:
+    def append_text(self, text: str, kind: str, deltas: list[Delta]) -> None:
+        if kind != self._block_kind:
             self._next_key(deltas)
-            self._writes = kind
+            self._block_kind = kind
         piece = ThinkingPiece if kind == "thinking" else TextPiece
         deltas.append(piece((self._scope, self._count), text))
 
     def end(self, deltas: list[Delta]) -> None:
-        self._pause(deltas)
-        self._leave_call(deltas)
+        self._end_block(deltas)
+        self._close_as_cut(deltas)
 
-    def _pause(self, deltas: list[Delta]) -> None:
-        if self._writes == "thinking":
+    def _end_block(self, deltas: list[Delta]) -> None:
+        if self._block_kind == "thinking":
             deltas.append(ThinkingClosed((self._scope, self._count)))
-        self._writes = ""
+        self._block_kind = ""
 
     def _next_key(self, deltas: list[Delta]) -> _Key:
-        self._pause(deltas)
+        self._end_block(deltas)
         self._count += 1
         return self._scope, self._count
 
@@ -516,7 +478,7 @@ class _PartsReader:
         kind = "thinking" if is_thought else "text"
         if item is None:
             if text:
-                self.say(text, kind, deltas)
+                self.append_text(text, kind, deltas)
             return
         block = self._next_key(deltas)
         if is_thought:
@@ -536,9 +498,9 @@ class _PartsReader:
         item: _Item | None = None,
         may_be_cut: bool = False,
     ) -> None:
-        """Read a call, or a piece of one. With a name it is a new one; an empty one ends it."""
+        """Read a call or a piece of one. A name begins a new call; an empty piece ends it."""
         if call.name:
-            self._leave_call(deltas)
+            self._close_as_cut(deltas)
             key = self._next_key(deltas)
             deltas.append(CallOpened(key, call.id or "", call.name))
             if not call.will_continue and call.partial_args is None:
@@ -551,20 +513,16 @@ class _PartsReader:
             self._call = _OpenCall(key)
         if self._call is None:
             if not (call.partial_args or call.args):
-                return  # the end of nothing
-            self._call = _OpenCall(self._next_key(deltas))  # without a name, and that will be told
-        self._go_on(self._call, call, where, deltas)
+                return  # no call is open
+            self._call = _OpenCall(self._next_key(deltas))  # without a name: assembly reports it
+        self._append_arguments(self._call, call, where, deltas)
         _keep(self._call.key, item, deltas)
         if not call.will_continue and not may_be_cut:
             deltas.append(CallClosed(self._call.key, cut=bool(self._call.open_strings)))
             self._call = None
 
-    def _go_on(
-        self,
-        opened: "_OpenCall",
-        call: _FunctionCall,
-        where: JsonPath,
-        deltas: list[Delta],
+    def _append_arguments(
+        self, opened: "_OpenCall", call: _FunctionCall, where: JsonPath, deltas: list[Delta]
     ) -> None:
         if call.args:
             deltas += [
@@ -573,7 +531,7 @@ class _PartsReader:
         for number, leaf in enumerate(call.partial_args or ()):
             written = leaf.json_path
             if written is None:
-                raise UnreadableError("a piece of arguments without its path")
+                raise UnreadableError("partial argument has no jsonPath")
             path = opened.paths.get(written)
             if path is None:
                 path = opened.paths[written] = _parse_path(written)
@@ -581,9 +539,9 @@ class _PartsReader:
             if value is None:
                 value = _value(leaf)
                 if value is None:
-                    _check_leaf(self._sent.at(*where, "partialArgs", number))
+                    _check_leaf(self._raw.at(*where, "partialArgs", number))
                     if leaf.will_continue or written in opened.open_strings:
-                        value = ""  # somebody strips what is empty
+                        value = ""  # some servers omit empty strings
             if leaf.will_continue and isinstance(value, str):
                 opened.open_strings.add(written)
                 deltas.append(ArgumentValue(opened.key, path, value, more=True))
@@ -591,13 +549,13 @@ class _PartsReader:
                 opened.open_strings.discard(written)
                 deltas.append(ArgumentValue(opened.key, path, value))
 
-    def _leave_call(self, deltas: list[Delta]) -> None:
-        """Close the open call as cut: its last piece said that more comes."""
+    def _close_as_cut(self, deltas: list[Delta]) -> None:
+        """Close the open call as cut, because its last piece announced more."""
         if self._call is not None:
             deltas.append(CallClosed(self._call.key, cut=True))
         self._call = None
 
-    def _read_other(self, item: _Item, deltas: list[Delta]) -> None:
+    def _read_special(self, item: _Item, deltas: list[Delta]) -> None:
         for name, given in item.items():
             if isinstance(given, dict):
                 rest = without(item, name)
@@ -619,7 +577,7 @@ class _PartsReader:
             deltas.append(Opaque(self._next_key(deltas), item))
 
     def _read_code(self, name: str, code: _Item, rest: _Item, deltas: list[Delta]) -> None:
-        key = self._run(code, deltas)
+        key = self._begin_server_call(code, deltas)
         deltas += [
             CallOpened(key, self._running, "code_execution", "code"),
             ArgumentText(key, text_of(code.get("code"))),
@@ -628,7 +586,7 @@ class _PartsReader:
         ]
 
     def _read_tool_call(self, name: str, call: _Item, rest: _Item, deltas: list[Delta]) -> None:
-        key = self._run(call, deltas)
+        key = self._begin_server_call(call, deltas)
         deltas += [
             CallOpened(key, self._running, text_of(_field_of(call, "toolType")), "server"),
             ArgumentValue(key, (), call.get("args") or {}),
@@ -636,11 +594,11 @@ class _PartsReader:
             CallClosed(key),
         ]
 
-    def _run(self, call: _Item, deltas: list[Delta]) -> _Key:
-        """Begin what Gemini runs. Without an id it gets one, so that its result finds it."""
+    def _begin_server_call(self, call: _Item, deltas: list[Delta]) -> _Key:
+        """Begin a call that Gemini runs. Without an ID it gets one, for its result."""
         key = self._next_key(deltas)
-        made = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
-        self._running = text_of(call.get("id")) or made
+        own_id = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
+        self._running = text_of(call.get("id")) or own_id
         return key
 
     def _read_result(
@@ -658,7 +616,7 @@ class _PartsReader:
 
 
 def _keep(key: _Key, item: _Item | None, deltas: list[Delta]) -> None:
-    """Keep what else is in the part of a call; its arguments are kept by assembly."""
+    """Keep the other fields of the part of a call. Assembly keeps the arguments."""
     if item is not None:
         call = _field_of(item, "functionCall")
         kept = {name: call[name] for name in ("id", "name") if name in call}
@@ -670,23 +628,23 @@ def _value(leaf: _PartialArg) -> int | float | None:
     number: Any = leaf.number_value
     if number is None:
         return leaf.bool_value
-    if isinstance(number, str):  # the JSON of protocol buffers has no other way to say NaN
+    if isinstance(number, str):  # "NaN" in the JSON of protocol buffers
         try:
             number = float(number)
         except ValueError as error:
-            raise UnreadableError(f"a piece of arguments is no number: {error}") from error
+            raise UnreadableError(f"invalid numberValue: {error}") from error
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise UnreadableError(f"a number that is a {type(number).__name__}")
-    # Google has only doubles, of which the wire writes 5 and the SDK makes 5.0.
+        raise UnreadableError(f"numberValue must not be a {type(number).__name__}")
+    # Google has only doubles: 5 on the wire is 5.0 in the SDK.
     is_whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**53
     return int(number) if is_whole else number
 
 
 def _check_leaf(leaf: object) -> None:
-    """Refuse a leaf with a value of an unknown kind: it must not be read as null."""
+    """Raise if a leaf has a value of an unknown kind, which would be read as null."""
     fields = fields_of(leaf)
-    if unknown := fields.keys() - _OF_A_LEAF:
-        raise UnreadableError(f"an argument of an unknown kind: {min(unknown)}")
+    if unknown := fields.keys() - _LEAF_FIELDS:
+        raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
 
 
 class _OpenCall:
@@ -696,28 +654,28 @@ class _OpenCall:
 
     def __init__(self, key: _Key) -> None:
         self.key = key
-        self.paths: dict[str, JsonPath] = {}  # by how they are written
+        self.paths: dict[str, JsonPath] = {}  # by their text
         self.open_strings: set[str] = set()
 
 
 def _parse_path(path: str) -> JsonPath:
-    r"""Read the JSON path of a leaf: names and indexes of RFC 9535.
+    r"""Parse the JSON path of a leaf: names and indexes of RFC 9535.
 
     >>> _parse_path("$.a[0]['x y']")
     ('a', 0, 'x y')
     """
     if not path.startswith("$") or path == "$":
-        raise UnreadableError(f"not the path of an argument: {path[:80]}")
+        raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
     return tuple(_steps(path))
 
 
 def _steps(path: str) -> Iterator[str | int]:
-    place = 1
-    while place < len(path):
-        step = _STEP.match(path, place)
+    position = 1
+    while position < len(path):
+        step = _STEP.match(path, position)
         if step is None:
-            raise UnreadableError(f"not the path of an argument: {path[:80]}")
-        place = step.end()
+            raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
+        position = step.end()
         name, index, *quoted = step.groups()
         if index is not None:
             yield int(index)
@@ -732,19 +690,19 @@ def _unescaped(escape: re.Match[str]) -> str:
     if len(code) > 1:
         return chr(int(code[1:], 16))
     if code not in _ESCAPES:
-        raise UnreadableError(f"no escape of a JSON path: {escape[0]}")
+        raise UnreadableError(f"invalid escape in a JSON path: {escape[0]}")
     return _ESCAPES[code]
 
 
-class _Sent:
-    """A payload as it came, for what the structs do not name; decoded when it is asked for."""
+class _RawPayload:
+    """The original payload, for fields that the structs do not name. Decoded on first access."""
 
     __slots__ = ("_is_decoded", "_payload")
 
     def __init__(self) -> None:
-        self.hold(None)
+        self.set(None)
 
-    def hold(self, payload: object) -> None:
+    def set(self, payload: object) -> None:
         self._payload = payload
         self._is_decoded = False
 
@@ -757,7 +715,7 @@ class _Sent:
 
 
 def _field_of(value: object, *path: str | int) -> Any:
-    """Return what is at a path of indexes and of names as they are on the wire, or None."""
+    """Return the value at a path of wire names and indexes, or None."""
     for name in path:
         if isinstance(name, int):
             items = value if isinstance(value, list | tuple) else ()
@@ -770,13 +728,13 @@ def _field_of(value: object, *path: str | int) -> Any:
 
 
 def _as_sent(part: object) -> dict[str, Any]:
-    """Return a part as it goes back: as it came, under the names on the wire."""
+    """Return a part as it must be sent back: unchanged, with its wire names."""
     if isinstance(part, Mapping):
-        kept: dict[str, Any] = camel_cased(part, _OF_ANY_NAMES)
+        kept: dict[str, Any] = camel_cased(part, _FREE_FORM)
         return kept
     found = plain(part)
     item: dict[str, Any] = found if isinstance(found, dict) else {}
-    # The SDK has decoded bytes, and encodes them as for an URL.
+    # The SDK decodes base64, and dumps it in the URL-safe variant.
     for owner, name in ((item, "thoughtSignature"), (item.get("inlineData"), "data")):
         if isinstance(owner, dict) and isinstance(encoded := owner.get(name), str):
             owner[name] = encoded.replace("-", "+").replace("_", "/")

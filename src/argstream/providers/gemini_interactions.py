@@ -1,10 +1,9 @@
 """Gemini's Interactions API.
 
-An interaction is a list of steps: the model thinks, says something, calls a function or a tool of
-Google's. A step is started, grows by deltas, and is stopped; its index is its key. The arguments of
-a function come as text, although the start already has an object: that is a placeholder unless no
-delta follows. What Google runs itself comes as values, and its result is a step of its own. At the
-end, the status of the interaction says whether anything was cut.
+An interaction is a list of steps: thoughts, texts, calls of functions and of Google's tools. A step
+is started, grows by deltas, and is stopped; its index is its key. The arguments of a function are
+text. The object in its start is a placeholder if deltas follow. Arguments of Google's tools are
+values, and their results are separate steps. The final status says whether anything was cut.
 """
 
 from typing import Any, Final
@@ -46,21 +45,16 @@ from argstream.providers._payloads import (
 )
 from argstream.providers._stop_reasons import ending_of
 
-_KNOWN: Final = {
-    "interaction.created",
-    "interaction.completed",
-    "step.start",
-    "step.delta",
-    "step.stop",
-    "error",
+_KNOWN: Final = {"interaction.created", "interaction.completed", "error"} | {
+    f"step.{name}" for name in ("start", "delta", "stop")
 }
 _FUNCTION: Final = "function_call"
 _CODE: Final = "code_execution_call"
 _MCP: Final = "mcp_server_tool_call"
-_NOT_SAID_BY_THE_MODEL: Final = {"user_input", "function_result"}
-# What assembly keeps of a step by itself.
-_KNOWN_OF_A_CALL: Final = {"type", "id", "name", "arguments"}
-_KNOWN_OF_TEXT: Final = {"type", "content"}
+_USER_STEPS: Final = {"user_input", "function_result"}
+# Fields of a step that assembly keeps itself.
+_KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
+_KEPT_TEXT_FIELDS: Final = {"type", "content"}
 _RETRYABLE: Final = {"rate_limit_exceeded", "unavailable", "internal", "deadline_exceeded"}
 
 
@@ -96,9 +90,7 @@ class _StreamEvent(_Interaction, gc=False):
     object: str | None = None
 
 
-_read = PayloadReader(
-    _StreamEvent, vital={"index", "step", "delta", "arguments", "text", "interaction", "steps"}
-)
+_read = PayloadReader(_StreamEvent, vital="index step delta arguments text interaction steps")
 
 
 class GeminiInteractionsDecoder(ProviderDecoder):
@@ -107,8 +99,8 @@ class GeminiInteractionsDecoder(ProviderDecoder):
     protocol = "gemini-interactions"
 
     def __init__(self) -> None:
-        self._steps: dict[int, dict[str, Any]] = {}  # that are open
-        self._changed: set[int] = set()  # of which the arguments have come as deltas
+        self._steps: dict[int, dict[str, Any]] = {}  # open steps
+        self._changed: set[int] = set()  # calls whose arguments arrived as deltas
         self._has_steps = False
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
@@ -123,18 +115,18 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         match data.event_type:
             case "step.delta":
                 if index is None or change is None:
-                    raise UnreadableError("a delta without an index, or without its content")
+                    raise UnreadableError("step.delta has no index or no delta")
                 if isinstance(change.arguments, dict):
                     refuse_duplicate_keys(payload)
                 return self._step_changed(index, change, payload)
             case "step.start":
                 if index is None or data.step is None:
-                    raise UnreadableError("a step without an index, or without its content")
+                    raise UnreadableError("step.start has no index or no step")
                 refuse_duplicate_keys(payload)
                 return self._step_started(index, data.step)
             case "step.stop":
                 if index is None:
-                    raise UnreadableError("the end of a step without its index")
+                    raise UnreadableError("step.stop has no index")
                 return self._step_stopped(index)
             case "interaction.created":
                 return self._created(data.interaction or _Interaction())
@@ -147,11 +139,11 @@ class GeminiInteractionsDecoder(ProviderDecoder):
                 return [*self._created(data), *self._completed(data)]
             case _ if data.error or event == "error":
                 return [_failure(data.error)]
-            case _:  # a new status, which is told at the end, or what did not exist when written
+            case _:  # a status, which is repeated at the end, or an event that is not known
                 return []
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         return self._rest_of_steps()
 
     def _created(self, interaction: _Interaction) -> list[Delta]:
@@ -176,12 +168,10 @@ class GeminiInteractionsDecoder(ProviderDecoder):
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
         return [*deltas, TurnEnded(status or None, ending), TurnClosed()]
 
-    # Steps
-
     def _step_started(self, index: int, step: dict[str, Any]) -> list[Delta]:
         self._has_steps = True
         if step.get("id") and step.get("id") == self._steps.get(index, {}).get("id"):
-            return []  # said twice
+            return []  # a repetition
         self._changed.discard(index)
         self._steps[index] = step = dict(step)
         type_ = text_of(step.get("type"))
@@ -200,11 +190,11 @@ class GeminiInteractionsDecoder(ProviderDecoder):
     def _step_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
         step = self._steps.get(index)
         if change.signature and step is not None:
-            _grow(step, "signature", change.signature)
+            _extend(step, "signature", change.signature)
         match change.type:
             case "arguments_delta":
                 if not isinstance(change.arguments, str):
-                    raise UnreadableError("a piece of arguments that is no text")
+                    raise UnreadableError("arguments_delta is not text")
                 if not change.arguments:
                     return []
                 self._changed.add(index)
@@ -213,24 +203,24 @@ class GeminiInteractionsDecoder(ProviderDecoder):
                 return [TextPiece(index, change.text)] if change.text else []
             case "thought_summary":
                 if step is not None and change.content is not None:
-                    _grow(step, "summary", [change.content])
+                    _extend(step, "summary", [change.content])
                 return [ThinkingPiece(index, text) for text in _texts([change.content])]
             case type_ if _kind(type_) is not None:
                 return self._call_changed(index, type_, change)
             case _ if step is None or change.type == "thought_signature":
                 return []
             case "text_annotation_delta":
-                _grow(step, "annotations", change.annotations or [])
+                _extend(step, "annotations", change.annotations or [])
             case type_ if type_.endswith("_result"):
-                _grow(step, "result", change.result)
+                _extend(step, "result", change.result)
                 if change.is_error is not None:
                     step["is_error"] = change.is_error
-            case type_:  # a picture, or what else the model can show
+            case type_:  # an image or other media
                 return [Opaque((index, type_), plain(fields_of(payload)["delta"]))]
         return []
 
     def _call_changed(self, index: int, type_: str, change: _Delta) -> list[Delta]:
-        """Read arguments of what Google runs; they come as values."""
+        """Read arguments of a tool that Google runs. They are values."""
         arguments = change.arguments
         if not isinstance(arguments, dict):
             return []
@@ -246,7 +236,7 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         return [*deltas, CallClosed(index)] if _kind(type_) is not None else deltas
 
     def _rest_of_step(self, index: int) -> list[Delta]:
-        """Return what can only be said at the end of a step."""
+        """Return the deltas that are known only at the end of a step."""
         step = self._steps.get(index, {})
         type_ = text_of(step.get("type"))
         if _kind(type_) is not None:
@@ -254,12 +244,12 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         if type_ == "thought":
             return [Opaque(index, step), ThinkingClosed(index)]
         if type_ == "model_output":
-            has_more = step.keys() - _KNOWN_OF_TEXT
+            has_more = step.keys() - _KEPT_TEXT_FIELDS
             return [Opaque(index, without(step, "content"))] if has_more else []
-        if type_.endswith("_result") and type_ not in _NOT_SAID_BY_THE_MODEL:
+        if type_.endswith("_result") and type_ not in _USER_STEPS:
             call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))
             return [CallResult(call_id, step.get("result"), failed, index), Opaque(index, step)]
-        if type_ and type_ not in _NOT_SAID_BY_THE_MODEL:
+        if type_ and type_ not in _USER_STEPS:
             return [Opaque(index, step)]
         return []
 
@@ -267,12 +257,12 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         deltas: list[Delta] = []
         arguments = step.get("arguments")
         if index not in self._changed and isinstance(arguments, dict) and arguments:
-            # It is not a placeholder, as nothing else came. An empty one may be: of what was cut.
+            # Not a placeholder, because no delta followed. An empty one may be, of a cut call.
             if type_ == _CODE:
                 deltas.append(ArgumentText(index, text_of(arguments.get("code"))))
             else:
                 deltas.append(ArgumentValue(index, (), arguments))
-        if any(step[name] for name in step.keys() - _KNOWN_OF_A_CALL):
+        if any(step[name] for name in step.keys() - _KEPT_CALL_FIELDS):
             deltas.append(Opaque(index, without(step, "arguments")))
         return deltas
 
@@ -284,7 +274,7 @@ class GeminiInteractionsDecoder(ProviderDecoder):
 
 
 def _kind(type_: str) -> CallKind | None:
-    """Return the kind of call that a step of this type is; None if it is none."""
+    """Return the kind of call for a step type; None if it is not a call."""
     if type_ == _FUNCTION:
         return "function"
     if type_ == _CODE:
@@ -300,8 +290,8 @@ def _texts(contents: object) -> list[str]:
     return [text for text in texts if text]
 
 
-def _grow(step: dict[str, Any], field: str, piece: Any) -> None:
-    """Add to a field of a step: a list or a text goes on, anything else is all of it."""
+def _extend(step: dict[str, Any], field: str, piece: Any) -> None:
+    """Extend a field of a step if it is a list or a text, else replace it."""
     known: Any = step.pop(field, None)
     if type(known) is type(piece) and type(known) in (list, str):
         known += piece  # in place: nothing else refers to it (invariant 6)

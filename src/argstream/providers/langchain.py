@@ -59,7 +59,7 @@ from argstream.providers._stop_reasons import KNOWN_REASONS, ending_of
 from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
 
 _CHUNK: Final = "AIMessageChunk"
-_VITAL: Final = {"tool_call_chunks", "args", "index", "content", "kwargs"}
+_VITAL: Final = "tool_call_chunks args index content kwargs"
 _KNOWN_TYPES: Final = {_CHUNK, "ai", "constructor"}
 # The fields of OpenAI, Anthropic, Google, Bedrock, Cohere, Ollama and others.
 _REASONS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason")
@@ -135,7 +135,7 @@ class _WholeMessage(_Message, gc=False):
 _read_text = PayloadReader(_Text, vital=_VITAL, known_types=_KNOWN_TYPES)
 _pick_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
 _read_whole = PayloadReader(
-    _WholeMessage, vital={*_VITAL, "tool_calls", "invalid_tool_calls"}, known_types=_KNOWN_TYPES
+    _WholeMessage, vital=f"{_VITAL} tool_calls invalid_tool_calls", known_types=_KNOWN_TYPES
 )
 
 
@@ -196,8 +196,6 @@ class LangChainDecoder(ProviderDecoder):
         for writer in list(self._unverified):
             deltas += self._close_as_cut(writer)
         return deltas
-
-    # Messages
 
     def _read_chunk(self, message: _Message, writer: str, payload: object) -> list[Delta]:
         before: list[Delta] = []
@@ -473,10 +471,10 @@ class _ContentReader:
         self._calls: dict[Hashable, Hashable] = {}  # keys of calls by block index
 
     def text(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(TextPiece(self._begin_block("text", None, deltas), text))
+        deltas.append(TextPiece(self._block_for("text", None, deltas), text))
 
     def thought(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(ThinkingPiece(self._begin_block("thinking", None, deltas), text))
+        deltas.append(ThinkingPiece(self._block_for("thinking", None, deltas), text))
 
     def blocks(self, blocks: list[Any], deltas: list[Delta]) -> None:
         for block in blocks:
@@ -488,9 +486,9 @@ class _ContentReader:
                 self._read(inner, text_of(inner.get("type")), _index_of(block), deltas)
 
     def end_block(self, deltas: list[Delta]) -> None:
-        self._begin_block("", None, deltas)
+        self._block_for("", None, deltas)
 
-    def _begin_block(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
+    def _block_for(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
         """Begin a new block unless the open one has this kind and index; return its key."""
         if (what, index) != self._open_block:
             key = ("block", self._block)
@@ -509,9 +507,9 @@ class _ContentReader:
         if type_ == "text" or type_ == "refusal":
             text = block.get("text") or block.get("refusal")
             if isinstance(text, str) and text:
-                deltas.append(TextPiece(self._begin_block("text", index, deltas), text))
+                deltas.append(TextPiece(self._block_for("text", index, deltas), text))
         elif type_ in _THOUGHTS:
-            key = self._begin_block("thinking", index, deltas)
+            key = self._block_for("thinking", index, deltas)
             if not self._pieces:
                 deltas.append(ThinkingOpened(key))
             self._pieces.append(block)
@@ -531,7 +529,7 @@ class _ContentReader:
         elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
             self._server_result(block, call_id, index, deltas)
         elif type_ not in _READ_ELSEWHERE:
-            self._begin_block("other", index, deltas)
+            self._block_for("other", index, deltas)
             self._pieces.append(block)
 
     def _server_call(

@@ -1,9 +1,9 @@
-"""Ollama's own chat (``/api/chat``): a JSON object on each line.
+"""Ollama's own chat API (``/api/chat``): a JSON object on each line.
 
-A call comes whole, its arguments as an object, so it is closed as soon as it is there; that the
-stream then breaks off does not change it. An index may be missing, or the same for every call, and
-an id too: each entry with a name is a call of its own. Some who imitate Ollama send arguments as
-text. That may come in pieces, so nothing but the end of the turn closes it.
+A call arrives whole, with an object as arguments, and is closed at once, also if the stream breaks
+off after it. Index and ID may be missing or the same for every call, so each entry with a name is a
+new call. Some compatible servers send arguments as text, possibly in pieces. Only the end of the
+turn closes such a call.
 """
 
 from typing import Any
@@ -29,8 +29,6 @@ from argstream.providers._deltas import (
 )
 from argstream.providers._payloads import PayloadReader, arguments, refuse_duplicate_keys, text_of
 from argstream.providers._stop_reasons import ending_of
-
-# Without any reason, the connection to the model was closed: that says nothing.
 
 
 class _Function(Struct, gc=False):
@@ -61,9 +59,7 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-_read = PayloadReader(
-    _Chunk, vital={"message", "content", "thinking", "tool_calls", "function", "name", "index"}
-)
+_read = PayloadReader(_Chunk, vital="message content thinking tool_calls function name index")
 
 
 class OllamaDecoder(ProviderDecoder):
@@ -74,9 +70,9 @@ class OllamaDecoder(ProviderDecoder):
     def __init__(self) -> None:
         self._in_turn = False
         self._block = 0
-        self._writes = ""  # what the block is: text, thinking, or neither
-        self._calls = 0  # so far, in this turn
-        self._open: dict[int | None, int] = {}  # calls in text, by their index
+        self._block_kind = ""  # text, thinking, images, calls or none
+        self._calls = 0  # number of calls in this turn
+        self._open: dict[int | None, int] = {}  # keys of calls with text arguments, by index
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an object of the SDK."""
@@ -87,23 +83,23 @@ class OllamaDecoder(ProviderDecoder):
         if not self._in_turn and (chunk.message is not None or chunk.done is True):
             self._in_turn = True
             self._block = self._calls = 0
-            self._writes = ""
+            self._block_kind = ""
             self._open.clear()
             deltas.append(TurnOpened("", chunk.model or ""))
         if (message := chunk.message) is not None:
             if message.thinking:
-                deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), message.thinking))
+                deltas.append(ThinkingPiece(self._block_for("thinking", deltas), message.thinking))
             if message.content:
-                deltas.append(TextPiece(self._turn_to("text", deltas), message.content))
+                deltas.append(TextPiece(self._block_for("text", deltas), message.content))
             if message.images:
-                deltas.append(Opaque(self._turn_to("images", deltas), {"images": message.images}))
+                deltas.append(Opaque(self._block_for("images", deltas), {"images": message.images}))
             if message.tool_calls:
-                self._turn_to("calls", deltas)
+                self._block_for("calls", deltas)
                 for entry in message.tool_calls:
                     deltas += self._call(entry)
                 refuse_duplicate_keys(payload)
         if chunk.done is True:
-            self._turn_to("", deltas)
+            self._block_for("", deltas)
             self._in_turn = False
             reason = chunk.done_reason or None
             deltas += [
@@ -113,12 +109,12 @@ class OllamaDecoder(ProviderDecoder):
             ]
         return deltas
 
-    def _turn_to(self, what: str, deltas: list[Delta]) -> tuple[str, int]:
-        """Begin a block if this is not what the last one was; return the block's key."""
-        if what != self._writes:
-            if self._writes == "thinking":
+    def _block_for(self, what: str, deltas: list[Delta]) -> tuple[str, int]:
+        """Begin a new block unless the open one is of this kind; return its key."""
+        if what != self._block_kind:
+            if self._block_kind == "thinking":
                 deltas.append(ThinkingClosed(("block", self._block)))
-            self._writes = what
+            self._block_kind = what
             self._block += 1
         return "block", self._block
 
@@ -138,6 +134,6 @@ class OllamaDecoder(ProviderDecoder):
 
 
 def _failure(error: Any) -> ProviderFailed:
-    if isinstance(error, dict):  # of a gateway
+    if isinstance(error, dict):  # from a gateway
         return ProviderFailed("error", text_of(error.get("message")) or str(error))
     return ProviderFailed("error", str(error))

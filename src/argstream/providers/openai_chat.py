@@ -1,8 +1,8 @@
-"""OpenAI Chat Completions, and the many servers that speak it in their own way.
+"""OpenAI Chat Completions, and the many servers that implement it differently.
 
 The pieces of a call are entries of ``delta.tool_calls``. OpenAI gives each an index, and the first
-one an id and a name; others leave out, repeat, change or split any of these. ``_tool_calls`` finds
-out which call an entry belongs to. Nothing closes a call but the end of its choice.
+one an ID and a name; other servers omit, repeat, change or split any of these. ``_tool_calls``
+finds the call of an entry. Only the end of its choice closes a call.
 """
 
 from typing import Any, Final
@@ -36,9 +36,9 @@ from argstream.providers._stop_reasons import ending_of
 from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
 
 _NO_REASON: Final = {"null", "none"}
-_NO_ENTRY: Final = Entry()  # an empty object in the place of an empty list
+_NO_ENTRY: Final = Entry()  # an empty object instead of an empty list
 _NO_CALLS: Final[tuple[object, ...]] = (None, [], _NO_ENTRY)
-_GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that come in pieces
+_GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that arrive in pieces
 _RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
 
@@ -79,24 +79,13 @@ class _StreamEvent(_Chunk, gc=False):
 
 _read = PayloadReader(
     _StreamEvent,
-    vital={
-        "choices",
-        "index",
-        "delta",
-        "message",
-        "content",
-        "tool_calls",
-        "function",
-        "arguments",
-        "custom",
-        "input",
-        "function_call",
-    },
+    vital="choices index delta message content tool_calls function arguments custom input "
+    "function_call",
 )
 
 
 class _Failure(Struct, gc=False):
-    """An error that has no field of its own, but is the whole payload."""
+    """An error that is the whole payload, not a field of it."""
 
     type: str | None = None
     object: str | None = None
@@ -116,7 +105,7 @@ class OpenAIChatDecoder(ProviderDecoder):
         self._in_turn = False
         self._turn_id = ""
         self._has_finished = False
-        self._has_values = False  # whether arguments came as an object
+        self._has_values = False  # whether arguments arrived as an object
         self._choices: dict[int, _ChoiceState] = {}
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
@@ -168,7 +157,7 @@ class OpenAIChatDecoder(ProviderDecoder):
         self._has_values = True
 
     def _is_next_turn(self, id_: str, choice: _Choice) -> bool:
-        """Return True if another answer begins: after an end, under another id."""
+        """Return True if a response with another ID begins after the end of this one."""
         state = self._choices.get(choice.index)
         return (
             state is not None
@@ -179,20 +168,20 @@ class OpenAIChatDecoder(ProviderDecoder):
         )
 
     def interrupt(self) -> list[Delta]:
-        """Return what was held back when a payload was lost."""
+        """Return the buffered deltas after a payload was lost."""
         deltas: list[Delta] = []
         for state in self._choices.values():
             state.flush(deltas)
         return deltas
 
     def implicit_closes(self) -> list[CallClosed]:
-        """Return the close of the calls after which another was written."""
+        """Return a close for each call that was followed by another call."""
         return [
             closed for state in self._choices.values() for closed in state.calls.implicit_closes()
         ]
 
     def close(self) -> list[Delta]:
-        """End the turn here: usage may come after the finish reason."""
+        """End the turn: it was open because usage may follow the finish reason."""
         deltas: list[Delta] = []
         for state in self._choices.values():
             state.flush(deltas)
@@ -206,13 +195,12 @@ class OpenAIChatDecoder(ProviderDecoder):
         deltas: list[Delta] = []
         for state in self._choices.values():
             if not state.finished:
-                # An orderly end, without a reason.
                 state.finish(None, None, deltas)
         return deltas + self.close()
 
 
 class _ChoiceState:
-    """One of the answers: what it is writing at the moment, and its calls."""
+    """The open block and the calls of one choice."""
 
     def __init__(self, index: int, calls: CallFinder) -> None:
         self.finished = False
@@ -220,10 +208,10 @@ class _ChoiceState:
         self._index = index
         self.calls = calls
         self._block = 0
-        self._writes = ""  # what the block is: text, thinking, or neither
+        self._block_kind = ""  # text, thinking, calls or none
         self._details: list[dict[str, Any]] = []
-        self._thought: tuple[int, int] | None = None  # the last block of thinking
-        self._field = ""  # where that stands
+        self._thinking_key: tuple[int, int] | None = None  # key of the last thinking block
+        self._field = ""  # the field that it came in
 
     def read(self, message: _Message, deltas: list[Delta]) -> None:
         thought, field = message.reasoning_content, "reasoning_content"
@@ -231,32 +219,32 @@ class _ChoiceState:
             thought, field = message.reasoning, "reasoning"
         if message.reasoning_details:
             self._details += message.reasoning_details
-            thought = thought or "".join(map(_shown, message.reasoning_details))
+            thought = thought or "".join(map(_detail_text, message.reasoning_details))
         if thought:
-            self._thought = self._turn_to("thinking", deltas)
+            self._thinking_key = self._block_for("thinking", deltas)
             self._field = field
-            deltas.append(ThinkingPiece(self._thought, thought))
+            deltas.append(ThinkingPiece(self._thinking_key, thought))
         text = message.content
         if text:
             if isinstance(text, str):
-                deltas.append(TextPiece(self._turn_to("text", deltas), text))
+                deltas.append(TextPiece(self._block_for("text", deltas), text))
             else:
                 self._read_parts(text, deltas)
         if message.refusal:
-            deltas.append(TextPiece(self._turn_to("text", deltas), message.refusal))
+            deltas.append(TextPiece(self._block_for("text", deltas), message.refusal))
         entries = message.tool_calls
         if isinstance(entries, Entry):
             entries = None if entries == _NO_ENTRY else [entries]
         if entries:
-            if self._writes != "calls":
-                self._turn_to("calls", deltas)
+            if self._block_kind != "calls":
+                self._block_for("calls", deltas)
             known = self.calls.count
             for entry in entries:
                 self.calls.read(entry, deltas)
             if self.calls.count > known:
-                self.finished = False  # what was said of the end did not mean these
+                self.finished = False  # the finish reason did not include the new calls
         elif message.function_call is not None:
-            self._turn_to("calls", deltas)
+            self._block_for("calls", deltas)
             self.calls.read_legacy(message.function_call, deltas)
 
     def _read_parts(self, parts: list[Any], deltas: list[Delta]) -> None:
@@ -270,52 +258,52 @@ class _ChoiceState:
                         if isinstance(thought, dict)
                     )
                     if text:
-                        deltas.append(ThinkingPiece(self._turn_to("thinking", deltas), text))
+                        deltas.append(ThinkingPiece(self._block_for("thinking", deltas), text))
                 case {"text": str(text)} if text:
-                    deltas.append(TextPiece(self._turn_to("text", deltas), text))
+                    deltas.append(TextPiece(self._block_for("text", deltas), text))
 
     def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
         self.flush(deltas)
         if self.finished:
-            return  # a gateway said so twice
+            return  # repeated by a gateway
         self.finished = True
         ending = ending_of(reason)
         if ending_of(native) == "cut":
-            # What a gateway's provider said itself; the gateway may call it something else.
+            # The reason of the gateway's provider. The gateway may have renamed it.
             ending = "cut"
         if ending == "cut":
             deltas += self.calls.implicit_closes()
         deltas.append(TurnEnded(reason, ending, self._index))
 
     def flush(self, deltas: list[Delta]) -> None:
-        self._turn_to("", deltas)
+        self._block_for("", deltas)
         self.calls.flush(deltas)
         if self._details:
             item = {"reasoning_details": _merged(self._details)}
-            deltas.append(Opaque(self._thought or (self._index, "reasoning_details"), item))
+            deltas.append(Opaque(self._thinking_key or (self._index, "reasoning_details"), item))
             self._details = []
 
-    def _turn_to(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
-        """Begin a block if this is not what the last one was; return the block's key."""
-        if what != self._writes:
-            if self._writes == "thinking":
-                if self._field and not self._details:  # these say all of it
+    def _block_for(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
+        """Begin a new block unless the open one is of this kind; return its key."""
+        if what != self._block_kind:
+            if self._block_kind == "thinking":
+                if self._field and not self._details:  # which contain the text
                     deltas.append(Opaque((self._index, self._block), {"field": self._field}))
                 self._field = ""
                 deltas.append(ThinkingClosed((self._index, self._block)))
-            self._writes = what
+            self._block_kind = what
             self._block += 1
         return self._index, self._block
 
 
-def _shown(detail: dict[str, Any]) -> str:
+def _detail_text(detail: dict[str, Any]) -> str:
     return text_of(detail.get("text")) or text_of(detail.get("summary"))
 
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
     merged: list[dict[str, Any]] = []
-    pieces: list[dict[str, list[str]]] = []  # of the fields that grow, for each entry
+    pieces: list[dict[str, list[str]]] = []  # of the fields in _GROWING, for each entry
     for detail in details:
         same = merged and all(merged[-1].get(key) == detail.get(key) for key in ("index", "type"))
         if not same:
@@ -344,8 +332,8 @@ def _failure(error: Any) -> ProviderFailed:
         return ProviderFailed("error", str(error))
     code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
     message = text_of(error.get("message")) or code
-    if failed := error.get("failed_generation"):  # Groq refuses a call and shows it here
-        message = f"{message} (it wrote: {failed})"
+    if failed := error.get("failed_generation"):  # Groq rejected a call and repeats it here
+        message = f"{message} (model output: {failed})"
     status = error.get("code") if isinstance(error.get("code"), int) else error.get("status_code")
     retryable = code in _RETRYABLE or error.get("type") in _RETRYABLE
     if isinstance(status, int):

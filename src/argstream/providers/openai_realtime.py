@@ -1,14 +1,15 @@
-"""OpenAI Realtime, also as Azure and xAI serve it: a session of events over a WebSocket.
+"""OpenAI Realtime, also from Azure and xAI: a session of events over a WebSocket.
 
-The items are those of Responses, but ``item_id`` is the key: xAI counts each item as the first, and
-its deltas of arguments have no ``output_index``. A session has many responses, and each is a turn.
+The items are those of Responses, but ``item_id`` is the key: xAI gives each item the index 0, and
+its argument deltas have no ``output_index``. A session has many responses, and each is a turn.
 
-- Every ``.done`` is also sent when the user has interrupted. So the arguments' own closes nothing;
-  the item's does if its status is ``completed``, and else the end of the response decides.
-- An ``error`` is mostly about something that the client sent, and the session goes on. It costs no
-  call its verdict: it is told when no response is open, or when the stream ends.
-- Responses outside the conversation can run beside another one.
-- What a client sends as the result of a call is said back by the server: it completes the call.
+- A ``.done`` event is also sent after an interruption by the user. So the one of the arguments
+  closes nothing. The one of the item closes the call if its status is ``completed``. Otherwise, the
+  end of the response decides.
+- An ``error`` is usually about a message of the client, and the session continues. It must not cut
+  calls, so it is emitted when no response is open, or at the end of the stream.
+- Responses outside the conversation can run in parallel to another one.
+- The server echoes the results that a client sends. The echo completes the call.
 """
 
 import json
@@ -38,7 +39,7 @@ from argstream.providers._deltas import (
 from argstream.providers._payloads import PayloadReader, UnreadableError, text_of
 
 _CUT: Final = items.CUT - {"in_progress"}
-# Each under its name of today and that of the beta, which Azure's Voice Live still uses.
+# Current names and names of the beta, which Azure's Voice Live still uses.
 _ARGUMENT_DELTAS: Final = {
     "response.function_call_arguments.delta",
     "response.mcp_call_arguments.delta",
@@ -103,7 +104,7 @@ class _StreamEvent(Struct, gc=False):
 
 _read = PayloadReader(
     _StreamEvent,
-    vital={"item_id", "delta", "arguments", "item", "response", "output"},
+    vital="item_id delta arguments item response output",
     known_types={
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
@@ -125,11 +126,11 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
     def __init__(self) -> None:
         self._model = ""
         self._turns = ParallelTurns()
-        self._items: dict[str, _Item] = {}  # of responses that are open
-        self._conversations: dict[str, str] = {}  # of these responses
-        self._over: set[str] = set()  # ids of responses
+        self._items: dict[str, _Item] = {}  # of open responses
+        self._conversations: dict[str, str] = {}  # by open response
+        self._ended: set[str] = set()  # response IDs
         self._call_ids: set[str] = set()
-        self._errors: list[ProviderFailed] = []  # that wait for the end of a response
+        self._errors: list[ProviderFailed] = []  # delayed until no response is open
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
@@ -137,20 +138,20 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         if data.type in _ARGUMENT_DELTAS:
             delta = data.delta
             if delta is None or data.item_id is None:
-                raise UnreadableError("a piece of arguments without its text, or without its item")
+                raise UnreadableError("argument delta has no text or no item_id")
             item = self._items.get(data.item_id)
             if item is not None and item.type and item.response_id == self._turns.current:
                 return [ArgumentText(data.item_id, delta)] if delta else []  # nearly always
         if data.item is not None:
             items.check_input(data.item, payload)
-        return self._take_event(data)
+        return self._read_event(data)
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
-        # What was said beside a response that never ended may be the reason why it did not.
+        """Return the deltas that are known only at the end of the stream."""
+        # An error may be the reason why a response never ended.
         return [*self._errors]
 
-    def _take_event(self, data: _StreamEvent) -> list[Delta]:
+    def _read_event(self, data: _StreamEvent) -> list[Delta]:
         type_ = data.type
         if type_ == "response.created":
             return self._response_created(data.response or _Response())
@@ -168,10 +169,10 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         key = data.item_id or items.id_of(data.item) or data.call_id or ""
         known = self._items.get(key)
         response_id = data.response_id or (known.response_id if known else "")
-        if response_id in self._over:
-            # What the provider runs may end after its response.
+        if response_id in self._ended:
+            # A call that the provider runs may end after its response.
             return self._turns.switch_to(None, self._result(data.item or {}))
-        response_id = response_id or self._any_open()
+        response_id = response_id or self._oldest_open()
         deltas = self._read_item(key, data, response_id)
         return self._emit(response_id, deltas)
 
@@ -183,11 +184,13 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             return [ThinkingPiece(key, delta)] if delta else []
         if type_ in _TEXT_DONE:
             text = data.text or data.transcript
-            # Of a second part, the text alone cannot be told from another text for the block.
+            # The text of a later part would contradict the text of the whole block.
             return [BlockCompleted(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
-            return known.was_run(failed=type_.endswith("failed")) if known is not None else []
+            return (
+                known.close_executed(failed=type_.endswith("failed")) if known is not None else []
+            )
         if type_ in _ARGUMENT_DELTAS:
             return self._item(key, response_id).grow(delta or "")
         if type_ in _ARGUMENTS_DONE:
@@ -208,7 +211,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         if not item.type and data.name:  # some servers send no items
             call = {"type": "function_call", "name": data.name, "call_id": data.call_id}
             deltas = item.begin(call)
-        # Whether it was cut is known when the item is done, or else the response.
+        # Only the end of the item or of the response shows whether it was cut.
         item.text = data.arguments or item.text
         return deltas
 
@@ -216,22 +219,20 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         self._call_ids.update(delta.id for delta in deltas if isinstance(delta, CallOpened))
         return self._turns.emit(response_id, deltas) if deltas else []
 
-    def _any_open(self) -> str:
-        """Return the response of an event that names none."""
+    def _oldest_open(self) -> str:
+        """Return the response of an event that has no response ID."""
         return text_of(self._turns.oldest)
-
-    # Responses
 
     def _response_created(self, response: _Response) -> list[Delta]:
         id_, conversation = response.id or "", response.conversation_id or ""
         deltas: list[Delta] = []
-        live = self._any_open()
-        if live and conversation and conversation == self._conversations.get(live):
-            # A conversation has one response at a time, so that one will never be done.
-            self._forget(live)
+        open_id = self._oldest_open()
+        if open_id and conversation and conversation == self._conversations.get(open_id):
+            # A conversation has one response at a time, so the older one will never end.
+            self._forget(open_id)
             message = "a new response began before this one had ended"
             deltas = self._turns.emit_last(
-                live, [ProviderFailed("truncated", message), TurnClosed()]
+                open_id, [ProviderFailed("truncated", message), TurnClosed()]
             )
         self._conversations[id_] = conversation
         return deltas + self._turns.emit(id_, [TurnOpened(id_, response.model or self._model)])
@@ -239,9 +240,9 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
     def _response_done(self, data: _StreamEvent) -> list[Delta]:
         response = data.response
         if response is None:
-            raise UnreadableError("the end of a response without the response")
-        id_ = response.id or data.response_id or self._any_open()
-        if id_ in self._over:
+            raise UnreadableError("response.done has no response")
+        id_ = response.id or data.response_id or self._oldest_open()
+        if id_ in self._ended:
             return []
         deltas: list[Delta] = []
         status = response.status or "unknown"
@@ -250,7 +251,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             deltas += self._item(key, id_).end(item)
         for known in self._items.values():
             if known.response_id == id_:
-                if known.is_of_nothing:  # told as a call without a name
+                if known.is_unnamed:  # becomes a call without a name
                     deltas += known.begin({"type": "function_call"})
                 if status == "completed":
                     deltas += known.close()
@@ -259,7 +260,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             deltas.append(self._failed(details.get("error")))
         else:
             deltas.append(items.turn_ended(status, details))
-        # xAI tells what it cost beside the response.
+        # xAI sends usage beside the response.
         usage = response.usage or data.usage or {}
         deltas = self._emit(id_, deltas)
         deltas += self._turns.emit_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
@@ -271,14 +272,14 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
 
     def _forget(self, response_id: str) -> None:
         if response_id:
-            self._over.add(response_id)
+            self._ended.add(response_id)
         self._conversations.pop(response_id, None)
         for key in [key for key, item in self._items.items() if item.response_id == response_id]:
             del self._items[key]
 
     def _failed(self, error: object) -> ProviderFailed:
         failed = items.failure(error if isinstance(error, dict) else {"code": "failed"})
-        # It may have been said before, as an error of the session.
+        # It may have arrived before, as an error of the session.
         self._errors = [other for other in self._errors if other.message != failed.message]
         return failed
 
@@ -288,12 +289,10 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         self._errors.append(error)
         return []
 
-    # Results
-
     def _answered(self, results: list[Delta]) -> list[Delta]:
         """Close the calls that were answered before their items were done.
 
-        One whose arguments were not there could not be run: whatever was answered, it was cut.
+        A call without arguments could not be executed, so it is closed as cut.
         """
         ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
         deltas: list[Delta] = []
@@ -304,7 +303,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         return deltas
 
     def _result(self, item: dict[str, Any]) -> list[Delta]:
-        """Return the result of a call of this session: its history may have results of others."""
+        """Return the result of a call of this session. Its history may have other results."""
         match item:
             case {"type": "function_call_output", "call_id": str(id_), "output": output}:
                 found = [CallResult(id_, output)]
@@ -329,22 +328,21 @@ class _Item:
     def __init__(self, key: str, response_id: str) -> None:
         self.key = key
         self.response_id = response_id
-        self.type = ""  # empty until it is said what it is
+        self.type = ""  # empty until an event has it
         self.call_id = ""
-        self.text: str | None = None
-        """The whole input of a call, if it was said before the item is done."""
-        self._pieces: list[str] = []  # that came before it was said what they are of
+        self.text: str | None = None  # the whole input of a call, if it is known
+        self._pieces: list[str] = []  # argument deltas that arrived before the type
         self._is_done = False
-        self._is_closed = False  # of a call
-        self._has_failed = False  # of a call that the provider ran
+        self._is_closed = False  # for calls
+        self._has_failed = False  # for calls that the provider ran
 
     @property
-    def is_of_nothing(self) -> bool:
-        """Whether arguments came, and nobody has said what they are of."""
+    def is_unnamed(self) -> bool:
+        """Whether arguments arrived, but neither type nor name of the item."""
         return not self.type and bool(self._pieces or self.text)
 
     def begin(self, item: dict[str, Any]) -> list[Delta]:
-        """Read the first form, which has the type; later ones change nothing."""
+        """Read the first event that has the type. Later ones change nothing."""
         if self.type:
             return []
         self.type = text_of(item.get("type")) or "unknown"
@@ -383,8 +381,8 @@ class _Item:
         self._is_closed = True
         return [CallClosed(self.key, self.text, is_cut)]
 
-    def was_run(self, *, failed: bool) -> list[Delta]:
-        """Close a call that the provider has run: so it was whole."""
+    def close_executed(self, *, failed: bool) -> list[Delta]:
+        """Close a call that the provider executed: it must have been complete."""
         self._has_failed = failed
         return self.close()
 
@@ -405,4 +403,4 @@ class _Item:
             return [*deltas, *self.close(), *results]
         if status in _CUT:
             deltas += self.close(is_cut=True)
-        return deltas  # else the end of the response decides
+        return deltas  # otherwise, the end of the response decides

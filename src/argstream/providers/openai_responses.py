@@ -1,11 +1,11 @@
-"""OpenAI Responses, also as Azure, xAI, DeepSeek, LM Studio and others serve it.
+"""OpenAI Responses, also from Azure, xAI, DeepSeek, LM Studio and others.
 
-A turn is a list of output items, and ``output_index`` is the key: the id of an item can change with
-every event (Copilot). An item is added, grows by deltas, and is done; its last form is said again
-in whole. Deltas may be missing (LM Studio), or stop early: then that form gives the rest.
+A turn is a list of output items, and ``output_index`` is the key: the ID of an item can change with
+every event (Copilot). An item is added, grows by deltas, and is done; the last event repeats the
+whole item. Deltas may be missing (LM Studio) or stop early. The whole item then has the rest.
 
 Over a WebSocket, several responses can be written at the same time. Each event then has the
-``stream_id`` of the lane that it belongs to, and each lane has turns of its own.
+``stream_id`` of its lane, and each lane has its own turns.
 """
 
 import json
@@ -91,17 +91,7 @@ _ENDS: Final = {
 
 _read = PayloadReader(
     _StreamEvent,
-    vital={
-        "output_index",
-        "delta",
-        "arguments",
-        "input",
-        "item",
-        "response",
-        "output",
-        "command",
-        "command_index",
-    },
+    vital="output_index delta arguments input item response output command command_index",
     known_types={
         *_ARGUMENT_DELTAS,
         *_ARGUMENTS_DONE,
@@ -125,8 +115,8 @@ class _Item:
     def __init__(self, type_: str) -> None:
         self.type = type_
         self.is_done = False
-        self.has_diff = False  # whether pieces of a patch have come
-        self.commands: dict[int, int] = {}  # of a shell: characters sent, -1 once it is complete
+        self.has_diff = False  # whether pieces of a patch arrived
+        self.commands: dict[int, int] = {}  # of a shell: characters sent; -1 if complete
 
 
 class OpenAIResponsesDecoder(ProviderDecoder):
@@ -135,7 +125,7 @@ class OpenAIResponsesDecoder(ProviderDecoder):
     protocol = "openai-responses"
 
     def __init__(self) -> None:
-        self._lane = _Lane(None)  # of the last event
+        self._lane = _Lane(None)  # lane of the last event
         self._lanes: dict[str | None, _Lane] = {None: self._lane}
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
@@ -150,34 +140,34 @@ class OpenAIResponsesDecoder(ProviderDecoder):
             items.check_input(data.item, payload)
         stream_id = data.stream_id
         if stream_id == self._lane.stream_id:
-            return self._lane.take(data, event)
+            return self._lane.feed(data, event)
         if stream_id not in self._lanes:
             self._lanes[stream_id] = _Lane(stream_id)
         self._lane = self._lanes[stream_id]
-        return [TurnSwitched(turn=stream_id), *self._lane.take(data, event)]
+        return [TurnSwitched(turn=stream_id), *self._lane.feed(data, event)]
 
 
 class _Lane:
-    """The response that is being written in one lane. Without WebSockets there is one lane."""
+    """The open response of one lane. Without WebSockets there is only one lane."""
 
     def __init__(self, stream_id: str | None) -> None:
         self.stream_id = stream_id
         self._items: dict[_Key, _Item] = {}
-        self._keys: dict[str, _Key] = {}  # of items, by their ids and call ids
-        self._texts: dict[_Key, str] = {}  # whole inputs that were said before the item was done
-        self._pieces: dict[_Key, list[str]] = {}  # that came before it was said what they are of
+        self._keys: dict[str, _Key] = {}  # of items, by item ID and call ID
+        self._texts: dict[_Key, str] = {}  # whole inputs that arrived before the item was done
+        self._pieces: dict[_Key, list[str]] = {}  # argument deltas that arrived before their item
         self._failures: set[str] = set()
-        self._search_id = ""  # of the last search for tools that the provider runs
-        self._client_ids: set[str] = set()  # of calls that the client has to answer
+        self._search_id = ""  # ID of the last tool search that the provider runs
+        self._client_ids: set[str] = set()  # IDs of calls that the client has to answer
 
-    def take(self, data: _StreamEvent, event: str) -> list[Delta]:
+    def feed(self, data: _StreamEvent, event: str) -> list[Delta]:
         type_, delta, item = data.type, data.delta, data.item
         key: _Key | None = data.output_index
         if key is None:
             id_ = data.item_id or items.id_of(item)
             key = self._keys.get(id_, id_)
         if type_ in _ARGUMENT_DELTAS:
-            if key not in self._items:  # some say what it is only at its end
+            if key not in self._items:  # some servers send the item only at its end
                 self._pieces.setdefault(key, []).append(delta or "")
                 return []
             return [ArgumentText(key, delta)] if delta else []
@@ -192,7 +182,7 @@ class _Lane:
         if type_ in _COMMANDS:
             return self._command(key, data)
         if type_ in _ARGUMENTS_DONE:
-            # The item is done when it is said to be: only then is it known whether it was cut.
+            # Only the end of the item shows whether it was cut.
             deltas: list[Delta] = []
             if key not in self._items and data.name:  # some servers send no items
                 call = {"type": "function_call", "name": data.name, "id": data.item_id}
@@ -210,7 +200,7 @@ class _Lane:
             return self._response_created(data.response or _Response())
         if type_ in _ENDS:
             response = data.response or _Response()
-            # If the two disagree, the one that says it was cut is believed.
+            # If event and status disagree, the one that means "cut" wins.
             status = _ENDS[type_] if _ENDS[type_] in items.CUT else response.status or _ENDS[type_]
             return self._response_ended(response, status)
         if type_ in ("error", "response.error") or event == "error" or data.error:
@@ -222,10 +212,7 @@ class _Lane:
         return []
 
     def _command(self, key: _Key, data: _StreamEvent) -> list[Delta]:
-        """Return the piece of a shell command that an event adds.
-
-        A command is added, mostly empty, and what comes in its deltas is appended to it.
-        """
+        """Return the piece that an event appends to a shell command, which usually begins empty."""
         item, index = self._items.get(key), data.command_index or 0
         if item is None or item.type != "shell_call":
             return []  # the item repeats all commands when it is done
@@ -240,7 +227,7 @@ class _Lane:
         return [ArgumentValue(key, ("commands", index), piece, more=not is_over)]
 
     def _find(self, index: int, item: dict[str, Any]) -> _Key:
-        """Find an item of the finished response among those that were streamed."""
+        """Return the key of an item of the finished response."""
         for id_ in items.ids_of(item):
             if id_ in self._keys:
                 return self._keys[id_]
@@ -252,7 +239,7 @@ class _Lane:
         known = self._items.get(key)
         ids = items.ids_of(item)
         if known is not None and not known.is_done:
-            ids = ids[:1]  # another call of the same item, which nobody should send, is another
+            ids = ids[:1]  # the same item with another call ID is another call
         return known is not None and any(self._keys.get(id_) == key for id_ in ids)
 
     def _response_created(self, response: _Response) -> list[Delta]:
@@ -318,7 +305,7 @@ class _Lane:
         text = given if isinstance(given, str) and given else self._texts.get(key)
         deltas.append(Opaque(key, items.call_item_to_return(item)))
         if not text and not cut:
-            done.is_done = False  # the finished response may say more
+            done.is_done = False  # the finished response may have the input
             return [*deltas, *items.result(item)]
         return [*deltas, CallClosed(key, text, cut), *items.result(item)]
 
@@ -327,13 +314,13 @@ class _Lane:
         is_cut = status in items.CUT
         output = response.output or []
         for index, item in enumerate(output):
-            # Of a response that was not streamed, or of a server that leaves out what it can.
+            # The response was not streamed, or the server omitted events.
             is_over = item.get("status") == "completed" or index < len(output) - 1
             deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
         deltas.append(UsageReported(items.tokens(response.usage or {})))
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
-        for key in list(self._pieces):  # nobody said what these are of: told as a call without name
+        for key in list(self._pieces):  # their item never arrived: a call without a name
             deltas += self._item_added(key, {"type": "function_call"})
         if status == "completed":
             deltas += [
@@ -347,7 +334,7 @@ class _Lane:
     def _failed(self, error: dict[str, Any]) -> list[Delta]:
         failed = items.failure(error)
         if failed.message in self._failures:
-            return []  # first as an error, then as the end of the response
+            return []  # sent as an error, and again with the end of the response
         self._failures.add(failed.message)
         return [failed]
 
@@ -357,7 +344,7 @@ def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
 
 
 def _rest_of_shell(key: _Key, item: _Item, action: dict[str, Any]) -> list[Delta]:
-    """Return what a shell call has beside the commands that were streamed."""
+    """Return the arguments of a shell call that were not streamed."""
     commands = action.get("commands")
     deltas: list[Delta] = []
     for index, command in enumerate(commands if isinstance(commands, list) else ()):

@@ -1,10 +1,10 @@
 """xAI's own API: the chunks of ``xai.api.v1``, as protobuf messages or as JSON.
 
-One request may run through several outputs: the model calls a tool that xAI runs, the tool answers
-in an output of its own, the model goes on in the next. All of that is one turn; an output that ends
-in calls which xAI runs itself does not end it. Calls come whole and are known by their ids: one
-that xAI runs is announced, and said again with its status when it is over. Usage counts up over all
-outputs, and is in every chunk.
+One response may have several outputs: the model calls a tool that xAI runs, the result of the tool
+is a separate output, and the model continues in the next one. All of that is one turn, which does
+not end with calls that xAI runs. Calls arrive whole and are identified by their IDs. A call that
+xAI runs is announced, and repeated with its status when it has ended. Usage is cumulative over all
+outputs, and in every chunk.
 """
 
 import re
@@ -39,7 +39,7 @@ from argstream.providers._stop_reasons import ending_of
 _TOOL_CALLS: Final = "REASON_TOOL_CALLS"
 _NO_REASON: Final = {"", "REASON_INVALID"}
 _CLIENT_SIDE: Final = {"", "TOOL_CALL_TYPE_INVALID", "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL"}
-_OVER: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
+_ENDED: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
 _TOOL: Final = "ROLE_TOOL"
 # The status codes of gRPC, by number and by name.
 _RETRYABLE: Final = frozenset(
@@ -97,20 +97,8 @@ class _Chunk(Struct, gc=False):
 
 _read = PayloadReader(
     _Chunk,
-    vital={
-        "outputs",
-        "index",
-        "delta",
-        "message",
-        "role",
-        "content",
-        "reasoning_content",
-        "encrypted_content",
-        "tool_calls",
-        "function",
-        "arguments",
-        "status",
-    },
+    vital="outputs index delta message role content reasoning_content encrypted_content tool_calls "
+    "function arguments status",
 )
 
 _NOTHING: Final = _Message()
@@ -129,31 +117,31 @@ class _Call:
         self.key = key
         self.arguments = arguments
 
-    def is_meant_by(self, arguments: str) -> bool:
-        """Return True if an entry with the same id repeats this call."""
+    def is_repeated_by(self, arguments: str) -> bool:
+        """Return True if an entry with the same ID repeats this call."""
         return not self.arguments or not arguments or arguments == self.arguments
 
 
 class _OutputState:
-    __slots__ = ("citations", "encrypted", "has_thought", "is_tool", "kinds", "reason", "thinks")
+    __slots__ = ("citations", "encrypted", "has_thought", "is_tool", "kinds", "reason", "thinking")
 
     def __init__(self, *, is_tool: bool) -> None:
-        self.is_tool = is_tool  # whether it is the answer of a tool
+        self.is_tool = is_tool  # whether it is the result of a tool
         self.has_thought = False
-        self.thinks = False
+        self.thinking = False
         self.encrypted: list[str] = []
         self.citations: list[Any] = []
         self.kinds: set[CallKind] = set()  # of its calls
-        self.reason = ""  # why it ended
+        self.reason = ""  # finish reason
 
     @property
     def runs_tools(self) -> bool:
-        """Whether xAI runs all of its calls, and asks the model again after that."""
+        """Whether xAI runs all of its calls, so that another output follows."""
         return bool(self.kinds) and "function" not in self.kinds
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes of it. Calls that xAI runs may end it without a word."""
+        """Whether it is complete. After calls that xAI runs, there may be no finish reason."""
         return self.is_tool or bool(self.reason) or self.runs_tools
 
     @property
@@ -170,13 +158,13 @@ class XaiGrpcDecoder(ProviderDecoder):
         self._in_turn = False
         self._id = ""
         self._outputs: dict[int, _OutputState] = {}
-        self._last = 0  # the output that was written to last
-        self._calls: dict[str, _Call] = {}  # by their ids
+        self._last = 0  # index of the latest output
+        self._calls: dict[str, _Call] = {}  # by ID
         self._count = 0  # of calls
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of a payload: bytes, a dict, a protobuf message, or an SDK object."""
-        chunk = _read(_respelt(_unwrapped(payload)))
+        chunk = _read(_snake_cased(_unwrapped(payload)))
         deltas: list[Delta] = []
         if chunk.error:
             return [_failure(chunk.error)]
@@ -197,7 +185,7 @@ class XaiGrpcDecoder(ProviderDecoder):
         return deltas + self.close() if is_response else deltas
 
     def close(self) -> list[Delta]:
-        """Return what can only be said at the end of the stream."""
+        """Return the deltas that are known only at the end of the stream."""
         deltas: list[Delta] = []
         for index, state in self._outputs.items():
             _end_output(index, state, deltas)
@@ -215,9 +203,9 @@ class XaiGrpcDecoder(ProviderDecoder):
         if state is None:
             state = self._outputs[index] = _OutputState(is_tool=message.role == _TOOL)
         if state.is_tool:
-            self._tool_said(index, state, message, deltas)
+            self._read_tool_output(index, state, message, deltas)
         else:
-            self._model_said(index, state, message, deltas)
+            self._read_model_output(index, state, message, deltas)
         if output.finish_reason and output.finish_reason not in _NO_REASON and not state.reason:
             state.reason = output.finish_reason
             _end_output(index, state, deltas)
@@ -225,14 +213,14 @@ class XaiGrpcDecoder(ProviderDecoder):
                 ending = ending_of(state.reason)
                 deltas.append(TurnEnded(state.reason, ending, index))
 
-    def _model_said(
+    def _read_model_output(
         self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
     ) -> None:
         if message.encrypted_content:
             state.encrypted.append(message.encrypted_content)
         if message.reasoning_content or message.encrypted_content:
             if not state.has_thought:
-                state.has_thought = state.thinks = True
+                state.has_thought = state.thinking = True
                 deltas.append(ThinkingOpened((index, "thinking")))
             if message.reasoning_content:
                 deltas.append(ThinkingPiece((index, "thinking"), message.reasoning_content))
@@ -244,9 +232,9 @@ class XaiGrpcDecoder(ProviderDecoder):
         if message.tool_calls:
             _stop_thinking(index, state, deltas)
             for entry in message.tool_calls:
-                self._called(index, state, entry, deltas)
+                self._read_call(index, state, entry, deltas)
 
-    def _called(
+    def _read_call(
         self, index: int, state: _OutputState, entry: _ToolCall, deltas: list[Delta]
     ) -> None:
         """Read a call: a new one, or one that was announced before."""
@@ -255,31 +243,31 @@ class XaiGrpcDecoder(ProviderDecoder):
         kind = _kind(entry.type)
         state.kinds.add(kind)
         call = self._calls.get(entry.id or "")
-        if call is None or not call.is_meant_by(arguments):
+        if call is None or not call.is_repeated_by(arguments):
             call = _Call((index, self._count), arguments)
             self._count += 1
             if entry.id:
                 self._calls[entry.id] = call
             deltas.append(CallOpened(call.key, entry.id or "", function.name or "", kind))
-            if kind != "function":  # it goes back as the call that it was
+            if kind != "function":  # the type must be sent back
                 deltas.append(Opaque(call.key, {"type": entry.type}))
             if arguments:
                 deltas.append(ArgumentText(call.key, arguments))
-        if arguments or kind == "function":  # what xAI runs may be announced without them
+        if arguments or kind == "function":  # xAI may announce its calls without arguments
             is_cut = entry.status == "TOOL_CALL_STATUS_INCOMPLETE"
             deltas.append(CallClosed(call.key, arguments, is_cut))
 
-    def _tool_said(
+    def _read_tool_output(
         self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
     ) -> None:
         for entry in message.tool_calls or ():
-            self._called(index, state, entry, deltas)
-            if entry.id and entry.status in _OVER:
+            self._read_call(index, state, entry, deltas)
+            if entry.id and entry.status in _ENDED:
                 failed = entry.status == "TOOL_CALL_STATUS_FAILED"
                 result = (entry.error_message if failed else "") or message.content or None
                 block = (index, "result", entry.id)
                 deltas.append(CallResult(entry.id, result, failed, block))
-                deltas.append(Opaque(block, _kept(message, entry)))
+                deltas.append(Opaque(block, _message_to_return(message, entry)))
 
 
 def _kind(type_: str) -> CallKind:
@@ -288,8 +276,8 @@ def _kind(type_: str) -> CallKind:
     return "mcp" if "MCP" in type_ else "server"
 
 
-def _kept(message: _Message, entry: _ToolCall) -> dict[str, Any]:
-    """Return the answer of a tool as the message that goes back."""
+def _message_to_return(message: _Message, entry: _ToolCall) -> dict[str, Any]:
+    """Return the result of a tool as the message that must be sent back."""
     kept: dict[str, Any] = {"role": _TOOL, "tool_calls": [to_builtins(entry)]}
     if message.content:
         kept["content"] = message.content
@@ -299,13 +287,13 @@ def _kept(message: _Message, entry: _ToolCall) -> dict[str, Any]:
 
 
 def _stop_thinking(index: int, state: _OutputState, deltas: list[Delta]) -> None:
-    if state.thinks:
-        state.thinks = False
+    if state.thinking:
+        state.thinking = False
         deltas.append(ThinkingClosed((index, "thinking")))
 
 
 def _end_output(index: int, state: _OutputState, deltas: list[Delta]) -> None:
-    """Add what can only be said at the end of an output."""
+    """Add the deltas that are known only at the end of an output."""
     _stop_thinking(index, state, deltas)
     if state.encrypted:
         item = {"encrypted_content": "".join(state.encrypted)}
@@ -317,7 +305,7 @@ def _end_output(index: int, state: _OutputState, deltas: list[Delta]) -> None:
 
 
 def _unwrapped(payload: object) -> object:
-    """Return what is in the SDK's objects: a chunk, or a response and its latest chunk."""
+    """Return the chunk in an SDK object, which is a chunk, or a response and its latest chunk."""
     if isinstance(payload, bytes | str | dict):
         return payload
     if isinstance(payload, tuple) and payload:
@@ -326,8 +314,8 @@ def _unwrapped(payload: object) -> object:
     return _fields(payload) if hasattr(payload, "ListFields") else payload
 
 
-def _respelt(payload: object) -> object:
-    """Return JSON under the names of the structs: protobuf writes camelCase by default."""
+def _snake_cased(payload: object) -> object:
+    """Return JSON with names in snake_case. Protobuf writes camelCase by default."""
     if isinstance(payload, bytes | str):
         text = payload if isinstance(payload, bytes) else payload.encode(errors="replace")
         if _CAMEL_CASED.search(text) is None:
@@ -339,7 +327,7 @@ def _respelt(payload: object) -> object:
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """Read a protobuf message by its own description of itself."""
+    """Convert a protobuf message to a dict by its descriptor."""
     return {field.name: _value(field, value) for field, value in message.ListFields()}
 
 
@@ -357,17 +345,17 @@ def _value(field: Any, value: Any) -> Any:
 
 
 def _failure(error: Any) -> ProviderFailed:
-    said, code = error, None
+    message, code = error, None
     if isinstance(error, dict):
-        said, code = error.get("message"), error.get("code")
+        message, code = error.get("message"), error.get("code")
     code = text_of(code) or "error"
-    return ProviderFailed(code, text_of(said) or code, code in _RETRYABLE)
+    return ProviderFailed(code, text_of(message) or code, code in _RETRYABLE)
 
 
 def _tokens(usage: _Usage) -> Tokens:
     return Tokens(
         input_tokens=usage.prompt_tokens,
-        output_tokens=usage.completion_tokens + usage.reasoning_tokens,  # which are apart here
+        output_tokens=usage.completion_tokens + usage.reasoning_tokens,  # separate counts
         cache_read_tokens=usage.cached_prompt_text_tokens,
         reasoning_tokens=usage.reasoning_tokens,
     )

@@ -297,7 +297,7 @@ def test_denial_offers_a_reason_and_needs_none(page: Page) -> None:
     expect(card.head).to_be_focused()
 
     other = Card.asking(page, request="digest: 'e'")
-    other.element.get_by_role("combobox").select_option("session")  # only for an approval
+    other.element.get_by_role("combobox").select_option("conversation")  # only for an approval
     other.button("Deny").click()
     other.button("Cancel").click()
     expect(other.button("Deny")).to_be_focused()

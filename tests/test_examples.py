@@ -64,7 +64,7 @@ def test_forbidden_write_is_stopped_early() -> None:
     started, path, rejected, stopped, last = run("forbidden_write").splitlines()
     assert (started, path) == ("write_file …", "  path = ../../etc/passwd")
     assert rejected.startswith(
-        "  rejected: a call of write_file is denied by the policy (nowhere else): "
+        "  rejected: a call to write_file is denied by the policy (nowhere else): "
         'only files of the project may be written (the argument path, "../../etc/passwd", is not'
     )
     assert stopped == "  stopped after 28 characters; 5800 were to follow"

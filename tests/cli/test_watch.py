@@ -109,7 +109,7 @@ def test_each_line_is_written_as_soon_as_it_is_final() -> None:
     [
         (sse(anthropic_call('{"a')[:3]), "the stream ended before the model did"),
         (sse(anthropic_call('{"a', stop_reason="max_tokens")), "1 call is not valid"),
-        (b"hello\n", "no event of a provider is in it; it begins with 'hello"),
+        (b"hello\n", "the source contains no provider event. It starts with 'hello"),
         (b'{"hello": 1}\n', "unknown protocol: the stream begins with"),
         (b"", "the stream ended before a message began"),
         (b'{"error": {"message": "no\\u001b key"}}', "no⟦ESC⟧ key"),
@@ -179,7 +179,7 @@ def test_denied_call_ends_the_reading_and_the_writer(tmp_path: Path) -> None:
         assert process.wait(30) == 1  # though its input is still open
         shown = process.stdout.read().decode().splitlines()
         assert shown[0] == "● write  /srv/.env"
-        denied = "  ✗ rejected at character 20, in path: a call of write is denied by "
+        denied = "  ✗ rejected at character 20, in path: a call to write is denied by "
         assert shown[1].startswith(denied)
         assert shown[2] == "— rejected: not read further than 20 characters · 7 tokens in"
         with pytest.raises(BrokenPipeError):

@@ -217,7 +217,7 @@ def fails_badly(value: Any) -> bool:
 
 
 def test_exception_in_a_function_denies_the_call() -> None:
-    unspeakable = "made it raise UnspeakableError, which cannot be shown (RuntimeError)"
+    unspeakable = "raised UnspeakableError, which cannot be shown (RuntimeError)"
     for when, message in ((fails, "LookupError: no ⟦ESC⟧[2J 5"), (fails_badly, unspeakable)):
         policy = Policy([Rule("allow", argument="a", when=when, name="mine")], default="allow")
         outcome = read(policy, '{"a": 5, "b": 1}')
@@ -270,7 +270,7 @@ def test_reason_against_allowing_is_given_before_a_function_is_called() -> None:
     policy = Policy([Rule("allow", where={"a": Prefix("x"), "b": fails})], default="deny")
     outcome = read(policy, '{"a": 5, "b": 1}')
     assert (outcome.decision.action, outcome.after) == ("deny", ("a",))
-    assert "since it is a number, not a string" in outcome.decision.reason
+    assert ": it is a number, not a string" in outcome.decision.reason
 
 
 def test_rules_apply_to_the_tools_they_name() -> None:
@@ -304,14 +304,14 @@ def opened(policy: Policy, tool: str = "write", kind: Any = "function") -> Polic
     return check
 
 
-DEFAULT = "no rule says otherwise than the default, which is {}"
+DEFAULT = "the default is {}, and no rule overrides it"
 
 
 def test_denied_call_is_refused_with_reason_and_place() -> None:
     check = opened(Policy([NO_SECRETS]))
     fragments = Parser(unique_keys=True).feed('{"n": 1, "path": "src/.env", "content": "…')
     reason = 'Ask first. (the argument path, "src/.env", matches the glob "**/.env")'
-    message = f"a call of write is denied by the policy (secrets): {reason}"
+    message = f"a call to write is denied by the policy (secrets): {reason}"
     expected = ArgumentsError("denied", message, 27, ("path",))
     assert check.feed(fragments) == Rejection(expected, 8)
     assert isinstance(fragments[7], Done)
@@ -334,14 +334,14 @@ def test_call_that_is_not_denied_is_not_refused_and_the_decision_is_final() -> N
 def test_tool_denied_by_name_is_refused_at_once() -> None:
     policy = Policy([Rule("deny", tool="rm", reason="No.")], defaults={"dd": "deny"})
     check = opened(policy, "rm")
-    error = ArgumentsError("denied", "a call of rm is denied by the policy (rule 1): No.")
+    error = ArgumentsError("denied", "a call to rm is denied by the policy (rule 1): No.")
     assert check.error == error
     assert check.policy_decision == PolicyDecision("deny", "No.", "rule 1")
     assert check.feed([]) is None
     assert check.feed(Parser().feed('{"a": 1')) == Rejection(error, 1)  # once more, at first
     assert check.feed([Done(("a",), 1, 7)]) is None
     assert check.finish({"a": 1}, as_read=True) == error
-    by_default = f"a call of dd is denied by the policy: {DEFAULT.format('deny')}"
+    by_default = f"a call to dd is denied by the policy: {DEFAULT.format('deny')}"
     assert opened(policy, "dd").error == ArgumentsError("denied", by_default)
     other = opened(policy, "ls")
     assert other.error is None
@@ -363,7 +363,7 @@ def test_incomplete_tool_name_is_not_denied() -> None:
 
 def test_rule_without_conditions_decides_at_once_if_it_is_first() -> None:
     allow = Rule("allow", tool="write")
-    reason = "the rule is about every call of this tool"
+    reason = "the rule applies to every call of this tool"
     decision = opened(Policy([allow, NO_SECRETS])).policy_decision
     assert decision == PolicyDecision("allow", reason, "rule 1")
     assert opened(Policy([NO_SECRETS, allow])).policy_decision is None
@@ -385,7 +385,7 @@ def test_free_text_is_checked_when_it_is_complete() -> None:
     assert decision_of(check) == policy.decide("sql", "SELECT 1")
     check = opened(policy, "sql", "custom")
     message = (
-        'a call of sql is denied by the policy (rule 1): the text of the call begins with "DROP"'
+        'a call to sql is denied by the policy (rule 1): the text of the call begins with "DROP"'
     )
     assert check.finish("DROP TABLE a", as_read=True) == ArgumentsError("denied", message)
 
@@ -394,7 +394,7 @@ def test_rule_about_an_argument_is_unclear_for_free_text() -> None:
     """The path may be somewhere in the text, so the rule must not be skipped."""
     error = opened(Policy([NO_SECRETS]), "write", "custom").error
     assert error is not None
-    assert "since it is free text, not an object" in error.message
+    assert ": it is free text, not an object" in error.message
     allowing = Policy([Rule("allow", tool="write", argument="path", when=Prefix("a"))])
     assert opened(allowing, kind="custom").policy_decision is not None
     assert allowing.decide("write", "a").action == "ask"
@@ -480,19 +480,19 @@ def test_place_is_that_of_the_deciding_argument() -> None:
     assert refused(Policy([waiting], default="deny"), '{"a": 1, "c": 2}') == (("a",), 7)
 
 
-UNCLEAR = "of the argument {}, it cannot be told whether it {}, since it {}"
+UNCLEAR = "it is unclear whether the argument {}, {}: it {}"
 
 
 @pytest.mark.parametrize(
     ("argument", "text", "reason"),
     [
-        ("a", "{}", "the argument a did not come"),
-        (("a", "b"), '{"a": {"c": 1}}', 'the argument ["a", "b"] did not come'),
-        ("a", '{"a": null}', "the argument a is null, as if it had not come"),
+        ("a", "{}", "the argument a is missing"),
+        (("a", "b"), '{"a": {"c": 1}}', 'the argument ["a", "b"] is missing'),
+        ("a", '{"a": null}', "the argument a is null, which counts as missing"),
         ("a", '{"a": 5}', UNCLEAR.format("a, 5", 'begins with "x"', "is a number, not a string")),
-        (("a", EVERY_ITEM), '{"a": []}', "the argument a, an array of 0, has no item like that"),
+        (("a", EVERY_ITEM), '{"a": []}', "the argument a, an array of 0, has no matching item"),
         (("a", EVERY_ITEM), '{"a": ["y"]}', 'the argument ["a", 0], "y", does not begin with "x"'),
-        (None, '{"a": 1}', "all that the call says is not what <lambda> looks for"),
+        (None, '{"a": 1}', "the object of all arguments does not satisfy <lambda>"),
     ],
 )
 def test_reason_says_why_a_rule_does_not_match(argument: Any, text: str, reason: str) -> None:
@@ -527,7 +527,7 @@ def test_reason_of_a_question_names_the_unmet_allow_rule() -> None:
 )
 def test_value_in_a_reason_is_short_and_visible(value: Any, shown: str) -> None:
     decision = Policy([Rule("deny", argument="a", when=lambda _: True)]).decide("t", {"a": value})
-    assert decision.reason == f"the argument a, {shown}, is what <lambda> looks for"
+    assert decision.reason == f"the argument a, {shown}, satisfies <lambda>"
 
 
 def test_names_in_a_reason_are_short_and_visible() -> None:

@@ -151,7 +151,7 @@ def test_relative_path_without_a_root_is_inside_only_if_this_process_is(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tool may run elsewhere, and open another file."""
-    no_root = Undecided("it is relative, and the policy has no root for it to begin at")
+    no_root = Undecided("it is relative, and the policy has no root")
     inside = Under(place / "project")
     monkeypatch.chdir("/")
     assert inside.test("etc/passwd") == no_root

@@ -237,10 +237,10 @@ def test_answer_for_ordinary_texts(condition: Condition, expected: Any, texts: l
 def test_reason_names_the_other_spelling() -> None:
     policy = Policy([Rule("deny", argument="path", when=Glob("**/.env"))])
     assert policy.decide("tool", {"path": "config\\.env/"}).reason == (
-        'of the argument path, "config\\\\.env/", it cannot be told whether it matches the glob '
-        '"**/.env", since it may also be read as "config/.env"'
+        'it is unclear whether the argument path, "config\\\\.env/", matches the glob '
+        '"**/.env": it may also be read as "config/.env"'
     )
-    expected = Undecided("it may also be read as a path that is written otherwise")
+    expected = Undecided("it may also be read as a path with another spelling")
     assert Prefix("C:\\a").test("C:/a") == expected
 
 

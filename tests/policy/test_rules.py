@@ -143,13 +143,13 @@ def test_function_may_raise_only_if_other_conditions_hold_or_are_unclear() -> No
 
 
 def test_function_must_return_true_false_or_none() -> None:
-    with pytest.raises(TypeError, match="it returned a Match, not True, False or None"):
+    with pytest.raises(TypeError, match="the function returned a Match, not True, False or None"):
         When(lambda value: re.match("a", value)).test("a")  # type: ignore[return-value]
 
 
 def test_conditions_are_immutable_and_comparable() -> None:
     condition = Equals(1)
-    with pytest.raises(AttributeError, match="make a new Equals"):
+    with pytest.raises(AttributeError, match="Create a new Equals"):
         condition.values = (2,)
     assert {Equals(1), Equals(1), Not(Glob("a")), Not(Glob("a"))} == {Equals(1), Not(Glob("a"))}
     assert Equals(1) != Equals(True)
@@ -164,8 +164,8 @@ def test_words_of_a_condition_and_its_negation() -> None:
         (Equals("a", True, None), 'is "a" or true or null', 'is not "a" or true or null'),
         (Equals(*"abcdef"), 'is "a" or "b" or "c" or "d" or one of 2 more', None),
         (Regex("a"), 'matches the pattern "a"', 'does not match the pattern "a"'),
-        (Search("a"), 'has something in it that matches the pattern "a"', None),
-        (Search("a"), None, 'has nothing in it that matches the pattern "a"'),
+        (Search("a"), 'contains a match for the pattern "a"', None),
+        (Search("a"), None, 'contains no match for the pattern "a"'),
         (
             Between(at_least=1, below=10**5000),
             "is at least 1 and below a number of 16610 bits",
@@ -173,7 +173,7 @@ def test_words_of_a_condition_and_its_negation() -> None:
         ),
         (AllOf(Prefix("a"), Not(Equals("ab"))), 'begins with "a" and is not "ab"', None),
         (AllOf(Prefix("a"), Equals("b")), None, 'does not begin with "a" or is not "b"'),
-        (When(check), "is what check looks for", "is not what check looks for"),
+        (When(check), "satisfies check", "does not satisfy check"),
     ]
     for condition, positive, negative in words:
         assert positive is None or condition.words() == positive
@@ -184,29 +184,29 @@ def test_words_of_a_condition_and_its_negation() -> None:
     ("make", "given", "advice"),
     [
         (Equals, [], "at least one value"),
-        (Equals, [[1]], "name the argument inside it"),
-        (Equals, [float("nan")], "no string, number"),
+        (Equals, [[1]], "name the value inside it"),
+        (Equals, [float("nan")], "must be strings, numbers"),
         (Prefix, [], "at least one string"),
-        (Prefix, [""], "leave it out"),
+        (Prefix, [""], "an empty string"),
         (Prefix, [5], "needs strings"),
-        (Regex, ["("], "no regular expression"),
-        (Search, ["(?L)a"], "no regular expression"),
-        (Glob, ["[a"], "without its ']'"),
-        (Glob, ["[z-a]"], "nothing lies between"),
-        (Glob, ["*.{env,key}"], "give several globs"),
-        (Glob, ["a\\*"], "write [\\]"),
+        (Regex, ["("], "not a valid regular expression"),
+        (Search, ["(?L)a"], "not a valid regular expression"),
+        (Glob, ["[a"], "without ']'"),
+        (Glob, ["[z-a]"], "empty range"),
+        (Glob, ["*.{env,key}"], "several globs"),
+        (Glob, ["a\\*"], "Write [\\]"),
         (Between, [], "needs a bound"),
-        (Between, [5], "say which bound 5 is, as in Between(at_least=1)"),
+        (Between, [5], "bounds must be named, such as Between(at_least=5)"),
         (Between, {"at_least": "1"}, "must be a number"),
         (Between, {"above": float("nan")}, "must be a number"),
         (Between, {"above": 1, "at_least": 1}, "not both"),
-        (Between, {"at_least": 2, "at_most": 1}, "no number lies between"),
+        (Between, {"at_least": 2, "at_most": 1}, "no number is"),
         (AllOf, [], "at least one condition"),
-        (Not, [5], "neither a condition nor a function"),
+        (Not, [5], "must be a condition or a function"),
         (When, [_slow], "cannot be async"),
         (Under, {"base": "b"}, "must be an absolute directory"),
         (Under, ["~no-such-user/x"], "no such home directory"),
-        (Under, [5], "is no directory"),
+        (Under, [5], "must be a string or a path"),
         (Under, ["/a\0b"], "NUL"),
     ],
 )
@@ -216,7 +216,7 @@ def test_wrong_condition_raises_with_advice(make: Any, given: Any, advice: str) 
 
 
 def test_relative_directory_without_a_root_raises() -> None:
-    with pytest.raises(UsageError, match="give an absolute directory, or the policy a root"):
+    with pytest.raises(UsageError, match="must be absolute, or the policy must have a root"):
         Under("src").test("a")
 
 
@@ -226,28 +226,31 @@ def test_relative_directory_without_a_root_raises() -> None:
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"action": "forbid"}, "give 'allow', 'ask' or 'deny'"),
-        ({"tool": []}, "for all, leave tool out"),
-        ({"tool": ""}, "no name of a tool"),
-        ({"tool": 5}, "5 is no name of a tool: give a string, or several"),
-        ({"where": [("a", Equals(1))]}, 'give a dict, as in {"path": Prefix("/srv/")}'),
-        ({"where": "a"}, 'where says what must hold of each argument, and "a" does not'),
-        ({"tool": "a{b,c}*"}, "give several globs"),
-        ({"argument": "a"}, "says nothing about its argument"),
-        ({"argument": "a.b", "when": Equals(1)}, 'as ["a.b"]'),
-        ({"argument": "*", "when": Equals(1)}, "the first step to one of them is its key"),
+        ({"action": "forbid"}, "must be 'allow', 'ask' or 'deny'"),
+        ({"tool": []}, "Omit it to apply the rule to all tools"),
+        ({"tool": ""}, "a tool name must be"),
+        ({"tool": 5}, "a tool name must be a string, not 5"),
+        ({"where": [("a", Equals(1))]}, 'must be a dict such as {"path": Prefix("/srv/")}'),
+        ({"where": "a"}, "where must be a dict"),
+        ({"tool": "a{b,c}*"}, "several globs"),
+        ({"argument": "a"}, "has no condition"),
+        ({"argument": "a.b", "when": Equals(1)}, 'or ["a.b"] if'),
+        ({"argument": "*", "when": Equals(1)}, "the first step to an argument must be a key"),
         ({"argument": ("a", -1), "when": Equals(1)}, "an index from 0"),
-        ({"argument": ("a", None), "when": Equals(1)}, "is no step to an argument"),
-        ({"argument": ("a", ExactKey(5)), "when": Equals("")}, "is no step to an argument"),  # type: ignore[arg-type]
-        ({"argument": 5, "when": Equals(1)}, "names no argument"),
-        ({"argument": ("a",) * 300, "when": Equals(1)}, "names no argument"),
-        ({"argument": ("a", ANY_ITEM, EVERY_ITEM), "when": Equals(1)}, "about any item and"),
-        ({"argument": "a", "when": 5}, "neither a condition nor a function"),
-        ({"where": {"a": Prefix}}, "neither a condition nor a function"),
+        ({"argument": ("a", None), "when": Equals(1)}, "a step must be a key"),
+        ({"argument": ("a", ExactKey(5)), "when": Equals("")}, "a step must be a key"),  # type: ignore[arg-type]
+        ({"argument": 5, "when": Equals(1)}, "must be a key or a list of steps"),
+        ({"argument": ("a",) * 300, "when": Equals(1)}, "must be a key or a list"),
+        (
+            {"argument": ("a", ANY_ITEM, EVERY_ITEM), "when": Equals(1)},
+            "both ANY_ITEM and EVERY_ITEM",
+        ),
+        ({"argument": "a", "when": 5}, "must be a condition or a function"),
+        ({"where": {"a": Prefix}}, "must be a condition or a function"),
         ({"name": 5}, "the name of a rule must be a string"),
         ({"reason": None}, "the reason of a rule must be a string"),
         ({"action": "allow", "argument": ("a", "*"), "when": Equals(1)}, "EVERY_ITEM"),
-        ({"action": "allow", "where": {("a", ANY_ITEM): Equals(1)}}, 'in TOML { item = "every" }'),
+        ({"action": "allow", "where": {("a", ANY_ITEM): Equals(1)}}, 'in TOML, { item = "every" }'),
     ],
 )
 def test_wrong_rule_raises_with_advice(given: dict[str, Any], advice: str) -> None:
@@ -259,18 +262,18 @@ def test_wrong_rule_raises_with_advice(given: dict[str, Any], advice: str) -> No
 @pytest.mark.parametrize(
     ("given", "advice"),
     [
-        ({"default": "never"}, "give 'allow', 'ask' or 'deny'"),
-        ({"defaults": {"a": "never"}}, "give 'allow', 'ask' or 'deny'"),
-        ({"defaults": {"": "ask"}}, "no name of a tool"),
+        ({"default": "never"}, "must be 'allow', 'ask' or 'deny'"),
+        ({"defaults": {"a": "never"}}, "must be 'allow', 'ask' or 'deny'"),
+        ({"defaults": {"": "ask"}}, "a tool name must be"),
         ({"root": "work"}, "must be an absolute directory"),
-        ({"defaults": [("a", "ask")]}, 'give a dict, as in {"read_file": "allow"}'),
-        ({"defaults": []}, "defaults says what holds for each tool"),
-        ({"rules": [5]}, "rule 1: 5 is no Rule"),
-        ({"rules": Rule("deny")}, "<Rule: deny all tools> is no list of rules: give [Rule(…), …]"),
-        ({"rules": None}, "null is no list of rules: give [Rule(…), …], or nothing"),
+        ({"defaults": [("a", "ask")]}, 'must be a dict such as {"read_file": "allow"}'),
+        ({"defaults": []}, "defaults must be a dict"),
+        ({"rules": [5]}, "rule 1 must be a Rule, not 5"),
+        ({"rules": Rule("deny")}, "must be a list such as [Rule(…), …], not <Rule: deny"),
+        ({"rules": None}, "rules must be a list such as [Rule(…), …], not null"),
         (
             {"rules": [Rule("ask"), Rule("deny", argument="a", when=Under("src"))]},
-            'rule 2: under "src": give an absolute directory, or the policy a root',
+            'rule 2: under "src" must be absolute, or the policy must have a root',
         ),
     ],
 )
@@ -282,7 +285,7 @@ def test_wrong_policy_raises_with_advice(given: dict[str, Any], advice: str) -> 
 def test_arguments_of_a_decision_must_be_a_dict_or_a_string() -> None:
     arguments: Any
     for arguments in ([1], None, 5):
-        with pytest.raises(UsageError, match="are a dict, or a str for a tool of free text"):
+        with pytest.raises(UsageError, match="must be a dict, or a str for a free-text tool"):
             Policy().decide("tool", arguments)
 
 

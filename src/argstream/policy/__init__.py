@@ -1,8 +1,8 @@
-"""Rules on the arguments of a call, decided when each argument settles: allow, ask or deny.
+"""Rules that allow, ask about or deny a call by its arguments, as soon as each is complete.
 
-``Policy`` holds the rules, in Python or from TOML; ``Rule`` is one of them; ``Equals``, ``Prefix``,
-``Glob``, ``Regex``, ``Search``, ``Under``, ``Between``, a function of one's own, ``Not`` and
-``AllOf`` say what must hold of an argument. ``Policy.open`` gives the check of one call.
+A ``Policy`` is a list of ``Rule`` objects, written in Python or TOML. Conditions on arguments are
+``Equals``, ``Prefix``, ``Glob``, ``Regex``, ``Search``, ``Under``, ``Between``, ``Not``, ``AllOf``
+and your own functions. ``Policy.open`` returns the check of one call.
 """
 
 from argstream.events import Action, PolicyDecision

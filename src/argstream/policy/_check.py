@@ -1,8 +1,8 @@
-"""``PolicyCheck``: one call, checked by the rules while it is written.
+"""``PolicyCheck``: checks one call by the rules while it is written.
 
-Only complete values count, so the text of a long string costs a glance at each piece of it. The
-first rule that matches decides. A rule whose argument has not come holds up those behind it, unless
-they all say the same: then nothing that comes can change the outcome, and it is said at once.
+Only complete values are tested, so pieces of a long string cost almost nothing. The first rule that
+matches decides. A rule whose argument has not arrived delays the rules after it, unless all of them
+have the same effect: then the decision is made at once.
 """
 
 from collections.abc import Sequence
@@ -15,23 +15,18 @@ from argstream.jsonstream import Done, Fragment, JsonPath
 from argstream.policy._conditions import Condition, Undecided
 from argstream.policy._messages import argument_words, kind_of, name_words, shown
 from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
-from argstream.providers._deltas import (
-    FREE_TEXT_KINDS,
-)
+from argstream.providers._deltas import FREE_TEXT_KINDS
 
 
 class Finding(NamedTuple):
-    """Why a condition holds, or why it could not be asked."""
+    """Why a condition holds, is undecided, or raised."""
 
     path: JsonPath
     value: Any
-    offset: int | None
-    """Where the value ended, if it was read."""
+    offset: int | None  # of the end of the value
     condition: Condition
-    unclear: str | None = None
-    """Why it could not be told, if it could not."""
-    failure: Exception | None = None
-    """What was raised instead of an answer."""
+    unclear: str | None = None  # why it is undecided
+    failure: Exception | None = None  # what the condition raised
 
 
 class Miss(NamedTuple):
@@ -39,26 +34,25 @@ class Miss(NamedTuple):
 
     path: JsonPath
     value: Any
-    offset: int | None  # where the value ended, if it was read
-    condition: Condition | None = None
-    """What does not hold of it; None if it could not be asked, since there is no such value."""
-    unclear: str | None = None  # why it could not be told, if it could not
-    step: str | int | Item | None = None  # the next step to the argument, if it is not there
+    offset: int | None  # of the end of the value
+    condition: Condition | None = None  # None if the argument is missing
+    unclear: str | None = None  # why it is undecided
+    step: str | int | Item | None = None  # the first missing step to the argument
 
 
 class RuleState:
     def __init__(self, rule: Rule, name: str) -> None:
         self.rule = rule
         self.name = name
-        self.watches = tuple(PendingCondition(self, *condition) for condition in rule.conditions)
-        self.outcome: Action | bool | None = None if self.watches else rule.action
-        """What it decides; False if it does not match; None while it waits."""
+        self.conditions = tuple(PendingCondition(self, *condition) for condition in rule.conditions)
+        self.outcome: Action | bool | None = None if self.conditions else rule.action
+        """The action; False if the rule does not match; None while it waits."""
         self.miss: Miss | None = None
-        """Why it does not match, if it does not; while it waits, why it does not allow."""
+        """Why it does not match; while it waits, why it cannot allow the call."""
 
     @property
     def possible(self) -> set[Action]:
-        """What it may still decide, if it decides."""
+        """The actions that the rule may still decide on."""
         possible: set[Action] = set()
         if self._has_failed or self._may_fail:
             possible.add("deny")
@@ -68,12 +62,12 @@ class RuleState:
 
     @property
     def findings(self) -> list[Finding]:
-        """Why it matches: of each condition; if one failed, only that."""
-        found = [watch.finding for watch in self.watches if watch.finding is not None]
+        """The findings of all conditions; if one raised, only its finding."""
+        found = [pending.finding for pending in self.conditions if pending.finding is not None]
         return [finding for finding in found if finding.failure is not None][:1] or found
 
-    def conclude(self) -> None:
-        """Update the outcome after more is known of a condition."""
+    def update(self) -> None:
+        """Update the outcome after a condition has changed."""
         if self.outcome is not None:
             return
         doubt = self._doubt
@@ -81,7 +75,7 @@ class RuleState:
             self.miss = Miss(doubt.path, doubt.value, doubt.offset, doubt.condition, doubt.unclear)
         if doubt is not None and not self._has_failed and not self._may_fail:
             self.outcome = False
-        elif not any(watch.is_open for watch in self.watches):
+        elif not any(pending.is_open for pending in self.conditions):
             self.outcome = "deny" if self._has_failed else self.rule.action
 
     @property
@@ -90,14 +84,14 @@ class RuleState:
 
     @property
     def _may_fail(self) -> bool:
-        return any(watch.is_open and watch.condition.can_fail for watch in self.watches)
+        return any(pending.is_open and pending.condition.can_fail for pending in self.conditions)
 
     @property
     def _doubt(self) -> Finding | None:
-        """What keeps it from allowing although it is not refuted."""
+        """An undecided condition, which prevents a rule from allowing the call."""
         if self.rule.action != "allow":
             return None
-        found = (watch.finding for watch in self.watches)
+        found = (pending.finding for pending in self.conditions)
         return next((one for one in found if one is not None and one.unclear is not None), None)
 
 
@@ -111,21 +105,21 @@ class PendingCondition:
         self.finding: Finding | None = None
         self.is_open = True
         self._every = EVERY_ITEM in pattern
-        # Up to here each step is one place; from here on there may be many.
+        # From this step on, the pattern may have many values.
         self._first_item = next(
             (n for n, step in enumerate(pattern) if isinstance(step, Item)), len(pattern)
         )
 
-    def meet(self, path: JsonPath, value: Any, offset: int | None) -> bool:
+    def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
         """Test a complete value: the argument, or a container of it.
 
-        Says whether this settles the condition, or changes what its rule may decide.
+        Return True if this settles the condition, or changes the possible actions of its rule.
         """
         if not self.is_open or self.state.outcome is not None:
             return False
-        ask = self._ask if len(path) == len(self.pattern) else self._look_inside
-        answer = ask(path, value, offset)
-        is_news = isinstance(answer, Finding) and self._note(answer)
+        test = self._test if len(path) == len(self.pattern) else self._test_container
+        answer = test(path, value, offset)
+        has_changed = isinstance(answer, Finding) and self._set_finding(answer)
         if isinstance(answer, Miss) and self._every:
             self._refute(answer)
         elif len(path) <= self._first_item or (isinstance(answer, Finding) and self._suffices):
@@ -134,18 +128,18 @@ class PendingCondition:
                 step = self.pattern[len(path)] if len(path) < len(self.pattern) else None
                 missing = Miss(path, value, offset, step=step)
                 self._refute(answer if isinstance(answer, Miss) else missing)
-        tells = is_news or not self.is_open
-        if tells:
-            self.state.conclude()
-        return tells
+        has_changed = has_changed or not self.is_open
+        if has_changed:
+            self.state.update()
+        return has_changed
 
-    def _ask(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss:
+    def _test(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss:
         condition = self.condition
         if value is None and not condition.takes_null:
             return Miss(path, value, offset)
         try:
             answer = condition.test(value)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the call is denied for it
+        except Exception as error:  # noqa: BLE001 - a user's function; the call is denied
             return Finding(path, value, offset, condition, failure=error)
         if isinstance(answer, Undecided):
             return Finding(path, value, offset, condition, unclear=answer.why)
@@ -153,30 +147,29 @@ class PendingCondition:
             return Miss(path, value, offset, condition)
         return Finding(path, value, offset, condition)
 
-    def _look_inside(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss | None:
-        """Check whether the next step could be taken. What it led to has been tested before."""
+    def _test_container(
+        self, path: JsonPath, value: Any, offset: int | None
+    ) -> Finding | Miss | None:
+        """Check that a container has the next step. The value at that step was tested before."""
         step = self.pattern[len(path)]
-        wanted, there = (
-            ("an object", isinstance(value, dict) and step in value)
-            if isinstance(step, str)
-            else (
-                "an array",
-                isinstance(value, list) and (isinstance(step, Item) or step < len(value)),
-            )
-        )
-        if there:
+        if isinstance(step, str):
+            expected, exists = "an object", isinstance(value, dict) and step in value
+        else:
+            is_item = isinstance(value, list) and (isinstance(step, Item) or step < len(value))
+            expected, exists = "an array", is_item
+        if exists:
             return None
-        # A rule for all tools is about those that have such an argument, and free text has none.
-        # But a rule that names a tool expects it to be there.
-        is_free_of_it = isinstance(value, str) and not path and self.state.rule.tools is None
-        is_kind = isinstance(value, dict if isinstance(step, str) else list)
-        if value is None or is_kind or is_free_of_it:
+        # A rule for all tools does not apply to free text, which has no arguments. A rule that
+        # names a tool expects the argument to exist.
+        is_exempt = isinstance(value, str) and not path and self.state.rule.tools is None
+        has_kind = isinstance(value, dict if isinstance(step, str) else list)
+        if value is None or has_kind or is_exempt:
             return Miss(path, value, offset, step=step)
         kind = "free text" if not path else kind_of(value)
-        return Finding(path, value, offset, self.condition, f"it is {kind}, not {wanted}")
+        return Finding(path, value, offset, self.condition, f"it is {kind}, not {expected}")
 
-    def _note(self, finding: Finding) -> bool:
-        """Keep a finding if it outweighs the known one. Returns whether it was kept."""
+    def _set_finding(self, finding: Finding) -> bool:
+        """Replace the finding if the new one is more severe. Return True if it was replaced."""
         known = self.finding
         if known is not None:
             if known.failure is not None:
@@ -189,7 +182,7 @@ class PendingCondition:
 
     @property
     def _suffices(self) -> bool:
-        """Whether no other item can change what this one means."""
+        """Whether one finding is enough, whatever the other items are."""
         if self._every:
             return False
         has_failed = self.finding is not None and self.finding.failure is not None
@@ -201,26 +194,26 @@ class PendingCondition:
 
 
 class _Node:
-    """A step on the way to arguments that are watched."""
+    """A step of the patterns of pending conditions."""
 
     def __init__(self) -> None:
         self.children: dict[str | int, _Node] = {}
         self.items: _Node | None = None
-        self.ending: list[PendingCondition] = []
-        self.beyond: list[PendingCondition] = []  # those that are about something inside
+        self.ending: list[PendingCondition] = []  # their pattern ends here
+        self.beyond: list[PendingCondition] = []  # their pattern continues
 
 
 class ConditionTree:
-    """All watches of a call, by the way to their arguments."""
+    """The pending conditions of a call, by the steps of their patterns."""
 
     def __init__(self, states: list[RuleState]) -> None:
         self._root = _Node()
         for state in states:
-            for watch in state.watches:
-                self._hang(watch)
+            for pending in state.conditions:
+                self._add(pending)
 
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
-        """Test the value at a path. Returns True if that settled a condition."""
+        """Test the value at a path. Return True if a condition has changed."""
         nodes = [self._root]
         for step in path:
             following = []
@@ -233,41 +226,38 @@ class ConditionTree:
             if not following:
                 return False
             nodes = following
-        settled = [_meet(node, path, value, offset) for node in nodes]
+        settled = [_settle(node, path, value, offset) for node in nodes]
         return any(settled)
 
     def settle_whole(self, value: Any) -> None:
-        """Test complete arguments, as if each value in them had settled in turn."""
+        """Test complete arguments: first the inner values, then their containers."""
         _walk(self._root, (), value)
 
     def settle_free_text(self) -> None:
-        """Tell the conditions that there is a text instead of an object of arguments."""
-        for watch in self._root.beyond:
-            watch.meet((), "", None)
+        """Test the conditions that need an object of arguments: free text has none."""
+        for pending in self._root.beyond:
+            pending.settle((), "", None)
 
-    def _hang(self, watch: PendingCondition) -> None:
+    def _add(self, pending: PendingCondition) -> None:
         node = self._root
-        for step in watch.pattern:
-            node.beyond.append(watch)
+        for step in pending.pattern:
+            node.beyond.append(pending)
             if isinstance(step, Item):
                 node.items = node.items or _Node()
                 node = node.items
             else:
                 node = node.children.setdefault(step, _Node())
-        node.ending.append(watch)
+        node.ending.append(pending)
 
 
-def _meet(node: _Node, path: JsonPath, value: Any, offset: int | None) -> bool:
-    settled = False
-    for watch in node.ending:
-        settled |= watch.meet(path, value, offset)
-    for watch in node.beyond:
-        settled |= watch.meet(path, value, offset)
-    return settled
+def _settle(node: _Node, path: JsonPath, value: Any, offset: int | None) -> bool:
+    pending = (*node.ending, *node.beyond)
+    settled = [one.settle(path, value, offset) for one in pending]
+    return any(settled)
 
 
 def _walk(node: _Node, path: JsonPath, value: Any) -> None:
-    """Visit a value and what the tree knows of it, insides first. No deeper than a pattern."""
+    """Test a value after the values in it that a pattern names."""
     if isinstance(value, dict):
         for key, child in node.children.items():
             if isinstance(key, str) and key in value:
@@ -279,80 +269,76 @@ def _walk(node: _Node, path: JsonPath, value: Any) -> None:
         if node.items is not None:
             for index, item in enumerate(value):
                 _walk(node.items, (*path, index), item)
-    _meet(node, path, value, None)
+    _settle(node, path, value, None)
 
 
-_MOST_MISSES: Final = 3  # of as many rules it is said why they do not match
+_MAX_MISSES: Final = 3  # rules of which the reason says why they do not match
 
 
-def message(tool: str, decision: PolicyDecision) -> str:
+def rejection_message(tool: str, decision: PolicyDecision) -> str:
     by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
     if decision.action == "ask":
         return (
             f"a call to {name_words(tool)} needs approval by the policy{by}, but this stream has "
             f"no approver: {decision.reason}"
         )
-    return f"a call of {name_words(tool)} is denied by the policy{by}: {decision.reason}"
+    return f"a call to {name_words(tool)} is denied by the policy{by}: {decision.reason}"
 
 
 def default_reason(action: Action, misses: Sequence[Miss] = ()) -> str:
-    said = f"no rule says otherwise than the default, which is {action}"
-    return f"{said} ({_missed(misses)})" if misses else said
+    reason = f"the default is {action}, and no rule overrides it"
+    return f"{reason} ({_missed(misses)})" if misses else reason
 
 
 def rule_reason(rule: Rule, findings: Sequence[Finding], misses: Sequence[Miss] = ()) -> str:
     found = " and ".join(_found(finding) for finding in findings) or _missed(misses)
     if rule.reason and found:
         return f"{rule.reason} ({found})"
-    return rule.reason or found or "the rule is about every call of this tool"
+    return rule.reason or found or "the rule applies to every call of this tool"
 
 
 def _found(finding: Finding) -> str:
     condition = finding.condition
     subject = _subject(finding.path, finding.value)
     if finding.failure is not None:
-        raised = _raised(finding.failure)
-        return f"the rule could not be checked, {subject} made it raise {raised}"
+        raised = _exception_words(finding.failure)
+        return f"the rule could not be checked: the test of {subject} raised {raised}"
     if finding.unclear is not None:
-        return _untold(subject, condition.words(), finding.unclear)
+        return f"it is unclear whether {subject} {condition.words()}: {finding.unclear}"
     return f"{subject} {condition.words()}"
 
 
 def _missed(misses: Sequence[Miss]) -> str:
     """Join the reasons why rules do not match one value, without repetitions."""
     sentences = dict.fromkeys(_missed_by_one(miss) for miss in misses)
-    return " and ".join(list(sentences)[:_MOST_MISSES])
+    return " and ".join(list(sentences)[:_MAX_MISSES])
 
 
 def _missed_by_one(miss: Miss) -> str:
     subject = _subject(miss.path, miss.value)
     if miss.unclear is not None and miss.condition is not None:
-        return _untold(subject, miss.condition.words(), miss.unclear)
+        return f"it is unclear whether {subject} {miss.condition.words()}: {miss.unclear}"
     if miss.condition is not None:
         return f"{subject} {miss.condition.words(negated=True)}"
     if isinstance(miss.step, Item):
-        return f"{subject} has no item like that"
+        return f"{subject} has no matching item"
     if miss.step is not None:
-        return f"{argument_words((*miss.path, miss.step))} did not come"
-    return f"{argument_words(miss.path)} is null, as if it had not come"
-
-
-def _untold(subject: str, said: str, why: str) -> str:
-    return f"of {subject} it cannot be told whether it {said}, since {why}"
+        return f"{argument_words((*miss.path, miss.step))} is missing"
+    return f"{argument_words(miss.path)} is null, which counts as missing"
 
 
 def _subject(path: JsonPath, value: Any) -> str:
     if path:
         return f"{argument_words(path)}, {shown(value)},"
-    return "the text of the call" if isinstance(value, str) else "all that the call says"
+    return "the text of the call" if isinstance(value, str) else "the object of all arguments"
 
 
-def _raised(error: Exception) -> str:
-    """Describe a user's exception. Even ``str`` of it may raise."""
+def _exception_words(error: Exception) -> str:
+    """Describe an exception of a user's function. Its ``__str__`` may raise too."""
     kind = type(error).__name__
     try:
         return name_words(f"{kind}: {error}")
-    except Exception as another:  # noqa: BLE001 - the call is denied for the first, that is enough
+    except Exception as another:  # noqa: BLE001 - the call is denied anyway
         return name_words(f"{kind}, which cannot be shown ({type(another).__name__})")
 
 
@@ -364,9 +350,9 @@ _MORE_LENIENT: Final[dict[Action, tuple[Action, ...]]] = {
 
 
 class PolicyCheck:
-    """Checks one call. ``Policy.open`` makes it; ``error`` is set at once if the name decides.
+    """Checks one call. ``Policy.open`` creates it; ``error`` is set at once if the name decides.
 
-    With ``on_ask="deny"``, ``ask`` rejects the call as ``deny`` does, and as early.
+    With ``on_ask="deny"``, ``ask`` rejects the call as early as ``deny`` does.
     """
 
     def __init__(
@@ -384,15 +370,15 @@ class PolicyCheck:
         self._rejecting: frozenset[Action] = (
             frozenset({"deny", "ask"}) if on_ask == "deny" else frozenset({"deny"})
         )
-        self._has_refused = False
-        self._begin()
+        self._has_rejected = False
+        self._reset()
         if kind in FREE_TEXT_KINDS:
             self._tree.settle_free_text()
         self._decide()
 
     @property
     def policy_decision(self) -> PolicyDecision | None:
-        """The policy's answer; None while it depends on arguments that have not come."""
+        """The policy's answer; None while it depends on arguments that have not arrived."""
         return self._decision
 
     @property
@@ -401,47 +387,47 @@ class PolicyCheck:
         decision = self._decision
         if decision is None or decision.action not in self._rejecting:
             return None
-        said = message(self._name, decision)
-        return ArgumentsError("denied", said, self._offset, decision.path)
+        message = rejection_message(self._name, decision)
+        return ArgumentsError("denied", message, self._offset, decision.path)
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Test the next fragments. Returns a refusal if they decide against the call."""
+        """Test the next fragments. Return a rejection if they decide against the call."""
         if self._decision is not None:
-            return self._refuse(1) if fragments else None
+            return self._reject(1) if fragments else None
         for seen, fragment in enumerate(fragments, 1):
             if type(fragment) is not Done:
                 continue
             path, value, offset = fragment
             if self._tree.settle(path, value, offset) and self._decide(fragment):
-                return self._refuse(seen)
+                return self._reject(seen)
         return None
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        """Decide on complete arguments. An argument that is missing does not match."""
+        """Decide on complete arguments. A missing argument does not match."""
         if self._decision is None or not as_read:
-            self._begin()
+            self._reset()
             self._tree.settle_whole(arguments)
             self._decide()
         return self.error
 
-    def _refuse(self, seen: int) -> Rejection | None:
-        """Return the refusal of a rejected call, the first time."""
-        error = None if self._has_refused else self.error
+    def _reject(self, seen: int) -> Rejection | None:
+        """Return the rejection of a rejected call, once."""
+        error = None if self._has_rejected else self.error
         if error is None:
             return None
-        self._has_refused = True
+        self._has_rejected = True
         return Rejection(error, seen)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
         self._tree = ConditionTree(self._states)
         self._decision: PolicyDecision | None = None
         self._offset: int | None = None
 
     def _decide(self, done: Done | None = None) -> bool:
-        """Decide if nothing that may still come makes a difference. Returns whether it did.
+        """Decide if the remaining arguments cannot change the effect. Return True if decided.
 
-        ``done`` is the value that has settled, if one has.
+        ``done`` is the value that has settled, if any.
         """
         possible: set[Action] = set()
         before: list[RuleState] = []
@@ -460,7 +446,7 @@ class PolicyCheck:
         return self._decision is not None
 
     def _is_certain(self, possible: set[Action], action: Action) -> bool:
-        """Return True if no possible answer differs from this one in its effect."""
+        """Return True if all possible actions have the effect of this one."""
         return possible <= (self._rejecting if action in self._rejecting else {action})
 
     def _decide_by(
@@ -483,7 +469,7 @@ class PolicyCheck:
 
 
 def _misses(before: list[RuleState], action: Action) -> list[Miss]:
-    """Return why no rule before decided more leniently, for the argument that settled last."""
+    """Return why no earlier rule was more lenient, for the argument that settled last."""
     lenient = _MORE_LENIENT[action]
     misses = [one.miss for one in before if one.miss is not None and one.rule.action in lenient]
     if not misses:

@@ -1,11 +1,8 @@
-"""What may be said of an argument: small values that answer yes, no, or that it cannot be told.
+"""Conditions on an argument. A test returns True, False or ``Undecided``.
 
-The third answer matters most. A model that writes ``"true"`` where a boolean belongs, or a number
-for a path, gets it past a rule that merely compares, and the tool may well take it for what it is
-not. So a value of another kind than the condition is about is neither right nor wrong:
-``Undecided``. The caller decides what that means; a ``Rule`` decides cautiously.
-
-Those about paths are in ``_paths``.
+A model may write ``"true"`` for a boolean, or a number for a path. A plain comparison would not
+match, but the tool may convert the value. So a value of another kind than the condition expects is
+``Undecided``, and a ``Rule`` then takes the cautious side. Conditions on paths are in ``_paths``.
 """
 
 import re
@@ -13,30 +10,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
-from typing import Any, NamedTuple, Never, NoReturn, TypeAlias
+from operator import ge, gt, le, lt
+from typing import Any, Final, NamedTuple, Never, NoReturn, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.policy._messages import kind_of, listed, shown
 
 
 class Undecided(NamedTuple):
-    """It cannot be told."""
+    """The condition cannot be decided for this value."""
 
     why: str
-    """Why not: a clause about the value, as in ``it is a number, not a string``."""
+    """A clause about the value, such as ``it is a number, not a string``."""
 
 
 Answer: TypeAlias = bool | Undecided
 
 
 class Condition(ABC):
-    """The base of all conditions. They are made once, never change, and equal those made alike."""
+    """Base class of conditions. They are immutable and compared by their content."""
 
     _parts: tuple[Any, ...]
 
     @property
     def takes_null(self) -> bool:
-        """Whether null is a value to it. Otherwise null counts as an argument that is not given."""
+        """Whether null is tested. Otherwise null counts as a missing argument."""
         return False
 
     @property
@@ -46,7 +44,7 @@ class Condition(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the repr identifies it: a built-in condition without a Python function."""
+        """Whether it is a built-in condition without a Python function: the repr identifies it."""
         is_ours = type(self).__module__.startswith("argstream.policy.")
         return is_ours and not any(
             callable(part) or (isinstance(part, Condition) and not part.is_plain)
@@ -55,24 +53,25 @@ class Condition(ABC):
 
     @abstractmethod
     def test(self, value: Any) -> Answer:
-        """Return whether it holds of a complete value."""
+        """Test a complete value."""
 
     @abstractmethod
     def words(self, *, negated: bool = False) -> str:
-        """Describe it so that it follows the name of the argument: ``is under "/srv"``."""
+        """Describe the condition as a predicate of the argument: ``is under "/srv"``."""
 
     def bound(self, root: str | None) -> "Condition":
-        """Return the same condition with relative paths that begin at this directory."""
+        """Return the same condition with relative paths resolved at this directory."""
         return self
 
     def _set(self, *parts: Any) -> None:
         object.__setattr__(self, "_parts", parts)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a condition does not change: make a new {type(self).__name__}")
+        name = type(self).__name__
+        raise AttributeError(f"a condition cannot be changed. Create a new {name}")
 
     def __eq__(self, other: object) -> bool:
-        # Not the parts themselves: to Python, 1 is True.
+        # Not the parts themselves: in Python, 1 equals True.
         return type(other) is type(self) and repr(other) == repr(self)
 
     def __hash__(self) -> int:
@@ -83,15 +82,15 @@ class Condition(ABC):
 
 
 Test: TypeAlias = Callable[[Any], bool | None]
-"""A function of one's own: what it returns is the answer, None that it cannot be told."""
+"""A function that tests a value. None means that it cannot decide."""
 
 
 class Equals(Condition):
-    """It is this value, or one of these: strings, numbers, booleans or null.
+    """The value is one of these: strings, numbers, booleans or null.
 
-    Numbers are compared as numbers: 1 is 1.0. A string is never a number, and ``True`` is not 1: of
-    a value of another kind than all of these it cannot be told, nor of one that reads like one of
-    them, as ``"0"`` does where 0 is among them.
+    Numbers are compared as numbers: 1 equals 1.0. A string never equals a number, and ``True`` does
+    not equal 1. The answer is undecided for a value of a kind that is not listed, and for a value
+    that is written like a listed one of another kind: ``"0"`` if 0 is listed.
 
     >>> Equals("main", "master").test("main"), Equals(True).test("true")
     (True, Undecided(why='it is a string, not a boolean'))
@@ -104,8 +103,9 @@ class Equals(Condition):
             is_scalar = value is None or isinstance(value, str | bool | int | float)
             if not is_scalar or (isinstance(value, float) and not isfinite(value)):
                 raise UsageError(
-                    f"Equals: {shown(value)} is no string, number, boolean or null; for an object "
-                    "or an array name the argument inside it, or use a function"
+                    "values of Equals must be strings, numbers, booleans or null, not "
+                    f"{shown(value)}. For an object or array, name the value inside it as the "
+                    "argument, or use a function"
                 )
         self._set(*values)
 
@@ -116,16 +116,16 @@ class Equals(Condition):
     def test(self, value: Any) -> Answer:
         kind = kind_of(value)
         others = []
-        has_its_kind = value is None
+        has_same_kind = value is None
         for candidate in self._parts:
             other = kind_of(candidate)
             if other == kind:
-                has_its_kind = True
+                has_same_kind = True
                 if candidate == value:
                     return True
             elif candidate is not None:
                 others.append(candidate)
-        if has_its_kind:
+        if has_same_kind:
             others = [candidate for candidate in others if _reads_like(value, candidate)]
         return Undecided(f"it is {kind}, not {kind_of(others[0])}") if others else False
 
@@ -133,8 +133,11 @@ class Equals(Condition):
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
 
 
+_COMPARISONS: Final = {"at_least": ge, "at_most": le, "above": gt, "below": lt}
+
+
 class Between(Condition):
-    """It is a number within these bounds; one is enough.
+    """The value is a number within these bounds. At least one bound is required.
 
     >>> Between(above=0, at_most=100).test(100)
     True
@@ -149,9 +152,8 @@ class Between(Condition):
         below: float | None = None,
     ) -> None:
         if unnamed:
-            raise UsageError(
-                f"Between: say which bound {shown(unnamed[0])} is, as in Between(at_least=1)"
-            )
+            bound = shown(unnamed[0])
+            raise UsageError(f"bounds must be named, such as Between(at_least={bound})")
         bounds: dict[str, Any] = {
             "at_least": at_least,
             "at_most": at_most,
@@ -162,19 +164,19 @@ class Between(Condition):
         for name, bound in given.items():
             is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
             if not is_number or _is_nan(bound):
-                raise UsageError(f"{name} must be a number, and {shown(bound)} is none")
+                raise UsageError(f"{name} must be a number, not {shown(bound)}")
         if not given:
             raise UsageError("Between needs a bound: at_least, at_most, above or below")
         for pair in (("at_least", "above"), ("at_most", "below")):
             if given.keys() >= set(pair):
-                raise UsageError(f"give {pair[0]} or {pair[1]}, not both")
+                raise UsageError(f"pass {pair[0]} or {pair[1]}, not both")
         lower = given.get("at_least", given.get("above"))
         upper = given.get("at_most", given.get("below"))
         if lower is not None and upper is not None:
             is_open = "above" in given or "below" in given
             if lower > upper or (is_open and lower == upper):
-                said = f"{shown(lower)} and {shown(upper)}"
-                raise UsageError(f"no number lies between {said} like that")
+                found = " and ".join(f"{name}={shown(bound)}" for name, bound in given.items())
+                raise UsageError(f"no number is within the bounds {found}")
         self._set(*given.items())
 
     def test(self, value: Any) -> Answer:
@@ -182,20 +184,18 @@ class Between(Condition):
             return Undecided(f"it is {kind_of(value)}, not a number")
         if _is_nan(value):
             return Undecided("it is not a number")
-        return all(_within(value, name, bound) for name, bound in self._parts)
+        return all(_COMPARISONS[name](value, bound) for name, bound in self._parts)
 
     def words(self, *, negated: bool = False) -> str:
-        said = " and ".join(
-            f"{name.replace('_', ' ')} {shown(bound)}" for name, bound in self._parts
-        )
-        return f"{'is not' if negated else 'is'} {said}"
+        bounds = [f"{name.replace('_', ' ')} {shown(bound)}" for name, bound in self._parts]
+        return f"{'is not' if negated else 'is'} {' and '.join(bounds)}"
 
     def __repr__(self) -> str:
         return f"Between({', '.join(f'{name}={bound!r}' for name, bound in self._parts)})"
 
 
 class Not(Condition):
-    """The argument is there, and the condition does not hold of it."""
+    """The argument exists, and the condition does not hold for it."""
 
     def __init__(self, condition: "Condition | Test") -> None:
         self._set(as_condition(condition))
@@ -216,12 +216,12 @@ class Not(Condition):
         return answer if isinstance(answer, Undecided) else not answer
 
     def words(self, *, negated: bool = False) -> str:
-        said: str = self._parts[0].words(negated=not negated)
-        return said
+        words: str = self._parts[0].words(negated=not negated)
+        return words
 
 
 class AllOf(Condition):
-    """All of these hold, of one and the same value: of the same item, if it is one of an array."""
+    """All of these conditions hold for the same value. In an array, that is the same item."""
 
     def __init__(self, *conditions: "Condition | Test") -> None:
         if not conditions:
@@ -245,7 +245,7 @@ class AllOf(Condition):
         for condition in self._parts:
             try:
                 answer: Answer = condition.test(value)
-            except Exception as error:  # noqa: BLE001 - raised below, unless another says no
+            except Exception as error:  # noqa: BLE001 - raised below, unless a test is False
                 failure = failure or error
                 continue
             if answer is False:
@@ -257,21 +257,21 @@ class AllOf(Condition):
         return unclear or True
 
     def words(self, *, negated: bool = False) -> str:
-        said = (condition.words(negated=negated) for condition in self._parts)
-        return (" or " if negated else " and ").join(said)
+        words = (condition.words(negated=negated) for condition in self._parts)
+        return (" or " if negated else " and ").join(words)
 
 
 class When(Condition):
-    """A function of one's own says so: True, False, or None if it cannot tell.
+    """A function returns True, False, or None if it cannot decide.
 
-    It is given the value that the call will have: it must not change it. Null is a value to it.
+    It must not change the value, which is passed without a copy. It is called for null too.
     """
 
     def __init__(self, function: Test | Any) -> None:
         if isinstance(function, type) or not callable(function):
-            raise UsageError(f"{shown(function)} is neither a condition nor a function")
+            raise UsageError(f"must be a condition or a function, not {shown(function)}")
         if iscoroutinefunction(function):
-            raise UsageError("a rule is decided at once, so its function cannot be async")
+            raise UsageError("the function of a rule cannot be async. Use a plain function")
         self._set(function)
 
     @property
@@ -285,42 +285,32 @@ class When(Condition):
     def test(self, value: Any) -> Answer:
         answer = self._parts[0](value)
         if answer is None:
-            return Undecided("the function could not tell")
+            return Undecided("the function returned None")
         if not isinstance(answer, bool):
-            raise TypeError(f"it returned {kind_of(answer)}, not True, False or None")
+            raise TypeError(f"the function returned {kind_of(answer)}, not True, False or None")
         return answer
 
     def words(self, *, negated: bool = False) -> str:
         name = getattr(self._parts[0], "__name__", type(self._parts[0]).__name__)
-        return f"is {'not ' if negated else ''}what {name} looks for"
+        return f"{'does not satisfy' if negated else 'satisfies'} {name}"
 
 
 def as_condition(condition: Condition | Test) -> Condition:
-    if isinstance(condition, Condition):
-        return condition
-    return When(condition)
+    return condition if isinstance(condition, Condition) else When(condition)
 
 
 def _reads_like(value: Any, candidate: Any) -> bool:
-    """Return True if a value of another kind is written like this one, apart from quotes."""
+    """Return True if two values of different kinds differ only in quotes and case."""
     text, other = (value, candidate) if isinstance(value, str) else (candidate, value)
     return isinstance(text, str) and text.strip().casefold() == shown(other).casefold()
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and isnan(value)  # which fails on integers that are too large
-
-
-def _within(value: float, name: str, bound: float) -> bool:
-    if name == "at_least":
-        return value >= bound
-    if name == "at_most":
-        return value <= bound
-    return value > bound if name == "above" else value < bound
+    return isinstance(value, float) and isnan(value)  # isnan raises for very large integers
 
 
 class StringCondition(Condition):
-    """The base of conditions about strings, as the tool will see them: decoded."""
+    """Base class of conditions on strings, without escapes: as the tool receives them."""
 
     def __init__(self, *texts: str) -> None:
         name = type(self).__name__
@@ -328,9 +318,9 @@ class StringCondition(Condition):
             raise UsageError(f"{name} needs at least one string")
         for text in texts:
             if not isinstance(text, str):
-                raise UsageError(f"{name} needs strings, and {shown(text)} is {kind_of(text)}")
+                raise UsageError(f"{name} needs strings, not {kind_of(text)}: {shown(text)}")
             if not text:
-                raise UsageError(f"{name}: an empty string says nothing; leave it out")
+                raise UsageError(f"{name} cannot have an empty string")
         self._set(*texts)
 
     def test(self, value: Any) -> Answer:
@@ -339,23 +329,21 @@ class StringCondition(Condition):
         return self._test_text(value)
 
     @abstractmethod
-    def _test_text(self, text: str) -> Answer:
-        """Say whether it holds of a string."""
+    def _test_text(self, text: str) -> Answer: ...
 
 
 class Regex(StringCondition):
-    """All of it matches this regular expression, or one of these: ``re.fullmatch``.
+    """The whole string matches one of these regular expressions: ``re.fullmatch``.
 
-    ``.`` does not match a newline unless the expression begins with ``(?s)``. A bad expression can
-    take long on a text made for it; that is up to whoever writes the policy. The text is taken as
-    it is written, also where it is a path.
+    ``.`` does not match a newline unless the expression begins with ``(?s)``. Avoid expressions
+    that backtrack: a crafted text can make them slow. Paths are not normalized.
     """
 
     _compiled: tuple[re.Pattern[str], ...]
 
     def __init__(self, *patterns: str) -> None:
         super().__init__(*patterns)
-        object.__setattr__(self, "_compiled", tuple(_expression(text) for text in patterns))
+        object.__setattr__(self, "_compiled", tuple(_compile(text) for text in patterns))
 
     def _test_text(self, text: str) -> Answer:
         return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
@@ -366,18 +354,17 @@ class Regex(StringCondition):
 
 
 class Search(Regex):
-    """Somewhere in it, this regular expression matches, or one of these: ``re.search``."""
+    """A part of the string matches one of these regular expressions: ``re.search``."""
 
     def _test_text(self, text: str) -> Answer:
         return any(pattern.search(text) is not None for pattern in self._compiled)
 
     def words(self, *, negated: bool = False) -> str:
-        verb = "has nothing in it that matches" if negated else "has something in it that matches"
-        return f"{verb} the pattern {listed(self._parts)}"
+        return f"contains {'no' if negated else 'a'} match for the pattern {listed(self._parts)}"
 
 
-def _expression(text: str) -> re.Pattern[str]:
+def _compile(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+        raise UsageError(f"{text!r} is not a valid regular expression: {error}") from None

@@ -1,6 +1,6 @@
-"""How values, arguments and tools are shown in what a policy says, to a person and to a model.
+"""Formats values, arguments and tool names for the messages of a policy.
 
-What the model wrote is cut short and made visible: a message must not be a way to the screen.
+Text of the model is shortened and sanitised: a message must not send control codes to a screen.
 """
 
 import json
@@ -10,8 +10,8 @@ from typing import Any, Final
 from argstream.jsonstream import _fragments
 from argstream.sanitise import visible_line
 
-_MOST_CHARACTERS: Final = 80  # of one value
-_MOST_BITS: Final = 256  # of an integer: writing a longer one out takes time, or is refused
+_MAX_CHARS: Final = 80  # of one value
+_MAX_BITS: Final = 256  # of an integer: Python refuses to print very long ones
 
 
 def kind_of(value: object) -> str:
@@ -20,36 +20,36 @@ def kind_of(value: object) -> str:
 
 
 def shown(value: Any) -> str:
-    """Show a value: a string in quotes, cut short; an object or an array by its size."""
+    """Format a value: a string in quotes, shortened; an object or an array by its size."""
     if isinstance(value, str):
-        text = json.dumps(value[:_MOST_CHARACTERS], ensure_ascii=False)
-        return visible_line(text) + ("…" if len(value) > _MOST_CHARACTERS else "")
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        text = json.dumps(value[:_MAX_CHARS], ensure_ascii=False)
+        return visible_line(text) + ("…" if len(value) > _MAX_CHARS else "")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, dict | list):
         return f"{kind_of(value)} of {len(value)}"
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
-    return visible_line(repr(value)[:_MOST_CHARACTERS])
+    return visible_line(repr(value)[:_MAX_CHARS])
 
 
 def listed(values: Iterable[Any]) -> str:
-    """Show several values as alternatives: the first few, and how many there are beyond."""
+    """Format the first values as alternatives, and the number of the others."""
     texts = [shown(value) for value in values]
-    first, beyond = texts[:4], len(texts) - 4
-    return " or ".join(first) + (f" or one of {beyond} more" if beyond > 0 else "")
+    first, others = texts[:4], len(texts) - 4
+    return " or ".join(first) + (f" or one of {others} more" if others > 0 else "")
 
 
 def name_words(name: str) -> str:
-    cut = name[:_MOST_CHARACTERS]
+    cut = name[:_MAX_CHARS]
     text = visible_line(cut) + ("…" if len(name) > len(cut) else "")
     return text or '""'
 
 
 def argument_words(path: tuple[str | int, ...]) -> str:
-    """Show where an argument is: a single key as it is, longer paths as JSON."""
+    """Format the path of an argument: a single key as it is, longer paths as JSON."""
     if len(path) == 1:
         return f"the argument {name_words(str(path[0]))}"
-    steps = [step[:_MOST_CHARACTERS] if isinstance(step, str) else step for step in path]
+    steps = [step[:_MAX_CHARS] if isinstance(step, str) else step for step in path]
     text = json.dumps(steps, ensure_ascii=False)
-    return f"the argument {visible_line(text[: 3 * _MOST_CHARACTERS])}"
+    return f"the argument {visible_line(text[: 3 * _MAX_CHARS])}"

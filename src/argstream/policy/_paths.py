@@ -1,8 +1,7 @@
 """Conditions on paths: ``Under``, ``Prefix`` and ``Glob``.
 
-``Under`` looks at the file system: a path is checked by where it leads, however it is written.
-``Prefix`` and ``Glob`` compare text, also text that is no path. If the text may be a path, the same
-file has other names; where one of those would change the answer, it is ``Undecided``.
+``Under`` resolves a path in the file system. ``Prefix`` and ``Glob`` compare any text. If the text
+may be a path, and another spelling of that path would change the answer, it is ``Undecided``.
 """
 
 import os
@@ -20,30 +19,25 @@ from argstream.policy._messages import listed, shown
 
 _SPECIAL: Final = frozenset("*?[")
 _SLASH: Final = "/"
-_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # once more says nothing more
-
-
-_MOST_LEVELS: Final = 16
-"""How far up a path is followed: each level is one more reading."""
-
+_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # repeating it changes nothing
+_MAX_LEVELS: Final = 16  # of "..": each level is one more reading of the path
 _UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
-# White space at an end, a backslash, and the segments that say nothing, or lead up.
-_UNTIDY: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z")
+# White space at an end, a backslash, and the segments "", "." and "..".
+_NOT_NORMALIZED: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z")
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _LEADING_UPS: Final = re.compile(r"(?:\.\./)+")
-_NOTHING: Final = ("", ".")
+_EMPTY_SEGMENTS: Final = ("", ".")
 _NAME_GLOB: Final = re.compile(r"(?:\*{2,}/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
 _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
 
-_LONGEST: Final = 4096  # characters, as the system call; short enough for every check here
-_MOST_LINKS: Final = 40  # as Linux has it
-
-# Text, not path objects: a path is checked as it is written.
+_MAX_CHARS: Final = 4096  # PATH_MAX of Linux
+_MAX_LINKS: Final = 40  # the limit of Linux
+# Functions on text: a Path object would normalize the path.
 _dirname, _expanduser, _isabs, _join = (
     os.path.dirname, os.path.expanduser, os.path.isabs, os.path.join,
 )  # fmt: skip
 
-# A drive, or the scheme of a URL. A tool may know what it means; here it is the name of a file.
+# A drive, or the scheme of a URL. Tools may interpret it; for the system it is a file name.
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _VARIABLE: Final = re.compile(r"\$[A-Za-z_{(]")
@@ -51,18 +45,16 @@ _STRUCTURE: Final = "/\\.~:$"
 
 
 class Under(StringCondition):
-    """It is a path to this directory or to something below, or to one of these directories.
+    """The value is a path to one of these directories, or below one.
 
-    The path is read as a tool would open it: ``..`` and ``.``, absolute or relative to ``base``
-    (without one, to the policy's ``root``), symbolic links followed, also those of the directories
-    above a file that does not exist yet. Where tools differ (``~``, backslashes, a URL, white space
-    at an end …), or the file system bars the way, it cannot be told.
+    The path is resolved as a tool would open it: relative paths start at ``base`` (or the policy's
+    ``root``), and symbolic links are followed, also in the parents of a missing file. The answer is
+    undecided if tools may differ (``~``, backslashes, a URL, white space at an end …) or if the
+    file system denies access. Without ``base`` and ``root``, a relative path is tested from the
+    directory and from the current directory of this process. If these differ, it is undecided.
 
-    Without either, nobody has said where the tool runs: a relative path must lead to the same
-    answer from the directory itself and from where this process is now, or it cannot be told.
-
-    It looks when it is asked. A link that is made afterwards leads elsewhere, so the tool has to
-    open safely itself.
+    Links are resolved during the test. A link that is created later may lead elsewhere, so the tool
+    must open files safely itself.
     """
 
     _base: str | None
@@ -74,27 +66,26 @@ class Under(StringCondition):
     ) -> None:
         base = None if base is None else expanded_directory(base)
         if base is not None and not _isabs(base):
-            raise UsageError(f"{shown(base)} must be an absolute directory for paths to begin at")
+            raise UsageError(f"base must be an absolute directory, not {shown(base)}")
         expanded = map(expanded_directory, directories)
-        # An empty one stays empty, for the base class to refuse.
+        # An empty string stays empty, so that the base class raises.
         super().__init__(*(path and _join(base or "", path) for path in expanded))
         object.__setattr__(self, "_base", base)
 
     def bound(self, root: str | None) -> "Under":
         bound = Under(*self._parts, base=self._base or root)
-        bound._demand_absolute()
+        bound._require_absolute()
         return bound
 
-    def _demand_absolute(self) -> None:
+    def _require_absolute(self) -> None:
         for directory in self._parts:
             if not _isabs(directory):
-                raise UsageError(
-                    f"under {shown(directory)}: give an absolute directory, or the policy a root"
-                )
+                required = "must be absolute, or the policy must have a root"
+                raise UsageError(f"under {shown(directory)} {required}")
 
     def _test_text(self, text: str) -> Answer:
-        self._demand_absolute()
-        why = _oddity(text)
+        self._require_absolute()
+        why = _ambiguity(text)
         if why is not None:
             return Undecided(why)
         unclear: Undecided | None = None
@@ -102,7 +93,7 @@ class Under(StringCondition):
             try:
                 if self._leads_into(text, directory):
                     return True
-            except UntellableError as error:
+            except AmbiguousPathError as error:
                 unclear = unclear or Undecided(str(error))
         return unclear or False
 
@@ -111,7 +102,7 @@ class Under(StringCondition):
             _is_inside(_join(base, text), directory) for base in self._bases(text, directory)
         }
         if len(answers) > 1:
-            raise UntellableError("it is relative, and the policy has no root for it to begin at")
+            raise AmbiguousPathError("it is relative, and the policy has no root")
         return answers.pop()
 
     def _bases(self, text: str, directory: str) -> list[str]:
@@ -122,7 +113,8 @@ class Under(StringCondition):
         try:
             return [directory, str(Path.cwd())]
         except OSError:
-            raise UntellableError("it is relative, and this process is nowhere") from None
+            message = "it is relative, and the current directory does not exist"
+            raise AmbiguousPathError(message) from None
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'is not' if negated else 'is'} under {listed(self._parts)}"
@@ -135,40 +127,37 @@ class Under(StringCondition):
 def expanded_directory(directory: str | os.PathLike[str]) -> str:
     """Expand ``~`` in a directory of a policy."""
     if not isinstance(directory, str | os.PathLike):
-        raise UsageError(f"{shown(directory)} is no directory: give a string or a path")
+        raise UsageError(f"a directory must be a string or a path, not {shown(directory)}")
     path = os.fspath(directory)
     if "\0" in path:
-        raise UsageError(f"{shown(path)} is no directory: it has a NUL in it")
+        raise UsageError(f"a directory cannot contain NUL: {shown(path)}")
     expanded = _expanduser(path)
     if expanded.startswith("~"):
-        raise UsageError(f"{shown(path)}: there is no such home directory")
+        raise UsageError(f"there is no such home directory: {shown(path)}")
     return expanded
 
 
 def _is_inside(path: str, directory: str) -> bool:
     real_directory = _resolve(directory)
-    # The system goes up from where a link leads; many tools strike out the name before "..",
-    # without a look. Only where both come to the same is it known what will be opened.
+    # The system applies ".." to the target of a link. Many tools remove the name before ".."
+    # instead. Only if both lead to the same answer, it is known what will be opened.
     as_opened = _is_resolved_inside(_resolve(path), real_directory)
     as_written = _is_resolved_inside(_resolve(os.path.normpath(path)), real_directory)
     if as_opened is not as_written:
-        raise UntellableError("it goes up through a symbolic link, which tools do differently")
+        raise AmbiguousPathError("it has '..' after a symbolic link, which is ambiguous")
     return as_opened
 
 
-class UntellableError(Exception):
-    """It cannot be told where a path leads. The message is a clause about ``it``."""
+class AmbiguousPathError(Exception):
+    """It is unknown where a path leads. The message is a clause about ``it``."""
 
 
-def _oddity(path: str) -> str | None:
-    """Return why tools may read a path in different ways, or None.
-
-    The answer is a clause about ``it``. None means: all tools that open this path open the same.
-    """
+def _ambiguity(path: str) -> str | None:
+    """Return why tools may open different files for a path, as a clause about ``it``; else None."""
     if not path:
         return "it is empty"
-    if len(path) > _LONGEST:
-        return f"it is longer than {_LONGEST} characters"
+    if len(path) > _MAX_CHARS:
+        return f"it is longer than {_MAX_CHARS} characters"
     if path.startswith("~"):
         return "it begins with '~', which many tools replace by a home directory"
     if path != path.strip():
@@ -184,10 +173,10 @@ def _oddity(path: str) -> str | None:
     names = re.split(r"[/\\]", path)
     if any(name.endswith((".", " ")) and name not in (".", "..") for name in names):
         return "it has a name in it that ends with a dot or a space"
-    return _windows_oddity(path) if os.name == "nt" else _posix_oddity(path)
+    return _windows_ambiguity(path) if os.name == "nt" else _posix_ambiguity(path)
 
 
-def _posix_oddity(path: str) -> str | None:
+def _posix_ambiguity(path: str) -> str | None:
     if "\\" in path:
         return "it has a backslash in it"
     if _SCHEME.match(path):
@@ -195,36 +184,36 @@ def _posix_oddity(path: str) -> str | None:
     return None
 
 
-def _windows_oddity(path: str) -> str | None:
+def _windows_ambiguity(path: str) -> str | None:
     rest = path[2:] if _DRIVE.match(path) else path
     if ":" in rest:
         return "it has a colon in it"
     if path.startswith(("//", "\\\\", "\\/", "/\\")):
         return "it begins with two slashes"
     if "~" in path:
-        return "it has a '~' in it, as a short name has"
+        return "it has a '~' in it, as short names of Windows do"
     if "%" in path:
         return "it has a '%' in it, which some tools replace by a variable"
     return None
 
 
 def _resolve(path: str) -> str:
-    """Follow every symbolic link of an absolute path; what does not exist is taken by its name.
+    """Resolve all symbolic links of an absolute path. Names that do not exist are kept.
 
-    ``..`` goes up from where a link leads, as the system does it. Raises ``UntellableError`` where
-    the way is barred.
+    ``..`` is applied to the target of a link, as the system does. Raises ``AmbiguousPathError`` if
+    access is denied.
     """
     try:
-        return os.path.realpath(path) if os.name == "nt" else _follow(path)
+        return os.path.realpath(path) if os.name == "nt" else _resolve_links(path)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise UntellableError(f"it cannot be looked up ({reason})") from None
+        raise AmbiguousPathError(f"it cannot be looked up ({reason})") from None
     except ValueError:
-        raise UntellableError("it is no path") from None
+        raise AmbiguousPathError("it is not a valid path") from None
 
 
-def _follow(path: str) -> str:
-    # os.path.realpath passes over what it may not look at, and over loops: here both must be told.
+def _resolve_links(path: str) -> str:
+    # os.path.realpath ignores loops and directories without access. Both must be errors here.
     current = "/"
     names = path.split("/")[::-1]
     links = 0
@@ -244,10 +233,10 @@ def _follow(path: str) -> str:
             current = step
             continue
         links += 1
-        if links > _MOST_LINKS:
-            raise UntellableError("it goes through too many symbolic links, maybe in a circle")
+        if links > _MAX_LINKS:
+            raise AmbiguousPathError("it has too many symbolic links, maybe in a loop")
         if step.startswith("/proc/"):
-            raise UntellableError("it goes through a link of /proc, which each process sees anew")
+            raise AmbiguousPathError("it has a link in /proc, which differs for each process")
         target = str(Path(step).readlink())
         if target.startswith("/"):
             current = "/"
@@ -258,20 +247,20 @@ def _follow(path: str) -> str:
 def _is_resolved_inside(path: str, directory: str) -> bool:
     """Return True if a resolved path is a resolved directory, or below it.
 
-    Names may differ and the directory be the same: where case or the composition of letters does
-    not count, or where it is mounted twice. So what exists is compared by its identity.
+    The same directory may have several names: the file system may ignore case or the composition of
+    letters, or it is mounted twice. So directories that exist are compared by device and inode.
     """
     if _is_below(path, directory):
         return True
     identity = _identity(directory)
-    if identity is not None and any(_identity(place) == identity for place in _ancestors(path)):
+    if identity is not None and any(_identity(one) == identity for one in _ancestors(path)):
         return True
     if not _is_below(_folded(path), _folded(directory)):
         return False
     depth = len(PurePath(directory).parts)
     namesake = str(PurePath(*PurePath(path).parts[:depth]))
     if identity is None or _identity(namesake) is None:
-        raise UntellableError("its name differs only in case or in how letters are composed")
+        raise AmbiguousPathError("its name differs only in case or in how letters are composed")
     return False
 
 
@@ -284,93 +273,89 @@ def _folded(path: str) -> str:
 
 
 def _ancestors(path: str) -> Iterator[str]:
-    place = PurePath(path)
-    yield str(place)
-    yield from map(str, place.parents)
+    yield str(PurePath(path))
+    yield from map(str, PurePath(path).parents)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Identify what a path leads to, whatever its name; None if there is nothing."""
+    """Return device and inode of a path; None if it does not exist."""
     try:
         status = Path(path).stat()
     except FileNotFoundError:
         return None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise UntellableError(f"it cannot be looked up ({reason})") from None
+        raise AmbiguousPathError(f"it cannot be looked up ({reason})") from None
     return status.st_dev, status.st_ino
 
 
 class _PathCondition(StringCondition):
-    """The base of conditions about texts that may be paths, spelt in many ways.
+    """Base class of conditions on text that may be a path, which has many spellings.
 
-    The text counts as it is written. If it is a path, the same may be written otherwise: where the
-    answer would be another then, it cannot be told.
+    The text is compared as it is written. If another spelling of the same path would change the
+    answer, the answer is undecided.
     """
 
-    _is_tidy: bool
-    _names: tuple[str, ...]
-    """Those of its patterns for which the last name of a path decides, whatever is before it."""
+    _is_normalized: bool
+    _names: tuple[str, ...]  # the patterns that match the last name of a path, in any directory
 
     def _test_text(self, text: str) -> Answer:
         matches = self._matches(text)
         readings = _other_readings(text)
         if _UP.search(text.strip()) is not None:
-            if self._loses_its_way(text, readings[0], matches=matches):
-                return Undecided("it has a '..' in it; for directories use under")
-            readings += _readings_from_above(readings[0])
-        if not readings and self._is_tidy:
+            if self._is_ambiguous(text, readings[0], matches=matches):
+                return Undecided("it has a '..' in it (use under for directories)")
+            readings += _readings_after_ups(readings[0])
+        if not readings and self._is_normalized:
             return matches
-        matching = next(filter(self._matches_tidily, readings or (text,)), None)
+        matching = next(filter(self._matches_normalized, readings or (text,)), None)
         if (matching is not None) is not matches:
-            meant = matching or readings[0] if readings else None
-            said = "a path that is written otherwise" if meant is None else shown(meant)
-            return Undecided(f"it may also be read as {said}")
+            other = matching or readings[0] if readings else None
+            reading = "a path with another spelling" if other is None else shown(other)
+            return Undecided(f"it may also be read as {reading}")
         return matches
 
-    def _loses_its_way(self, text: str, tidy: str, *, matches: bool) -> bool:
-        """Return True if ``..`` may lead to what the patterns are about, or away from it."""
+    def _is_ambiguous(self, text: str, normalized: str, *, matches: bool) -> bool:
+        """Return True if ``..`` may change the answer."""
         others = [pattern for pattern in self._parts if pattern not in self._names]
         if any("/" in one or "\\" in one for one in others) or (
             self._names and _ends_upwards(text)
         ):
             return True
-        if others and _levels_up(tidy) > _MOST_LEVELS:
+        if others and _levels_up(normalized) > _MAX_LEVELS:
             return True
-        return matches  # to allow what leads up is not what is meant
+        return matches  # a rule should not allow a path with ".." by accident
 
     @abstractmethod
-    def _matches(self, text: str) -> bool:
-        """Answer for the text as it is written."""
+    def _matches(self, text: str) -> bool: ...
 
     @abstractmethod
-    def _matches_tidily(self, text: str) -> bool:
-        """Compare a tidy path with the tidied patterns."""
+    def _matches_normalized(self, path: str) -> bool: ...
 
 
 class Prefix(_PathCondition):
-    """It begins with this, or with one of these.
+    """The string begins with one of these.
 
-    The text is taken as it is written. If as a path it may also be read in another way, and that
-    makes a difference, it cannot be told: ``//etc/passwd`` where the prefix is ``/etc/``,
-    ``src/../..`` where it is ``src``. For directories there is ``Under``.
+    The text is compared as it is written. If another spelling of the same path would change the
+    answer, it is undecided: ``//etc/passwd`` with the prefix ``/etc/``, ``src/../..`` with ``src``.
+    Use ``Under`` for directories.
     """
 
-    _tidy: tuple[str, ...]
+    _normalized: tuple[str, ...]
 
     def __init__(self, *prefixes: str) -> None:
         super().__init__(*prefixes)
-        object.__setattr__(self, "_tidy", tuple(map(_tidied_prefix, prefixes)))
-        object.__setattr__(self, "_is_tidy", self._tidy == prefixes)
+        object.__setattr__(self, "_normalized", tuple(map(_normalized_prefix, prefixes)))
+        object.__setattr__(self, "_is_normalized", self._normalized == prefixes)
         object.__setattr__(self, "_names", ())
 
     def _matches(self, text: str) -> bool:
         return text.startswith(self._parts)
 
-    def _matches_tidily(self, text: str) -> bool:
-        # Of "./" nothing is left: any relative path begins with it.
+    def _matches_normalized(self, path: str) -> bool:
+        # The prefix "./" is empty when normalized: every relative path begins with it.
         return any(
-            text.startswith(prefix) if prefix else not text.startswith("/") for prefix in self._tidy
+            path.startswith(one) if one else not path.startswith("/") for one in self._normalized
         )
 
     def words(self, *, negated: bool = False) -> str:
@@ -378,12 +363,12 @@ class Prefix(_PathCondition):
 
 
 class Glob(_PathCondition):
-    """All of it matches this glob, or one of these.
+    """The whole string matches one of these globs.
 
-    ``*`` is any run of characters without ``/``, ``**`` any run at all, ``**/`` any number of
-    directories, ``?`` one character but ``/``, ``[a-z]`` one of a set, ``[!a-z]`` one that is not.
-    A leading dot is nothing special; upper and lower case differ. As for ``Prefix``, it cannot be
-    told of a path that may be read in another way.
+    ``*`` matches any characters except ``/``, ``**`` any characters, ``**/`` any number of
+    directories, ``?`` one character except ``/``, ``[a-z]`` one of a set and ``[!a-z]`` one that is
+    not in it. A leading dot has no special meaning; case matters. As with ``Prefix``, the answer is
+    undecided if another spelling of the path would change it.
 
     >>> Glob("**/*.env").test("config/.env"), Glob("*.env").test("config/.env")
     (True, False)
@@ -392,32 +377,34 @@ class Glob(_PathCondition):
     """
 
     _compiled: "tuple[CompiledGlob, ...]"
-    _tidy: "tuple[CompiledGlob, ...]"
+    _normalized: "tuple[CompiledGlob, ...]"
 
     def __init__(self, *patterns: str) -> None:
         super().__init__(*patterns)
         compiled = tuple(CompiledGlob(pattern, paths=True) for pattern in patterns)
-        tidied = tuple(map(_tidied_glob, patterns))
-        is_tidy = tidied == patterns
-        tidy = compiled if is_tidy else tuple(CompiledGlob(glob, paths=True) for glob in tidied)
+        texts = tuple(map(_normalized_glob, patterns))
+        is_normalized = texts == patterns
+        normalized = (
+            compiled if is_normalized else tuple(CompiledGlob(text, paths=True) for text in texts)
+        )
         object.__setattr__(self, "_compiled", compiled)
-        object.__setattr__(self, "_tidy", tidy)
-        object.__setattr__(self, "_is_tidy", is_tidy)
+        object.__setattr__(self, "_normalized", normalized)
+        object.__setattr__(self, "_is_normalized", is_normalized)
         object.__setattr__(self, "_names", tuple(filter(_is_name_glob, patterns)))
 
     def _matches(self, text: str) -> bool:
         return any(glob.matches(text) for glob in self._compiled)
 
-    def _matches_tidily(self, text: str) -> bool:
-        return any(glob.matches(text) for glob in self._tidy)
+    def _matches_normalized(self, path: str) -> bool:
+        return any(glob.matches(path) for glob in self._normalized)
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
 
 
 def _ends_upwards(text: str) -> bool:
-    names = (name for name in reversed(_SEPARATORS.split(text.strip())) if name not in _NOTHING)
-    return next(names, "") == ".."
+    names = reversed(_SEPARATORS.split(text.strip()))
+    return next((name for name in names if name not in _EMPTY_SEGMENTS), "") == ".."
 
 
 def _levels_up(path: str) -> int:
@@ -425,36 +412,37 @@ def _levels_up(path: str) -> int:
     return 0 if found is None else found.end() // len("../")
 
 
-def _readings_from_above(path: str) -> tuple[str, ...]:
-    """Return the names of a tidy path that goes up and may come down where it began.
+def _readings_after_ups(path: str) -> tuple[str, ...]:
+    """Return the other names of a normalized path that begins with ``..``.
 
-    Nobody says where the tool runs, so each name that it may have gone up from is left out in turn.
+    The working directory is unknown: the path may lead back into it. So each level may cancel one
+    leading name.
 
-    >>> _readings_from_above("../project/.env"), _readings_from_above("../a/b/c")
+    >>> _readings_after_ups("../project/.env"), _readings_after_ups("../a/b/c")
     (('project/.env', '.env'), ('a/b/c', 'b/c'))
     """
     levels = _levels_up(path)
     if not levels:
         return ()
     names = path.split("/")[levels:]
-    most = min(levels, _MOST_LEVELS, len(names) - 1)
+    most = min(levels, _MAX_LEVELS, len(names) - 1)
     return tuple("/".join(names[start:]) for start in range(most + 1))
 
 
 def _is_name_glob(glob: str) -> bool:
-    """Return True if only the last name of a path matters: ``**/`` and one segment."""
+    """Return True for ``**/`` and one segment: the glob matches the last name of a path."""
     return _NAME_GLOB.fullmatch(glob) is not None
 
 
 def _other_readings(text: str) -> tuple[str, ...]:
-    r"""Return a text as a tidy path would be written; nothing if it is tidy.
+    r"""Return the normalized spellings of a path; none if it is normalized already.
 
-    There are two if its end says that it is a directory, which many tools do not care about.
+    There are two for a directory, because many tools ignore the slash at its end.
 
     >>> _other_readings("/etc//./passwd"), _other_readings("a\\b/"), _other_readings("a/b")
     (('/etc/passwd',), ('a/b', 'a/b/'), ())
     """
-    if _UNTIDY.search(text) is None:
+    if _NOT_NORMALIZED.search(text) is None:
         return ()
     segments = text.strip().replace("\\", "/").split("/")
     is_absolute = len(segments) > 1 and not segments[0]
@@ -464,20 +452,20 @@ def _other_readings(text: str) -> tuple[str, ...]:
             kept.pop()
         elif segment == ".." and is_absolute:
             continue
-        elif segment not in _NOTHING:
+        elif segment not in _EMPTY_SEGMENTS:
             kept.append(segment)
     if not kept:
         return ("/" if is_absolute else segments[0] and ".",)
     path = "/" * is_absolute + "/".join(kept)
-    is_directory = len(segments) > 1 and segments[-1] in _NOTHING
+    is_directory = len(segments) > 1 and segments[-1] in _EMPTY_SEGMENTS
     return (path, path + "/") if is_directory else (path,)
 
 
-def _tidied_prefix(prefix: str) -> str:
-    """Return a prefix as it must be to compare it with tidy paths.
+def _normalized_prefix(prefix: str) -> str:
+    """Normalize a prefix, so that it can be compared with normalized paths.
 
-    What it ends with stays, since more may follow. So do two slashes at its start: what begins with
-    them is on another machine, and not what is meant by one.
+    Its last segment is kept: it may be incomplete. Two leading slashes are kept too: such a path is
+    on another machine.
     """
     text = prefix.replace("\\", "/")
     first, *segments = text.split("/")
@@ -485,11 +473,11 @@ def _tidied_prefix(prefix: str) -> str:
         return prefix
     *inner, last = segments
     head = "//" if text.startswith("//") else "" if first == "." else f"{first}/"
-    return head + "".join(f"{segment}/" for segment in inner if segment not in _NOTHING) + last
+    return head + "".join(f"{name}/" for name in inner if name not in _EMPTY_SEGMENTS) + last
 
 
-def _tidied_glob(glob: str) -> str:
-    return _tidied_prefix(_SET.sub(lambda found: "/" if found[0] == "[\\]" else found[0], glob))
+def _normalized_glob(glob: str) -> str:
+    return _normalized_prefix(_SET.sub(lambda found: "/" if found[0] == "[\\]" else found[0], glob))
 
 
 def is_glob(text: str) -> bool:
@@ -501,24 +489,24 @@ class _Set(NamedTuple):
     negated: bool
 
 
-# What has to be there to come from a state to the next: this character, one of a set, any one
-# (True), or nothing can be (None): the state is reached in another way.
+# The character that leads from a state to the next: this one, one of a set, or any (True). None: no
+# character does, and the state is reached in another way.
 _Step: TypeAlias = str | _Set | bool | None
 
 
 class CompiledGlob:
-    """A glob, ready to be compared with whole texts.
+    """A glob as a state machine that matches whole texts.
 
-    With ``paths``, ``*``, ``?`` and a set stop at ``/``, ``**`` does not, and ``**/`` stands for
-    any number of directories, none among them. Without, a slash is a character like any other.
+    With ``paths``, ``*``, ``?`` and sets stop at ``/``, ``**`` does not, and ``**/`` matches any
+    number of directories. Without, a slash is an ordinary character.
     """
 
     def __init__(self, pattern: str, *, paths: bool) -> None:
         self._paths = paths
         self._steps: list[_Step] = []
-        self._any = 0  # the states that stay whatever comes
-        self._segment = 0  # those that stay until a slash comes
-        self._entries = 0  # those in front of **/, which may also be skipped
+        self._any = 0  # bits of the states that stay at any character
+        self._segment = 0  # those that stay until a slash
+        self._entries = 0  # those before **/, which may be skipped
         self._compile(pattern)
         self._end = 1 << len(self._steps)
 
@@ -546,7 +534,7 @@ class CompiledGlob:
         return states | entered << 1 | entered << 2
 
     def _move(self, character: str) -> tuple[int, int]:
-        """Return the states that this character leads to, and those that it leaves as they are."""
+        """Return the states that this character leads to, and those that stay at it."""
         is_slash = self._paths and character == _SLASH
         entered = 0
         for number, step in enumerate(self._steps, 1):
@@ -562,61 +550,61 @@ class CompiledGlob:
         return entered, self._any if is_slash else self._any | self._segment
 
     def _compile(self, pattern: str) -> None:
-        place = 0
-        while place < len(pattern):
-            character = pattern[place]
+        index = 0
+        while index < len(pattern):
+            character = pattern[index]
             if character == "*":
-                place = self._stars(pattern, place)
+                index = self._compile_stars(pattern, index)
                 continue
             if character == "[":
-                place, step = _set(pattern, place)
+                index, step = _parse_set(pattern, index)
                 self._steps.append(step)
                 continue
             if character in "{}\\":
                 raise UsageError(
-                    f"the glob {pattern!r} has {character!r} in it, which globs read in different "
-                    f"ways: for the character itself write [{character}], for alternatives give "
-                    "several globs"
+                    f"the glob {pattern!r} contains {character!r}, which glob dialects read in "
+                    f"different ways. Write [{character}] for the character itself, or pass "
+                    "several globs as alternatives"
                 )
             self._steps.append(True if character == "?" else character)
-            place += 1
+            index += 1
 
-    def _stars(self, pattern: str, place: int) -> int:
-        """Compile stars and the slash that belongs to them. Returns where the pattern goes on."""
-        begins_segment = self._paths and (place == 0 or pattern[place - 1] == _SLASH)
-        directories = _DIRECTORIES.match(pattern, place) if begins_segment else None
+    def _compile_stars(self, pattern: str, index: int) -> int:
+        """Compile stars, and the slash of ``**/``. Return the index after them."""
+        begins_segment = self._paths and (index == 0 or pattern[index - 1] == _SLASH)
+        directories = _DIRECTORIES.match(pattern, index) if begins_segment else None
         if directories is not None:
             entry = 1 << len(self._steps)
             self._entries |= entry
             self._any |= entry << 1
             self._steps += (None, _SLASH)
             return directories.end()
-        end = place
+        end = index
         while pattern[end : end + 1] == "*":
             end += 1
-        if self._paths and end - place == 1:
+        if self._paths and end - index == 1:
             self._segment |= 1 << len(self._steps)
         else:
             self._any |= 1 << len(self._steps)
         return end
 
 
-def _set(pattern: str, start: int) -> tuple[int, _Set]:
-    """Read ``[abc]``, ``[a-z]`` or ``[!abc]``; a ``]`` may stand first."""
-    place = start + 1
-    negated = pattern[place : place + 1] in ("!", "^")
-    place += negated
-    end = pattern.find("]", place + 1)
+def _parse_set(pattern: str, start: int) -> tuple[int, _Set]:
+    """Parse ``[abc]``, ``[a-z]`` or ``[!abc]``. A ``]`` at the start is a character of the set."""
+    index = start + 1
+    negated = pattern[index : index + 1] in ("!", "^")
+    index += negated
+    end = pattern.find("]", index + 1)
     if end < 0:
-        raise UsageError(f"the glob {pattern!r} has a '[' without its ']': write [[] for a bracket")
+        raise UsageError(f"the glob {pattern!r} has '[' without ']'. Write [[] for a bracket")
     ranges = []
-    while place < end:
-        first = last = pattern[place]
-        if pattern[place + 1] == "-" and place + 2 < end:
-            last = pattern[place + 2]
-            place += 2
+    while index < end:
+        first = last = pattern[index]
+        if pattern[index + 1] == "-" and index + 2 < end:
+            last = pattern[index + 2]
+            index += 2
         if first > last:
-            raise UsageError(f"the glob {pattern!r}: nothing lies between {first!r} and {last!r}")
+            raise UsageError(f"the glob {pattern!r} has the empty range {first}-{last}")
         ranges.append((first, last))
-        place += 1
+        index += 1
     return end + 1, _Set(tuple(ranges), negated)

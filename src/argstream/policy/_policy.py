@@ -1,4 +1,4 @@
-"""``Policy``: the rules of all tools, in order, and what holds where none matches."""
+"""``Policy``: the rules in order, and the defaults for calls that no rule matches."""
 
 import os
 import re
@@ -15,19 +15,17 @@ from argstream.policy._messages import name_words, shown
 from argstream.policy._paths import expanded_directory
 from argstream.policy._rules import Rule, ToolNames, action_of
 from argstream.policy._toml import read_policy
-from argstream.providers._deltas import (
-    RUN_BY_PROVIDER,
-)
+from argstream.providers._deltas import RUN_BY_PROVIDER
 
 _AUTOMATIC_NAME: Final = re.compile(r"rule \d+")
 
 
 class Policy:
-    """Rules for the calls of a model: the first that matches decides.
+    """Rules for the calls of a model. The first rule that matches decides.
 
-    Where none does, the tool's entry in ``defaults`` holds (an exact name before a glob, globs in
-    order), and where there is none, ``default``. ``root`` is where relative paths begin that are
-    compared with a directory: the one that the tools run in.
+    If no rule matches, the tool's entry in ``defaults`` decides (an exact name before globs, globs
+    in order), else ``default``. ``root`` is the working directory of the tools. Relative paths are
+    resolved there when they are compared with a directory.
 
     >>> from argstream.policy import Glob
     >>> policy = Policy([Rule("deny", argument="path", when=Glob("**/.env"))], default="allow")
@@ -44,32 +42,30 @@ class Policy:
         root: str | os.PathLike[str] | None = None,
     ) -> None:
         if not isinstance(rules, Iterable):
-            raise UsageError(f"{shown(rules)} is no list of rules: give [Rule(…), …], or nothing")
+            raise UsageError(f"rules must be a list such as [Rule(…), …], not {shown(rules)}")
         if defaults is not None and not isinstance(defaults, Mapping):
-            raise UsageError(
-                f"defaults says what holds for each tool, and {shown(defaults)} does not: give a "
-                'dict, as in {"read_file": "allow"}'
-            )
+            example = '{"read_file": "allow"}'
+            raise UsageError(f"defaults must be a dict such as {example}, not {shown(defaults)}")
         self.default = action_of(default)
         self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
         self.root = None if root is None else _absolute(root)
-        self._named_defaults = [(ToolNames(name), name) for name in self.defaults]
-        named: dict[str, Rule] = {}
+        self._default_names = [(ToolNames(name), name) for name in self.defaults]
+        by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
             if not isinstance(rule, Rule):
-                raise UsageError(f"rule {number}: {shown(rule)} is no Rule")
+                raise UsageError(f"rule {number} must be a Rule, not {shown(rule)}")
             name = rule.name or f"rule {number}"
-            _check_name(name, number, named)
+            _check_name(name, number, by_name)
             try:
-                named[name] = rule.bound(self.root)
+                by_name[name] = rule.bound(self.root)
             except UsageError as error:
                 raise UsageError(f"{name_words(name)}: {error}") from None
-        self._named_rules = named
-        self._rules = tuple(named.items())
+        self._rules_by_name = by_name
+        self._rules = tuple(by_name.items())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Read a policy from a TOML file; a relative ``root`` in it begins at the file."""
+        """Read a policy from a TOML file. A relative ``root`` is relative to the file."""
         file = Path(path)
         try:
             text = file.read_text("utf-8")
@@ -93,10 +89,10 @@ class Policy:
         except UsageError as error:
             raise UsageError(f"{source}: {error}") from None
         except RecursionError:
-            raise UsageError(f"{source}: it is nested too deeply") from None
+            raise UsageError(f"{source}: nested too deeply") from None
 
     def __deepcopy__(self, memo: object) -> "Policy":
-        return self  # it does not change, and whoever was granted one of its rules means this one
+        return self  # immutable, and approvals with always="rule" refer to this very object
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -105,11 +101,11 @@ class Policy:
 
     def find_rule(self, name: str) -> Rule | None:
         """Return the rule with this name, or None."""
-        return self._named_rules.get(name)
+        return self._rules_by_name.get(name)
 
     @property
     def can_ask(self) -> bool:
-        """Whether ``ask`` is the action of a rule, of a tool's default, or the default."""
+        """Whether any rule or default has the action ``ask``."""
         actions = (self.default, *self.defaults.values(), *(rule.action for rule in self.rules))
         return "ask" in actions
 
@@ -134,16 +130,15 @@ class Policy:
         return None if may_grow and check.error is not None else check
 
     def decide(self, name: str, arguments: dict[str, Any] | str) -> PolicyDecision:
-        """Decide on a call whose arguments are complete; a str is the input of a free-text tool."""
+        """Decide on a call with complete arguments; a str is the input of a free-text tool."""
         if not isinstance(arguments, dict | str):
-            raise UsageError(
-                f"{shown(arguments)}: arguments are a dict, or a str for a tool of free text"
-            )
+            expected = "a dict, or a str for a free-text tool"
+            raise UsageError(f"arguments must be {expected}, not {shown(arguments)}")
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
         decision = check.policy_decision
         if decision is None:
-            raise AssertionError("complete arguments leave nothing open")
+            raise AssertionError("complete arguments always lead to a decision")
         return decision
 
     def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
@@ -153,17 +148,14 @@ class Policy:
     def _default_of(self, name: str) -> Action:
         if name in self.defaults:
             return self.defaults[name]
-        for tools, key in self._named_defaults:
+        for tools, key in self._default_names:
             if name in tools:
                 return self.defaults[key]
         return self.default
 
 
 def _check_name(name: str, number: int, taken: Collection[str]) -> None:
-    """Raise UsageError if the name could be taken for that of another rule.
-
-    An approval with ``always="rule"`` covers the rule that was shown by its name.
-    """
+    """Raise UsageError if two rules could share a name: ``always="rule"`` shows only that."""
     if name in taken:
         raise UsageError(
             f"rule {number}: another rule is already named {shown(name)}. Rule names must be unique"
@@ -178,5 +170,5 @@ def _check_name(name: str, number: int, taken: Collection[str]) -> None:
 def _absolute(root: str | os.PathLike[str]) -> str:
     path = Path(expanded_directory(root))
     if not path.is_absolute():
-        raise UsageError(f"the root {shown(str(root))} must be an absolute directory")
+        raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
     return str(path)

@@ -1,4 +1,4 @@
-"""``Rule``: for which tools, under which conditions, what is decided."""
+"""``Rule``: an action for some tools if conditions on their arguments hold."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -13,7 +13,7 @@ from argstream.policy._conditions import Condition, Test, as_condition
 from argstream.policy._messages import shown
 from argstream.policy._paths import CompiledGlob, is_glob
 
-_MOST_STEPS: Final = 256  # deeper than the parser goes
+_MAX_STEPS: Final = 256  # deeper than the parser allows
 
 
 class Item(Enum):
@@ -27,20 +27,20 @@ class Item(Enum):
 
 
 ANY_ITEM: Final[Literal[Item.ANY]] = Item.ANY
-"""One item of an array is enough, whichever it is; ``"*"`` says the same."""
+"""One matching item of an array is enough; ``"*"`` means the same."""
 EVERY_ITEM: Final[Literal[Item.EVERY]] = Item.EVERY
-"""Each item of the array must match, and there must be one."""
+"""Every item of the array must match, and it must not be empty."""
 
 
 class ExactKey(NamedTuple):
-    """A key of an object by its exact name, also where that is ``*``."""
+    """A key of an object by its exact name, also if that is ``*``."""
 
     key: str
 
 
 ArgumentSteps: TypeAlias = tuple[str | int | Item | ExactKey, ...]
 Argument: TypeAlias = str | Sequence[str | int | Item | ExactKey]
-"""How a rule names an argument: a key, or the steps to it; no steps are the whole arguments."""
+"""How a rule names an argument: a key, or a sequence of steps; no steps mean all arguments."""
 ArgumentPattern: TypeAlias = tuple[str | int | Item, ...]
 
 
@@ -48,20 +48,20 @@ def pattern_of(argument: Argument | object) -> ArgumentPattern:
     if isinstance(argument, str):
         if "." in argument or "[" in argument:
             raise UsageError(
-                f"the argument {shown(argument)}: give the steps to it one by one, as "
-                f'["edits", "*", "path"]; if this is the name of one key, as [{shown(argument)}]'
+                f"argument {shown(argument)} has dots or brackets. Pass a list of steps, such as "
+                f'["edits", "*", "path"], or [{shown(argument)}] if it is one key'
             )
         argument = (argument,)
-    if not isinstance(argument, Sequence) or len(argument) > _MOST_STEPS:
-        raise UsageError(f"{shown(argument)} names no argument: give a key, or the steps to it")
+    if not isinstance(argument, Sequence) or len(argument) > _MAX_STEPS:
+        raise UsageError(f"argument must be a key or a list of steps, not {shown(argument)}")
     pattern = tuple(_step(step) for step in argument)
     if pattern and not isinstance(pattern[0], str):
         raise UsageError(
-            "the arguments of a tool are an object, so the first step to one of them is its key, "
-            f"not {shown(argument[0])}"
+            f"the first step to an argument must be a key, not {shown(argument[0])}, because the "
+            "arguments of a tool are an object"
         )
     if ANY_ITEM in pattern and EVERY_ITEM in pattern:
-        raise UsageError("one argument cannot be about any item and about every item")
+        raise UsageError("an argument cannot have both ANY_ITEM and EVERY_ITEM")
     return pattern
 
 
@@ -74,26 +74,26 @@ def _step(step: object) -> str | int | Item:
         return step
     if isinstance(step, int) and not isinstance(step, bool) and step >= 0:
         return step
-    raise UsageError(f"{shown(step)} is no step to an argument: give a key, an index from 0, or *")
+    raise UsageError(f"a step must be a key, an index from 0, or *, not {shown(step)}")
 
 
 Where: TypeAlias = Mapping[Any, Condition | Test]
-"""What must hold of several arguments, each named by a key or by a tuple of steps."""
+"""Conditions on several arguments, each named by a key or by a tuple of steps."""
 
 _ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 
 
 class ToolNames:
-    """Some tools by their names, exact or as globs, in which a slash is nothing special."""
+    """Names of tools, exact or as globs. In these globs, a slash is an ordinary character."""
 
     def __init__(self, names: str | Iterable[str]) -> None:
         if not isinstance(names, Iterable):
-            raise UsageError(f"{shown(names)} is no name of a tool: give a string, or several")
+            raise UsageError(f"a tool name must be a string, not {shown(names)}")
         self.names = (names,) if isinstance(names, str) else tuple(names)
-        names_given: tuple[object, ...] = self.names
-        for name in names_given:
+        unchecked: tuple[object, ...] = self.names
+        for name in unchecked:
             if not isinstance(name, str) or not name:
-                raise UsageError(f"{shown(name)} is no name of a tool")
+                raise UsageError(f"a tool name must be a string that is not empty: {shown(name)}")
         globs = [name for name in self.names if is_glob(name)]
         self._exact = frozenset(self.names).difference(globs)
         self._globs = tuple(CompiledGlob(name, paths=False) for name in globs)
@@ -103,12 +103,12 @@ class ToolNames:
 
 
 class Rule:
-    """Decides on a call: ``allow``, ``ask`` or ``deny``, if all of its conditions hold.
+    """Answers ``allow``, ``ask`` or ``deny`` for a call, if all of its conditions hold.
 
-    ``tool`` is a name or several, exact or as globs; without it the rule is about all tools.
-    ``when`` says what must hold of ``argument``, as a condition or a function; without
-    ``argument``, of the whole arguments. ``where`` says the same of several arguments. A rule with
-    neither decides on the tool alone, at once.
+    ``tool`` is one or several names, exact or as globs. Without it, the rule applies to all tools.
+    ``when`` is a condition or a function that tests ``argument``, or all arguments if there is no
+    ``argument``. ``where`` has conditions on several arguments. A rule with neither decides by the
+    tool name, at once.
 
     >>> from argstream.policy import Glob
     >>> Rule("deny", tool="write_*", argument="path", when=Glob("**/.git/**"), name="no .git")
@@ -131,14 +131,12 @@ class Rule:
         self.action = action_of(action)
         names = None if tool is None else ToolNames(tool)
         if names is not None and not names.names:
-            raise UsageError("a rule for no tool at all decides nothing; for all, leave tool out")
+            raise UsageError("tool is empty. Omit it to apply the rule to all tools")
         self.tools = None if names is None or "*" in names.names else names
-        """The tools that it is about; None if it is about all."""
+        """The tools that the rule applies to; None for all tools."""
         if where is not None and not isinstance(where, Mapping):
-            raise UsageError(
-                f"where says what must hold of each argument, and {shown(where)} does not: give a "
-                'dict, as in {"path": Prefix("/srv/")}'
-            )
+            example = '{"path": Prefix("/srv/")}'
+            raise UsageError(f"where must be a dict such as {example}, not {shown(where)}")
         conditions = [
             (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
         ]
@@ -147,58 +145,58 @@ class Rule:
                 0, (pattern_of(() if argument is None else argument), as_condition(when))
             )
         elif argument is not None:
-            raise UsageError(f"the rule says nothing about its argument {shown(argument)}")
+            raise UsageError(f"argument {shown(argument)} has no condition. Pass when=")
         for pattern, _ in conditions:
             if action == "allow" and ANY_ITEM in pattern:
                 raise UsageError(
-                    "a rule that allows would be content with one good item among bad ones: "
-                    'say EVERY_ITEM, in TOML { item = "every" }, instead of any'
+                    "an allow rule with ANY_ITEM would match one good item among bad ones. "
+                    'Use EVERY_ITEM; in TOML, { item = "every" }'
                 )
         self.conditions: tuple[tuple[ArgumentPattern, Condition], ...] = tuple(conditions)
         for label, text in (("name", name), ("reason", reason)):
             if not isinstance(text, str):
                 raise UsageError(f"the {label} of a rule must be a string, not {shown(text)}")
         self.name = name
-        """Empty if it has none: then its policy calls it by its position."""
+        """Empty if the rule has none. The policy then names it by its position."""
         self.reason = reason
-        """Why the rule is there, for whoever meets it."""
+        """Why the rule exists, shown to users and models."""
         self.digest = _digest_of(self)
         """Identifies the content: equal rules have equal digests in every process.
 
-        A rule with a Python function has a random digest, since the code of the function may change
-        from one process to the next.
+        A rule with a Python function has a random digest, because the function may differ in
+        another process.
         """
 
     def bound(self, root: str | None) -> "Rule":
-        """Return the same rule with relative paths that begin at this directory."""
+        """Return the same rule with relative paths resolved at this directory."""
         rule = copy(self)
         rule.conditions = tuple((path, test.bound(root)) for path, test in self.conditions)
         rule.digest = _digest_of(rule)
         return rule
 
     def __deepcopy__(self, memo: object) -> "Rule":
-        return self  # immutable once made, and a grant is for this very rule
+        return self  # immutable, and an approval with always="rule" refers to this very object
 
     def concerns(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
 
     def __repr__(self) -> str:
         tools = "all tools" if self.tools is None else ", ".join(self.tools.names)
-        said = [f"{list(pattern)} {test.words()}" for pattern, test in self.conditions]
+        tests = [f"{list(pattern)} {test.words()}" for pattern, test in self.conditions]
         name = f" {self.name!r}" if self.name else ""
-        return f"<Rule{name}: {self.action} {tools}{' if ' if said else ''}{' and '.join(said)}>"
+        return f"<Rule{name}: {self.action} {tools}{' if ' if tests else ''}{' and '.join(tests)}>"
 
 
 def _digest_of(rule: Rule) -> str:
     if not all(test.is_plain for _, test in rule.conditions):
         return uuid4().hex
     tools = None if rule.tools is None else rule.tools.names
-    said = (rule.name, rule.action, rule.reason, tools, rule.conditions)
-    return sha256(repr(said).encode(errors="surrogatepass")).hexdigest()
+    content = (rule.name, rule.action, rule.reason, tools, rule.conditions)
+    return sha256(repr(content).encode(errors="surrogatepass")).hexdigest()
 
 
 def action_of(action: object) -> Action:
     for known in _ACTIONS:
         if action == known:
             return known
-    raise UsageError(f"{shown(action)} is no decision: give 'allow', 'ask' or 'deny'")
+    raise UsageError(f"an action must be 'allow', 'ask' or 'deny', not {shown(action)}")

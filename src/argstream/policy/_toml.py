@@ -1,4 +1,4 @@
-"""A policy as TOML → its rules. Whatever is not known is refused: a typo must not drop a rule."""
+"""Reads a policy from TOML. Unknown keys are errors: a typo must not disable a rule."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,15 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.events import Action
-from argstream.policy._conditions import (
-    AllOf,
-    Between,
-    Condition,
-    Equals,
-    Not,
-    Regex,
-    Search,
-)
+from argstream.policy._conditions import AllOf, Between, Condition, Equals, Not, Regex, Search
 from argstream.policy._messages import kind_of, name_words, shown
 from argstream.policy._paths import Glob, Prefix, Under
 from argstream.policy._rules import (
@@ -44,7 +36,7 @@ _RULE_KEYS: Final = ("action", "tool", "name", "reason", "conditions", *_CONDITI
 _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
 _Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
-"""By what the steps mean, since the same may be written in several ways."""
+"""By pattern, because the same argument may be written in several ways."""
 
 
 class PolicyParts(NamedTuple):
@@ -58,12 +50,12 @@ def read_policy(text: str) -> PolicyParts:
     """Parse the text of a policy. Errors name the rule and what to do."""
     try:
         policy = tomllib.loads(text)
-    except ValueError as error:  # also of a number that Python does not read
-        raise UsageError(f"this is no TOML: {error}") from None
+    except ValueError as error:  # also for a number with too many digits for Python
+        raise UsageError(f"not valid TOML: {error}") from None
     _refuse_unknown(policy, _POLICY_KEYS)
     root = policy.get("root")
     if root is not None and not isinstance(root, str):
-        raise UsageError(f"root must be a directory, and {shown(root)} is {kind_of(root)}")
+        raise UsageError(f"root must be a directory, not {kind_of(root)}: {shown(root)}")
     with _at("default"):
         default = action_of(policy.get("default", "ask"))
     return PolicyParts(_rules(policy), default, _defaults(policy), root)
@@ -72,7 +64,7 @@ def read_policy(text: str) -> PolicyParts:
 def _defaults(policy: dict[str, Any]) -> dict[str, Action]:
     table = policy.get("defaults", {})
     if not isinstance(table, dict):
-        raise UsageError('defaults is a table of tools: [defaults], and below it read = "allow"')
+        raise UsageError('defaults must be a table: [defaults], and below it read = "allow"')
     defaults = {}
     for name, action in table.items():
         with _at(f"defaults, {name_words(name)}"):
@@ -83,12 +75,12 @@ def _defaults(policy: dict[str, Any]) -> dict[str, Action]:
 def _rules(policy: dict[str, Any]) -> list[Rule]:
     tables = policy.get("rules", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError("rules are tables, each below a line [[rules]] with two brackets")
+        raise UsageError("rules must be an array of tables. Start each rule with [[rules]]")
     rules = []
     for number, table in enumerate(tables, 1):
         name = table.get("name")
-        called = f" ({name_words(name)})" if isinstance(name, str) and name else ""
-        with _at(f"rule {number}{called}"):
+        label = f" ({name_words(name)})" if isinstance(name, str) and name else ""
+        with _at(f"rule {number}{label}"):
             rules.append(_rule(table))
     return rules
 
@@ -96,10 +88,11 @@ def _rules(policy: dict[str, Any]) -> list[Rule]:
 def _rule(table: dict[str, Any]) -> Rule:
     _refuse_unknown(table, _RULE_KEYS)
     if "action" not in table:
-        raise UsageError('it has no action: give action = "allow", "ask" or "deny"')
+        raise UsageError('action is missing. Add action = "allow", "ask" or "deny"')
     entries = table.get("conditions", [])
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError('conditions is an array of tables: [{ argument = "path", glob = "*" }]')
+        example = '[{ argument = "path", glob = "*" }]'
+        raise UsageError(f"conditions must be an array of tables, such as {example}")
     conditions: _Conditions = {}
     own = {key: table[key] for key in _CONDITION_KEYS if key in table}
     if own:
@@ -109,7 +102,7 @@ def _rule(table: dict[str, Any]) -> Rule:
             _refuse_unknown(entry, _CONDITION_KEYS)
             _add_condition(entry, conditions)
     if "conditions" in table and not entries:
-        raise UsageError("its conditions are empty: leave them out if it has none")
+        raise UsageError("conditions is empty. Omit it if the rule has none")
     return Rule(
         action_of(table["action"]),
         tool=_strings("tool", table["tool"]) if "tool" in table else None,
@@ -121,12 +114,12 @@ def _rule(table: dict[str, Any]) -> Rule:
 
 def _add_condition(table: dict[str, Any], conditions: _Conditions) -> None:
     if "argument" not in table:
-        raise UsageError('it has no argument: give argument = "path", or [] for the whole text')
+        raise UsageError('argument is missing. Add argument = "path", or [] for all arguments')
     steps = _steps(table["argument"])
     pattern = pattern_of(steps)
     if pattern in conditions:
         raise UsageError(
-            f"there are two conditions on {shown(table['argument'])}: write both into one table"
+            f"there are two conditions on {shown(table['argument'])}. Put both into one table"
         )
     test = _condition({key: table[key] for key in table if key != "argument"})
     conditions[pattern] = steps, test
@@ -134,7 +127,7 @@ def _add_condition(table: dict[str, Any], conditions: _Conditions) -> None:
 
 def _steps(argument: object) -> ArgumentSteps:
     if isinstance(argument, str):
-        pattern_of(argument)  # refuses dots
+        pattern_of(argument)  # raises for dots
         return (argument,)
     if not isinstance(argument, list):
         raise UsageError(f"argument must be a key or an array of steps, not {shown(argument)}")
@@ -151,8 +144,8 @@ def _step(step: object) -> str | int | Item | ExactKey:
             return step
         case _:
             raise UsageError(
-                f'a step to an argument is a key, an index, "*", {{ item = "every" }} or '
-                f'{{ key = "*" }}, and not {shown(step)}'
+                f'a step must be a key, an index, "*", {{ item = "every" }} or '
+                f'{{ key = "*" }}, not {shown(step)}'
             )
 
 
@@ -169,18 +162,18 @@ def _condition(table: dict[str, Any]) -> Condition:
     if bounds:
         tests.append(Between(**bounds))
     if not tests:
-        raise UsageError(f"it says nothing about its argument: give one of {_either(_TEST_KEYS)}")
+        raise UsageError(f"the argument has no condition. Add one of {_either(_TEST_KEYS)}")
     return tests[0] if len(tests) == 1 else AllOf(*tests)
 
 
 def _negation(value: object) -> Condition:
     with _at("not"):
         if not isinstance(value, dict):
-            raise UsageError('it stands before what must not be: not.under = "/srv"')
+            raise UsageError('must be a condition, such as not.under = "/srv"')
         _refuse_unknown(value, _TEST_KEYS)
         test = _condition(value)
         if isinstance(test, AllOf):
-            raise UsageError("give one condition; for more, write several rules")
+            raise UsageError("has several conditions. Use one; for more, write several rules")
         return Not(test)
 
 
@@ -196,8 +189,8 @@ def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:
     for key in table:
         if key not in names:
             close = get_close_matches(key, names, 1)
-            advice = f"did you mean {close[0]}?" if close else f"known are {_either(names)}"
-            raise UsageError(f"there is no key {shown(key)}; {advice}")
+            hint = f"Did you mean {close[0]}?" if close else f"Known keys: {', '.join(names)}"
+            raise UsageError(f"unknown key {shown(key)}. {hint}")
 
 
 def _either(names: Iterable[str]) -> str:
@@ -207,7 +200,7 @@ def _either(names: Iterable[str]) -> str:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Prefix the error with its place in the policy."""
+    """Prefix a UsageError with its place in the policy."""
     try:
         yield
     except UsageError as error:

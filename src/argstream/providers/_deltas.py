@@ -22,8 +22,7 @@ Ending: TypeAlias = Literal["finished", "cut", "unknown"]
 class Tokens(NamedTuple):
     """Token counts as the provider reported them. None: the provider did not report this count."""
 
-    input_tokens: int | None = None
-    """All input, including tokens read from or written to a cache."""
+    input_tokens: int | None = None  # including tokens read from or written to a cache
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -37,7 +36,7 @@ class TurnSwitched(NamedTuple):
     """
 
     parent_id: str | None = None  # the call that started the agent; None for the main agent
-    turn: Hashable = None  # tells apart the turns that one agent writes at the same time
+    turn: Hashable = None  # distinguishes parallel turns of one agent
 
 
 class TurnOpened(NamedTuple):
@@ -76,7 +75,7 @@ class BlockCompleted(NamedTuple):
 
 
 class CallOpened(NamedTuple):
-    """The model calls a tool. An empty id means that the provider sent none."""
+    """The model calls a tool. An empty ID means that the provider sent none."""
 
     key: Hashable
     id: str
@@ -141,10 +140,7 @@ class TurnEnded(NamedTuple):
 
 
 class UsageReported(NamedTuple):
-    """The usage of the open turn so far.
-
-    Counts are cumulative: a later count replaces an earlier one. None leaves it unchanged.
-    """
+    """The cumulative usage of the open turn. None leaves a count unchanged."""
 
     tokens: Tokens
 

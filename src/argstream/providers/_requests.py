@@ -310,7 +310,7 @@ def _check_all_answered(calls: dict[str, CallPart], answers: list[Answer]) -> No
 
 
 def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
-    """Return the API that created an item of this message; None if it is not one of ours."""
+    """Return the API that created an item of this message; None if it is another one."""
     if not item:
         return None
     type_ = item.get("type")

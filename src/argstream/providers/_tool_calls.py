@@ -77,7 +77,7 @@ class _Call:
         self.name = ""
         self.opened = False
         self.has_arguments = False
-        self.has_value = False  # whether arguments came as an object
+        self.has_value = False  # whether arguments arrived as an object
         self.held: list[Delta] = []  # deltas that arrived before the name
         self.extra: dict[str, Any] | None = None
         self.unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
@@ -177,7 +177,7 @@ class CallFinder:
         if call is None and index is not None:
             call = self._by_index.get(index)
             if call is not None and id_ and name and call.id:
-                call = None  # a new id, together with a name
+                call = None  # a new ID with a name
             elif call is None and (named := self._named_again.get(index)) is not None:
                 if not (name or id_ or arguments):
                     return named  # still undecided
@@ -192,7 +192,7 @@ class CallFinder:
             is_anonymous = index is None and not id_
             is_another = name != call.name and (call.has_arguments or is_anonymous)
             if is_another or (call.has_arguments and is_anonymous and begins):
-                call = None  # another tool, or the same one once more
+                call = None  # another tool, or another call of the same tool
             elif index is not None and not (id_ or call.id) and call.is_whole():
                 if not begins:
                     # A repetition, or the name of a call whose arguments follow.

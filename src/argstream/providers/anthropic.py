@@ -225,11 +225,13 @@ class AnthropicDecoder(ProviderDecoder):
             return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 
-    def _read_whole_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+    def _read_whole_block(
+        self, index: int, block: dict[str, Any], *, is_complete: bool
+    ) -> list[Delta]:
         deltas = self._block_started(index, block)
         if block.get("type") in CALLS:
             self._inputs[index] = block.get("input") or {}  # whole, not a placeholder
-        return deltas + (self._block_stopped(index) if is_over else self._rest_of_block(index))
+        return deltas + (self._block_stopped(index) if is_complete else self._rest_of_block(index))
 
     def _block_stopped(self, index: int) -> list[Delta]:
         deltas = self._rest_of_block(index)
@@ -276,7 +278,7 @@ class AnthropicDecoder(ProviderDecoder):
         content = content if isinstance(content, list) else []
         for index, block in enumerate(content):
             # The last block may be cut. The others ended when the next one began.
-            deltas += self._read_whole_block(index, block, is_over=index < len(content) - 1)
+            deltas += self._read_whole_block(index, block, is_complete=index < len(content) - 1)
         self._blocks.clear()
         if stop_reason:
             self._has_stop_reason = True

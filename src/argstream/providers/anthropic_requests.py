@@ -35,7 +35,7 @@ from argstream.providers._requests import (
 _DEFAULT_MAX_TOKENS: Final = 8192
 _THOUGHTS: Final = ("thinking", "redacted_thinking")
 _USER_BLOCKS: Final = ("image", "document", "search_result")
-_SERVER_CALL: Final = "srvtoolu_"  # prefix of the IDs of calls that Anthropic runs
+_SERVER_CALL: Final = "srvtoolu_"  # ID prefix of calls that Anthropic runs; the item may be lost
 _BETA: Final = "anthropic-beta"
 _MIN_BUDGET: Final = 1024
 # Claude up to 4.5 needs a token budget for thinking, 4.6 accepts a budget or adaptive thinking, and

@@ -151,7 +151,7 @@ class BedrockDecoder(ProviderDecoder):
         self._has_usage = False
         self._has_stop_reason = False
         # Strands omits the index for models of other providers. Blocks are then counted.
-        self._has_indexes = False  # whether a block of this message came with its index
+        self._has_indexes = False  # whether a block of this message had an index
         self._counted = 0  # the blocks of this message that were stopped without an index
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:

@@ -326,30 +326,28 @@ class _MessageMerger(AnthropicDecoder):
         self._id = ""  # message ID
         self._is_answered = True  # whether a user message followed the last message
         self._texts: dict[int, str] = {}  # streamed arguments of open calls
-        # Indexes of blocks that streamed and have not arrived as a whole, by identity.
-        self._streamed_blocks: dict[tuple[object, str], deque[int]] = {}
+        # Indexes of streamed blocks whose whole form has not arrived, by identity.
+        self._pending: dict[tuple[object, str], deque[int]] = {}
         self._calls: set[str] = set()  # IDs
         # Calls that may be complete, by ID: the index, and the text that would close the JSON.
         self._unverified: dict[str, tuple[int, str]] = {}
-        self._has_whole_blocks = False  # whether a part of this message arrived as a whole
+        self._has_whole = False  # whether a part of this message arrived as a whole
         self._stop_reason = ""  # of a whole message, if it has one
         self._count = 0  # of blocks that did not stream
 
-    # Streamed events
-
     def _message_started(self, message: dict[str, Any]) -> list[Delta]:
         ended = self.end() if self._is_whole or self._has_stop_reason else []
-        self.is_open, self._is_answered, self._has_whole_blocks = True, False, False
+        self.is_open, self._is_answered, self._has_whole = True, False, False
         self._id, self._stop_reason = text_of(message.get("id")), ""
         self._texts.clear()
-        self._streamed_blocks.clear()
+        self._pending.clear()
         self._calls.clear()
         self._unverified.clear()
         return ended + super()._message_started(message)
 
     def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self.is_open = True
-        self._streamed_blocks.setdefault(_identity(block), deque()).append(index)
+        self._pending.setdefault(_identity(block), deque()).append(index)
         if block.get("type") in CALLS and (id_ := text_of(block.get("id"))):
             self._calls.add(id_)
         return super()._block_started(index, block)
@@ -369,23 +367,21 @@ class _MessageMerger(AnthropicDecoder):
         self._unverified.clear()
         return super()._message_stopped()
 
-    # Whole messages
-
     def read_message(self, message: dict[str, Any]) -> list[Delta]:
         """Read a message or a part of one. Messages with the same ID are one turn."""
         id_ = text_of(message.get("id"))
         blocks = _blocks_of(message.get("content"))
         is_same = id_ == self._id if id_ else not self._is_answered
-        if not is_same and self.is_open and any(self._is_streamed(block) for block in blocks):
+        if not is_same and self.is_open and any(self._is_pending(block) for block in blocks):
             is_same, self._id = True, id_ or self._id  # its start was missed, or had no ID
         deltas = [] if is_same else self._whole_message_started(message)
         stop_reason = text_of(message.get("stop_reason"))
         for number, block in enumerate(blocks):
             may_be_cut = stop_reason and turn_ended(stop_reason).ending == "cut"
-            is_over = number < len(blocks) - 1 or not may_be_cut
-            deltas += self._read_block(block, message, is_over=is_over)
+            is_complete = number < len(blocks) - 1 or not may_be_cut
+            deltas += self._read_block(block, message, is_complete=is_complete)
         if self.is_open:
-            self._has_whole_blocks = True
+            self._has_whole = True
             self._stop_reason = stop_reason or self._stop_reason
             if not self._has_stop_reason:
                 deltas += self._usage_reported(message.get("usage"))
@@ -433,29 +429,24 @@ class _MessageMerger(AnthropicDecoder):
     @property
     def _is_whole(self) -> bool:
         """Whether each block of this turn arrived as a whole, so that no event is missing."""
-        return (
-            self.is_open
-            and self._has_whole_blocks
-            and not self._streamed_blocks
-            and not self._blocks
-        )
+        return self.is_open and self._has_whole and not self._pending and not self._blocks
 
-    def _is_streamed(self, block: dict[str, Any]) -> bool:
-        return block.get("type") in CALLS and _identity(block) in self._streamed_blocks
+    def _is_pending(self, block: dict[str, Any]) -> bool:
+        return block.get("type") in CALLS and _identity(block) in self._pending
 
     def _whole_message_started(self, message: dict[str, Any]) -> list[Delta]:
         # The end of its turn is known only when something else begins.
         return self._message_started({**message, "content": [], "stop_reason": None})
 
     def _read_block(
-        self, block: dict[str, Any], message: dict[str, Any], *, is_over: bool
+        self, block: dict[str, Any], message: dict[str, Any], *, is_complete: bool
     ) -> list[Delta]:
         identity = _identity(block)
-        if (streamed := self._streamed_blocks.get(identity)) is not None:
+        if (streamed := self._pending.get(identity)) is not None:
             index = streamed.popleft()
             if not streamed:
-                del self._streamed_blocks[identity]
-            return self._end_of_block(index, block, is_over=is_over) if self.is_open else []
+                del self._pending[identity]
+            return self._end_of_block(index, block, is_complete=is_complete) if self.is_open else []
         is_call = block.get("type") in CALLS
         if is_call and text_of(block.get("id")) in self._calls:
             return []
@@ -464,16 +455,16 @@ class _MessageMerger(AnthropicDecoder):
         again = [] if self.is_open else self._whole_message_started(message)
         self._count += 1
         index = -self._count  # never the index of a streamed block
-        if is_call and is_over and not block["input"]:
+        if is_call and is_complete and not block["input"]:
             # A cut call has an empty input, too. The end of the turn decides.
             deltas = [*self._block_started(index, block), CallClosed(index)]
         else:
-            deltas = self._read_whole_block(index, block, is_over=is_over)
-        del self._streamed_blocks[identity]
+            deltas = self._read_whole_block(index, block, is_complete=is_complete)
+        del self._pending[identity]
         self._blocks.pop(index, None)  # complete, or cut
         return again + deltas
 
-    def _end_of_block(self, index: int, block: dict[str, Any], *, is_over: bool) -> list[Delta]:
+    def _end_of_block(self, index: int, block: dict[str, Any], *, is_complete: bool) -> list[Delta]:
         """Return the missing deltas of a streamed block, and its end."""
         type_ = block.get("type")
         is_open, known = index in self._blocks, self._blocks.get(index, {})
@@ -481,7 +472,7 @@ class _MessageMerger(AnthropicDecoder):
         if type_ in CALLS:
             if not is_open and index in self._texts:
                 return []  # already closed
-            if not is_over or (missing := self._end_of_call(index, block)) is None:
+            if not is_complete or (missing := self._end_of_call(index, block)) is None:
                 return []
             deltas = missing
         elif type_ == "text" and isinstance(text := block.get("text"), str):

@@ -214,7 +214,7 @@ class _GeminiReader(Generic[_StructType]):
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 pass
             else:
-                # Google sends usage with every chunk. If it was found, names are in camelCase.
+                # Google sends usage with every chunk. If the struct has it, names are in camelCase.
                 if found.usage_metadata is not None or not _is_snake_cased(payload):
                     return found
             payload = fields_of(payload)
@@ -412,7 +412,7 @@ def _specified(reason: str | None) -> str | None:
 
 
 class _PartsReader:
-    """The parts of one reader → deltas."""
+    """The parts of one candidate → deltas."""
 
     def __init__(
         self, scope: int, raw: "_RawPayload", turn_id: str = "", *, keeps_media: bool = True
@@ -648,7 +648,7 @@ def _check_leaf(leaf: object) -> None:
 
 
 class _OpenCall:
-    """A call whose arguments come leaf by leaf."""
+    """A call whose arguments arrive leaf by leaf."""
 
     __slots__ = ("key", "open_strings", "paths")
 

@@ -77,7 +77,7 @@ _RUN_BY_PROVIDER: Final[dict[str, CallKind]] = {
 # OpenAI items, sent once when they are done. The other two are in ``tool_call_chunks``.
 _WHOLE_CALLS: Final = items.CALLS.keys() - {"function_call", "custom_tool_call"}
 _WRAPPED: Final = {*_RUN_BY_PROVIDER, *_WHOLE_CALLS, *items.OUTPUTS}
-# Fields of a block that come in pieces.
+# Fields of a block that arrive in pieces.
 _GROWING: Final = {
     "thinking",
     "reasoning",
@@ -146,7 +146,7 @@ class LangChainDecoder(ProviderDecoder):
 
     def __init__(self) -> None:
         self._turns = ParallelTurns()
-        # The writer of a message is the run or node that it comes from, if known.
+        # The writer of a message is its run or node, if known.
         self._messages: dict[str, _MessageState] = {}  # by each of their IDs
         self._newest: dict[str, _MessageState] = {}  # by writer
         self._open: list[_MessageState] = []  # messages that are being streamed
@@ -154,7 +154,7 @@ class LangChainDecoder(ProviderDecoder):
         self._unverified: dict[str, _MessageState] = {}  # whole messages that may be cut, by writer
         self._owners: dict[str, _MessageState] = {}  # by call ID
         self._count = 0
-        self._has_values = False  # whether arguments came as an object
+        self._has_values = False  # whether arguments arrived as an object
 
     def feed(self, payload: object, event: str = "") -> list[Delta]:
         """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
@@ -251,10 +251,7 @@ class LangChainDecoder(ProviderDecoder):
         return before + self._emit(state, deltas) + self._close_message(state)
 
     def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
-        """Return the message of a chunk, and the deltas that must precede it if it is new.
-
-        Return None for an empty chunk after the end of its message.
-        """
+        """Return the message of a chunk, None for a late empty chunk, and the deltas before it."""
         id_ = text_of(message.id)
         writes = bool(message.tool_call_chunks or message.content)
         if id_ not in self._messages:
@@ -284,7 +281,7 @@ class LangChainDecoder(ProviderDecoder):
             return None
         self._without_run[writer] = known
         free = [state for state in known if state.accepts(kind, writes=writes)]
-        # Run IDs appear in the order in which runs began, except that a run may have ended.
+        # Prefer a message that has ended. Otherwise, runs continue in the order of their start.
         return next((state for state in free if state.ended), free[0] if free else None)
 
     def _new(self, message: _Message, writer: str) -> "tuple[_MessageState, list[Delta]]":

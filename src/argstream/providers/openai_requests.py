@@ -79,11 +79,11 @@ class ResponsesApi:
     path = "/responses"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers that the API needs, with the key if there is one."""
+        """Return the headers that the API requires, with the key if there is one."""
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a request for a stream."""
+        """Return the body of a streaming request."""
         offered = {tool.name for tool in request.tools}
         turns = turns_of(request.messages, CallIds(r"(?s:.{1,64})", unique=True))
         items: list[_Item] = []
@@ -400,11 +400,11 @@ class ChatApi:
         self.server = server or ChatCompatibility()
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers that the API needs, with the key if there is one."""
+        """Return the headers that the API requires, with the key if there is one."""
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a request for a stream."""
+        """Return the body of a streaming request."""
         settings = request.settings
         messages = _MessageWriter(request, self.server).messages()
         if not messages:
@@ -607,10 +607,7 @@ def _openai_tools(
     tool: Callable[[OfferedTool], dict[str, Any]],
     choice: Callable[[str], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the fields about tools, which OpenAI's APIs share.
-
-    They differ in the form of a tool, and of a ``tool_choice`` that names one.
-    """
+    """Return the fields about tools. The APIs differ in the forms of a tool and of a choice."""
     if not request.tools:
         return {}
     settings = request.settings

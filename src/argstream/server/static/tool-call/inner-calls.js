@@ -59,7 +59,7 @@ export class InnerCalls {
     const calls = [...this.#host.querySelectorAll("tool-call")].filter(
       (call) => call.parentElement?.closest("tool-call") === this.#host,
     );
-    const asking = [...this.#host.querySelectorAll("tool-call[state=asking]")].length;
+    const asking = [...this.#host.querySelectorAll("tool-call[state=pending]")].length;
     this.element.hidden = this.#slot.assignedElements().length === 0;
     if (calls.length === this.#calls && asking === this.#asking) return;
     this.#calls = calls.length;

@@ -20,7 +20,7 @@ const decisions = { denied: "denied", expired: "expired", withdrawn: "withdrawn"
 const states = {
   writing: "being written",
   written: "written",
-  asking: "asks for approval",
+  pending: "asks for approval",
   approved: "approved",
   running: "running",
   completed: "done",
@@ -31,7 +31,7 @@ const states = {
 };
 
 /** @type {Record<string, string>} */
-const glyphs = { asking: "?", completed: "✓", failed: "✕", denied: "⊘", invalid: "!", lost: "↺" };
+const glyphs = { pending: "?", completed: "✓", failed: "✕", denied: "⊘", invalid: "!", lost: "↺" };
 
 /**
  * Say in a few words how it stands with a call.

@@ -97,7 +97,7 @@ class _MessageWriter:
     def __init__(self, request: ModelRequest) -> None:
         self._offered = {tool.name for tool in request.tools}
         self._turns = turns_of(request.messages, CallIds(r"[a-zA-Z0-9_-]{1,64}", unique=True))
-        self._ran = {
+        self._with_result = {
             one.part.call_id
             for turn in self._turns
             for one in turn.parts
@@ -184,7 +184,7 @@ class _MessageWriter:
         id_ = own_id(part)
         if not (is_own or id_.startswith(_SERVER_CALL)):
             return None
-        if not (part.call_id in self._ran or (is_last and part.verdict == "complete")):
+        if not (part.call_id in self._with_result or (is_last and part.verdict == "complete")):
             return None
         self._sent.add(part.call_id)
         item: _Block = {"type": "server_tool_use", "id": id_, "name": part.name}

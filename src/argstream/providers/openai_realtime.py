@@ -188,11 +188,10 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             return [BlockCompleted(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
-            return (
-                known.close_executed(failed=type_.endswith("failed")) if known is not None else []
-            )
+            failed = type_.endswith("failed")
+            return [] if known is None else known.close_executed(failed=failed)
         if type_ in _ARGUMENT_DELTAS:
-            return self._item(key, response_id).grow(delta or "")
+            return self._item(key, response_id).append_arguments(delta or "")
         if type_ in _ARGUMENTS_DONE:
             return self._arguments_done(self._item(key, response_id), data)
         if type_ == "response.output_item.added" and data.item is not None:
@@ -360,7 +359,7 @@ class _Item:
             *(ArgumentText(self.key, piece) for piece in pieces),
         ]
 
-    def grow(self, piece: str) -> list[Delta]:
+    def append_arguments(self, piece: str) -> list[Delta]:
         if self.type:
             return [ArgumentText(self.key, piece)] if piece else []
         self._pieces.append(piece)

@@ -109,7 +109,7 @@ class _AssistantItems:
         self._keeps_ids = not any(
             isinstance(one.part, ThinkingPart)
             and one.origin == "openai-responses"
-            and not _can_return(one.part)
+            and not _has_own_content(one.part)
             for one in turn.parts
         )
 
@@ -137,7 +137,7 @@ class _AssistantItems:
                 }
                 return message if text else None
             case ThinkingPart(item=item):
-                return item if is_own and _can_return(part) else None
+                return item if is_own and _has_own_content(part) else None
             case CallPart():
                 return self._call(part, is_own=is_own)
             case OpaquePart(item=item):
@@ -185,7 +185,7 @@ class _AssistantItems:
         return {**call, **ids, "arguments": arguments_text(part)}
 
 
-def _can_return(part: ThinkingPart) -> bool:
+def _has_own_content(part: ThinkingPart) -> bool:
     """Return True if reasoning contains its content: the API stores nothing."""
     item = part.item or {}
     return bool(item.get("encrypted_content") or item.get("content"))
@@ -333,7 +333,7 @@ class ChatCompatibility(Struct, frozen=True, kw_only=True):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     system_role: Literal["system", "developer"] = "system"
     has_stream_options: bool = True  # whether usage is requested with ``stream_options``
-    takes_back: frozenset[str] = frozenset(
+    returned_fields: frozenset[str] = frozenset(
         {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
     )
     """Non-standard response fields that the server accepts back. It may reject others."""
@@ -360,29 +360,31 @@ CHAT_COMPATIBILITY: Final[Mapping[str, ChatCompatibility]] = {
     "openai": ChatCompatibility(
         max_tokens_field="max_completion_tokens",
         system_role="developer",
-        takes_back=frozenset(),
+        returned_fields=frozenset(),
         min_effort=_min_openai_effort,
         # From 5.2 on, except chat models, which do not think at all.
         no_thinking_with_tools=r"(?:ft:)?gpt-(?:5\.(?:[2-9]|\d\d)|[6-9])(?!\d)(?!.*-chat)",
         call_ids=r"(?s:.{1,40})",
     ),
     "deepseek": ChatCompatibility(
-        takes_back=frozenset({"reasoning_content"}),
+        returned_fields=frozenset({"reasoning_content"}),
         required_thinking_field="reasoning_content",
         no_thinking={"thinking": {"type": "disabled"}},
     ),
     "openrouter": ChatCompatibility(effort_field="reasoning"),
-    "groq": ChatCompatibility(max_tokens_field="max_completion_tokens", takes_back=frozenset()),
+    "groq": ChatCompatibility(
+        max_tokens_field="max_completion_tokens", returned_fields=frozenset()
+    ),
     "mistral": ChatCompatibility(
         has_stream_options=False,  # it always sends usage
-        takes_back=frozenset(),
+        returned_fields=frozenset(),
         # Some models accept both, some respond with status 422, and none needs the text.
         content_with_calls=False,
         call_ids=r"[a-zA-Z0-9]{9}",
         bridge="Understood.",
     ),
     "xai": ChatCompatibility(
-        takes_back=frozenset({"reasoning_content"}),
+        returned_fields=frozenset({"reasoning_content"}),
         # Up to 4.2, with a few exceptions.
         fixed_thinking=r"grok-(?:2|3(?!-mini)|4(?!\.)|4\.[0-2](?!.*-multi-agent)|code-fast)",
     ),
@@ -475,7 +477,7 @@ class _MessageWriter:
                     _merge(last, message)  # the parts between them could not be sent
                     continue
                 if last.get("role") == "tool" and message["role"] == "user" and self._server.bridge:
-                    messages.append(self._finished({"content": self._server.bridge}))
+                    messages.append(self._assistant_message({"content": self._server.bridge}))
                 messages.append(message)
         if not self._server.content_with_calls:
             for message in messages:
@@ -511,9 +513,9 @@ class _MessageWriter:
         message: dict[str, Any] = {"content": _joined(texts), **thinking}
         if calls:
             message["tool_calls"] = calls
-        return [self._finished(message)]
+        return [self._assistant_message(message)]
 
-    def _finished(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _assistant_message(self, message: dict[str, Any]) -> dict[str, Any]:
         if self._server.required_thinking_field:
             # The server rejects an empty text, too.
             message = {self._server.required_thinking_field: " ", **message}
@@ -524,10 +526,10 @@ class _MessageWriter:
         item = part.item or {}
         if origin_of(item) != "openai-chat":
             return
-        if _DETAILS in item and _DETAILS in self._server.takes_back:
+        if _DETAILS in item and _DETAILS in self._server.returned_fields:
             thinking[_DETAILS] = thinking.get(_DETAILS, []) + item[_DETAILS]
         field = item.get("field")
-        if field in self._server.takes_back and isinstance(part, ThinkingPart):
+        if field in self._server.returned_fields and isinstance(part, ThinkingPart):
             thinking[field] = thinking.get(field, "") + part.text
 
     def _call(self, part: CallPart, wire_id: str) -> dict[str, Any]:
@@ -540,7 +542,7 @@ class _MessageWriter:
         else:
             function = {"name": name, "arguments": arguments_text(part)}
             call = {"id": wire_id, "type": "function", "function": function}
-        if "extra_content" in item and "extra_content" in self._server.takes_back:
+        if "extra_content" in item and "extra_content" in self._server.returned_fields:
             call["extra_content"] = item["extra_content"]
         return call
 

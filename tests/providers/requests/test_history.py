@@ -259,17 +259,17 @@ def test_request_of_every_history_is_accepted(
 def test_every_history_suits_the_chat_habits_of_every_server(
     history: list[Message], name: str
 ) -> None:
-    habits = CHAT_COMPATIBILITY[name]
+    server = CHAT_COMPATIBILITY[name]
     request = ModelRequest(messages=tuple(history), tools=(ADD,))
-    messages = ChatApi(habits).body("some-model", request)["messages"]
+    messages = ChatApi(server).body("some-model", request)["messages"]
     roles = [message["role"] for message in messages]
     standard = {"role", "content", "tool_calls"}
     for before, message in zip(["", *roles], messages, strict=False):
         assert not (before == message["role"] != "tool"), "neighbours differ"
-        assert not (before == "tool" and message["role"] == "user" and habits.bridge)
+        assert not (before == "tool" and message["role"] == "user" and server.bridge)
         if message["role"] == "assistant":
             assert message["content"] or message.get("tool_calls")
-            assert message.keys() - standard <= habits.takes_back
+            assert message.keys() - standard <= server.returned_fields
 
 
 # Conversations of several turns with thinking and tools

@@ -62,9 +62,9 @@ def test_server_needs_a_store_and_a_token_or_a_user_function() -> None:
     agent, _ = agent_for("Hello.")
     with pytest.raises(UsageError, match=r"needs token=… or user=….*Pass token=None"):
         AgentServer(agent)
-    assert AgentServer(agent, token=None).doors.token is None
-    assert AgentServer(agent, user=lambda _: "ada").doors.token is None
-    assert AgentServer(agent, token="a-token-nobody-guesses").doors.token is not None
+    assert AgentServer(agent, token=None).access.token is None
+    assert AgentServer(agent, user=lambda _: "ada").access.token is None
+    assert AgentServer(agent, token="a-token-nobody-guesses").access.token is not None
 
 
 def test_server_is_unhealthy_without_its_store() -> None:

@@ -106,7 +106,7 @@ def test_token_admits_once_per_request_and_only_health_needs_none(
     assert call(port, authorization=BEARER).status == 200
     assert call(port, path="/no/such").problem == "token-needed"
     assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"
-    assert TOKEN not in repr(closed[0].app.doors)
+    assert TOKEN not in repr(closed[0].app.access)
     twice = f"authorization: {BEARER}\r\nauthorization: Bearer other\r\n\r\n"
     assert ask(port, HEAD + twice.encode()).refusal == (400, "doubled-header")
     assert call(port, path="/healthz").status == 200

@@ -148,15 +148,15 @@ def no_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
 class SecurityMiddleware:
     """ASGI middleware that checks requests before they reach the routes."""
 
-    def __init__(self, app: ASGIApp, doors: Access, rates: Rates, is_open: IsOpen) -> None:
+    def __init__(self, app: ASGIApp, access: Access, rates: Rates, is_open: IsOpen) -> None:
         """``is_open`` returns True if a method and path need no token."""
         self._app = app
-        self._hosts = None if doors.hosts is None else frozenset(map(normal_host, doors.hosts))
-        self._origins = frozenset(map(normal_origin, doors.origins))
+        self._hosts = None if access.hosts is None else frozenset(map(normal_host, access.hosts))
+        self._origins = frozenset(map(normal_origin, access.origins))
         self._any_origin = "*" in self._origins
-        self._token = None if doors.token is None else Token(doors.token)
-        self._secrets = (doors.token,) if doors.token else ()
-        self._user = doors.user
+        self._token = None if access.token is None else Token(access.token)
+        self._secrets = (access.token,) if access.token else ()
+        self._user = access.user
         self._rates = rates
         self._is_open = is_open
 

@@ -130,17 +130,17 @@ class Serving:
 
         Without a token, or with ``loopback_only``, only loopback addresses are allowed.
         """
-        if not isinstance(getattr(app, "doors", None), Access):
+        if not isinstance(getattr(app, "access", None), Access):
             raise UsageError(
                 f"serve() needs an AgentServer, not a {type(app).__name__}: "
                 'serve(AgentServer(agent, token="…"))'
             )
-        if app.doors.token is None and app.doors.hosts is None:
+        if app.access.token is None and app.access.hosts is None:
             raise UsageError(
                 "with any Host and without a token, every website could ask this server: give a "
                 "token, or the hosts by which it is asked for"
             )
-        self._sockets = listen(host, port, only_loopback=loopback_only or app.doors.token is None)
+        self._sockets = listen(host, port, only_loopback=loopback_only or app.access.token is None)
         self.host = host
         self.port: int = self._sockets[0].getsockname()[1]
         """The port that it listens on."""

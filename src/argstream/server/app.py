@@ -99,7 +99,7 @@ class AgentServer:
             token = None
         self.limits = limits or Limits()
         """How much it takes on."""
-        self.doors = Access(token=token, hosts=hosts, origins=origins, user=user)
+        self.access = Access(token=token, hosts=hosts, origins=origins, user=user)
         """What it lets in."""
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
         self._runs = Runs(
@@ -117,7 +117,7 @@ class AgentServer:
             Route(OPEN_PATH, self._health, methods=["GET"]),
             *_api.run_routes(context),
             *_api.converse_routes(context),
-            *_api.session_routes(context, self.doors.token),
+            *_api.session_routes(context, self.access.token),
             *_chat.routes(context),
             *_ag_ui.routes(context),
             *(Page().routes() if has_page else ()),
@@ -128,7 +128,7 @@ class AgentServer:
             return is_page or path == SESSION_PATH
 
         return SecurityMiddleware(
-            Router(routes, lifespan=self._lifespan), self.doors, rates, is_open
+            Router(routes, lifespan=self._lifespan), self.access, rates, is_open
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -49,7 +49,7 @@ def chunked(*pieces: bytes) -> bytes:
         (b"<p>a</p><!-- <b>no</b> --> b<SCRIPT>no</Script > c <br", "'a b c'"),
         (b"<title>never ends", "'never ends'"),
         (b"upstream connect error", "upstream connect error"),
-        (b"", "does not say why"),
+        (b"", "without a reason"),
         (b'{"error": "model is loading"}', "model is loading"),
         (b'{"detail": [{"loc": ["body", "n"], "msg": "too big"}]}', "body.n: too big"),
         (b'{"object": "error", "message": "no memory", "code": 500}', "no memory"),
@@ -242,7 +242,7 @@ def test_connection_may_break_after_the_last_event(prefix: str, body: bytes) -> 
 def test_open_connection_after_the_last_event_is_closed(
     line_end: bytes, pings: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("argstream.models._http._PATIENCE_AFTER", 0.1)
+    monkeypatch.setattr("argstream.models._http._CLOSE_TIMEOUT", 0.1)
 
     def talk(connection: socket.socket) -> None:
         answer = chunked(CHAT.replace(b"\n", line_end))

@@ -199,7 +199,7 @@ def test_given_client_is_used_and_stays_open() -> None:
             await model.aclose()
             assert not client.is_closed
             await ask(model)
-        with pytest.raises(UsageError, match="http_client that was given is closed"):
+        with pytest.raises(UsageError, match="http_client is closed"):
             await ask(model)
         return seen
 

@@ -97,7 +97,7 @@ def test_iterator_serves_one_turn(make: Callable[[], object]) -> None:
     async def ask_twice() -> None:
         model = as_model(make())
         assert (await answer(model))[-1] == "turn_completed"
-        with pytest.raises(ProviderError, match="a function that makes one") as caught:
+        with pytest.raises(ProviderError, match="a function that returns an iterator") as caught:
             await answer(model)
         assert caught.value.code == "iterator_over"
 

@@ -53,10 +53,10 @@ def test_prefix_selects_the_provider(name: str, protocol: str, address: str) -> 
         ("antropic:claude", "such as 'anthropic:claude'"),
         ("openai_responses:gpt-5", "such as 'openai-responses:gpt-5'"),
         ("anthropic/claude", "such as 'anthropic:claude'"),
-        ("zzz:y", "write the provider before it; there are: anthropic, openai"),
-        ("anthropic:", "write the model after the provider"),
-        ("anthropic", "write the model after the provider"),
-        ("", "write the provider before it"),
+        ("zzz:y", "Write the provider before it. Providers: anthropic, openai"),
+        ("anthropic:", "is a provider. Add a model"),
+        ("anthropic", "is a provider. Add a model"),
+        ("", "Write the provider before it"),
     ],
 )
 def test_invalid_name_raises_with_a_hint(name: str, hint: str) -> None:
@@ -98,16 +98,16 @@ def test_environment_variable_sets_the_address(
     ],
 )
 def test_invalid_address_raises(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="base_url is an address such as"):
+    with pytest.raises(UsageError, match="base_url must be a URL such as"):
         make_model("openai:m", base_url=url)
     monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
-    with pytest.raises(UsageError, match=r"\$OPENAI_BASE_URL is an address"):
+    with pytest.raises(UsageError, match=r"\$OPENAI_BASE_URL must be a URL"):
         make_model("openai:m")
 
 
 @pytest.mark.parametrize("url", ["http://me:pw@a/v1", "http://a/v1?key=pw", "http://a/v1#pw"])
 def test_address_with_a_secret_raises_without_showing_it(url: str) -> None:
-    with pytest.raises(UsageError, match="addresses get into logs") as caught:
+    with pytest.raises(UsageError, match="URLs appear in logs") as caught:
         make_model("openai:m", base_url=url)
     assert "pw" not in str(caught.value)
 
@@ -116,9 +116,9 @@ def test_address_with_a_secret_raises_without_showing_it(url: str) -> None:
 VARIABLES = {
     "SSL_CERT_FILE": ("/not/there", "certificates cannot be loaded"),
     "SSLKEYLOGFILE": ("/not/there", "certificates cannot be loaded"),
-    "HTTP_PROXY": ("foo://me:pw@a", "no address of a proxy"),
-    "https_proxy": ("http://a:b", "no address of a proxy"),
-    "ALL_PROXY": ("socks5://127.0.0.1:1", "a SOCKS proxy, for which the package socksio"),
+    "HTTP_PROXY": ("foo://me:pw@a", "not a valid proxy URL"),
+    "https_proxy": ("http://a:b", "not a valid proxy URL"),
+    "ALL_PROXY": ("socks5://127.0.0.1:1", "SOCKS proxies need the package socksio"),
 }
 
 
@@ -182,7 +182,7 @@ def test_any_json_can_be_sent() -> None:
     found = ask(respond("400 Bad Request"), request=request)
     sent = json.loads(found.requests[0].partition(b"\r\n\r\n")[2])
     assert (sent["a"], sent["b"]) == (2**70, "\ud800")
-    with pytest.raises(UsageError, match="cannot be written as JSON"):
+    with pytest.raises(UsageError, match="cannot be encoded as JSON"):
         failure_of(model_of(NOWHERE), request_for(extra={"a": object()}))
 
 
@@ -191,7 +191,7 @@ def test_any_json_can_be_sent() -> None:
 )
 def test_invalid_header_is_named(headers: Any) -> None:
     (name,) = headers
-    with pytest.raises(UsageError, match=re.escape(f"the header {name!r} has")):
+    with pytest.raises(UsageError, match=re.escape(f"header {name!r} is")):
         failure_of(model_of(NOWHERE), request_for(headers=headers))
 
 
@@ -203,7 +203,7 @@ def test_invalid_options_raise() -> None:
     for options in invalid:
         with pytest.raises(UsageError):
             make_model("anthropic:m", **options)
-    with pytest.raises(UsageError, match="waits are seconds"):
+    with pytest.raises(UsageError, match="waits must be seconds"):
         Retries(first_wait=-1)
-    with pytest.raises(UsageError, match="give seconds"):
+    with pytest.raises(UsageError, match="must be greater than 0 or None"):
         Timeouts(connect=0)

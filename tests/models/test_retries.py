@@ -65,7 +65,7 @@ def test_requested_wait_that_is_too_long_fails_at_once() -> None:
         failure = failure_of(model_of(provider))
         assert len(provider.requests) == 1
     assert failure.retryable
-    assert "it asks to wait for 3600 s" in failure.message
+    assert "retry after 3600 s" in failure.message
 
 
 def test_x_should_retry_overrides_the_status() -> None:

@@ -53,7 +53,7 @@ def test_reply_is_streamed_with_thinking_text_and_call() -> None:
 def test_finished_script_raises() -> None:
     model = ScriptedModel("a")
     answer(model)
-    with pytest.raises(ProviderError, match="the script is over after 1 replies") as caught:
+    with pytest.raises(ProviderError, match="the script has no reply after 1") as caught:
         answer(model)
     assert (caught.value.code, caught.value.retryable) == ("script_over", False)
 

@@ -1,6 +1,6 @@
-"""Models: a history → a request, over HTTP → what the provider sends.
+"""Models: send a history to a provider and return its response stream.
 
-A model over HTTP needs the extra ``http``; it is loaded when one is made. ``ScriptedModel`` and
+Models over HTTP need the extra ``http``, which is imported on first use. ``ScriptedModel`` and
 ``as_model`` for functions and iterators need no network.
 """
 
@@ -40,20 +40,20 @@ __all__ = [
     "request_body",
 ]
 
-_OVER_HTTP = ("HttpModel", "Retries", "Timeouts", "make_model")
+_HTTP_NAMES = ("HttpModel", "Retries", "Timeouts", "make_model")
 
-if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name valid
+if not TYPE_CHECKING:  # with a __getattr__, type checkers would accept misspelt names
 
     def __getattr__(name: str) -> object:
-        if name not in _OVER_HTTP:
+        if name not in _HTTP_NAMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
-            home = import_module("argstream.models._http")
+            module = import_module("argstream.models._http")
         except ModuleNotFoundError as error:
             if error.name not in ("httpx2", "anyio"):
                 raise
             raise MissingExtraError("http", "a model over HTTP") from None
-        value = globals()[name] = getattr(home, name)
+        value = globals()[name] = getattr(module, name)
         return value
 
 

@@ -1,7 +1,4 @@
-"""What a failed request says: one message for each way to fail, and no key in any of them.
-
-Whether it is made again is decided in ``_retries``.
-"""
+"""Error messages of failed requests, without secrets. ``_retries`` decides about retries."""
 
 import base64
 import binascii
@@ -20,14 +17,14 @@ from argstream.errors import ProviderError, UsageError
 from argstream.models._retries import connection_may_recover, may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
-MOST_BYTES: Final = 64 * 1024  # more of an error's body is not read
-_MOST_SHOWN: Final = 1000
+MAX_ERROR_BYTES: Final = 64 * 1024  # read of an error response
+_MAX_DETAIL_CHARS: Final = 1000
 _TITLE: Final = re.compile(r"<title\b", re.IGNORECASE)
 _TITLE_END: Final = re.compile(r"</title", re.IGNORECASE)
-# What is not shown, by how it begins, and how it ends.
-_NOT_SHOWN: Final = tuple(
-    (re.compile(begins, re.IGNORECASE), re.compile(ends, re.IGNORECASE))
-    for begins, ends in (
+# Start and end of the parts of a page that are not text.
+_MARKUP: Final = tuple(
+    (re.compile(start, re.IGNORECASE), re.compile(end, re.IGNORECASE))
+    for start, end in (
         (r"<script\b", r"</script[^<>]{0,9}>"),
         (r"<style\b", r"</style[^<>]{0,9}>"),
         (r"<!--", r"-->"),
@@ -35,11 +32,11 @@ _NOT_SHOWN: Final = tuple(
     )
 )
 _REMOVED: Final = "[removed]"
-_RUN: Final = 8  # characters of a key, in one go, that nobody may tell
-_SHORTEST_IN_STREAM: Final = 12  # a shorter one may be a word that a model says
-# What is left of a key when somebody has hidden its middle. A word is tried from its beginning
-# only, and given up as a whole: a long one would else be read once for each of its letters.
-_HIDDEN: Final = re.compile(r"((?:(?<![\w-])[\w-]++)?)(?:\*{2,}|•{2,}|…|\.{3,})([\w-]*+)")
+_RUN: Final = 8  # any so many consecutive characters of a key are removed
+_MIN_CHARS_IN_STREAM: Final = 12  # a shorter secret may be a word that the model writes
+# A key whose middle is masked. Possessive quantifiers and the lookbehind keep it linear: a word is
+# tried from its first letter only.
+_MASKED: Final = re.compile(r"((?:(?<![\w-])[\w-]++)?)(?:\*{2,}|•{2,}|…|\.{3,})([\w-]*+)")
 _SECRET_HEADERS: Final = ("auth", "cookie", "key", "secret", "token")
 _CODES: Final = {
     400: "bad_request",
@@ -55,12 +52,12 @@ _CODES: Final = {
     504: "timeout",
     529: "overloaded",
 }
-_MOST_TOLD: Final = 2000  # characters of a message: more helps nobody
+_MAX_MESSAGE_CHARS: Final = 2000
 _REQUEST_IDS: Final = ("request-id", "x-request-id", "x-amzn-requestid", "cf-ray")
 
 
 class Hidden:
-    """Holds a value that must not be shown: a traceback may show the variables of its frames."""
+    """Hides a value from tracebacks that show local variables."""
 
     __slots__ = ("value",)
 
@@ -72,7 +69,7 @@ class Hidden:
 
 
 class Key:
-    """A key that was passed, or the environment variables that may hold it when it is needed."""
+    """An API key that was passed, or the environment variables that are read on each request."""
 
     __slots__ = ("_bearer_variable", "_given", "_is_needed", "_provider", "_variables")
 
@@ -86,7 +83,7 @@ class Key:
         bearer_variable: str = "",
     ) -> None:
         if not isinstance(given.value, str | None):
-            raise UsageError(f"api_key is a text, not a {type(given.value).__name__}")
+            raise UsageError(f"api_key must be a str, not {type(given.value).__name__}")
         self._given = given.value
         self._variables = (*variables, bearer_variable) if bearer_variable else variables
         self._bearer_variable = bearer_variable
@@ -100,31 +97,31 @@ class Key:
     def origin(self) -> str:
         """Where the key comes from, for messages."""
         if self._given:
-            return "the key that was given as api_key"
+            return "the key passed as api_key"
         if (variable := self._found()) is not None:
             return f"the key of ${variable}"
         return "a request without a key"
 
     @property
     def is_token(self) -> bool:
-        """Whether it is sent as ``authorization``, even where a key is not."""
+        """Whether it must be sent as a bearer token."""
         return not self._given and self._found() == self._bearer_variable != ""
 
     def value(self) -> str | None:
         """Return the key, or None if there is none and none is needed."""
-        # Nothing here is kept in a variable: a traceback may show them.
+        # No local variables for the key: tracebacks may show them.
         if not self._read() and self._is_needed:
             raise UsageError(
-                f"{self._provider} needs a key: set ${self._variables[0]}, or give api_key"
+                f"{self._provider} needs a key. Set ${self._variables[0]} or pass api_key"
             )
         if not (self._read().isascii() and self._read().isprintable()):
-            raise UsageError(f"{self.origin} has characters in it that no key can have")
+            raise UsageError(f"{self.origin} contains characters that are not allowed in a key")
         return self._read() or None
 
     def _read(self) -> str:
         variable = self._found()
         key = self._given or ("" if variable is None else os.environ[variable])
-        return key.strip()  # a line end from a file is no part of it
+        return key.strip()  # keys from files often end with a newline
 
     def _found(self) -> str | None:
         return next((name for name in self._variables if os.environ.get(name, "").strip()), None)
@@ -145,7 +142,7 @@ def _secrets_in(value: str) -> Iterator[str]:
         yield value
         return
     yield rest.strip()
-    if scheme.lower() == "basic":  # a name and a password, which whoever reads it can tell, too
+    if scheme.lower() == "basic":  # name:password in base64
         try:
             pair = base64.b64decode(rest, validate=True).decode(errors="replace")
         except binascii.Error:
@@ -155,12 +152,12 @@ def _secrets_in(value: str) -> Iterator[str]:
 
 
 def proxy_secrets() -> list[str]:
-    """Return the passwords of the proxies in the environment, also as they are sent."""
+    """Return the passwords of the proxies in the environment, plain and encoded for the header."""
     secrets: list[str] = []
     for address in getproxies().values():
         try:
             userinfo = urlsplit(address).netloc.rpartition("@")[0]
-        except ValueError:  # then no proxy is found there, either
+        except ValueError:  # httpx cannot use this proxy either
             continue
         name, _, password = map(unquote, userinfo.partition(":"))
         if password:
@@ -171,7 +168,7 @@ def proxy_secrets() -> list[str]:
 class Secrets:
     """Removes secrets, and recognisable parts of them, from texts."""
 
-    __slots__ = ("_runs", "_whole", "_words", "in_stream")
+    __slots__ = ("_runs", "_short", "_whole", "in_stream")
 
     def __init__(self, secrets: Iterable[str]) -> None:
         spellings = {
@@ -184,34 +181,34 @@ class Secrets:
             for secret in long
             for start in range(len(secret) - _RUN + 1)
         }
-        words = "|".join(map(re.escape, sorted(whole - long)))
-        self._words = re.compile(rf"\b(?:{words})\b") if words else None
-        in_stream = (secret for secret in long if len(secret) >= _SHORTEST_IN_STREAM)
+        short = "|".join(map(re.escape, sorted(whole - long)))
+        self._short = re.compile(rf"\b(?:{short})\b") if short else None
+        # Longest first, because of two secrets with the same start the longer one must match.
+        in_stream = (secret for secret in long if len(secret) >= _MIN_CHARS_IN_STREAM)
         self.in_stream = [secret.encode() for secret in sorted(in_stream, key=len, reverse=True)]
-        """Those to be taken out of an answer, as bytes; of two that begin alike, the longer."""
 
     def __repr__(self) -> str:
         return "<Secrets>"
 
     def removed_from(self, text: str) -> str:
-        """Return the text without secrets, parts of them, and what others left when hiding one."""
-        text = self._without_runs(_HIDDEN.sub(self._hidden, text))
-        return text if self._words is None else self._words.sub(_REMOVED, text)
+        """Return the text without secrets, parts of secrets and masked secrets."""
+        text = self._without_runs(_MASKED.sub(self._replace_masked, text))
+        return text if self._short is None else self._short.sub(_REMOVED, text)
 
-    def _hidden(self, found: re.Match[str]) -> str:
+    def _replace_masked(self, found: re.Match[str]) -> str:
         first, last = found.groups()
-        is_one = any(
+        is_secret = any(
             (first and secret.startswith(first)) or (last and secret.endswith(last))
             for secret in self._whole
         )
-        return _REMOVED if is_one else found[0]
+        return _REMOVED if is_secret else found[0]
 
     def _without_runs(self, text: str) -> str:
         pieces: list[str] = []
-        done = 0  # up to where it is told, or a secret goes
+        done = 0  # end of the text that is copied or removed
         for start in range(len(text) - _RUN + 1):
             if text[start : start + _RUN] in self._runs:
-                if start > done or not pieces:  # it is not the rest of the last one
+                if start > done or not pieces:  # not a continuation of the last removed part
                     pieces += [text[done:start], _REMOVED]
                 done = start + _RUN
         return "".join([*pieces, text[done:]])
@@ -228,11 +225,11 @@ class StreamCleaner:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what is safe. What may be the beginning of a secret is held back."""
+        """Return the bytes without secrets. A possible start of a secret is kept for later."""
         if not self._secrets:
             return chunk
         data = self._pattern.sub(_REMOVED.encode(), self._held + chunk)
-        end = len(data) - self._growing(data)
+        end = len(data) - self._partial_secret_length(data)
         self._held = data[end:]
         return data[:end]
 
@@ -240,8 +237,8 @@ class StreamCleaner:
         held, self._held = self._held, b""
         return held
 
-    def _growing(self, data: bytes) -> int:
-        if data.endswith(b"\n"):  # as nearly all chunks do: no key has a line end
+    def _partial_secret_length(self, data: bytes) -> int:
+        if data.endswith(b"\n"):  # nearly all chunks do, and no key contains a newline
             return 0
         longest = max(map(len, self._secrets)) - 1
         return next(
@@ -264,20 +261,20 @@ class RequestInfo(NamedTuple):
     secrets: Secrets = Secrets(())
 
     def hiding(self, headers: Mapping[str, str]) -> "RequestInfo":
-        """Also hide what these headers of the request hold."""
+        """Return a copy that also hides the secrets in these request headers."""
         return self._replace(secrets=Secrets([*secret_headers(headers), *proxy_secrets()]))
 
 
 class FailedAttempt(NamedTuple):
     failure: ProviderError
-    again: bool  # whether it may be made again
-    told_wait: float | None = None
+    again: bool  # whether a retry may succeed
+    retry_after: float | None = None
 
     def after(self, tries: int) -> ProviderError:
         failure = self.failure
         message = failure.message
-        if self.told_wait:
-            message += f"; it asks to wait for {self.told_wait:g} s"
+        if self.retry_after:
+            message += f"; retry after {self.retry_after:g} s"
         if tries > 1:
             message += f"; tried {tries} times"
         return ProviderError(
@@ -290,113 +287,110 @@ class FailedAttempt(NamedTuple):
 
 
 def refused(
-    asked: RequestInfo,
+    info: RequestInfo,
     status: int,
     headers: Mapping[str, str],
     body: bytes,
-    told_wait: float | None,
+    retry_after: float | None,
 ) -> FailedAttempt:
-    told = read_error(body)
+    details = parse_error(body)
     again = may_succeed_later(status, headers)
     if 300 <= status < 400:
         again = False
         message = (
-            f"{asked.url} redirects to {_without_query(headers.get('location', ''))!r} ({status}): "
-            "give the address that it leads to as base_url"
+            f"{info.url} redirects to {_without_query(headers.get('location', ''))!r} ({status}). "
+            "Pass the target as base_url"
         )
-        told = told._replace(message="", code="redirect")
+        details = details._replace(message="", code="redirect")
     else:
-        message = _headline(status, asked)
+        message = _headline(status, info)
     failure = _failure(
-        asked,
-        told.code or _CODES.get(status) or ("server_error" if status >= 500 else "refused"),
-        f"{message}{_details(told)}",
+        info,
+        details.code or _CODES.get(status) or ("server_error" if status >= 500 else "refused"),
+        f"{message}{_details(details)}",
         retryable=again,
         status=status,
         headers=headers,
     )
-    return FailedAttempt(failure, again, told_wait)
+    return FailedAttempt(failure, again, retry_after)
 
 
-def _headline(status: int, asked: RequestInfo) -> str:
+def _headline(status: int, info: RequestInfo) -> str:
     match status:
         case 401:
-            return f"{asked.name} refused {asked.key} (401)"
+            return f"{info.name} refused {info.key} (401)"
         case 403:
-            return f"{asked.name} does not allow this for {asked.key} (403)"
+            return f"{info.name} does not allow this for {info.key} (403)"
         case 404:
             return (
-                f"{asked.url} does not know the model {asked.model!r}, or is no address of its API "
-                "(404): check the name and base_url"
+                f"{info.url} does not know the model {info.model!r}, or is not the URL of the API "
+                "(404). Check the name and base_url"
             )
         case 407:
-            return f"a proxy before {_origin(asked.url)} wants to know who asks (407)"
+            return f"the proxy for {_origin(info.url)} requires authentication (407)"
         case 413:
-            return f"the request is too long for {asked.name} (413)"
+            return f"the request is too long for {info.name} (413)"
         case 429:
-            return f"{asked.name} is asked too often or for too much (429)"
+            return f"{info.name} limits the rate of requests or tokens (429)"
         case _ if status >= 500:
-            return f"{asked.name} failed with {status}"
+            return f"{info.name} failed with {status}"
         case _:
-            return f"{asked.name} refused the request with {status}"
+            return f"{info.name} refused the request with {status}"
 
 
-def _details(told: "ErrorDetails") -> str:
-    if not told.message:
-        return "" if told.code else ", and does not say why"
-    return f": {told.message}" + (f" ({told.param})" if told.param else "")
+def _details(details: "ErrorDetails") -> str:
+    if not details.message:
+        return "" if details.code else ", without a reason"
+    return f": {details.message}" + (f" ({details.param})" if details.param else "")
 
 
 def failed_at_once(
-    asked: RequestInfo, said: ProviderFailed, headers: Mapping[str, str]
+    info: RequestInfo, event: ProviderFailed, headers: Mapping[str, str]
 ) -> FailedAttempt:
-    message = f"{asked.name} failed before it said anything: {said.message}"
+    message = f"{info.name} failed before its first event: {event.message}"
     failure = _failure(
-        asked, said.code, message, retryable=said.retryable, status=200, headers=headers
+        info, event.code, message, retryable=event.retryable, status=200, headers=headers
     )
-    return FailedAttempt(failure, said.retryable)
+    return FailedAttempt(failure, event.retryable)
 
 
-def not_a_stream(asked: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
-    told = read_error(body)
-    if not told.message:
-        code, message = "empty_answer", f"{asked.name} has sent an empty answer"
+def not_a_stream(info: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
+    details = parse_error(body)
+    if not details.message:
+        code, message = "empty_answer", f"{info.name} sent an empty response"
     else:
         code = "not_a_stream"
         message = (
-            f"what {asked.url} answers is no stream of events; is base_url right? "
-            f"It is {told.message}"
+            f"the response of {info.url} is not a stream of events. Check base_url. "
+            f"The response is {details.message}"
         )
-    again = not told.message
-    failure = _failure(asked, code, message, retryable=again, status=200, headers=headers)
+    again = not details.message
+    failure = _failure(info, code, message, retryable=again, status=200, headers=headers)
     return FailedAttempt(failure, again)
 
 
-def unreachable(asked: RequestInfo, error: Exception, patience: str) -> FailedAttempt:
-    """Describe an error of the connection. ``patience`` is the time waited, in words."""
+def unreachable(info: RequestInfo, error: Exception, patience: str) -> FailedAttempt:
+    """Describe a connection error. ``patience`` is the time waited, such as "10 s"."""
     match error:
         case httpx2.ConnectTimeout():
-            code, message = (
-                "timeout",
-                f"no connection to {_origin(asked.url)} within {patience}",
-            )
+            code, message = "timeout", f"no connection to {_origin(info.url)} within {patience}"
         case TimeoutError() | httpx2.TimeoutException():
-            code, message = "timeout", f"{asked.name} sent nothing for {patience}"
+            code, message = "timeout", f"{info.name} sent nothing for {patience}"
         case httpx2.LocalProtocolError():  # its text may show a header, and so a key
             code = "bad_request"
-            message = "the request breaks the rules of HTTP: are all headers valid?"
+            message = "the request is not valid HTTP. Check its headers"
         case httpx2.ConnectError() | httpx2.ProxyError():
             code = "connection_failed"
-            message = f"cannot connect to {_origin(asked.url)}: {_text(error)}"
+            message = f"cannot connect to {_origin(info.url)}: {_text(error)}"
         case _:
             code = "connection_lost"
-            message = f"the connection to {asked.name} was lost: {_text(error)}"
+            message = f"the connection to {info.name} was lost: {_text(error)}"
     again = connection_may_recover(error)
-    return FailedAttempt(_failure(asked, code, message, retryable=again), again)
+    return FailedAttempt(_failure(info, code, message, retryable=again), again)
 
 
 def _failure(
-    asked: RequestInfo,
+    info: RequestInfo,
     code: str,
     message: str,
     *,
@@ -407,11 +401,11 @@ def _failure(
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
     return ProviderError(
-        asked.secrets.removed_from(code[:200]),
-        asked.secrets.removed_from(message[:_MOST_TOLD]),
+        info.secrets.removed_from(code[:200]),
+        info.secrets.removed_from(message[:_MAX_MESSAGE_CHARS]),
         retryable=retryable,
         status=status,
-        request_id=None if request_id is None else asked.secrets.removed_from(request_id[:200]),
+        request_id=None if request_id is None else info.secrets.removed_from(request_id[:200]),
     )
 
 
@@ -429,58 +423,58 @@ def _without_query(url: str) -> str:
 
 
 class ErrorDetails(NamedTuple):
-    """What the body of an error says. Each field may be empty."""
+    """The content of an error response. Each field may be empty."""
 
     message: str = ""
     code: str = ""
-    param: str = ""  # which field of the request is wrong
+    param: str = ""  # the invalid field of the request
 
 
-def read_error(body: bytes) -> ErrorDetails:
-    text = body[:MOST_BYTES].decode(errors="replace").strip()
+def parse_error(body: bytes) -> ErrorDetails:
+    text = body[:MAX_ERROR_BYTES].decode(errors="replace").strip()
     try:
-        told = _of_json(json.loads(text))
+        parsed = _parse_json(json.loads(text))
     except (ValueError, RecursionError):
-        told = _of_page(text) if text.startswith("<") else ErrorDetails(text)
-    return ErrorDetails(_shortened(told.message), told.code[:100], told.param[:100])
+        parsed = _parse_page(text) if text.startswith("<") else ErrorDetails(text)
+    return ErrorDetails(_shortened(parsed.message), parsed.code[:100], parsed.param[:100])
 
 
-def _of_json(document: Any) -> ErrorDetails:
+def _parse_json(document: Any) -> ErrorDetails:
     match document:
-        case [first, *_]:  # Google's gateways put it into a list
-            return _of_json(first)
+        case [first, *_]:  # Google's gateways wrap the error in a list
+            return _parse_json(first)
         case {"error": dict(error)}:
-            told = _of_object(error)
-            return told if told.message else told._replace(message=_written(error))
+            parsed = _parse_object(error)
+            return parsed if parsed.message else parsed._replace(message=_dump(error))
         case {"error": str(message), **others}:  # Ollama; xAI has a code beside it
-            return _of_object(dict(others))._replace(message=message)
-        case {"detail": [*details]}:  # FastAPI, of which many servers are made
-            return _of_details(details)
+            return _parse_object(dict(others))._replace(message=message)
+        case {"detail": [*details]}:  # FastAPI
+            return _parse_details(details)
         case {"detail": str(message)}:
             return ErrorDetails(message)
         case dict():
-            told = _of_object(document)
-            return told if told.message else told._replace(message=_written(document))
+            parsed = _parse_object(document)
+            return parsed if parsed.message else parsed._replace(message=_dump(document))
         case str():
             return ErrorDetails(document)
         case _:
-            return ErrorDetails(_written(document))
+            return ErrorDetails(_dump(document))
 
 
-def _of_object(error: dict[Any, Any]) -> ErrorDetails:
+def _parse_object(error: dict[Any, Any]) -> ErrorDetails:
     message = error.get("message")
-    if isinstance(message, dict):  # Mistral wraps details into it
-        return _of_json(message)
+    if isinstance(message, dict):  # Mistral
+        return _parse_json(message)
     names = (error.get("code"), error.get("type"))
     code = next((name for name in names if isinstance(name, str) and name), "")
     param = error.get("param")
-    upstream = error.get("metadata")  # OpenRouter: what the provider behind it has said
+    upstream = error.get("metadata")  # OpenRouter: the error of the provider behind it
     raw = upstream.get("raw") if isinstance(upstream, dict) else None
     texts = [text for text in (message, raw) if isinstance(text, str) and text]
     return ErrorDetails(": ".join(texts), code, param if isinstance(param, str) else "")
 
 
-def _of_details(details: list[Any]) -> ErrorDetails:
+def _parse_details(details: list[Any]) -> ErrorDetails:
     found = [
         (".".join(map(str, location)), message)
         for detail in details
@@ -489,43 +483,42 @@ def _of_details(details: list[Any]) -> ErrorDetails:
         and isinstance(message := detail.get("msg"), str)
     ]
     if not found:
-        return ErrorDetails(_written(details))
+        return ErrorDetails(_dump(details))
     message = "; ".join(f"{location}: {message}" for location, message in found)
     return ErrorDetails(message, param=found[0][0])
 
 
-def _of_page(page: str) -> ErrorDetails:
-    """Return the title of a proxy's page, or else its text."""
+def _parse_page(page: str) -> ErrorDetails:
     text = _title(page) or " ".join(_texts(page))
-    return ErrorDetails(f"an HTML page that says {' '.join(html.unescape(text).split())!r}")
+    return ErrorDetails(f"an HTML page with the text {' '.join(html.unescape(text).split())!r}")
 
 
 def _title(page: str) -> str:
-    begins = _TITLE.search(page)
-    if begins is None:
+    tag = _TITLE.search(page)
+    if tag is None:
         return ""
-    text = page.find(">", begins.end()) + 1
-    ends = _TITLE_END.search(page, text) if text else None
-    return "" if ends is None else page[text : ends.start()]
+    text = page.find(">", tag.end()) + 1
+    end = _TITLE_END.search(page, text) if text else None
+    return "" if end is None else page[text : end.start()]
 
 
 def _texts(page: str) -> Iterator[str]:
-    """Yield the text between tags. Linear: the page is read once, whatever is in it."""
-    place = 0
-    while (tag := page.find("<", place)) >= 0:
-        yield page[place:tag]
-        ending = next(ends for begins, ends in _NOT_SHOWN if begins.match(page, tag))
-        end = ending.search(page, tag)
+    """Yield the text between tags, in linear time."""
+    position = 0
+    while (tag := page.find("<", position)) >= 0:
+        yield page[position:tag]
+        end_pattern = next(end for start, end in _MARKUP if start.match(page, tag))
+        end = end_pattern.search(page, tag)
         if end is None:
-            return  # the rest is inside
-        place = end.end()
-    yield page[place:]
+            return  # the rest is markup
+        position = end.end()
+    yield page[position:]
 
 
-def _written(value: Any) -> str:
+def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def _shortened(message: str) -> str:
     message = " ".join(message.split())
-    return message if len(message) <= _MOST_SHOWN else f"{message[:_MOST_SHOWN]} …"
+    return message if len(message) <= _MAX_DETAIL_CHARS else f"{message[:_MAX_DETAIL_CHARS]} …"

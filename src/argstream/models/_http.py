@@ -1,4 +1,4 @@
-"""Models over HTTP: who can be asked, with which key, how often and how long."""
+"""Models over HTTP: providers, API keys, connections, timeouts and retries."""
 
 import difflib
 import json
@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from argstream.errors import UsageError
 from argstream.models._errors import (
-    MOST_BYTES,
+    MAX_ERROR_BYTES,
     FailedAttempt,
     Hidden,
     Key,
@@ -33,7 +33,7 @@ from argstream.models._errors import (
     refused,
     unreachable,
 )
-from argstream.models._retries import Retries, told_wait
+from argstream.models._retries import Retries, retry_after_seconds
 from argstream.providers import ProtocolName, UnreadableError, make_decoder
 from argstream.providers._deltas import ProviderFailed
 from argstream.providers._requests import Api, ModelRequest, ModelSettings
@@ -44,7 +44,7 @@ from argstream.wire._frames import BYTE_ORDER_MARK
 
 _OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
 _OPENAI_URL: Final = "https://api.openai.com/v1"
-# How the names of models begin that everybody knows, for a guess.
+# Prefixes of well-known model names, to suggest a provider.
 _MODELS: Final = {
     "claude": "anthropic",
     "gpt": "openai",
@@ -59,30 +59,30 @@ _MODELS: Final = {
     "llama": "ollama",
     "qwen": "ollama",
 }
-# As many as are asked for: who makes requests decides how many. An idle one is kept for a while,
-# since a tool may take its time between two turns.
+# Not limited: the caller decides how many requests run at once. Idle connections are kept for the
+# time that a tool may run between two turns.
 _LIMITS: Final = httpx2.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0
 )
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
-_MOST_BYTES: Final = 1024 * 1024  # of a first event; who sends more is let through
-_MOST_BLANK: Final = 16 * 1024  # bytes of white space before it; some send a few to stay connected
+_MAX_FIRST_EVENT_BYTES: Final = 1024 * 1024  # a longer first event is not inspected
+_MAX_BLANK_BYTES: Final = 16 * 1024  # white space before it; some servers send it as a keep-alive
 _CONNECTION_ERRORS: Final = (httpx2.TransportError, httpx2.DecodingError, TimeoutError)
-_PATIENCE_FOR_ERRORS: Final = 10.0  # seconds, for the body of an error
-# With these an answer is over. Some servers then neither close the connection nor end the body, and
-# some break it off: that is no failure any more.
-_LAST_WORD: Final = re.compile(
+_ERROR_BODY_TIMEOUT: Final = 10.0
+# The last event of a response. After it, some servers keep the connection open and some break it
+# off. Neither is a failure.
+_LAST_EVENT: Final = re.compile(
     rb"[\r\n](?:data: ?\[DONE\]"
     rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
 )
-_LONGEST_LAST_WORD: Final = 40
+_MAX_LAST_EVENT_BYTES: Final = 40
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_PATIENCE_AFTER: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0  # after the last event
 _logger = logging.getLogger("argstream.models")
 _HEADERS: Final = {
     "accept": "text/event-stream, application/json",
-    # As it is written: what is compressed comes in larger pieces, and later.
+    # Compressed responses arrive later and in larger chunks.
     "accept-encoding": "identity",
     "content-type": "application/json",
     "user-agent": "argstream",
@@ -91,24 +91,23 @@ _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
-    """How long a server is waited for, in seconds; None: for ever.
+    """How long to wait for a server, in seconds. None means no limit.
 
-    Models that think may say nothing for minutes. Whatever comes counts as a sign of life, a ping
-    or a comment as well.
+    Models that think may send nothing for minutes. Pings and comments count as data.
     """
 
     connect: float | None = 10.0
     first_byte: float | None = 600.0
-    """From the request to the first byte of the answer."""
+    """From the request to the first byte of the response."""
     idle: float | None = 600.0
-    """Between two pieces of the answer."""
+    """Between two chunks of the response."""
 
     def __post_init__(self) -> None:
         for seconds in (self.connect, self.first_byte, self.idle):
             if seconds is not None and not seconds > 0:
-                raise UsageError(f"Timeouts: give seconds, more than 0, or None, not {seconds!r}")
+                raise UsageError(f"Timeouts: must be greater than 0 or None, not {seconds!r}")
 
-    def told(self, error: Exception, seconds: float | None) -> str:
+    def describe(self, error: Exception, seconds: float | None) -> str:
         waited = self.connect if isinstance(error, httpx2.ConnectTimeout) else seconds
         return f"{waited:g} s" if waited is not None else "too long"
 
@@ -122,19 +121,19 @@ def make_model(
     retries: int | Retries | None = None,
     http_client: httpx2.AsyncClient | None = None,
 ) -> "HttpModel":
-    """Make a model of its name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
+    """Return a model by name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
 
     The key is ``api_key``, or the provider's usual environment variable, which is read for each
-    request. With a ``base_url`` any server that has the provider's API is asked, with a key only
-    if there is one. ``timeout`` is how long to wait for a sign of life; ``Timeouts`` says more.
-    ``retries`` is how often a request is made again to which no answer has begun. An
-    ``http_client`` is used as it is, and stays open when the model is closed.
+    request. With a ``base_url``, requests go to any server with the provider's API, and a key is
+    optional. ``timeout`` is how long to wait for data (see ``Timeouts``). ``retries`` is how often
+    a request is retried before a response starts. An ``http_client`` is used unchanged, and stays
+    open when the model is closed.
 
     >>> make_model("vllm:qwen3", base_url="http://10.0.0.7:8000/v1")
     <HttpModel vllm:qwen3 at http://10.0.0.7:8000/v1>
     """
     given = Hidden(api_key)
-    del api_key  # what follows may fail, and a traceback may show the variables here
+    del api_key  # tracebacks may show local variables
     provider, model = find_provider(name)
     if base_url is not None:
         address = checked_base_url(base_url, "base_url")
@@ -167,9 +166,9 @@ def make_model(
 
 
 class HttpModel:
-    """A model over HTTP; ``make_model`` makes one. ``aclose()`` closes its connections.
+    """A model over HTTP, created by ``make_model``. ``aclose()`` closes its connections.
 
-    It may be used by many tasks at once, and in several event loops.
+    Many tasks and several event loops may use it at once.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class HttpModel:
         return f"<HttpModel {self.name} at {self.base_url}>"
 
     def require_key(self) -> None:
-        """Raise UsageError if there is no key where one is needed: each request would."""
+        """Raise ``UsageError`` if the key is missing, as each request would."""
         self._key.value()
 
     async def aclose(self) -> None:
@@ -206,13 +205,12 @@ class HttpModel:
         await self._connections.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
-        """Ask for a turn, and yield the bytes of the answer as they come.
+        """Request a turn, and yield the bytes of the response as they arrive.
 
-        Raises ``ProviderError`` if no answer begins, or if it breaks off; ``UsageError`` if there
-        is no key, or if the request is one that cannot be made. Closing the generator closes the
-        connection.
+        Raises ``ProviderError`` if no response starts or if it breaks off, and ``UsageError`` if
+        the key is missing or the request is not valid. Closing the generator closes the connection.
         """
-        content = _written(self._api.body(self._model, request))
+        content = _encode(self._api.body(self._model, request))
         headers = _Headers(self._api, self._key, request.settings)
         answer = await self._answer(content, headers)
         async with aclosing(answer.chunks()) as chunks:
@@ -220,7 +218,7 @@ class HttpModel:
                 yield chunk
 
     async def _answer(self, content: bytes, headers: "_Headers") -> "HttpStream":
-        asked = RequestInfo(
+        info = RequestInfo(
             name=self.name,
             model=self._model,
             url=f"{self.base_url}{self._api.path}",
@@ -229,11 +227,11 @@ class HttpModel:
         made, waited = 0, 0.0
         while True:
             client = await self._connections.client()
-            request = headers.put_on(client, asked.url, content, self._timeouts)
+            request = headers.build_request(client, info.url, content, self._timeouts)
             answer = await ask(
                 client,
                 request,
-                asked.hiding(request.headers),
+                info.hiding(request.headers),
                 times=self._timeouts,
                 protocol=self.protocol,
                 now=self._retries.now(),
@@ -241,11 +239,11 @@ class HttpModel:
             if isinstance(answer, HttpStream):
                 return answer
             made += 1
-            wait = self._retries.wait(made, waited, answer.told_wait) if answer.again else None
+            wait = self._retries.wait(made, waited, answer.retry_after) if answer.again else None
             if wait is None:
                 raise answer.after(made)
             waited += wait
-            _logger.info("%s: %s; trying again in %.1f s", asked.name, answer.failure.code, wait)
+            _logger.info("%s: %s; trying again in %.1f s", info.name, answer.failure.code, wait)
             await self._retries.sleep(wait)
 
 
@@ -255,59 +253,58 @@ class _Headers:
     __slots__ = ("_headers",)
 
     def __init__(self, api: Api, key: Key, settings: ModelSettings) -> None:
-        odd = next((name for name, value in settings.headers.items() if _is_odd(name, value)), None)
-        if odd is not None:
-            raise UsageError(
-                f"the header {odd!r} has characters in it that no header can have, or is no text"
-            )
+        invalid = next(
+            (name for name, value in settings.headers.items() if not _is_valid(name, value)), None
+        )
+        if invalid is not None:
+            raise UsageError(f"header {invalid!r} is not a str or contains invalid characters")
         self._headers = httpx2.Headers(_HEADERS)
         self._headers.update(api.headers(None if key.is_token else key.value()))
         if key.is_token:
             self._headers["authorization"] = f"Bearer {key.value()}"
         self._headers.update({name: value.strip() for name, value in settings.headers.items()})
 
-    def put_on(
+    def build_request(
         self, client: httpx2.AsyncClient, url: str, content: bytes, times: Timeouts
     ) -> httpx2.Request:
-        # How long to wait for bytes is decided where they are read: not as long for all of them.
+        # No read timeout here: it differs between the first and later bytes.
         timeout = httpx2.Timeout(connect=times.connect, read=None, write=times.idle, pool=None)
         return client.build_request(
             "POST", url, content=content, headers=self._headers, timeout=timeout
         )
 
 
-def _is_odd(name: object, value: object) -> bool:
+def _is_valid(name: object, value: object) -> bool:
     if not isinstance(name, str) or not isinstance(value, str):
-        return True
-    return not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable())
+        return False
+    return bool(_HEADER_NAME.fullmatch(name)) and value.isascii() and value.isprintable()
 
 
-def _written(body: dict[str, Any]) -> bytes:
+def _encode(body: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except (UnicodeEncodeError, OverflowError):
-        # Half a surrogate pair, or a number of more than 64 bits, which a model may have written.
+        # A lone surrogate or a number of more than 64 bits, which a model may have written.
         return json.dumps(body).encode()
     except TypeError as error:
-        raise UsageError(f"the request cannot be written as JSON: {error}") from None
+        raise UsageError(f"the request cannot be encoded as JSON: {error}") from None
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """A server, or a kind of server, that has one of the APIs."""
+    """A server, or a kind of server, with one of the APIs."""
 
-    name: str  # what is written before the model: ``anthropic:…``
-    api: Callable[[str], Api]  # makes the API that is found at an address
+    name: str  # the prefix of model names: ``anthropic:…``
+    api: Callable[[str], Api]  # returns the API at a base URL
     base_url: str
-    url_variable: str  # the environment variable that may name another address
+    url_variable: str  # environment variable that overrides base_url
     key_variables: tuple[str, ...]
-    token_variable: str = ""
-    """Of a token that is used if there is no key, and is sent as ``authorization``."""
+    token_variable: str = ""  # of a bearer token that is used if there is no key
     needs_key: bool = True
-    read_url: Callable[[str], str] = str  # what becomes of the variable's value
+    read_url: Callable[[str], str] = str  # converts the value of url_variable
 
 
 def _ollama_url(host: str) -> str:
-    """Read ``OLLAMA_HOST`` as Ollama does: scheme and port may be missing, ``/v1`` always is.
+    """Parse ``OLLAMA_HOST`` as Ollama does. Scheme and port are optional; ``/v1`` is added.
 
     >>> _ollama_url("0.0.0.0"), _ollama_url("https://ollama.com"), _ollama_url(":8080")
     ('http://0.0.0.0:11434/v1', 'https://ollama.com/v1', 'http://127.0.0.1:8080/v1')
@@ -315,16 +312,16 @@ def _ollama_url(host: str) -> str:
     scheme, separator, rest = host.partition("://")
     if separator:
         return f"{scheme}://{rest.rstrip('/').removesuffix('/v1')}/v1"
-    place, slash, path = host.partition("/")
-    name, colon, port = place.rpartition(":")
-    if not colon or port.endswith("]"):  # an address of IPv6 has colons, too
-        name, port = place, "11434"
+    authority, slash, path = host.partition("/")
+    name, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):  # IPv6 addresses contain colons
+        name, port = authority, "11434"
     path = f"{slash}{path}".rstrip("/").removesuffix("/v1")
     return f"http://{name or '127.0.0.1'}:{port}{path}/v1"
 
 
 def _groq_url(url: str) -> str:
-    """Return the address of Groq's API, below the one that its SDK expects."""
+    """Return the URL of Groq's API, given the shorter one that its SDK expects."""
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/openai/v1"
 
 
@@ -353,7 +350,7 @@ def _provider(
 
 
 def _openai_chat(base_url: str) -> Api:
-    """Return OpenAI's own habits only for its own hosts: of other servers less is known."""
+    """Assume OpenAI's extensions only for its own hosts."""
     is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
     return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
 
@@ -385,29 +382,28 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
         _provider("vllm", "http://127.0.0.1:8000/v1", needs_key=False),
     )
 }
-"""By the name that is written before a model."""
 
 
 def find_provider(name: str) -> tuple[Provider, str]:
     if not isinstance(name, str):
         raise UsageError(
-            f"a model is named by a text such as 'anthropic:claude-opus-4-7', not {name!r}"
+            f"a model name must be a str such as 'anthropic:claude-opus-4-7', not {name!r}"
         )
     prefix, colon, model = name.strip().partition(":")
     if colon and model and (provider := PROVIDERS.get(prefix)) is not None:
         return provider, model
     if prefix in PROVIDERS:
-        raise UsageError(f"write the model after the provider: {prefix!r} alone is none")
+        raise UsageError(f"{prefix!r} is a provider. Add a model: '{prefix}:MODEL'")
     guess = _guess(name.strip(), prefix if colon else "", model)
     raise UsageError(
-        f"no model is called {name!r}: write the provider before it"
-        f"{f', such as {guess!r}' if guess else ''}; there are: {', '.join(PROVIDERS)}"
+        f"unknown model {name!r}. Write the provider before it"
+        f"{f', such as {guess!r}' if guess else ''}. Providers: {', '.join(PROVIDERS)}"
     )
 
 
 def _guess(name: str, prefix: str, model: str) -> str:
     start, slash, rest = name.partition("/")
-    if slash and start in PROVIDERS:  # as others write it
+    if slash and start in PROVIDERS:  # the format of other libraries
         return f"{start}:{rest}"
     if near := difflib.get_close_matches(prefix.lower(), PROVIDERS, 1):
         return f"{near[0]}:{model or '…'}"
@@ -416,22 +412,22 @@ def _guess(name: str, prefix: str, model: str) -> str:
 
 
 def checked_base_url(url: str, origin: str) -> str:
-    """Return an address without the slash at its end, if requests can be sent to it.
+    """Return a valid URL without its final slash.
 
-    Nothing secret may be in it: addresses are told, in logs and in errors.
+    It must not contain secrets, because URLs appear in logs and errors.
     """
     try:
         parts = urlsplit(url.strip())
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        httpx2.URL(url.strip())  # who sends requests there has rules of its own
+        httpx2.URL(url.strip())  # stricter than urlsplit
     except (ValueError, httpx2.InvalidURL):
         parts, is_address = urlsplit(""), False
     if not is_address:
-        raise UsageError(f"{origin} is an address such as 'http://127.0.0.1:8000/v1'")
+        raise UsageError(f"{origin} must be a URL such as 'http://127.0.0.1:8000/v1'")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            f"{origin} has a password, a query or a fragment in it, and addresses get into logs: "
-            "send what is secret as a header (ModelSettings.headers, or http_client)"
+            f"{origin} must not contain a password, a query or a fragment, because URLs appear in "
+            "logs. Send secrets in headers (ModelSettings.headers or http_client)"
         )
     return url.strip().rstrip("/")
 
@@ -442,43 +438,43 @@ class _Open(NamedTuple):
 
 
 class Connections:
-    """The HTTP client of each event loop. One that was passed is used for all, and not closed."""
+    """The HTTP clients, one for each event loop. A client that was passed is not closed."""
 
     def __init__(self, given: httpx2.AsyncClient | None = None) -> None:
         if given is not None and not isinstance(given, httpx2.AsyncClient):
-            raise UsageError(f"http_client is an httpx2.AsyncClient, not a {type(given).__name__}")
+            raise UsageError(f"http_client must be httpx2.AsyncClient, not {type(given).__name__}")
         self._given = given
-        self._home: ref[Any] | None = None  # the loop of the one that was given
-        # By loop. A client knows its loop, so no loop would ever be freed that is not taken out.
+        self._given_loop: ref[Any] | None = None
+        # By loop. Clients refer to their loops, so entries must be removed to free the loops.
         self._open: dict[object, _Open] = {}
 
     async def client(self) -> httpx2.AsyncClient:
         if self._given is not None:
             if self._given.is_closed:
-                raise UsageError("the http_client that was given is closed")
+                raise UsageError("the http_client is closed. Pass an open one")
             self._require_one_loop()
             return self._given
         loop = current_token().native_token
-        self._forget_those_that_are_over()
+        self._forget_closed()
         found = self._open.get(loop)
         if found is None:
-            keeper = _kept(ref(self))
-            # There is no await between these, so that no other task makes one meanwhile.
+            keeper = _keep_client(ref(self))
+            # anext() does not suspend here, so no other task creates a second client.
             client = await anext(keeper)
             self._open[loop] = found = _Open(client, keeper)
         return found.client
 
     def _require_one_loop(self) -> None:
-        """Refuse another event loop: connections of the first one would fail there.
+        """Reject other event loops, where the open connections would fail.
 
-        The sync face of an agent has one for each run.
+        The sync methods of an agent use a loop for each run.
         """
         loop: Any = current_token().native_token
-        self._home = self._home or ref(loop)
-        if self._home() is not loop:
+        self._given_loop = self._given_loop or ref(loop)
+        if self._given_loop() is not loop:
             raise UsageError(
-                "the http_client that was given belongs to another event loop: use the agent in "
-                "one loop (run_stream, run_async), or leave http_client out"
+                "the http_client belongs to another event loop. Use the agent in one loop "
+                "(run_stream, run_async), or do not pass http_client"
             )
 
     async def close(self) -> None:
@@ -491,16 +487,18 @@ class Connections:
             if one.client is client:
                 self._open.pop(loop, None)
 
-    def _forget_those_that_are_over(self) -> None:
-        """Forget clients that were closed elsewhere, and loops that did not end in order."""
+    def _forget_closed(self) -> None:
+        """Remove clients that were closed elsewhere, and clients of closed loops."""
         for loop, one in list(self._open.items()):
             is_closed = getattr(loop, "is_closed", None)
             if one.client.is_closed or (is_closed is not None and is_closed()):
                 self._open.pop(loop, None)
 
 
-async def _kept(owner: ReferenceType[Connections]) -> AsyncGenerator[httpx2.AsyncClient, None]:
-    client = _made()
+async def _keep_client(
+    owner: ReferenceType[Connections],
+) -> AsyncGenerator[httpx2.AsyncClient, None]:
+    client = _new_client()
     try:
         yield client
     finally:
@@ -509,57 +507,57 @@ async def _kept(owner: ReferenceType[Connections]) -> AsyncGenerator[httpx2.Asyn
         await client.aclose()
 
 
-def _made() -> httpx2.AsyncClient:
+def _new_client() -> httpx2.AsyncClient:
     certificates = _certificates()
     try:
         return httpx2.AsyncClient(verify=certificates, limits=_LIMITS)
     except ImportError:
-        problem = "a SOCKS proxy, for which the package socksio is needed"
+        problem = "SOCKS proxies need the package socksio"
     except (ValueError, httpx2.InvalidURL):
-        problem = "no address of a proxy that can be used"  # it may have a password in it
-    raise UsageError(f"{_set(_PROXIES)}: this is {problem}")
+        problem = "not a valid proxy URL"  # not shown, because it may contain a password
+    raise UsageError(f"{_variables_set(_PROXIES)}: {problem}")
 
 
 @cache
 def _certificates() -> SSLContext:
-    """Load the certificates once: that takes 20 ms and more."""
+    """Load the certificates once, because it takes 20 ms and more."""
     try:
         return httpx2.create_ssl_context()
-    except OSError as error:  # as those of SSL are, too
-        raise UsageError(f"{_set(_CERTIFICATES)}: certificates cannot be loaded: {error}") from None
+    except OSError as error:  # includes ssl.SSLError
+        names = _variables_set(_CERTIFICATES)
+        raise UsageError(f"{names}: certificates cannot be loaded: {error}") from None
 
 
-def _set(variables: tuple[str, ...]) -> str:
+def _variables_set(variables: tuple[str, ...]) -> str:
     spellings = [spelling for name in variables for spelling in (name, name.lower())]
     found = [f"${name}" for name in spellings if os.environ.get(name)]
     return ", ".join(found) or "the settings of this machine"
 
 
 class FirstEvent:
-    """Holds the first bytes of an answer until its first event is known."""
+    """Holds the first bytes of a response until its first event is decoded."""
 
     def __init__(self, protocol: ProtocolName) -> None:
         self._protocol = protocol
         self._decoder: SseDecoder | JsonTextDecoder | None = None
         self.held = bytearray()
         self._known = False
-        self.failure: ProviderFailed | None = None  # the error with which it begins
-        self.is_blank = False
-        """Whether it is nothing but white space, and more of it than anybody needs."""
+        self.failure: ProviderFailed | None = None  # if the first event is an error
+        self.is_blank = False  # too much white space and nothing else
 
-    def take(self, chunk: bytes) -> bool:
-        """Return True once it is known how the answer begins."""
+    def feed(self, chunk: bytes) -> bool:
+        """Return True once the first event is decoded, or the limit is reached."""
         self.held += chunk
         if self._decoder is None:
             start = self.held.removeprefix(BYTE_ORDER_MARK).lstrip()
             if not start:
-                self.is_blank = len(self.held) > _MOST_BLANK
+                self.is_blank = len(self.held) > _MAX_BLANK_BYTES
                 return self.is_blank
             is_json = start.startswith((b"{", b"["))
             self._decoder = JsonTextDecoder() if is_json else SseDecoder()
             chunk = bytes(self.held)
-        self._look_at(self._decoder.feed(chunk))
-        return self._known or len(self.held) > _MOST_BYTES
+        self._inspect(self._decoder.feed(chunk))
+        return self._known or len(self.held) > _MAX_FIRST_EVENT_BYTES
 
     def close(self) -> bool:
         """Return True if there was an event."""
@@ -567,8 +565,8 @@ class FirstEvent:
             self._look_at(self._decoder.close())
         return self._known
 
-    def _look_at(self, frames: list[Frame | Broken]) -> None:
-        first = next((frame for frame in frames if _says_something(frame)), None)
+    def _inspect(self, frames: list[Frame | Broken]) -> None:
+        first = next((frame for frame in frames if _is_significant(frame)), None)
         if first is None or self._known:
             return
         self._known = True
@@ -576,7 +574,7 @@ class FirstEvent:
             self.failure = _failure_in(first, self._protocol)
 
 
-def _says_something(frame: Frame | Broken) -> bool:
+def _is_significant(frame: Frame | Broken) -> bool:
     return isinstance(frame, Broken) or (bool(frame.data) and frame.event != "ping")
 
 
@@ -585,18 +583,18 @@ def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
     try:
         deltas = make_decoder(protocol).feed(frame.data, frame.event)
     except UnreadableError:
-        return None  # who reads the answer says so
+        return None  # stream() reports it
     match deltas:
         case [ProviderFailed() as failure]:
             return failure
-        case _:  # something came with it that is worth to be seen
+        case _:
             return None
 
 
 async def ask(
     client: httpx2.AsyncClient,
     request: httpx2.Request,
-    asked: RequestInfo,
+    info: RequestInfo,
     *,
     times: Timeouts,
     protocol: ProtocolName,
@@ -607,30 +605,30 @@ async def ask(
     begun = False
     try:
         with anyio.fail_after(times.first_byte):
-            # Never followed: the key would go to wherever a redirect leads.
+            # Redirects are not followed, because they would receive the key.
             response = await client.send(request, stream=True, follow_redirects=False)
-            asked = asked.hiding(response.request.headers)  # to which the client may have added
+            info = info.hiding(response.request.headers)  # the client may have added some
             chunks = response.aiter_bytes()
             chunk = await anext(chunks, None) if response.is_success else None
         if not response.is_success:
             body = await _error_body(chunks, times.idle)
-            wait = told_wait(response.headers, now)
-            return refused(asked, response.status_code, response.headers, body, wait)
+            wait = retry_after_seconds(response.headers, now)
+            return refused(info, response.status_code, response.headers, body, wait)
         patience = times.idle
         opening = FirstEvent(protocol)
-        while chunk is not None and not opening.take(chunk):
+        while chunk is not None and not opening.feed(chunk):
             with anyio.fail_after(patience):
                 chunk = await anext(chunks, None)
         if opening.is_blank:
-            return not_a_stream(asked, b"nothing but white space", response.headers)
+            return not_a_stream(info, b"nothing but white space", response.headers)
         if chunk is None and not opening.close():
-            return not_a_stream(asked, bytes(opening.held), response.headers)
+            return not_a_stream(info, bytes(opening.held), response.headers)
         if opening.failure is not None:
-            return failed_at_once(asked, opening.failure, response.headers)
+            return failed_at_once(info, opening.failure, response.headers)
         begun = True
-        return HttpStream(response, chunks, bytes(opening.held), asked, times)
+        return HttpStream(response, chunks, bytes(opening.held), info, times)
     except _CONNECTION_ERRORS as error:
-        return unreachable(asked, error, times.told(error, patience))
+        return unreachable(info, error, times.describe(error, patience))
     finally:
         if response is not None and not begun:
             await _close(response)
@@ -639,13 +637,13 @@ async def ask(
 async def _error_body(chunks: AsyncGenerator[bytes, None], patience: float | None) -> bytes:
     body = bytearray()
     try:
-        with anyio.move_on_after(min(_PATIENCE_FOR_ERRORS, patience or inf)):
+        with anyio.move_on_after(min(_ERROR_BODY_TIMEOUT, patience or inf)):
             async for chunk in chunks:
                 body += chunk
-                if len(body) > MOST_BYTES:
+                if len(body) > MAX_ERROR_BYTES:
                     break
     except _CONNECTION_ERRORS:
-        pass  # the status says enough
+        pass  # the status is enough for a message
     return bytes(body)
 
 
@@ -661,25 +659,25 @@ class HttpStream:
         response: httpx2.Response,
         chunks: AsyncGenerator[bytes, None],
         head: bytes,
-        asked: RequestInfo,
+        info: RequestInfo,
         times: Timeouts,
     ) -> None:
         self._response = response
         self._chunks = chunks
         self._head = head
-        self._asked = asked
+        self._info = info
         self._times = times
-        self._tail = b"\n"  # an answer begins with a line
+        self._tail = b"\n"  # so that the pattern matches the first line
         self._is_over = False
-        self._last_moment: float | None = None  # until when it may be closed, once it is whole
+        self._deadline: float | None = None  # for closing, after the last event
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes as they come, without secrets."""
-        cleaner = StreamCleaner(self._asked.secrets)
+        """Yield the bytes as they arrive, without secrets."""
+        cleaner = StreamCleaner(self._info.secrets)
         chunk: bytes | None = self._head
         try:
             while chunk is not None:
-                self._listen(chunk)
+                self._detect_end(chunk)
                 if clean := cleaner.feed(chunk):
                     yield clean
                 chunk = await self._next()
@@ -690,24 +688,23 @@ class HttpStream:
 
     async def _next(self) -> bytes | None:
         patience = self._times.idle
-        if self._last_moment is not None:  # for all that follows, or pings would go on for ever
-            patience = self._last_moment - anyio.current_time()
+        if self._deadline is not None:  # one deadline, because pings may continue forever
+            patience = self._deadline - anyio.current_time()
         try:
             with anyio.fail_after(patience):
                 return await anext(self._chunks, None)
         except _CONNECTION_ERRORS as error:
             if self._is_over:
                 return None
-            told = self._times.told(error, patience)
-            failure = unreachable(self._asked, error, told).failure
-        raise failure  # not from the error, which knows the request and its headers
+            failure = unreachable(self._info, error, self._times.describe(error, patience)).failure
+        raise failure  # not from the error, which refers to the request and its headers
 
-    def _listen(self, chunk: bytes) -> None:
-        """Notice the end of the answer, also if it comes in pieces."""
-        heard = self._tail + chunk
-        self._is_over = self._is_over or _LAST_WORD.search(heard) is not None
-        self._tail = heard[-_LONGEST_LAST_WORD:]
-        # The event of the last word may be long: it is to be whole.
-        is_whole = self._is_over and self._tail.endswith(_EVENT_ENDS)
-        if is_whole and self._last_moment is None:
-            self._last_moment = anyio.current_time() + _PATIENCE_AFTER
+    def _detect_end(self, chunk: bytes) -> None:
+        """Detect the last event, also if it is cut by chunks."""
+        data = self._tail + chunk
+        self._is_over = self._is_over or _LAST_EVENT.search(data) is not None
+        self._tail = data[-_MAX_LAST_EVENT_BYTES:]
+        # The data of the last event may be long, so wait for its end.
+        is_complete = self._is_over and self._tail.endswith(_EVENT_ENDS)
+        if is_complete and self._deadline is None:
+            self._deadline = anyio.current_time() + _CLOSE_TIMEOUT

@@ -1,14 +1,14 @@
-"""Whatever can answer, as a model: a name, a function that asks a provider's SDK, an iterator.
+"""``as_model``: a model from a name, a function that calls a provider's SDK, or an iterator.
 
 ::
 
     as_model("anthropic:claude-opus-4-7")
     as_model(lambda request: client.messages.create(..., stream=True))
-    as_model(response.aiter_bytes())            # good for one turn
+    as_model(response.aiter_bytes())            # for one turn
 
-A function gives anything that ``stream()`` reads, or a coroutine for it. A sync function is called,
-and a sync source is read, in threads: neither holds up the event loop, and neither can be
-interrupted. One that is abandoned goes on until what it waits for has come.
+A function returns any source that ``stream()`` reads, or a coroutine for one. Sync functions and
+sync sources run in threads, so they do not block the event loop, but they cannot be interrupted: an
+abandoned one continues until its current call returns.
 """
 
 import inspect
@@ -35,10 +35,10 @@ _END: Final = object()
 
 
 def as_model(given: object, *, protocol: ProtocolName = "auto", name: str = "") -> Model:
-    """Make a model of what is given: a name, a model, a function, or an iterator of events.
+    """Return a model for a name, a model, a function or an iterator of events.
 
-    ``protocol`` and ``name`` are of a function or an iterator. By itself, the protocol is found out
-    from what comes.
+    ``protocol`` and ``name`` apply to a function or an iterator. By default, the protocol is
+    detected from the first payload.
     """
     if isinstance(given, str):
         from argstream import models
@@ -47,12 +47,12 @@ def as_model(given: object, *, protocol: ProtocolName = "auto", name: str = "") 
     if _is_model(given):
         return given
     if hasattr(given, "__aiter__") or isinstance(given, Iterable):
-        return _Asking(_once(given), protocol, name or "an iterator")
+        return _FunctionModel(_once(given), protocol, name or "an iterator")
     if callable(given):
-        return _Asking(given, protocol, name or getattr(given, "__name__", "a function"))
+        return _FunctionModel(given, protocol, name or getattr(given, "__name__", "a function"))
     raise UsageError(
-        f"a {type(given).__name__} is no model: give a name such as 'anthropic:claude-opus-4-7', a "
-        "function of a ModelRequest that gives a provider's stream, or an iterator of its events"
+        f"{type(given).__name__} is no model. Pass a name such as 'anthropic:claude-opus-4-7', a "
+        "function that returns a provider's stream for a ModelRequest, or an iterator of events"
     )
 
 
@@ -70,8 +70,8 @@ def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
         if is_used:
             raise ProviderError(
                 "iterator_over",
-                "an iterator is a model for one turn, and there is another: give a function that "
-                "makes one for each request",
+                "an iterator can serve as a model for one turn only. Pass a function that returns "
+                "an iterator for each request",
             )
         is_used = True
         return source
@@ -79,7 +79,7 @@ def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
     return ask
 
 
-class _Asking:
+class _FunctionModel:
     def __init__(self, ask: Callable[..., Any], protocol: ProtocolName, name: str) -> None:
         self._ask = ask
         self.protocol = protocol
@@ -89,8 +89,10 @@ class _Asking:
         return f"<model {self.name}>"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
-        is_quick = inspect.iscoroutinefunction(self._ask) or inspect.isasyncgenfunction(self._ask)
-        source = self._ask(request) if is_quick else await _in_thread(self._ask, request)
+        is_coroutine = inspect.iscoroutinefunction(self._ask) or inspect.isasyncgenfunction(
+            self._ask
+        )
+        source = self._ask(request) if is_coroutine else await _in_thread(self._ask, request)
         async with aclosing(_read(source)) as reading:
             async for item in reading:
                 yield item
@@ -100,7 +102,7 @@ async def _read(source: Any) -> AsyncGenerator[object, None]:
     """Yield the items of anything that ``stream()`` reads, and close it at the end."""
     source = await awaited(source)
     if isinstance(source, list | tuple):
-        for item in source:  # it is all there: nothing blocks
+        for item in source:  # does not block
             yield item
     elif is_async(source):
         try:
@@ -125,7 +127,7 @@ class _ThreadReader:
         self._source = source
         self._entered: AbstractContextManager[Iterable[object]] | None = None
         self._items: Iterator[object] | None = None
-        self._lock = Lock()  # for what follows
+        self._lock = Lock()  # guards the two flags
         self._is_busy = False
         self._is_closed = False
 
@@ -141,7 +143,7 @@ class _ThreadReader:
             with self._lock:
                 self._is_busy = False
                 is_closed = self._is_closed
-            if is_closed:  # meanwhile, by who did not want to wait for this
+            if is_closed:  # by another thread, which does not wait for this one
                 self._close()
 
     def close(self) -> None:
@@ -167,7 +169,7 @@ async def _in_thread(function: Callable[..., _Result], *arguments: object) -> _R
 
 
 async def _close_in_thread(reader: _ThreadReader) -> None:
-    with _anyio().CancelScope(shield=True):  # also when whoever reads has been cancelled
+    with _anyio().CancelScope(shield=True):  # also after cancellation
         await _anyio().to_thread.run_sync(reader.close)
 
 

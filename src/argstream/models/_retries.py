@@ -1,7 +1,6 @@
-"""Whether a request is made again, and after which time. Performs no I/O: the sleep is injected.
+"""Retry policy. Performs no I/O; the sleep function is injected.
 
-Only a request to which no answer has begun is made again: what a provider has said once, it would
-say twice.
+Only requests without a first response event are retried. A later retry would repeat output.
 """
 
 import math
@@ -18,43 +17,41 @@ from msgspec import Struct
 
 from argstream.errors import UsageError
 
-# A time-out, a lock, a limit: passing things. All errors of a server are, but this one.
-_PASSING: Final = frozenset({408, 409, 425, 429})
+_TRANSIENT: Final = frozenset({408, 409, 425, 429})  # and 5xx, except the next one
 _NOT_IMPLEMENTED: Final = 501
 
 
 class Retries(Struct, frozen=True, kw_only=True):
-    """How often a request is repeated before an answer begins, and how long to wait."""
+    """How often a request is retried before a response starts, and how long to wait."""
 
     most: int = 3
-    """After the first try; 0: never."""
+    """Maximum number of retries after the first attempt."""
     first_wait: float = 0.5
-    """Seconds before the first of them; each wait is twice as long as the last, less a bit."""
+    """Seconds before the first retry. Each wait is twice the last, minus up to 25 % at random."""
     longest_wait: float = 8.0
-    """Where that ends."""
+    """Upper limit for these waits."""
     longest_told_wait: float = 60.0
-    """What a provider may ask for (``retry-after``). If it asks for more, the request fails."""
+    """Longest ``retry-after`` of a provider. If it asks for more, the request fails."""
     longest_in_all: float = 120.0
-    """Of all waits for one request together; one that would go beyond is not made."""
+    """Upper limit for the sum of all waits of one request."""
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     random: Callable[[], float] = random.random
-    now: Callable[[], float] = time.time
-    """Seconds since 1970: some providers ask to wait until a date."""
+    now: Callable[[], float] = time.time  # Unix time, for a retry-after that is a date
 
     def __post_init__(self) -> None:
         if self.most < 0:
-            raise UsageError(f"Retries: most is a number from 0, not {self.most!r}")
+            raise UsageError(f"Retries: most must be at least 0, not {self.most!r}")
         waits = (self.first_wait, self.longest_wait, self.longest_told_wait, self.longest_in_all)
         if not all(math.isfinite(wait) and wait >= 0 for wait in waits):
-            raise UsageError("Retries: waits are seconds from 0")
+            raise UsageError(f"Retries: waits must be seconds of at least 0, not {waits}")
 
-    def wait(self, made: int, waited: float, told: float | None) -> float | None:
-        """Return the seconds to wait after so many tries and seconds; None: do not try again."""
+    def wait(self, made: int, waited: float, retry_after: float | None) -> float | None:
+        """Return the seconds to wait after ``made`` attempts, or None for no retry."""
         if made > self.most:
             return None
-        if told:
-            wait = told + self.first_wait / 2 * self.random()  # not all at once
-            fits = told <= self.longest_told_wait
+        if retry_after:
+            wait = retry_after + self.first_wait / 2 * self.random()  # spread clients
+            fits = retry_after <= self.longest_told_wait
         else:
             doubled = self.first_wait * 2 ** min(made - 1, 60)
             wait = min(doubled, self.longest_wait) * (1 - self.random() / 4)
@@ -64,33 +61,33 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 def may_succeed_later(status: int, headers: Mapping[str, str]) -> bool:
     """Return True if the same request may succeed later."""
-    match headers.get("x-should-retry"):  # what the APIs of Anthropic and OpenAI say themselves
+    match headers.get("x-should-retry"):  # sent by Anthropic and OpenAI
         case "true":
             return True
         case "false":
             return False
         case _:
-            return status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)
+            return status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)
 
 
 def connection_may_recover(error: BaseException) -> bool:
-    """Return True unless the same request must fail again after this error of a connection."""
+    """Return True if a retry may succeed after this connection error."""
     if isinstance(error, httpx2.LocalProtocolError | ssl.SSLCertVerificationError):
         return False
     cause = error.__cause__ or error.__context__
     return cause is None or connection_may_recover(cause)
 
 
-def told_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds that a provider asks to wait, if it does."""
+def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds of ``retry-after-ms`` or ``retry-after``, or None."""
     if (wait := _number(headers.get("retry-after-ms"))) is not None:
         return wait / 1000
-    told = headers.get("retry-after")
-    if told is None or (wait := _number(told)) is not None:
+    value = headers.get("retry-after")
+    if value is None or (wait := _number(value)) is not None:
         return wait
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
-    except (ValueError, OverflowError):  # neither seconds nor a date: it says nothing
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, OverflowError):  # neither seconds nor a date
         return None
 
 

@@ -1,9 +1,9 @@
-"""A model that says what a script says: for tests, examples and demonstrations, without a network.
+"""A model that follows a script, for tests, examples and demos without a network.
 
 ::
 
     model = ScriptedModel(CallTool("add", {"a": 1, "b": 2}), "It is 3.")
-    model = ScriptedModel(lambda request: Reply(f"I was told {len(request.messages)} messages."))
+    model = ScriptedModel(lambda request: Reply(f"{len(request.messages)} messages received."))
 """
 
 import json
@@ -19,7 +19,7 @@ from argstream.providers._requests import ModelRequest
 from argstream.providers._stop_reasons import WORDS
 
 Stop: TypeAlias = Literal["end_turn", "tool_calls", "paused", "length", "content_filter"]
-"""Why the model stopped, as in ``TurnCompleted.stop``. Each API gets its own word."""
+"""Why the model stopped, as in ``TurnCompleted.stop``. It is translated for each API."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Say:
 
 @dataclass(frozen=True)
 class Think:
-    """Thinking, as a block, a summary or ``reasoning_content``, whichever the API has."""
+    """Thinking: a block, a summary or ``reasoning_content``, depending on the API."""
 
     text: str
 
 
 @dataclass(frozen=True, init=False)
 class CallTool:
-    """A tool call. Its arguments are a mapping, or text that may be cut or no JSON at all.
+    """A tool call. Its arguments are a mapping, or text that may be truncated or invalid JSON.
 
     >>> CallTool("add", {"a": 1})
     CallTool(name='add', arguments='{"a": 1}', call_id=None)
@@ -49,17 +49,17 @@ class CallTool:
     name: str
     arguments: str
     call_id: str | None
-    """Without one, an id is made from the number of the reply and of the call."""
+    """By default, an ID is generated from the numbers of the reply and the call."""
 
     def __init__(
         self, name: str, arguments: Mapping[str, Any] | str = "{}", *, call_id: str | None = None
     ) -> None:
         if not name or not isinstance(name, str):
-            raise UsageError(f"CallTool: give the name of a tool, not {name!r}")
+            raise UsageError(f"CallTool: name must be a str that is not empty, not {name!r}")
         if isinstance(arguments, Mapping):
             arguments = json.dumps(dict(arguments), ensure_ascii=False)
         if not isinstance(arguments, str):
-            raise UsageError(f"CallTool: arguments are a mapping or a text, not {arguments!r}")
+            raise UsageError(f"CallTool: arguments must be a mapping or a str, not {arguments!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "arguments", arguments)
         object.__setattr__(self, "call_id", call_id)
@@ -86,8 +86,8 @@ Part: TypeAlias = Say | Think | CallTool
 class Reply:
     """One answer of the model: its parts in order, and why it stopped.
 
-    A string is something to say. If ``stop`` is not given, it is ``tool_calls`` for an answer that
-    calls a tool and ``end_turn`` for any other.
+    A str is short for ``Say``. The default of ``stop`` is ``tool_calls`` if the reply calls a tool,
+    otherwise ``end_turn``.
 
     >>> Reply("Hello").stop, Reply(CallTool("now")).stop
     ('end_turn', 'tool_calls')
@@ -96,7 +96,7 @@ class Reply:
     parts: tuple[Part, ...]
     stop: Stop
     piece_size: int
-    """How many characters the model writes at a time."""
+    """Characters per delta."""
 
     def __init__(self, *parts: Part | str, stop: Stop | None = None, piece_size: int = 4) -> None:
         whole = tuple(Say(part) if isinstance(part, str) else part for part in parts)
@@ -104,30 +104,32 @@ class Reply:
             calls = any(isinstance(part, CallTool) for part in whole)
             stop = "tool_calls" if calls else "end_turn"
         if stop not in get_args(Stop):
-            raise UsageError(f"Reply: stop is one of {', '.join(get_args(Stop))}, not {stop!r}")
+            raise UsageError(
+                f"Reply: stop must be one of {', '.join(get_args(Stop))}, not {stop!r}"
+            )
         if piece_size < 1:
-            raise UsageError(f"Reply: piece_size is a number of 1 or more, not {piece_size!r}")
+            raise UsageError(f"Reply: piece_size must be at least 1, not {piece_size!r}")
         object.__setattr__(self, "parts", whole)
         object.__setattr__(self, "stop", stop)
         object.__setattr__(self, "piece_size", piece_size)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model was stopped before it was done."""
+        """Whether the model was stopped before it had finished."""
         return self.stop in ("length", "content_filter")
 
 
 Answer: TypeAlias = Reply | Part | str | Exception
-"""What is answered. An exception is raised instead, such as a ``ProviderError``."""
+"""A scripted answer. An exception, such as a ``ProviderError``, is raised."""
 
 
 class ScriptedModel:
-    """A model that returns one scripted answer after the other, in the form of Anthropic's API.
+    """A model that returns scripted answers in order, in the format of Anthropic's API.
 
-    An answer is a ``Reply``, one part of it alone, a text, an exception to be raised, or a function
-    that makes one of these of the request. When there are no more, asking fails with the code
-    ``script_over``, unless ``repeat`` starts them again. ``piece_size`` is how many characters are
-    written at a time, also where a reply says something else; ``delay`` the seconds before each.
+    An answer is a ``Reply``, a part of one, a text, an exception to raise, or a function that
+    returns one of these for a request. After the last one, requests fail with the code
+    ``script_over``, unless ``repeat`` starts again. ``piece_size`` is the number of characters per
+    delta and overrides that of replies. ``delay`` is the seconds before each delta.
     """
 
     def __init__(
@@ -139,16 +141,16 @@ class ScriptedModel:
         name: str = "scripted",
     ) -> None:
         if piece_size is not None and piece_size < 1:
-            raise UsageError(f"ScriptedModel: piece_size is 1 or more, not {piece_size!r}")
+            raise UsageError(f"ScriptedModel: piece_size must be at least 1, not {piece_size!r}")
         if delay < 0:
-            raise UsageError(f"ScriptedModel: delay is in seconds from 0, not {delay!r}")
+            raise UsageError(f"ScriptedModel: delay must be at least 0, not {delay!r}")
         for reply in replies:
             if not callable(reply):
                 _checked(reply)
         self.name = name
         self.protocol: ProtocolName = "anthropic"
         self.requests: list[ModelRequest] = []
-        """What it was asked so far."""
+        """All requests so far."""
         self._replies = replies
         self._piece_size = piece_size
         self._delay = delay
@@ -164,14 +166,15 @@ class ScriptedModel:
         reply = self._reply(number, request)
         for payload in _payloads(reply, number, self._piece_size or reply.piece_size):
             if payload["type"] != "content_block_delta" or self._delay:
-                # Others get their turn, at least between two blocks.
+                # Other tasks may run, at least between two blocks.
                 await _sleep(self._delay)
             yield payload
 
     def _reply(self, number: int, request: ModelRequest) -> Reply:
         if not self._replies or (number > len(self._replies) and not self._repeat):
-            said = len(self._replies)
-            message = f"the script is over after {said} replies: add one, or say repeat=True"
+            message = (
+                f"the script has no reply after {len(self._replies)}. Add one, or pass repeat=True"
+            )
             raise ProviderError("script_over", message)
         given = self._replies[(number - 1) % len(self._replies)]
         answer = given(request) if callable(given) else given
@@ -195,11 +198,11 @@ def _checked(answer: object) -> Reply:
         return Reply(answer)
     if not isinstance(answer, Reply):
         raise UsageError(
-            f"ScriptedModel: an answer is a Reply, a part of one or a text, not {answer!r}"
+            f"ScriptedModel: an answer must be a Reply, a part of one or a str, not {answer!r}"
         )
     if getattr(answer, "faults", ()):
         raise UsageError(
-            "ScriptedModel makes no faults: start a MockProvider (argstream.testing) for these"
+            "ScriptedModel does not support faults. Use argstream.testing.MockProvider"
         )
     return answer
 

@@ -166,7 +166,7 @@ class TestCalls:
         assert done.returncode == 2
         assert len(done.stdout.splitlines()) == 1
         assert b"Is a directory" in done.stderr
-        assert b"no event of a provider" in done.stderr
+        assert b"the source contains no provider event" in done.stderr
 
     def test_calls_are_validated_against_a_tools_file(self, tmp_path: Path) -> None:
         schema = {"type": "object", "properties": {"path": {"type": "string"}}}

@@ -187,4 +187,4 @@ class TestProxy:
             message = refused(
                 "record", "--proxy", provider.url, "--port", port, "-o", str(tmp_path)
             )
-        assert "choose another, or 0 for any free one" in message
+        assert "Choose another port, or 0 for a free one" in message

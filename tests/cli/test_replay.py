@@ -37,8 +37,8 @@ class TestReaders:
         for data, status, message in [
             (Path(cut).read_bytes(), 1, b"the recording ends here: it broke"),
             (b'{"argstream":"recording","vers', 1, b"the recording itself was cut off"),
-            (whole * 2, 2 if is_read_first else 1, b"of several recordings, read one at a time"),
-            (later, 2 if is_read_first else 1, b"install a newer one"),
+            (whole * 2, 2 if is_read_first else 1, b"Read one recording at a time"),
+            (later, 2 if is_read_first else 1, b"Install a newer argstream"),
         ]:
             done = argstream(*command.split(), "-", stdin=data)
             assert done.returncode == status, message

@@ -312,7 +312,7 @@ def test_parser_whose_value_was_emptied_raises() -> None:
     parser.value.clear()
     with pytest.raises(KeyError):
         parser.feed('y"')
-    with pytest.raises(UsageError, match="an earlier feed.. of this Parser was interrupted"):
+    with pytest.raises(UsageError, match="of this Parser was interrupted"):
         parser.feed("}")
 
 

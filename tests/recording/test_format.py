@@ -126,16 +126,16 @@ def test_additions_of_later_versions_and_of_editors_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no recording of argstream; the plain stream"),
-        (b"data: {}\n\n", "no recording of argstream; the plain stream"),
-        (b'{"argstream": "recordings"}', "no recording of argstream; the plain stream"),
-        (b'{"argstream": "recording", "version": 2}', r"version 2.*up to version 1: install a"),
+        (b"", "not a recording of argstream. To read the plain stream"),
+        (b"data: {}\n\n", "not a recording of argstream. To read the plain stream"),
+        (b'{"argstream": "recordings"}', "not a recording of argstream. To read the plain stream"),
+        (b'{"argstream": "recording", "version": 2}', r"version 2.*up to version 1. Install a"),
         (b'{"argstream":"recording"}\n', "no version"),
         (b'{"argstream":"recording","version":"1"}\n', "no version"),
         (b'{"argstream":"recording","version":0}\n', "no version"),
-        (b'{"argstream":"recording","version":1,"request":3}\n', "is broken"),
-        (b'{"argstream":"recording","version":\n', "is broken"),
-        (recorded(b"x") + recorded(b"y"), r"something follows.*one at a time \(line 4\)"),
+        (b'{"argstream":"recording","version":1,"request":3}\n', "is damaged"),
+        (b'{"argstream":"recording","version":\n', "is damaged"),
+        (recorded(b"x") + recorded(b"y"), r"data after the end.*one recording at a time \(line 4\)"),
     ],
 )
 def test_invalid_recording_is_refused(data: bytes, message: str) -> None:
@@ -270,7 +270,7 @@ def test_reader_that_stops_aborts_the_recording_and_closes_the_source(tmp_path: 
     ],
 )
 def test_lines_and_objects_are_refused_and_leave_no_file(tmp_path: Path, items: list[Any]) -> None:
-    with pytest.raises(UsageError, match=r"bytes as they came.*iter_bytes\(\)"):
+    with pytest.raises(UsageError, match=r"a recording needs bytes.*iter_bytes\(\)"):
         list(record(iter(items), tmp_path / "a.rec"))
     assert list(tmp_path.iterdir()) == []
 

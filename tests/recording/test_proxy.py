@@ -407,7 +407,7 @@ def test_answer_that_is_a_key_is_not_recorded(tmp_path: Path, path: str, is_reco
     with proxied(tmp_path, HEAD_OF_TEN, TEN) as proxy:
         assert ask(proxy.url, path) == (200, TEN)
     assert len(list(tmp_path.iterdir())) == is_recorded
-    problem = "" if is_recorded else "not recorded: an answer to this may be a key"
+    problem = "" if is_recorded else "not recorded: the response may contain a key"
     assert proxy.exchanges[0].problem == problem
 
 
@@ -436,14 +436,14 @@ def test_compressed_answer_is_recorded_unpacked(
     assert proxy.exchanges[0].problem == ""
 
 
-CUT_SHORT = "not whole: the answer ends before what is compressed in it"
+CUT_SHORT = "incomplete: the compressed response is truncated"
 
 
 @pytest.mark.parametrize(
     ("encoding", "body", "problem"),
     [
-        ("br", b"abc", "not recorded: the answer is compressed with br"),
-        ("gzip", b"abc", "not whole: the answer is not compressed as it says"),
+        ("br", b"abc", "not recorded: the response is compressed with br"),
+        ("gzip", b"abc", "incomplete: the response does not match its content-encoding"),
         ("gzip", zipped(b"data: hello\n\n")[:-10], CUT_SHORT),
         ("gzip", zipped(b"one") + zipped(b"two")[:12], CUT_SHORT),
     ],
@@ -529,9 +529,9 @@ def test_chunked_bodies_and_several_requests_on_one_connection_are_forwarded(
 @pytest.mark.parametrize(
     ("request_", "status", "message"),
     [
-        (b"GET http://x.example/ HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
-        (b"CONNECT x.example:443 HTTP/1.1\r\n\r\n", 400, b"no forward proxy"),
-        (b"GET /v1/x HTTP/1.1\r\nUpgrade: WebSocket\r\n\r\n", 501, b"no WebSockets"),
+        (b"GET http://x.example/ HTTP/1.1\r\n\r\n", 400, b"not a forward proxy"),
+        (b"CONNECT x.example:443 HTTP/1.1\r\n\r\n", 400, b"not a forward proxy"),
+        (b"GET /v1/x HTTP/1.1\r\nUpgrade: WebSocket\r\n\r\n", 501, b"not support WebSockets"),
         (b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400, b"content-length"),
     ],
 )
@@ -564,7 +564,7 @@ def test_unreachable_provider_is_a_502_with_the_reason(tmp_path: Path) -> None:
     with proxied(tmp_path) as proxy:
         status, body = ask(proxy.url, f"/v1/x?key={KEY}")
     assert status == 502
-    assert b"gave no answer (RemoteDisconnected)" in body
+    assert b"sent no response (RemoteDisconnected)" in body
     assert KEY.encode() not in body
 
 
@@ -596,7 +596,7 @@ def test_failing_disk_does_not_hold_back_the_answer(
     monkeypatch.setattr(os, "open", fails_after_the_header)
     with proxied(tmp_path, answer=answer) as proxy:
         assert ask(proxy.url) == (200, b"hello")
-    assert proxy.exchanges[0].problem == "the recording is not whole: Broken pipe"
+    assert proxy.exchanges[0].problem == "the recording is incomplete: Broken pipe"
 
 
 def test_answer_that_precedes_the_end_of_the_request_is_forwarded(tmp_path: Path) -> None:
@@ -617,16 +617,16 @@ def test_answer_that_precedes_the_end_of_the_request_is_forwarded(tmp_path: Path
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("api.anthropic.com", "give its URL"),
-        ("ftp://x.example", "give its URL"),
-        ("https://", "give its URL"),
-        ("http://x.example:port", "no URL"),
-        ("http://api..example.com", "no host of this name"),
-        (f"http://{'a' * 64}.example.com", "no host of this name"),
-        ("http://api example.com", "no host of this name"),
-        ("http://x.example/a b", "no such path"),
-        (f"https://me:{KEY}@x.example", "without a key"),
-        (f"https://x.example/?key={KEY}", "without a key"),
+        ("api.anthropic.com", "must be an http or https URL"),
+        ("ftp://x.example", "must be an http or https URL"),
+        ("https://", "must be an http or https URL"),
+        ("http://x.example:port", "not a valid URL"),
+        ("http://api..example.com", "invalid host name"),
+        (f"http://{'a' * 64}.example.com", "invalid host name"),
+        ("http://api example.com", "invalid host name"),
+        ("http://x.example/a b", "invalid host name or path"),
+        (f"https://me:{KEY}@x.example", "must not contain a key"),
+        (f"https://x.example/?key={KEY}", "must not contain a key"),
     ],
 )
 def test_invalid_provider_url_is_refused(tmp_path: Path, url: str, message: str) -> None:
@@ -637,10 +637,10 @@ def test_invalid_provider_url_is_refused(tmp_path: Path, url: str, message: str)
 
 def test_wrong_use_raises_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="give a directory"):
+    with pytest.raises(UsageError, match="Pass a directory"):
         RecordingProxy("http://x.example", tmp_path / "file").start()
     proxy = RecordingProxy("http://x.example", tmp_path)
-    with pytest.raises(UsageError, match="use `with`"):
+    with pytest.raises(UsageError, match="Use `with`"):
         proxy.url  # noqa: B018
     with proxy, pytest.raises(UsageError, match="running already"):
         proxy.start()

@@ -53,7 +53,7 @@ def test_recording_has_the_events_of_its_bytes_however_it_is_cut(protocol: str) 
     assert joined(first) == expected
     assert isinstance(last, StreamFailed)
     assert last.code == "unreadable"
-    assert "of several recordings, read one at a time" in last.message
+    assert "Read one recording at a time" in last.message
 
 
 def test_recording_is_read_from_files_lines_and_text(tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_empty_recording_is_an_empty_stream() -> None:
     for data, problems in (
         (header, ["the recording itself was cut off"]),
         (header[:-1], ["the recording itself was cut off"]),
-        (recorded([b"hello"]), ["it begins with 'hello'"]),
-        (later, ["version 9", "install a newer one"]),
+        (recorded([b"hello"]), ["It starts with 'hello'"]),
+        (later, ["version 9", "Install a newer argstream"]),
     ):
         (event,) = stream([data])
         assert isinstance(event, StreamFailed)

@@ -510,7 +510,7 @@ def test_second_event_loop_raises_and_spoils_nothing() -> None:
         events = stream(AsyncSource(TURN))
         call = one.run(first(events))
         for ask in (call.argument("content"), events.aclose()):
-            with pytest.raises(UsageError, match="read a stream in one event loop"):
+            with pytest.raises(UsageError, match="Read a stream in one event loop"):
                 other.run(ask)
         assert one.run(call.argument("content")) == "import os"
         one.run(events.aclose())

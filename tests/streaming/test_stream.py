@@ -179,7 +179,7 @@ async def test_source_whose_iter_is_not_implemented_is_read_with_async_for() -> 
 
 @pytest.mark.parametrize("source", [3, None, object()])
 def test_unreadable_source_raises(source: Any) -> None:
-    with pytest.raises(UsageError, match="give it an SDK's stream, an HTTP response"):
+    with pytest.raises(UsageError, match="Pass an SDK's stream, an HTTP response"):
         list(stream(source))
     with pytest.raises(UsageError, match="cannot read an item of type"):
         list(stream([source]))
@@ -188,7 +188,7 @@ def test_unreadable_source_raises(source: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"protocol": "claude"}, "there are: auto, anthropic"),
+        ({"protocol": "claude"}, "Known protocols: auto, anthropic"),
         ({"quirks": ["twice"]}, "Known quirks: cumulative"),
         ({"quirks": "cumulative"}, "must be a collection"),
     ],
@@ -222,7 +222,7 @@ ERROR_BODY = json.dumps({"error": {"message": "no key", "type": "auth"}}, indent
 def test_source_that_is_no_stream_is_a_failure(source: list[Any], code: str, message: str) -> None:
     (event,) = stream(source)
     assert isinstance(event, StreamFailed)
-    assert event.code == code
+    assert event.specific_code == code
     assert message in event.message
 
 
@@ -376,7 +376,7 @@ async def test_raise_for_failure_raises_the_failed_event(items: list[Any], code:
         with pytest.raises(StreamError) as caught:
             events.raise_for_failure()
         error = caught.value
-        assert error.code == failed.code == code
+        assert error.code == failed.specific_code == code
         assert (error.message, error.retryable) == (failed.message, failed.retryable)
 
 

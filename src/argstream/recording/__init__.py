@@ -1,16 +1,16 @@
-"""Recordings of our own: what a provider sent, with its times, without keys; to write and to play.
+"""Recordings: the bytes of a provider with their times and without secrets.
 
 ::
 
-    with client.messages.stream(...) as turn:                 # write while you read
+    with client.messages.stream(...) as turn:                 # write while reading
         for event in stream(record(turn.response.iter_bytes(), "turn.rec")): ...
 
-    for event in stream(open("turn.rec", "rb")): ...          # read, at once
-    for event in stream(read_recording("turn.rec").play()):   # or at the times of then
+    for event in stream(open("turn.rec", "rb")): ...          # read at once
+    for event in stream(read_recording("turn.rec").play()):   # or with the recorded timing
         ...
 
-The format is in ``docs/recordings.md``. ``argstream.recording.proxy`` records what any client and
-its provider say to each other.
+``docs/recordings.md`` describes the format. ``argstream.recording.proxy`` records the traffic
+between any client and its provider.
 """
 
 from typing import TYPE_CHECKING

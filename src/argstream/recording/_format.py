@@ -1,7 +1,7 @@
-r"""The lines of a recording: what they mean, and how they are written. Performs no I/O.
+r"""The file format of recordings. Performs no I/O.
 
-A recording is JSON lines. The first is the header; then comes a line for each chunk, as it arrived
-and with its time; the last says how it ended. A recording without that line was cut off itself.
+A recording consists of JSON lines: a header, a line for each chunk with its time, and a last line
+that states how the stream ended. A recording without that line is truncated.
 ``docs/recordings.md`` describes the format.
 
 >>> print(chunk_line(Chunk(0.25, b"data: hi\n\n")).decode(), end="")
@@ -23,47 +23,37 @@ from argstream.errors import UsageError
 from argstream.wire._frames import BYTE_ORDER_MARK
 
 VERSION: Final = 1
-"""Of the format. It grows when a reader of the old one would misread the new one."""
+"""Version of the format. It increases when old readers would misread new files."""
 
 Ending: TypeAlias = Literal["orderly", "cut", "aborted"]
 """orderly: the source ended by itself. cut: it broke off. aborted: reading was stopped."""
 
-NOT_ENDED: Final = "the recording itself was cut off"
-"""The reason if there is no last line."""
-
-GOES_ON: Final = (
-    "a recording is over with its end, but something follows; of several recordings, read one at "
-    "a time"
-)
-"""What is wrong with lines after the last one."""
-
-_LONGEST: Final = 1e9  # seconds, about thirty years
-
-_BEGINNING: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"argstream"\s*:\s*"recording"\s*[,}]')
+NOT_ENDED: Final = "the recording itself was cut off"  # it has no last line
+DATA_AFTER_END: Final = "there is data after the end of the recording. Read one recording at a time"
+_MAX_SECONDS: Final = 1e9  # about thirty years
+_START: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"argstream"\s*:\s*"recording"\s*[,}]')
 
 
 class Request(Struct, frozen=True, omit_defaults=True):
-    """What was asked, without anything that could be a key."""
+    """The request, without values that could be keys."""
 
     method: str
     url: str
     headers: dict[str, str] = field(default_factory=dict)
-    body: str | None = None
-    """Only if it was asked for: it holds the prompt."""
+    body: str | None = None  # only with ``with_request``, because it contains the prompt
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """How the answer began."""
+    """The head of the response."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
 
 
 class Header(Struct, frozen=True, omit_defaults=True):
-    """The first line: when it was recorded, and of what, as far as the recorder knew."""
+    """The first line: the time of the recording, and its request and response if known."""
 
-    recorded: str = ""
-    """The moment from which times are counted, as an ISO 8601 time in UTC."""
+    recorded: str = ""  # start of the recording: ISO 8601, UTC
     request: Request | None = None
     response: Response | None = None
 
@@ -71,8 +61,7 @@ class Header(Struct, frozen=True, omit_defaults=True):
 class Chunk(NamedTuple):
     """Bytes that arrived together."""
 
-    at: float
-    """Seconds since the start."""
+    at: float  # seconds since the start
     data: bytes
 
 
@@ -82,8 +71,7 @@ class End(NamedTuple):
     at: float
     ending: Ending
     reason: str = ""
-    removed: int = 0
-    """How often a secret was taken out of the chunks."""
+    removed: int = 0  # number of secrets removed from the chunks
 
 
 class _Line(Struct):
@@ -105,22 +93,21 @@ _read_header = msgspec.json.Decoder(Header).decode
 
 
 def is_recording(start: bytes) -> bool:
-    """Return True if these bytes begin a recording. Its first hundred bytes are enough."""
-    return _BEGINNING.match(start) is not None
+    """Return True if these bytes start a recording. Its first hundred bytes are enough."""
+    return _START.match(start) is not None
 
 
 def header_line(header: Header) -> bytes:
-    told: dict[str, Any] = {"argstream": "recording", "version": VERSION}
-    return _written({**told, **msgspec.to_builtins(header)})
+    return _encode({"argstream": "recording", "version": VERSION, **msgspec.to_builtins(header)})
 
 
 def chunk_line(chunk: Chunk) -> bytes:
-    """Encode a chunk: as text if it is UTF-8 by itself, otherwise in base64."""
+    """Encode a chunk: as text if it is valid UTF-8, otherwise in base64."""
     try:
-        return _written({"at": round(chunk.at, 6), "text": chunk.data.decode()})
+        return _encode({"at": round(chunk.at, 6), "text": chunk.data.decode()})
     except UnicodeDecodeError:
         encoded = base64.b64encode(chunk.data).decode()
-        return _written({"at": round(chunk.at, 6), "base64": encoded})
+        return _encode({"at": round(chunk.at, 6), "base64": encoded})
 
 
 def end_line(end: End) -> bytes:
@@ -129,44 +116,44 @@ def end_line(end: End) -> bytes:
         line["reason"] = end.reason
     if end.removed:
         line["removed"] = end.removed
-    return _written(line)
+    return _encode(line)
 
 
 def read_header(line: bytes) -> Header:
-    """Parse the first line. Raises ``UsageError`` if it is none, or of a later version."""
+    """Parse the first line. Raises ``UsageError`` if it is invalid or of a later version."""
     line = line.removeprefix(BYTE_ORDER_MARK)
     try:
         version = _read_version(line).version
         if type(version) is not int or version < 1 or not is_recording(line):
-            raise UsageError("this is no recording of argstream: its first line has no version")
+            raise UsageError("not a recording of argstream: the first line has no version")
         if version > VERSION:
             raise UsageError(
-                f"this recording is of version {version}, and this argstream reads up to version "
-                f"{VERSION}: install a newer one"
+                f"the recording has version {version}, but this argstream supports up to version "
+                f"{VERSION}. Install a newer argstream"
             )
         return _read_header(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise UsageError("this is no recording of argstream: its first line is broken") from None
+        raise UsageError("not a recording of argstream: the first line is damaged") from None
 
 
 def read_line(line: bytes) -> Chunk | End | None:
-    """Parse a line after the first. Return None for one that a later version may have added.
+    """Parse a line after the first. Return None for an unknown kind, as of a later version.
 
-    Raises ``ValueError`` for what is no line of a recording, such as one that was cut off.
+    Raises ``ValueError`` for an invalid line, such as a truncated one.
     """
     try:
         read = _read_line(line)
-        if not 0 <= read.at <= _LONGEST:
-            raise ValueError("no time")
+        if not 0 <= read.at <= _MAX_SECONDS:
+            raise ValueError("invalid time")
         if read.text is not None:
             return Chunk(read.at, read.text.encode())
         if read.base64 is not None:
             return Chunk(read.at, base64.b64decode(read.base64, validate=True))
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise ValueError("no line of a recording") from None
+        raise ValueError("not a line of a recording") from None
     return None if read.end is None else End(read.at, read.end, read.reason, read.removed)
 
 
-def _written(line: Mapping[str, Any]) -> bytes:
-    """Encode as ASCII, so that nothing in it acts on a terminal."""
+def _encode(line: Mapping[str, Any]) -> bytes:
+    """Encode as ASCII, so that it cannot control a terminal."""
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"

@@ -1,7 +1,7 @@
-"""Writing a recording while its bytes arrive, and removing secrets from it.
+"""Writes recordings while the bytes arrive, and removes secrets from them.
 
-Each line is handed to the system before the next comes. So a process that is killed loses only the
-last moment, and a recording can be watched while it grows: ``tail -f turn.rec | argstream watch``.
+Lines are not buffered. A process that is killed loses only the last moment, and a recording can be
+watched while it grows: ``tail -f turn.rec | argstream watch``.
 """
 
 import base64
@@ -62,49 +62,48 @@ RESPONSE_HEADERS: Final = frozenset(
 )
 _PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
 _REMOVED: Final = "[removed]"
-# What a step of a path has in it that could be a key: nothing else is so long without a break.
+# A part of a path that could be a key: other parts are not so long without a separator.
 _LONG_RUN: Final = re.compile("[A-Za-z0-9]{24,}")
 _ONLY_OWNER: Final = 0o600
 _ONLY_OWNER_FOLDER: Final = 0o700
-_LONGEST_NAME: Final = 60
+_MAX_NAME_CHARS: Final = 60
 _FIELDS: Final = (b"event:", b"id:", b"retry:")
 _ZLIB: Final = ("gzip", "x-gzip", "deflate")
-_ANY_HEADER: Final = 47  # of zlib or of gzip, whichever it has
+_ANY_HEADER: Final = 47  # wbits that detect a zlib or gzip header
 _NO_HEADER: Final = -15
-_LONGEST_HEADER: Final = 2  # of zlib: after that, it is known whether there is one
-_NOT_COMPRESSED: Final = "the answer is not compressed as it says"
-_NOT_WHOLE: Final = "the answer ends before what is compressed in it"
-_SHORTEST_SECRET: Final = 8  # a shorter one would be found in many a word
-_SHORTEST_RUN: Final = 12  # of a longer one, what gives away a part of it
-_BLOCK: Final = _SHORTEST_RUN // 2
-_NO_TEXT: Final = b"\xff"
-# What the name of a header or a parameter has in it if its value is a secret.
+_ZLIB_HEADER_BYTES: Final = 2
+_NOT_COMPRESSED: Final = "the response does not match its content-encoding"
+_TRUNCATED: Final = "the compressed response is truncated"
+_MIN_SECRET: Final = 8  # a shorter secret would occur in ordinary words
+_MIN_RUN: Final = 12  # so many consecutive characters of a longer secret are removed
+_BLOCK: Final = _MIN_RUN // 2
+_SEPARATOR: Final = b"\xff"  # does not occur in UTF-8
+# Parts of the names of headers and parameters whose values are secrets.
 _SECRET: Final = ("auth", "cookie", "credential", "key", "pass", "secret", "sig", "token")
-# How a name in JSON ends, without - and _. It is narrower: a tool may have an argument "key".
+# Ends of such names in JSON, without - and _. Stricter, because a tool may have an argument "key".
 _SECRET_MEMBER: Final = (
     *("accesskey", "accountkey", "apikey", "privatekey", "secretkey", "subscriptionkey"),
     *("authorization", "connectionstring", "cookie", "credential", "credentials", "password"),
     *("secret", "token"),
 )
-# What holds secrets under names of all kinds.
+# Objects whose members are secrets, whatever their names.
 _SECRET_OBJECTS: Final = ("auth", "authentication", "headers")
-# How the names of environment variables end whose values must not be written down.
+# Ends of the names of environment variables with secrets.
 _SECRET_VARIABLE: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-
-_SHORTEST_RANDOM: Final = 16
-_FEWEST_CHARACTERS: Final = 8  # that differ
-# Several words, a URL, or a path: the name of a secret rather than the secret.
+_MIN_RANDOM: Final = 16
+_MIN_DISTINCT: Final = 8
+# Several words, a URL or a path: the location of a secret rather than the secret.
 _ORDINARY: Final = re.compile(
     r"\s|://|^(?:~|\.{1,2})/|^/[A-Za-z._-]{2,}/|^[A-Za-z]:\\|\.(?:crt|json|key|p12|pem|txt)$"
 )
 
 
 class Recorder:
-    """Writes one recording. Use ``with`` or ``close()``, so that it says how it ended.
+    """Writes one recording. Use ``with`` or ``close()`` to write how it ended.
 
     ``file`` is a path, which must not exist unless ``overwrite`` is true, or a binary file.
-    ``secrets`` are looked for in all that is written, and taken out. ``clock`` gives seconds; times
-    are counted from ``started``, which is now unless told otherwise.
+    ``secrets`` are removed from everything that is written. ``clock`` returns seconds. Times are
+    counted from ``started``, by default the current time of the clock.
     """
 
     def __init__(
@@ -130,13 +129,13 @@ class Recorder:
         self._write(header_line(Header(recorded.replace("+00:00", "Z"), request, response)))
 
     def write(self, chunk: bytes) -> None:
-        """Write bytes that have arrived now."""
+        """Write bytes that have just arrived."""
         if self._is_closed:
             raise UsageError("the recording is closed")
         if not isinstance(chunk, bytes | bytearray | memoryview):
             raise UsageError(
-                f"a recording is of bytes as they came, not of {type(chunk).__name__}: give it "
-                "what iter_bytes() or aiter_bytes() of the response gives"
+                f"a recording needs bytes, not {type(chunk).__name__}. Record the chunks of the "
+                "response's iter_bytes() or aiter_bytes()"
             )
         if chunk:
             for at, data in self._redactor.feed(self._clock() - self._started, bytes(chunk)):
@@ -144,11 +143,11 @@ class Recorder:
 
     @property
     def removed(self) -> int:
-        """How often a secret was taken out of what was written."""
+        """The number of secrets that were removed."""
         return self._redactor.removed
 
     def discard(self) -> None:
-        """Delete what is written, because it is no recording of anything."""
+        """Close and delete the file, because its content is not a valid recording."""
         self._is_closed = True
         if self._path is not None:
             self._file.close()
@@ -186,10 +185,10 @@ class Recorder:
         try:
             while left:
                 written = self._file.write(left)
-                left = left[written or 0 :]  # a raw file may write less, or nothing yet
+                left = left[written or 0 :]  # a raw file may write less, or nothing
             self._file.flush()
         except OSError:
-            # What is written ends in the middle of a line, so nothing may follow it.
+            # The file may end in the middle of a line, so do not append to it.
             self._is_closed = True
             if self._owns_file:
                 self._file.close()
@@ -206,9 +205,9 @@ def _open_new(file: str | Path, *, overwrite: bool = False) -> BinaryIO:
     flags |= os.O_TRUNC if overwrite or (path.exists() and not path.is_file()) else os.O_EXCL
     descriptor = os.open(path, flags, _ONLY_OWNER)
     if overwrite and path.is_file():
-        with suppress(OSError):  # if it is somebody else's, they know who may read it
+        with suppress(OSError):  # the file of another user keeps its mode
             path.chmod(_ONLY_OWNER)
-    # Raw on purpose: what a buffer could not write, it would try to write again when it is closed.
+    # Unbuffered, because a buffer would retry a failed write when it is closed.
     return FileIO(descriptor, "wb")
 
 
@@ -219,9 +218,9 @@ def record(
     overwrite: bool = False,
     secrets: Iterable[str] = (),
 ) -> Generator[bytes, None, None]:
-    """Yield chunks, and write them: ``stream(record(response.iter_bytes(), "a.rec"))``.
+    """Yield the chunks of a source and write them: ``stream(record(r.iter_bytes(), "a.rec"))``.
 
-    ``secrets`` are removed from what is written. When reading stops, the source is closed.
+    ``secrets`` are removed from the file. When reading stops, the source is closed.
     """
     return _recorded(source, Recorder(file, overwrite=overwrite, secrets=secrets))
 
@@ -233,7 +232,7 @@ def record_async(
     overwrite: bool = False,
     secrets: Iterable[str] = (),
 ) -> AsyncGenerator[bytes, None]:
-    """Do the same for an async source."""
+    """Like ``record``, for an async source."""
     return _recorded_async(source, Recorder(file, overwrite=overwrite, secrets=secrets))
 
 
@@ -265,7 +264,7 @@ async def _recorded_async(
 
 
 class _Writer:
-    """Writes what a recorder can write. Anything else is no recording, and leaves no file."""
+    """Writes chunks, and deletes the file if they are not bytes as they arrived."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -282,27 +281,28 @@ class _Writer:
             raise
 
     def _check(self, chunk: bytes) -> None:
-        """Detect from the first two chunks whether these are lines without their ends."""
+        """Detect from the first two chunks whether chunks are lines without line ends."""
         if self._first is None:
             self._first = chunk
             return
         self._is_checked = True
-        begins = _is_line(self._first) or (self._first[:1] == b":" and _has_no_end(self._first))
-        if begins and (not chunk or _is_line(chunk)):
+        first = self._first
+        starts = _is_line(first) or (first[:1] == b":" and _has_no_line_end(first))
+        if starts and (not chunk or _is_line(chunk)):
             raise UsageError(
-                "a recording is of bytes as they came, and these are lines without their ends: "
-                "record what iter_bytes() or aiter_bytes() of the response gives, not iter_lines()"
+                "a recording needs bytes as they arrived, not lines without line ends. Record "
+                "iter_bytes() or aiter_bytes() of the response, not iter_lines()"
             )
 
 
 def _is_line(chunk: bytes) -> bool:
-    """Return True if this is a line of a stream that lacks nothing but its end."""
+    """Return True if this is a complete line of a stream without its line end."""
     data = chunk.removeprefix(b"data:").strip()
-    is_whole = data == b"[DONE]" or (data[:1] == b"{" and is_json(data))
-    return (is_whole or chunk.startswith(_FIELDS)) and _has_no_end(chunk)
+    is_complete = data == b"[DONE]" or (data[:1] == b"{" and is_json(data))
+    return (is_complete or chunk.startswith(_FIELDS)) and _has_no_line_end(chunk)
 
 
-def _has_no_end(chunk: bytes) -> bool:
+def _has_no_line_end(chunk: bytes) -> bool:
     return b"\n" not in chunk and b"\r" not in chunk
 
 
@@ -315,7 +315,7 @@ def harmless_headers(
 
 
 def harmless_path(path: str, redactor: "Redactor") -> str:
-    """Return a path without the steps that are or could be a key."""
+    """Return a path without steps that could be keys."""
     steps = redactor.redacted(path).split("/")
     return "/".join(_REMOVED if _could_be_a_key(step) else step for step in steps)
 
@@ -326,7 +326,7 @@ def _could_be_a_key(step: str) -> bool:
 
 
 def harmless_url(url: str, redactor: "Redactor") -> str:
-    """Return a URL with only those query parameters that are known to be no key."""
+    """Return a URL with only those query parameters that cannot be keys."""
     parts = urlsplit(url)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() in _PARAMETERS]
     host, path = parts.netloc.rpartition("@")[2], harmless_path(parts.path, redactor)
@@ -335,10 +335,9 @@ def harmless_url(url: str, redactor: "Redactor") -> str:
 
 
 class Redactor:
-    """Removes secrets from bytes that come in chunks.
+    """Removes secrets from bytes that arrive in chunks.
 
-    The end of a chunk that could be the beginning of a secret is held back until it is known, and
-    keeps its time.
+    The end of a chunk that could be the start of a secret is held back, and keeps its time.
     """
 
     def __init__(self, secrets: "Iterable[str] | SecretSearch") -> None:
@@ -346,15 +345,14 @@ class Redactor:
         self._held = b""
         self._held_at = 0.0
         self.removed = 0
-        """How often something was taken out."""
 
     def feed(self, at: float, chunk: bytes) -> list[tuple[float, bytes]]:
-        """Return the next chunk without secrets, as far as it is known."""
-        return self._take(at, chunk, is_end=False) if self._search else [(at, chunk)]
+        """Return the chunk without secrets, except for an end that is held back."""
+        return self._feed(at, chunk, is_end=False) if self._search else [(at, chunk)]
 
     def close(self) -> list[tuple[float, bytes]]:
-        """Return what was held back."""
-        return self._take(self._held_at, b"", is_end=True)
+        """Return the bytes that were held back."""
+        return self._feed(self._held_at, b"", is_end=True)
 
     def redacted(self, text: str) -> str:
         """Return a whole text without secrets."""
@@ -363,14 +361,14 @@ class Redactor:
         pieces = [*whole.feed(0.0, data), *whole.close()]
         return b"".join(piece for _, piece in pieces).decode(errors="replace")
 
-    def _take(self, at: float, chunk: bytes, *, is_end: bool) -> list[tuple[float, bytes]]:
+    def _feed(self, at: float, chunk: bytes, *, is_end: bool) -> list[tuple[float, bytes]]:
         held_at = self._held_at if self._held else at
         data, border = self._held + chunk, len(self._held)
-        end = len(data) if is_end else len(data) - self._search.growing(data)
+        end = len(data) if is_end else len(data) - self._search.partial_length(data)
         before: list[bytes] = []
         after: list[bytes] = []
 
-        def give(start: int, stop: int) -> None:
+        def copy(start: int, stop: int) -> None:
             if start < border:
                 before.append(data[start : min(stop, border)])
             if stop > border:
@@ -380,36 +378,36 @@ class Redactor:
         for start, stop in self._search.found(data):
             if start >= end:
                 break
-            give(done, start)
+            copy(done, start)
             (before if start < border else after).append(_REMOVED.encode())
             self.removed += 1
-            done = min(stop, end)  # where another one touches it that may still grow, that is held
-        give(done, end)
+            done = min(stop, end)  # an adjacent secret that may continue is held back
+        copy(done, end)
         self._held = data[end:]
         self._held_at = held_at if end < border else at
-        given = ((held_at, b"".join(before)), (at, b"".join(after)))
-        return [(time, piece) for time, piece in given if piece]
+        timed = ((held_at, b"".join(before)), (at, b"".join(after)))
+        return [(time, piece) for time, piece in timed if piece]
 
 
 class SecretSearch:
-    """Searches for secrets. It is false if there are none that can be searched for."""
+    """Searches for secrets. False if there are none."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._whole: set[bytes] = set()
         self._blocks: dict[bytes, list[tuple[bytes, int]]] = {}
-        # The lines, because in JSON or base64 a line may stand elsewhere than the next one.
+        # Line by line, because JSON and base64 encode line ends in different ways.
         lines = {line.strip() for secret in secrets for line in secret.splitlines()}
         all_spellings: set[bytes] = set()
         for line in lines:
-            if len(line) >= _SHORTEST_SECRET:
+            if len(line) >= _MIN_SECRET:
                 spellings = set(_spellings(line)) - all_spellings
                 all_spellings |= spellings
                 self._add(spellings, by_runs=looks_random(line))
-        self._all = _NO_TEXT.join(all_spellings)
+        self._all = _SEPARATOR.join(all_spellings)
 
     def _add(self, spellings: set[bytes], *, by_runs: bool) -> None:
         for spelling in spellings:
-            if by_runs and len(spelling) >= _SHORTEST_RUN:
+            if by_runs and len(spelling) >= _MIN_RUN:
                 for offset in range(len(spelling) - _BLOCK + 1):
                     block = spelling[offset : offset + _BLOCK]
                     self._blocks.setdefault(block, []).append((spelling, offset))
@@ -419,15 +417,15 @@ class SecretSearch:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def growing(self, data: bytes) -> int:
-        """Return how many bytes at the end of the data may continue as a part of a secret."""
+    def partial_length(self, data: bytes) -> int:
+        """Return how many bytes at the end of the data may be the start of a secret."""
         length = 0
         while length < len(data) and data[-length - 1 :] in self._all:
             length += 1
         return length
 
     def found(self, data: bytes) -> list[tuple[int, int]]:
-        """Return all secrets, in order, joined where they touch."""
+        """Return the ranges of all secrets in order. Adjacent ranges are merged."""
         joined: list[tuple[int, int]] = []
         for start, stop in sorted([*self._found_whole(data), *self._found_runs(data)]):
             if joined and start <= joined[-1][1]:
@@ -448,18 +446,17 @@ class SecretSearch:
         if not blocks:
             return
         for position in range(0, len(data) - _BLOCK + 1, _BLOCK):
-            places = blocks.get(data[position : position + _BLOCK])
-            if places is None or position + _BLOCK <= done:
+            matches = blocks.get(data[position : position + _BLOCK])
+            if matches is None or position + _BLOCK <= done:
                 continue
-            for secret, offset in places:
+            for secret, offset in matches:
                 start, stop = _extent(data, position, secret, offset)
-                if stop - start >= _SHORTEST_RUN:
+                if stop - start >= _MIN_RUN:
                     yield start, stop
                     done = max(done, stop)
 
 
 def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int, int]:
-    """Extend a match to both sides."""
     start, stop, first, last = position, position + _BLOCK, offset, offset + _BLOCK
     while start and first and data[start - 1] == secret[first - 1]:
         start, first = start - 1, first - 1
@@ -469,15 +466,15 @@ def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int
 
 
 def _spellings(secret: str) -> Iterator[bytes]:
-    """Yield a secret as it may be encoded in a body."""
+    """Yield the encodings of a secret that may occur in a body."""
     quoted = quote(secret, safe="", errors="replace")
     lower = re.sub("%..", lambda found: found[0].lower(), quoted)
     for text in (secret, quoted, lower, json.dumps(secret)[1:-1], html.escape(secret)):
         yield text.encode(errors="surrogateescape")
     plain = secret.encode(errors="surrogateescape")
-    for before in range(3):  # bytes, in the group of three in which it begins
+    for before in range(3):  # bytes before it in its first base64 group
         encoded = base64.b64encode(bytes(before) + plain).rstrip(b"=")
-        # What is mixed with its neighbours is left out.
+        # Without the characters that also depend on neighbouring bytes.
         last = len(encoded) - (1 if (before + len(plain)) % 3 else 0)
         inside = encoded[(0, 2, 3)[before] : last]
         yield inside
@@ -485,10 +482,10 @@ def _spellings(secret: str) -> Iterator[bytes]:
 
 
 def looks_random(text: str) -> bool:
-    """Return True if the text looks like a random token: a part of that is a secret, too."""
+    """Return True if the text looks like a random token, whose parts are secret too."""
     return (
-        len(text) >= _SHORTEST_RANDOM
-        and len(set(text)) >= _FEWEST_CHARACTERS
+        len(text) >= _MIN_RANDOM
+        and len(set(text)) >= _MIN_DISTINCT
         and any(character.isdigit() for character in text)
         and any(character.isalpha() for character in text)
         and _ORDINARY.search(text) is None
@@ -496,7 +493,7 @@ def looks_random(text: str) -> bool:
 
 
 def secrets_of_request(headers: Iterable[tuple[str, str]], target: str) -> set[str]:
-    """Return what a request was authorised with."""
+    """Return the credentials of a request."""
     secrets: set[str] = set()
     for name, value in headers:
         if _is_secret(name):
@@ -517,9 +514,9 @@ def _is_secret(name: str) -> bool:
 
 
 def _parts(value: str) -> set[str]:
-    """Return a header's value without its scheme, and its words; of ``name=value`` the value, too.
+    """Return a header's value without its scheme, its words, and the values of ``name=value``.
 
-    The words, because the rest of it may be anything: AWS has a list of headers there.
+    Words are separate, because the rest may be public, such as the list of headers for AWS.
     """
     if value.startswith("AWS4-"):
         return set(re.findall(r"(?:Credential|Signature)=([^,/\s]+)", value))
@@ -529,14 +526,14 @@ def _parts(value: str) -> set[str]:
     for word in re.split(r'[\s,;"]+', given):
         words |= {word, re.sub(r"^[\w.-]+=(?=[^=])", "", word)}
     if scheme.lower() == "basic":
-        with contextlib.suppress(binascii.Error, UnicodeDecodeError):  # then it has no password
+        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
             user, _, password = base64.b64decode(rest).decode().partition(":")
             words |= {password, *([user] if looks_random(user) else [])}
     return words
 
 
 def secrets_of_body(body: bytes | bytearray) -> set[str]:
-    """Return the keys in a request body: those of MCP servers, of a search service."""
+    """Return the keys in a request body, such as those of MCP servers or search services."""
     try:
         return set(_in_json(msgspec.json.decode(body)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -560,7 +557,7 @@ def _in_json(document: Any) -> Iterator[str]:
 
 
 def _in_member(name: str, value: str, *, is_inside: bool) -> Iterator[str]:
-    """Yield the secrets in a string. A value with a secret's name may be prose, as in a schema."""
+    """Yield the secrets in a string. It may also be prose, as in the description of a schema."""
     is_secret = _is_secret_member(name)
     if is_secret and len(value.split()) <= 2:  # a scheme and a key
         yield from _parts(value)
@@ -577,9 +574,9 @@ def _is_secret_object(name: str) -> bool:
 
 
 def secrets_of_environment(environment: Mapping[str, str]) -> set[str]:
-    """Return the keys in the environment: a provider may repeat them in an error.
+    """Return the keys in the environment, which a provider may repeat in an error.
 
-    Only what looks like a key: a password that is a word is a word in most answers.
+    Only random values are returned, because a password that is a word occurs in ordinary text.
     """
     found: set[str] = set()
     for name, value in environment.items():
@@ -601,21 +598,21 @@ def is_readable_encoding(encoding: str) -> bool:
     return encoding in ("", "identity", *_ZLIB)
 
 
-class _Unpacking:
-    """Decompresses an answer while it comes."""
+class _Decompressor:
+    """Decompresses a response while it arrives."""
 
     def __init__(self, encoding: str) -> None:
         self._is_deflate = encoding == "deflate"
         self._unpack = zlib.decompressobj(_ANY_HEADER)
-        self._start = b""  # what has come before anything could be told of it
+        self._start = b""  # the first bytes, until the header is known
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self._unpack.eof or not self._start
 
     def feed(self, data: bytes) -> bytes:
-        """Decompress the next bytes. Raises ``zlib.error`` if they are not compressed so."""
-        if len(self._start) < _LONGEST_HEADER:
+        """Decompress the next bytes. Raises ``zlib.error`` if they are not valid."""
+        if len(self._start) < _ZLIB_HEADER_BYTES:
             return self._feed_first(data)
         return self._feed(data)
 
@@ -627,14 +624,14 @@ class _Unpacking:
             if not self._is_deflate:
                 raise
         self._is_deflate = False
-        self._unpack = zlib.decompressobj(_NO_HEADER)  # many send it so, and all understand it
+        self._unpack = zlib.decompressobj(_NO_HEADER)  # many servers send raw deflate data
         return self._feed(self._start)
 
     def _feed(self, data: bytes) -> bytes:
         pieces = []
         while data:
-            if self._unpack.eof:  # of gzip, there may be several, one after the other
-                data = data.lstrip(b"\0")  # with which some fill it up
+            if self._unpack.eof:  # gzip allows several members
+                data = data.lstrip(b"\0")  # padding
                 if not data:
                     break
                 self._unpack = zlib.decompressobj(_ANY_HEADER)
@@ -644,27 +641,25 @@ class _Unpacking:
 
 
 class Tape:
-    """Records what a proxy passes on, decompressed."""
+    """Records the decompressed response that a proxy passes on."""
 
     def __init__(self, recorder: Recorder, file: Path, encoding: str) -> None:
         self._recorder: Recorder | None = recorder
-        self._unpacking = _Unpacking(encoding) if encoding in _ZLIB else None
+        self._decompressor = _Decompressor(encoding) if encoding in _ZLIB else None
         self.file = file
-        self.problem = ""
-        """Why it is not whole, if it is not."""
-        self.removed = 0
-        """How often a secret was taken out."""
+        self.problem = ""  # why the recording is incomplete
+        self.removed = 0  # number of removed secrets
 
     def write(self, chunk: bytes) -> None:
         if self._recorder is None:
             return
         try:
-            if self._unpacking is not None:
-                chunk = self._unpacking.feed(chunk)
+            if self._decompressor is not None:
+                chunk = self._decompressor.feed(chunk)
             self._recorder.write(chunk)
         except zlib.error:
             self._end("cut", _NOT_COMPRESSED)
-            self.problem = f"the recording is not whole: {_NOT_COMPRESSED}"
+            self.problem = f"the recording is incomplete: {_NOT_COMPRESSED}"
         except OSError as error:
             self._fail(error)
 
@@ -672,9 +667,10 @@ class Tape:
         """Write how it ended. Later calls do nothing."""
         if self._recorder is None:
             return
-        if ending == "orderly" and self._unpacking is not None and not self._unpacking.is_whole:
-            ending, reason = "cut", _NOT_WHOLE
-            self.problem = f"the recording is not whole: {_NOT_WHOLE}"
+        decompressor = self._decompressor
+        if ending == "orderly" and decompressor is not None and not decompressor.is_complete:
+            ending, reason = "cut", _TRUNCATED
+            self.problem = f"the recording is incomplete: {_TRUNCATED}"
         self._end(ending, reason)
 
     def _end(self, ending: Ending, reason: str) -> None:
@@ -688,7 +684,7 @@ class Tape:
             self._fail(error)
 
     def _fail(self, error: OSError) -> None:
-        self.problem = f"the recording is not whole: {error.strerror}"
+        self.problem = f"the recording is incomplete: {error.strerror}"
         self._recorder = None
 
 
@@ -701,14 +697,13 @@ class NumberedFiles:
         self._number = 0
 
     def prepare(self) -> None:
-        """Create the directory, and count on from what is in it."""
+        """Create the directory, and continue the numbers of the files in it."""
         try:
             self.directory.mkdir(mode=_ONLY_OWNER_FOLDER, parents=True, exist_ok=True)
             names = [path.name for path in self.directory.iterdir()]
         except FileExistsError:
             raise UsageError(
-                f"{self.directory} is a file: the proxy writes a file for each answer, so give a "
-                "directory"
+                f"{self.directory} is a file. Pass a directory: each response becomes a file"
             ) from None
         except OSError as error:
             raise UsageError(f"cannot write to {self.directory}: {error.strerror}") from error
@@ -716,14 +711,14 @@ class NumberedFiles:
         self._number = max(numbers, default=0)
 
     def next(self, path: str) -> Path:
-        """Return a name for the answer to a request. Another process may have used it."""
+        """Return a name for the response to a request. Another process may have used it."""
         with self._lock:
             self._number += 1
             return self.directory / f"{self._number:04}-{_name(path)}.rec"
 
 
 def _name(path: str) -> str:
-    """Return a path as part of a file name: ``/v1/chat/completions`` is ``chat-completions``."""
+    """Return a part of a file name: ``/v1/chat/completions`` becomes ``chat-completions``."""
     steps = [step for step in path.split("/") if not re.fullmatch(r"v\d+\w*|", step)]
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(steps)).strip("-.")
-    return plain[-_LONGEST_NAME:].lstrip("-.") or "answer"
+    return plain[-_MAX_NAME_CHARS:].lstrip("-.") or "answer"

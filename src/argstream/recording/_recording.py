@@ -1,4 +1,4 @@
-"""A recording that is read: its chunks with their times, how it ended; and playing it again."""
+"""Reading and replaying recordings."""
 
 import math
 import re
@@ -10,7 +10,7 @@ from typing import Final
 
 from argstream.errors import UsageError
 from argstream.recording._format import (
-    GOES_ON,
+    DATA_AFTER_END,
     NOT_ENDED,
     Chunk,
     End,
@@ -25,9 +25,9 @@ from argstream.recording._format import (
 )
 from argstream.wire._frames import BYTE_ORDER_MARK, is_json
 
-# An event with the blank line that ends it, or what is left.
+# An event with its final blank line, or the rest of the data.
 _EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)
-_LONGEST_PAUSE: Final = 1e9  # seconds; the system cannot sleep for much longer
+_MAX_PAUSE: Final = 1e9  # seconds; the system cannot sleep for much longer
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Recording:
     chunks: tuple[Chunk, ...]
     end: End
     has_times: bool = True
-    """False for a plain stream, whose times are only made up."""
+    """False for a plain stream with invented times."""
 
     @property
     def ending(self) -> Ending:
@@ -49,10 +49,7 @@ class Recording:
         return b"".join(chunk.data for chunk in self.chunks)
 
     def lines(self) -> Iterator[tuple[float, bytes]]:
-        """Yield the lines that make up this recording, each with its time.
-
-        ``stream()`` understands them, and knows from them how the recording ended.
-        """
+        """Yield the lines of the recording file, each with its time. ``stream()`` can read them."""
         yield 0.0, header_line(self.header)
         for chunk in self.chunks:
             yield chunk.at, chunk_line(chunk)
@@ -61,9 +58,9 @@ class Recording:
     def play(
         self, speed: float = 1.0, *, sleep: Callable[[float], object] = time.sleep
     ) -> Iterator[bytes]:
-        """Yield the bytes at the times at which they came; ``math.inf`` does not wait.
+        """Yield the bytes with the recorded timing. With ``speed=math.inf``, do not wait.
 
-        Where the connection broke off, ``ConnectionError`` is raised, as it was then.
+        If the recorded connection broke off, ``ConnectionError`` is raised there.
         """
         timed = ((chunk.at, chunk.data) for chunk in self._timed())
         for _, data in waiting(timed, speed, sleep):
@@ -71,7 +68,7 @@ class Recording:
         self._break_off()
 
     async def play_async(self, speed: float = 1.0) -> AsyncIterator[bytes]:
-        """Play with asyncio's clock."""
+        """Like ``play``, for asyncio."""
         import asyncio
 
         start = time.monotonic()
@@ -95,7 +92,7 @@ class Recording:
 def waiting(
     timed: Iterable[tuple[float, bytes]], speed: float, sleep: Callable[[float], object]
 ) -> Iterator[tuple[float, bytes]]:
-    """Yield things when it is time for them. Empty ones are only waited for."""
+    """Yield the data at its time. For empty data, only wait."""
     start = time.monotonic()
     for at, data in timed:
         pause = _due(at, speed) - (time.monotonic() - start)
@@ -107,8 +104,8 @@ def waiting(
 
 def _due(at: float, speed: float) -> float:
     if not speed > 0:
-        raise UsageError(f"speed is a number above 0, or math.inf, not {speed}")
-    return 0.0 if math.isinf(speed) else min(at / speed, _LONGEST_PAUSE)
+        raise UsageError(f"speed must be greater than 0, not {speed}")
+    return 0.0 if math.isinf(speed) else min(at / speed, _MAX_PAUSE)
 
 
 def read_recording(file: str | Path) -> Recording:
@@ -121,11 +118,11 @@ def read_recording(file: str | Path) -> Recording:
 
 
 def parse_recording(data: bytes) -> Recording:
-    """Read the bytes of a recording. One that was cut off is read up to there."""
+    """Parse the bytes of a recording. A truncated one is parsed as far as possible."""
     if not is_recording(data):
         raise UsageError(
-            "this is no recording of argstream; the plain stream of a provider, which has no "
-            "times, is read by stream() and by argstream watch"
+            "not a recording of argstream. To read the plain stream of a provider, which has no "
+            "times, use stream() or argstream watch"
         )
     first, line_end, rest = data.removeprefix(BYTE_ORDER_MARK).lstrip().partition(b"\n")
     try:
@@ -133,7 +130,7 @@ def parse_recording(data: bytes) -> Recording:
     except UsageError:
         if line_end or is_json(first):
             raise
-        return Recording(Header(), (), _cut([], NOT_ENDED))  # in its first line
+        return Recording(Header(), (), _cut([], NOT_ENDED))  # truncated in the first line
     chunks: list[Chunk] = []
     end: End | None = None
     number = 1
@@ -142,7 +139,7 @@ def parse_recording(data: bytes) -> Recording:
         if not line.strip():
             continue
         if end is not None:
-            raise UsageError(f"{GOES_ON} (line {number})")
+            raise UsageError(f"{DATA_AFTER_END} (line {number})")
         try:
             read = read_line(line)
         except ValueError:
@@ -160,10 +157,7 @@ def _cut(chunks: list[Chunk], reason: str) -> End:
 
 
 def without_times(data: bytes, pace: float) -> Recording:
-    """Return a recording of a provider's plain stream, with made-up times.
-
-    ``pace`` is the number of seconds for each event.
-    """
+    """Return a recording of a provider's plain stream, with ``pace`` seconds for each event."""
     pieces = _events(data)
     chunks = tuple(Chunk(pace * index, piece) for index, piece in enumerate(pieces))
     end = End(chunks[-1].at if chunks else 0.0, "orderly")
@@ -171,22 +165,22 @@ def without_times(data: bytes, pace: float) -> Recording:
 
 
 def _events(data: bytes) -> list[bytes]:
-    """Split a stream where its events end, as far as that can be told. Nothing is left out."""
+    """Split a stream after its events, where they can be found, without losing bytes."""
     if data[:1] == b"\0":
-        return _messages(data)
+        return _aws_messages(data)
     if data.removeprefix(BYTE_ORDER_MARK).lstrip()[:1] in (b"{", b"["):
         return data.splitlines(keepends=True)
     return sse_events(data)
 
 
 def sse_events(data: bytes) -> list[bytes]:
-    """Split server-sent events after the blank lines that end them. Nothing is left out."""
+    """Split server-sent events after their blank lines, without losing bytes."""
     found: list[bytes] = _EVENT.findall(data)
     return found
 
 
-def _messages(data: bytes) -> list[bytes]:
-    """Split an AWS event stream. Each message begins with its length."""
+def _aws_messages(data: bytes) -> list[bytes]:
+    """Split an AWS event stream. Each message starts with its length."""
     messages = []
     start = 0
     while start < len(data):

@@ -1,4 +1,4 @@
-"""A proxy in front of a provider: any client talks through it, and every answer is recorded.
+"""A reverse proxy for a provider that records every response.
 
 ::
 
@@ -6,9 +6,8 @@
         client = anthropic.Anthropic(base_url=proxy.url)
         ...
 
-Each answer is a file of its own: requests run at once, and a file is what ``argstream watch``,
-``argstream replay`` and the mock provider take. The client's key is passed on and never written.
-It listens on the loopback interface only.
+Each response becomes a file, for ``argstream watch``, ``argstream replay`` and the mock provider.
+The client's key is passed on and never written. The proxy listens on the loopback interface only.
 """
 
 import contextlib
@@ -55,24 +54,26 @@ __all__ = ["Exchange", "LoopbackServer", "RecordingProxy", "Upstream"]
 _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 3.0
-# A client may close when it has read the last event, before the end that follows it is passed on.
+# A client may close after the last event, before the end of the body is passed on.
 _GRACE_SECONDS: Final = 0.5
 _HANG_UP_SECONDS: Final = 0.2
-# Not one that has a descriptor of its own: there is a watch for each request.
+# A selector without a file descriptor, because there is one for each request.
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
-_MOST_KEPT: Final = 64 * 1024 * 1024  # of a request
-_MOST_RECORDED: Final = 8 * 1024 * 1024  # in JSON, up to six times as long, and a line has 64 MiB
+_MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
+# JSON can be six times as long, and the limit for a line is 64 MiB.
+_MAX_RECORDED_BYTES: Final = 8 * 1024 * 1024
 _HUNG_UP: Final = "the client hung up"
 _BROKE_OFF: Final = "the provider broke off its answer"
+_EXAMPLE_URL: Final = "Pass a URL such as https://api.example.com"
 _STOPPED: Final = "the proxy was stopped"
 _SWITCHING_PROTOCOLS: Final = 101
-# How a path ends whose answers are keys, or may have some in them: of realtime APIs, short-lived
-# ones for a browser. To count tokens is something else.
-_GIVES_KEYS: Final = re.compile(
+# Ends of paths whose responses may contain keys, such as the short-lived browser keys of realtime
+# APIs. Paths that count tokens do not match.
+_RETURNS_KEYS: Final = re.compile(
     "(?:account|credential|key|oauth2?|secret|session|(?<!count)(?<!count_)(?<!input_)token)s?/?$",
     re.IGNORECASE,
 )
-_HOP_BY_HOP: Final = frozenset(
+_HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
     {
         "connection",
         "keep-alive",
@@ -85,38 +86,36 @@ _HOP_BY_HOP: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers that are about a connection, and not about what is sent through it."""
-
-_PIECE: Final = 64 * 1024
-_USE_AS_BASE_URL: Final = "this is no forward proxy: use its address as the client's base URL"
+_CHUNK_BYTES: Final = 64 * 1024
+_USE_AS_BASE_URL: Final = "this is not a forward proxy. Use its URL as the client's base URL"
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What has passed through a proxy. It holds no key."""
+    """A request and its response, without secrets."""
 
     method: str
     path: str
     """Without the query."""
     status: int
-    """Of the answer; 502 if there was none, 499 if the client did not wait for it."""
+    """Of the response; 502 if there was none, 499 if the client did not wait for it."""
     bytes: int
-    """Of the answer's body."""
+    """Length of the response body."""
     seconds: float
     ending: Ending
     file: Path | None
-    """The recording; None if there is none, and then ``problem`` says why."""
+    """The recording. If it is None, ``problem`` has the reason."""
     problem: str = ""
     removed: int = 0
-    """How often a secret was taken out of the answer."""
+    """Number of secrets removed from the response."""
 
 
 class RecordingProxy:
-    """Passes requests on to a provider, and writes each answer into a file of a directory.
+    """Passes requests on to a provider, and writes each response into a file of a directory.
 
-    ``secrets`` are never written, besides the key that a request has. ``with_request`` writes the
-    body of each request too: it holds prompts. ``on_exchange`` is called when an exchange is over,
-    in the thread that passed it on.
+    The credentials of requests and ``secrets`` are never written. ``with_request`` also writes the
+    body of each request, which contains prompts. ``on_exchange`` is called after each exchange, in
+    the thread of its connection.
     """
 
     def __init__(
@@ -133,26 +132,26 @@ class RecordingProxy:
         self.directory = Path(directory)
         self._files = NumberedFiles(self.directory)
         self._proxy = _Proxy(
-            self.upstream, self._files, frozenset(secrets), with_request, tell=self._tell
+            self.upstream, self._files, frozenset(secrets), with_request, report=self._report
         )
         self._port = port
         self._on_exchange = on_exchange
         self._server: _ProxyServer | None = None
-        self._lock = threading.Lock()  # for what follows: each connection has its thread
+        self._lock = threading.Lock()  # guards _exchanges: each connection has a thread
         self._exchanges: list[Exchange] = []
 
     def start(self) -> Self:
-        """Begin to listen. ``with`` does it."""
+        """Start to listen. ``with`` calls this."""
         if self._server is not None:
-            raise UsageError("RecordingProxy: it is running already; stop it first")
+            raise UsageError("RecordingProxy is already running. Stop it first")
         self._files.prepare()
         self._server = _ProxyServer(
-            self._port, lambda handler: _Passing(handler, self._proxy).run()
+            self._port, lambda handler: _Forwarding(handler, self._proxy).run()
         )
         return self
 
     def stop(self) -> None:
-        """Stop at once, also in the middle of an answer, whose recording then says so."""
+        """Stop at once. Recordings of responses in progress end as aborted."""
         server = self._server
         if server is not None:
             server.stop()
@@ -166,18 +165,18 @@ class RecordingProxy:
 
     @property
     def url(self) -> str:
-        """The address for clients, in place of the provider's."""
+        """The base URL for clients."""
         if self._server is None:
-            raise UsageError("RecordingProxy: it has no address until it runs; use `with`")
+            raise UsageError("RecordingProxy is not running, so it has no URL. Use `with`")
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """Every exchange that is over, in the order in which they ended."""
+        """All completed exchanges, in the order in which they ended."""
         with self._lock:
             return list(self._exchanges)
 
-    def _tell(self, exchange: Exchange) -> None:
+    def _report(self, exchange: Exchange) -> None:
         with self._lock:
             self._exchanges.append(exchange)
         if self._on_exchange is not None:
@@ -185,28 +184,23 @@ class RecordingProxy:
 
 
 class Upstream:
-    """The address of a provider, http or https. Its path, if any, precedes all paths."""
+    """The URL of a provider, http or https. Its path is prepended to all request paths."""
 
     def __init__(self, url: str) -> None:
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
-            raise UsageError("the proxy: this is no URL; write https://api.example.com") from error
+            raise UsageError(f"upstream is not a valid URL. {_EXAMPLE_URL}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(
-                "the proxy stands before a provider: give its URL, such as https://api.example.com"
-            )
+            raise UsageError(f"upstream must be an http or https URL. {_EXAMPLE_URL}")
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise UsageError(
-                "the proxy: give the URL without a key, a query or a fragment; the client sends "
-                "its key as always, and the proxy passes it on"
+                "upstream must not contain a key, a query or a fragment. The client sends its key "
+                "as usual, and the proxy passes it on"
             )
-        if not _can_be_asked_for(parts.hostname) or re.search("[^!-~]", parts.path):
-            raise UsageError(
-                "the proxy: there can be no host of this name, or no such path; write "
-                "https://api.example.com"
-            )
+        if not _is_valid_host(parts.hostname) or re.search("[^!-~]", parts.path):
+            raise UsageError(f"upstream has an invalid host name or path. {_EXAMPLE_URL}")
         self.is_secure = parts.scheme == "https"
         self.host = parts.hostname
         self.port = port or (443 if self.is_secure else 80)
@@ -220,10 +214,9 @@ class Upstream:
         return ssl.create_default_context()
 
     def connect(self, use: Callable[[socket.socket], None]) -> http.client.HTTPConnection:
-        """Open a connection. Once it is open it may be silent for as long as a model thinks.
+        """Open a connection without a read timeout, because models may think for long.
 
-        ``use`` is called with each socket before that waits for anything, so that another thread
-        can end the wait.
+        ``use`` is called with each socket before it blocks, so that another thread can close it.
         """
         connection = http.client.HTTPConnection(self.host, self.port)
         connection.sock = used = self._connected(use)
@@ -242,8 +235,8 @@ class Upstream:
         return connection
 
     def _connected(self, use: Callable[[socket.socket], None]) -> socket.socket:
-        """Try one address after the other."""
-        failure = OSError("it has no address")
+        """Try each address of the host."""
+        failure = OSError("the host has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(
             self.host, self.port, type=socket.SOCK_STREAM
         ):
@@ -260,11 +253,10 @@ class Upstream:
         raise failure
 
 
-def _can_be_asked_for(host: str) -> bool:
-    """Return True if the name can be looked up, whatever the result."""
+def _is_valid_host(host: str) -> bool:
     try:
         host.encode("idna")
-    except UnicodeError:  # a part of it is empty, or too long
+    except UnicodeError:  # a label is empty or too long
         return False
     return re.fullmatch(r"[\w.:%-]+", host) is not None
 
@@ -272,8 +264,8 @@ def _can_be_asked_for(host: str) -> bool:
 class LoopbackServer(socketserver.TCPServer):
     """Listens on 127.0.0.1 until it is stopped."""
 
-    # Not http.server's own server: that asks the name service for its name, which can take long.
-    allow_reuse_address = sys.platform != "win32"  # there it would share a port that is taken
+    # Not http.server.HTTPServer, which does a slow reverse DNS lookup of its host.
+    allow_reuse_address = sys.platform != "win32"  # on Windows it would share a port in use
     request_queue_size = 128
     timeout = _POLL_SECONDS
 
@@ -287,7 +279,7 @@ class LoopbackServer(socketserver.TCPServer):
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(
-                f"cannot listen on port {port}: {reason}; choose another, or 0 for any free one"
+                f"cannot listen on port {port}: {reason}. Choose another port, or 0 for a free one"
             ) from error
         self.port: int = self.server_address[1]
         self._accepting = threading.Thread(
@@ -296,9 +288,9 @@ class LoopbackServer(socketserver.TCPServer):
         self._accepting.start()
 
     def stop(self) -> None:
-        """Close every connection, also in the middle of an answer, and end all threads."""
+        """Close every connection, also during a response, and end all threads."""
         self.stopping.set()
-        # A connection wakes the thread that accepts; otherwise it would wait for its timeout.
+        # A connection wakes the accepting thread, which would otherwise wait for its timeout.
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", self.port), timeout=_POLL_SECONDS).close()
         self._accepting.join()
@@ -324,7 +316,7 @@ class LoopbackServer(socketserver.TCPServer):
                 self._sockets.discard(used)
 
     def process_request(self, request: object, client_address: object) -> None:
-        """Serve a connection in a thread of its own."""
+        """Serve a connection in a new thread."""
         thread = threading.Thread(
             target=self._serve, args=(request, client_address), daemon=True, name="connection"
         )
@@ -332,7 +324,7 @@ class LoopbackServer(socketserver.TCPServer):
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore clients that went away: that is their right."""
+        """Ignore clients that disconnect."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -344,7 +336,7 @@ class LoopbackServer(socketserver.TCPServer):
         try:
             with self.using(request):
                 self.finish_request(request, client_address)
-        except Exception:  # noqa: BLE001 - as socketserver has it: shown by handle_error
+        except Exception:  # noqa: BLE001 - as in socketserver: handle_error reports it
             self.handle_error(request, client_address)
         finally:
             self.shutdown_request(request)
@@ -352,8 +344,8 @@ class LoopbackServer(socketserver.TCPServer):
 
 def _shut_down(used: socket.socket) -> None:
     """Shut down a socket that another thread may be using, which wakes that thread."""
-    # Not the method of an SSL socket: that would change it under the hands of its reader.
-    with contextlib.suppress(OSError):  # it may be gone already
+    # Not SSLSocket.shutdown, which would change the object while another thread reads.
+    with contextlib.suppress(OSError):  # it may be closed already
         socket.socket.shutdown(used, socket.SHUT_RDWR)
 
 
@@ -362,7 +354,7 @@ class _ClientGoneError(ConnectionError): ...
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # each write leaves at once
+    disable_nagle_algorithm = True  # each write is sent at once
     server: "_ProxyServer"
 
     def _handle(self) -> None:
@@ -370,14 +362,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.path.startswith("/") or self.command == "CONNECT":
             self._refuse(400, _USE_AS_BASE_URL)
         elif "websocket" in self.headers.get("upgrade", "").lower():
-            self._refuse(501, "this proxy passes on HTTP, but no WebSockets")
+            self._refuse(501, "this proxy does not support WebSockets")
         elif not (length.isascii() and length.isdigit()):
-            self._refuse(400, "the content-length is no number")
+            self._refuse(400, "the content-length is not a number")
         else:
             self.server.pass_on(self)
 
     def __getattr__(self, name: str) -> Callable[[], None]:
-        """Serve any method: http.server looks for a function with its name."""
+        """Serve all HTTP methods: http.server calls ``do_METHOD``."""
         if name.startswith("do_"):
             return self._handle
         raise AttributeError(name)
@@ -387,16 +379,16 @@ class _Handler(BaseHTTPRequestHandler):
         _send_error(self, status, message)
 
     @property
-    def is_in_chunks(self) -> bool:
+    def is_chunked(self) -> bool:
         return "transfer-encoding" in self.headers
 
     def request_body(self) -> Iterator[bytes]:
-        if self.is_in_chunks:
+        if self.is_chunked:
             while (size := self._chunk_size()) > 0:
                 yield from self._read(size)
                 self.rfile.readline()
             while self.rfile.readline().strip():
-                pass  # of trailers, nothing is wanted
+                pass  # ignore trailers
         else:
             yield from self._read(int(self.headers.get("content-length", "0")))
 
@@ -408,14 +400,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _read(self, length: int) -> Iterator[bytes]:
         while length > 0:
-            piece = self.rfile.read1(min(length, _PIECE))
+            piece = self.rfile.read1(min(length, _CHUNK_BYTES))
             if not piece:
                 raise _ClientGoneError
             length -= len(piece)
             yield piece
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: a request line may have a key in it."""
+        """Log nothing, because a request line may contain a key."""
 
 
 class _ProxyServer(LoopbackServer):
@@ -425,7 +417,7 @@ class _ProxyServer(LoopbackServer):
 
 
 class _Reply:
-    """The answer to the client: the provider's, framed as it was where that is possible."""
+    """Sends the provider's response to the client, with the same framing where possible."""
 
     def __init__(self, handler: _Handler, response: HTTPResponse) -> None:
         self._handler = handler
@@ -433,7 +425,7 @@ class _Reply:
         has_body = handler.command != "HEAD" and response.status not in (204, 304)
         self._has_no_length = has_body and response.length is None
         is_old = handler.request_version == "HTTP/1.0"
-        self._is_in_chunks = self._has_no_length and not is_old
+        self._is_chunked = self._has_no_length and not is_old
 
     def begin(self) -> None:
         handler, response = self._handler, self._response
@@ -442,7 +434,7 @@ class _Reply:
         for name, value in response.getheaders():
             if name.lower() not in left_out:
                 handler.send_header(name, " ".join(value.splitlines()))
-        if self._is_in_chunks:
+        if self._is_chunked:
             handler.send_header("transfer-encoding", "chunked")
         elif self._has_no_length:
             handler.close_connection = True
@@ -450,23 +442,23 @@ class _Reply:
         handler.end_headers()
 
     def write(self, chunk: bytes) -> None:
-        self._handler.wfile.write(_in_chunk(chunk) if self._is_in_chunks else chunk)
+        self._handler.wfile.write(_in_chunk(chunk) if self._is_chunked else chunk)
 
     def end(self, ending: Ending) -> None:
         if ending == "orderly":
-            if self._is_in_chunks:
+            if self._is_chunked:
                 self._handler.wfile.write(b"0\r\n\r\n")
             return
         self._handler.close_connection = True
-        if self._has_no_length and not self._is_in_chunks:
-            # Only the connection tells where this body ends, and a reset is no orderly end.
-            at_once = struct.pack("ii", 1, 0)
-            self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        if self._has_no_length and not self._is_chunked:
+            # Closing would mark the end of this body, so reset the connection instead.
+            reset = struct.pack("ii", 1, 0)
+            self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
             self._handler.connection.close()
 
 
 def _send_error(handler: _Handler, status: int, message: str) -> None:
-    """Refuse a request, in a form that the clients of providers show to people."""
+    """Send an error in the format of providers, which their clients can show."""
     error = {"type": "proxy_error", "message": f"argstream record: {message}"}
     body = json.dumps({"type": "error", "error": error}).encode()
     handler.send_response_only(status)
@@ -481,9 +473,9 @@ def _in_chunk(data: bytes) -> bytes:
 
 
 class _HangUpWatch:
-    """Watches a client that waits, and ends the provider's side when it goes away.
+    """Closes the provider's connection when a waiting client disconnects.
 
-    Passing bytes on would show that only with the next of them, and a model may think long.
+    Otherwise this would be noticed only with the next bytes, and a model may think for long.
     """
 
     def __init__(self, client: socket.socket, upstream: socket.socket) -> None:
@@ -491,7 +483,7 @@ class _HangUpWatch:
         self._upstream = upstream
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True, name="hang-up watch")
-        self.has_ended = False  # whether the client went away, and the provider's side was ended
+        self.has_ended = False  # the client disconnected and the provider's connection was closed
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -507,7 +499,7 @@ class _HangUpWatch:
             while not self._is_over.is_set():
                 if not selector.select(_HANG_UP_SECONDS):
                     continue
-                # Or else it sends its next request already, so it still wants this answer.
+                # Otherwise the client has sent its next request, and still waits for this response.
                 if self._has_hung_up() and not self._is_over.wait(_GRACE_SECONDS):
                     self.has_ended = True
                     _shut_down(self._upstream)
@@ -526,15 +518,15 @@ class _Proxy:
     files: NumberedFiles
     secrets: Collection[str]
     with_request: bool
-    tell: Callable[[Exchange], None]  # called when an exchange is over
+    report: Callable[[Exchange], None]  # called when an exchange is over
 
 
-class _NoAnswerError(Exception):
-    """The provider gave no answer. The message says why."""
+class _NoResponseError(Exception):
+    """The provider sent no response."""
 
 
-class _Passing:
-    """An exchange, from the head of the request to the end of the answer."""
+class _Forwarding:
+    """An exchange, from the head of the request to the end of the response."""
 
     def __init__(self, handler: _Handler, proxy: _Proxy) -> None:
         self._handler = handler
@@ -545,7 +537,7 @@ class _Passing:
         self._secrets = sent | set(proxy.secrets)
         self._redactor = Redactor(self._secrets)
         self._path = harmless_path(handler.path.partition("?")[0], self._redactor)
-        self._coming = handler.request_body()
+        self._request_chunks = handler.request_body()
         is_readable = "content-encoding" not in handler.headers
         self._request_body: bytearray | None = bytearray() if is_readable else None
 
@@ -559,20 +551,20 @@ class _Passing:
                 self._send_request(provider)
                 self._find_secrets_in_body()
                 with _HangUpWatch(handler.connection, provider.sock) as watch:
-                    response = self._wait(provider, watch)
+                    response = self._wait_for_response(provider, watch)
                     with contextlib.closing(response):
-                        self._pass_answer(response, watch)
-        except _NoAnswerError as error:
+                        self._pass_response(response, watch)
+        except _NoResponseError as error:
             handler.close_connection = True
             problem = _STOPPED if handler.server.stopping.is_set() else str(error)
             with contextlib.suppress(OSError):
-                for _ in self._coming:
-                    pass  # closing with unread data would reset the connection and lose the answer
+                for _ in self._request_chunks:
+                    pass  # closing with unread data would reset the connection
                 _send_error(handler, 502, problem)
-            self._tell(502, "cut", None, problem)
+            self._report(502, "cut", None, problem)
         except _ClientGoneError:
             handler.close_connection = True
-            self._tell(499, "aborted", None, f"{_HUNG_UP} before there was an answer")
+            self._report(499, "aborted", None, f"{_HUNG_UP} before there was an answer")
 
     def _connect(self, used: contextlib.ExitStack) -> HTTPConnection:
         server = self._handler.server
@@ -580,22 +572,22 @@ class _Passing:
             return self._proxy.upstream.connect(lambda one: used.enter_context(server.using(one)))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
-            raise _NoAnswerError(f"cannot reach {self._proxy.upstream.url}: {reason}") from None
+            raise _NoResponseError(f"cannot reach {self._proxy.upstream.url}: {reason}") from None
 
     def _send_request(self, connection: HTTPConnection) -> None:
         handler = self._handler
         try:
             self._send_head(connection)
         except (HTTPException, OSError, ValueError) as error:
-            raise self._no_answer(error) from None
-        for piece in self._coming:
+            raise self._no_response(error) from None
+        for piece in self._request_chunks:
             self._keep(piece)
             try:
-                connection.send(_in_chunk(piece) if handler.is_in_chunks else piece)
-            except OSError:  # the provider reads no more of it, and may have answered why
+                connection.send(_in_chunk(piece) if handler.is_chunked else piece)
+            except OSError:  # the provider stopped reading, and may have sent an error
                 handler.close_connection = True
                 return
-        if handler.is_in_chunks:
+        if handler.is_chunked:
             with contextlib.suppress(OSError):
                 connection.send(b"0\r\n\r\n")
 
@@ -604,22 +596,22 @@ class _Passing:
         target = upstream.path + handler.path
         connection.putrequest(handler.command, target, skip_host=True, skip_accept_encoding=True)
         connection.putheader("Host", upstream.netloc)
-        connection.putheader("Accept-Encoding", "identity")  # so that what is recorded can be read
+        connection.putheader("Accept-Encoding", "identity")  # for readable recordings
         named = handler.headers.get("connection", "").lower().replace(",", " ").split()
         left_out = {*_HOP_BY_HOP, *named, "host", "accept-encoding", "expect"}
-        if handler.is_in_chunks:
+        if handler.is_chunked:
             left_out.add("content-length")
         for name, value in handler.headers.items():
             if name.lower() not in left_out:
                 connection.putheader(name, value)
-        if handler.is_in_chunks:
+        if handler.is_chunked:
             connection.putheader("Transfer-Encoding", "chunked")
         connection.endheaders()
 
     def _keep(self, piece: bytes) -> None:
         if self._request_body is not None:
             self._request_body += piece
-            if len(self._request_body) > _MOST_KEPT:
+            if len(self._request_body) > _MAX_REQUEST_BYTES:
                 self._request_body = None
 
     def _find_secrets_in_body(self) -> None:
@@ -629,30 +621,31 @@ class _Passing:
             self._redactor = Redactor(self._secrets)
             self._path = self._redactor.redacted(self._path)
 
-    def _wait(self, connection: HTTPConnection, watch: _HangUpWatch) -> HTTPResponse:
+    def _wait_for_response(self, connection: HTTPConnection, watch: _HangUpWatch) -> HTTPResponse:
         try:
             response = connection.getresponse()
             while 100 < response.status < 200 and response.status != _SWITCHING_PROTOCOLS:
-                response.headers = None  # type: ignore[assignment] # not yet the answer: read on
+                response.headers = None  # type: ignore[assignment] # skip interim responses
                 response.begin()
         except (HTTPException, OSError, ValueError) as error:
             if watch.has_ended:
                 raise _ClientGoneError from None
-            raise self._no_answer(error) from None
+            raise self._no_response(error) from None
         if response.status == _SWITCHING_PROTOCOLS:
-            raise _NoAnswerError(f"{self._proxy.upstream.url} switches to another protocol")
+            raise _NoResponseError(f"{self._proxy.upstream.url} switches to another protocol")
         return response
 
-    def _no_answer(self, error: Exception) -> _NoAnswerError:
-        # Not its words: they may have the URL in them, and that may have a key.
-        return _NoAnswerError(f"{self._proxy.upstream.url} gave no answer ({type(error).__name__})")
+    def _no_response(self, error: Exception) -> _NoResponseError:
+        # Without the error's message, which may contain the URL and so a key.
+        name = type(error).__name__
+        return _NoResponseError(f"{self._proxy.upstream.url} sent no response ({name})")
 
-    def _pass_answer(self, response: HTTPResponse, watch: _HangUpWatch) -> None:
+    def _pass_response(self, response: HTTPResponse, watch: _HangUpWatch) -> None:
         tape, problem = self._open_tape(response)
         reply = _Reply(self._handler, response)
-        tells_its_end = response.chunked or response.length is not None
+        marks_its_end = response.chunked or response.length is not None
         ending, reason = self._pass_body(response, reply, tape)
-        if ending == "cut" or not tells_its_end:
+        if ending == "cut" or not marks_its_end:
             if watch.has_ended:
                 ending, reason = "aborted", _HUNG_UP
             elif self._handler.server.stopping.is_set():
@@ -660,11 +653,11 @@ class _Passing:
         if tape is not None:
             tape.close(ending, reason)
             problem = tape.problem
-        with contextlib.suppress(OSError):  # all that there was has been passed on
+        with contextlib.suppress(OSError):  # the body has been passed on already
             reply.end(ending)
         file = None if tape is None else tape.file
         removed = 0 if tape is None else tape.removed
-        self._tell(response.status, ending, file, problem or reason, removed)
+        self._report(response.status, ending, file, problem or reason, removed)
 
     def _pass_body(
         self, response: HTTPResponse, reply: _Reply, tape: Tape | None
@@ -675,7 +668,7 @@ class _Passing:
             return "aborted", _HUNG_UP
         while True:
             try:
-                chunk = response.read1(_PIECE)
+                chunk = response.read1(_CHUNK_BYTES)
             except (HTTPException, OSError):
                 return "cut", _BROKE_OFF
             if not chunk:
@@ -683,7 +676,7 @@ class _Passing:
             self._bytes += len(chunk)
             if tape is not None:
                 tape.write(chunk)
-                if response.length == 0:  # a client that has all of it finds all of it recorded
+                if response.length == 0:  # complete the file before the client has the last byte
                     tape.close("orderly", "")
             try:
                 reply.write(chunk)
@@ -693,10 +686,10 @@ class _Passing:
     def _open_tape(self, response: HTTPResponse) -> tuple[Tape | None, str]:
         encoding = (response.getheader("content-encoding") or "").strip().lower()
         if not is_readable_encoding(encoding):
-            return None, f"not recorded: the answer is compressed with {encoding}"
+            return None, f"not recorded: the response is compressed with {encoding}"
         content_type = response.getheader("content-type") or ""
-        if _GIVES_KEYS.search(self._path) and "event-stream" not in content_type:
-            return None, "not recorded: an answer to this may be a key"
+        if _RETURNS_KEYS.search(self._path) and "event-stream" not in content_type:
+            return None, "not recorded: the response may contain a key"
         headers = harmless_headers(response.getheaders(), RESPONSE_HEADERS, self._redactor)
         request, head = self._request(), Response(response.status, headers)
         while True:
@@ -718,7 +711,7 @@ class _Passing:
     def _request(self) -> Request:
         handler = self._handler
         kept, body = self._request_body, None
-        if self._proxy.with_request and kept is not None and len(kept) <= _MOST_RECORDED:
+        if self._proxy.with_request and kept is not None and len(kept) <= _MAX_RECORDED_BYTES:
             body = self._redactor.redacted(kept.decode(errors="replace"))
         return Request(
             handler.command,
@@ -727,10 +720,10 @@ class _Passing:
             body,
         )
 
-    def _tell(
+    def _report(
         self, status: int, ending: Ending, file: Path | None, problem: str, removed: int = 0
     ) -> None:
-        self._proxy.tell(
+        self._proxy.report(
             Exchange(
                 method=self._handler.command,
                 path=self._path,

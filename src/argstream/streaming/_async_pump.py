@@ -1,13 +1,13 @@
-"""Fetching for the readers of an async stream: a task of its own.
+"""Fetches items for the readers of an async stream, in one task.
 
-Readers cannot fetch themselves, as in ``_pump``: they may be cancelled, and cancelling a task that
-waits for an async generator ends that generator. So one task fetches, from the first time that a
-reader waits to the end of the stream, and the readers wait for it. A loop over the events of a
-stream without readers needs no task, and no asyncio: it fetches itself.
+Readers cannot fetch as they do in ``_pump``. They may be cancelled, and cancelling a task that
+waits for an async generator ends the generator. So one task fetches, from the first time that a
+reader waits until the stream ends. A loop over the events of a stream without readers fetches
+itself. It needs no task and no asyncio.
 
-Plain classes, not async generators: Python closes abandoned generators in tasks of its own, and all
-at once when the event loop ends. Generators that close each other then fail. ``AsyncPump.__del__``
-closes the source instead, in one task.
+These are plain classes, not async generators, because Python closes abandoned generators in
+separate tasks, and all at once when the event loop ends. Generators that close each other then
+fail. ``AsyncPump.__del__`` closes the source in one task instead.
 """
 
 from asyncio import (
@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 
 
 class AsyncBatches(Protocol):
-    """The events of a stream, item by item of its source."""
+    """Iterates over the events of each item of a source."""
 
     is_running: bool
 
@@ -43,16 +43,16 @@ class AsyncBatches(Protocol):
 
 
 class AsyncPump:
-    """Lets a task fetch for readers that wait.
+    """Fetches in a task while readers wait.
 
     The stream, its readers and the iterator over its events refer to this object. The task and the
     source do not. When the last reference is gone, the source is closed.
     """
 
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
-        self.loop: AbstractEventLoop | None = None  # in which something was fetched
+        self.loop: AbstractEventLoop | None = None  # set by the first fetch
         self.progress = progress
-        self._work = _Work(batches, progress)
+        self._work = _Fetching(batches, progress)
 
     def __del__(self) -> None:
         # Not a weakref.finalize: that would refer to the loop, which may refer to this object.
@@ -64,15 +64,15 @@ class AsyncPump:
         return AsyncEvents(self, self._work)
 
     def expect_readers(self) -> None:
-        """Let the task fetch from the first item on, unless a loop over the events has begun."""
+        """Let the task fetch from the first item, unless a loop over the events has started."""
         if self._work.held is None:
             self._work.is_direct = False
 
     async def answer(self, question: Question[Answer]) -> Answer:
-        """Wait until the question can be answered. Cancelling it does not affect others."""
+        """Wait until the question can be answered. Cancelling this does not affect others."""
         while not question.ready():
             await self.wait(question.ready)
-        return question.take()
+        return question.result()
 
     async def close(self) -> None:
         await self._work.close()
@@ -87,7 +87,7 @@ class AsyncPump:
 class AsyncEvents(AsyncIterator[Event]):
     """Iterates over all events once, including those that were fetched for a reader."""
 
-    def __init__(self, pump: AsyncPump, work: "_Work") -> None:
+    def __init__(self, pump: AsyncPump, work: "_Fetching") -> None:
         self._pump = pump
         self._work = work
         self._batch: Iterator[Event] = iter(())
@@ -112,15 +112,15 @@ class AsyncEvents(AsyncIterator[Event]):
                 try:
                     batch = await work.batches.__anext__()
                 except StopAsyncIteration:
-                    work.has_fetched()
+                    work.finish_fetch()
                     work.end()
                     break
                 except BaseException as error:
-                    if not work.has_fetched(error):
+                    if not work.finish_fetch(error):
                         raise
                     break
                 if work.waiting or work.interruption:
-                    work.has_fetched()
+                    work.finish_fetch()
                 work.fetcher = None
                 self._batch = iter(batch)
                 for event in self._batch:
@@ -136,10 +136,7 @@ class AsyncEvents(AsyncIterator[Event]):
             self._is_running = False
 
     def stop(self) -> None:
-        """End the iteration because the stream was closed.
-
-        A task that waits for an event is woken by the end of the stream.
-        """
+        """End the iteration because the stream was closed. This does not wake a waiting task."""
         if not self._is_running:
             self._is_over = True
             self._batch = iter(())
@@ -168,11 +165,11 @@ class AsyncEvents(AsyncIterator[Event]):
 _closing: set[Task[None]] = set()  # the event loop has only weak references to its tasks
 
 
-def _close_abandoned(loop: AbstractEventLoop, work: "_Work") -> None:
-    """Close a stream to which nothing refers any more. Runs in any thread."""
+def _close_abandoned(loop: AbstractEventLoop, work: "_Fetching") -> None:
+    """Close a stream that nothing refers to. Runs in any thread."""
     try:
         loop.call_soon_threadsafe(work.close_soon, loop)
-    except RuntimeError:  # the loop is closed, so nothing can be awaited any more
+    except RuntimeError:  # the loop is closed, so nothing can be awaited
         work.progress.stop()
 
 
@@ -201,22 +198,20 @@ class _Closing(Coroutine[Any, Any, None]):
         return self._coroutine.__await__()
 
 
-class _Work:
-    """What is fetched, for which readers, and by what: a loop over the events, or the task."""
+class _Fetching:
+    """The state of fetching, which a loop over the events or the task performs."""
 
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.batches = batches
-        self.held: deque[list[Event]] | None = None
-        """What was fetched for a loop over the events, if there is one."""
-        self.is_direct = True  # such a loop fetches itself
-        self.fetcher: Task[Any] | None = None  # the task of such a loop while it fetches
-        self.waiting: dict[Future[None], Callable[[], bool]] = {}
-        """Those who wait for the task, and for what."""
+        self.held: deque[list[Event]] | None = None  # batches for a loop over the events
+        self.is_direct = True  # the loop fetches itself
+        self.fetcher: Task[Any] | None = None  # the task of the loop while it fetches
+        self.waiting: dict[Future[None], Callable[[], bool]] = {}  # readers and their conditions
+        # Set while another task closes the stream during a fetch of the loop. Done after the fetch.
         self.interruption: Future[None] | None = None
-        """By somebody who closes the stream while such a loop fetches; done when that is over."""
         self.progress = progress
         self.task: Task[None] | None = None
-        self._idle: Future[None] | None = None  # what the task waits at when it is not needed
+        self._idle: Future[None] | None = None  # the task waits for this while no reader waits
         self._closing = Lock()
 
     def start(self) -> AbstractEventLoop:
@@ -233,7 +228,7 @@ class _Work:
             raise AssertionError("at the end of a stream every question has an answer")
         future = _loop_of(self.task).create_future()
         self.waiting[future] = is_ready
-        self._rouse()
+        self._wake_task()
         try:
             await future
         finally:
@@ -251,11 +246,11 @@ class _Work:
                 task.cancel()
             await wait([task])
             if is_first and not task.cancelled():
-                task.result()  # raises what the source says to being closed
-        await self._leave()
+                task.result()  # raises an error of closing the source
+        await self._close_source()
 
     def close_soon(self, loop: AbstractEventLoop) -> None:
-        """Close a stream that was abandoned, in a task. Its errors are dropped."""
+        """Close an abandoned stream in a task, and ignore errors."""
         if self.task is not None:
             self.task.cancel()
         else:
@@ -274,30 +269,30 @@ class _Work:
             if not future.done():
                 future.set_result(None)
         self.waiting.clear()
-        self._rouse()
+        self._wake_task()
 
     def wake(self) -> bool:
-        """Wake the readers that have their answer. Returns whether there were any."""
+        """Wake the readers whose condition is met. Returns True if there were any."""
         answered = [future for future, is_ready in self.waiting.items() if is_ready()]
         for future in answered:
             del self.waiting[future]
             if not future.done():
                 future.set_result(None)
         if self.waiting:
-            self._rouse()
+            self._wake_task()
         return bool(answered)
 
-    def has_fetched(self, error: BaseException | None = None) -> bool:
+    def finish_fetch(self, error: BaseException | None = None) -> bool:
         """End a fetch of a loop. Returns True if another task closes the stream."""
         task, self.fetcher = self.fetcher, None
         self.wake()
         if task is None:
             return False
         if (interruption := self.interruption) is None:
-            self._note(error, task)
+            self._record_cancellation(error, task)
             return False
         if isinstance(error, Exception):
-            interruption.set_exception(error)  # what the source says to being closed
+            interruption.set_exception(error)  # an error of closing the source
         else:
             interruption.set_result(None)
         return task.uncancel() == 0
@@ -315,25 +310,25 @@ class _Work:
                 if self.held is not None:
                     self.held.append(batch)
                 if self.wake():
-                    await sleep(0)  # so that what settled early is seen early
+                    await sleep(0)  # lets readers see early values before the next fetch
         except CancelledError as error:
             if (task := current_task()) is None or task.cancelling():
                 raise
-            self._note(error, task)
+            self._record_cancellation(error, task)
         except Exception:
             if self.progress.ended:
-                raise  # to the one who closes
+                raise  # to the caller of close()
         finally:
             self.end()
-            await self._leave()  # what a task has entered, that task must leave
+            await self._close_source()  # contexts must be left in the task that entered them
 
-    def _note(self, error: BaseException | None, task: Task[Any]) -> None:
-        """Report a cancellation that came from the source itself."""
+    def _record_cancellation(self, error: BaseException | None, task: Task[Any]) -> None:
+        """Record a cancellation that the source itself raised."""
         if isinstance(error, CancelledError) and not task.cancelling():
             self.progress.fail(error)
 
-    async def _leave(self) -> None:
-        """Close the source. A loop in another task that waits for it ends."""
+    async def _close_source(self) -> None:
+        """Close the source, and end a loop in another task that waits for it."""
         if self.fetcher is not None:
             await self._interrupt(self.fetcher)
         async with self._closing:
@@ -341,14 +336,14 @@ class _Work:
 
     async def _interrupt(self, fetcher: Task[Any]) -> None:
         if fetcher is current_task():
-            return  # the source closes the stream that reads it
+            return  # the source itself closes the stream
         if self.interruption is None:
             self.interruption = _loop_of(fetcher).create_future()
             fetcher.cancel()
         await wait([self.interruption])
         self.interruption.result()
 
-    def _rouse(self) -> None:
+    def _wake_task(self) -> None:
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
 
@@ -356,5 +351,5 @@ class _Work:
 def _loop_of(task: Task[Any]) -> AbstractEventLoop:
     loop = task.get_loop()
     if loop is not get_running_loop():
-        raise UsageError("another event loop fetches: read a stream in one event loop")
+        raise UsageError("another event loop reads this stream. Read a stream in one event loop")
     return loop

@@ -1,8 +1,8 @@
-"""Items of any kind → events: the machine behind ``stream()``. It fetches nothing itself.
+"""Opens the sources that ``stream()`` accepts, and turns their items into events.
 
-An item is bytes or text of a response, cut anywhere or into lines; or a payload: a dict, an SDK's
-object, a server-sent event that somebody else has decoded. What the bytes are (server-sent events,
-JSON lines, an AWS event stream, or a recording of any of these) shows in the first of them.
+An item is bytes or text of a response, cut anywhere or into lines, or a payload: a dict, an SDK
+object, or a decoded server-sent event. The format of bytes (server-sent events, JSON lines, an AWS
+event stream, or a recording of any of these) is detected from the first of them.
 """
 
 import inspect
@@ -30,7 +30,7 @@ from argstream.assembly import Assembler
 from argstream.errors import UsageError
 from argstream.events import Event, FailureCode, InvalidVerdict, StreamFailed
 from argstream.recording._format import (
-    GOES_ON,
+    DATA_AFTER_END,
     NOT_ENDED,
     Chunk,
     End,
@@ -49,19 +49,19 @@ class _Response(Protocol):
 
 
 class _AsyncResponse(Protocol):
-    """The same of an SDK's async client."""
+    """A response of an SDK's async client."""
 
     def iter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
 
 
 class _EitherResponse(Protocol):
-    """A response of httpx, which has one class for both; where it comes from tells which."""
+    """A response of httpx, which has one class for sync and async clients."""
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]: ...
 
 
 class _RawResponse(Protocol):
-    """What openai's ``with_raw_response`` gives."""
+    """The result of openai's ``with_raw_response``."""
 
     @property
     def http_response(self) -> _Response: ...
@@ -82,15 +82,17 @@ class _AiohttpResponse(Protocol):
     def content(self) -> _StreamReader: ...
 
 
-_Held: TypeAlias = Iterable[object] | _Response | _RawResponse | _Readable
-_AsyncHeld: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse
+_Items: TypeAlias = Iterable[object] | _Response | _RawResponse | _Readable
+_AsyncItems: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse
 
-Source: TypeAlias = _Held | AbstractContextManager[_Held]
-"""What ``stream()`` reads with ``for``."""
+Source: TypeAlias = _Items | AbstractContextManager[_Items]
+"""Sources that ``stream()`` reads with ``for``."""
 AsyncSource: TypeAlias = (
-    _AsyncHeld | AbstractAsyncContextManager[_AsyncHeld | _EitherResponse] | Awaitable[_AsyncHeld]
+    _AsyncItems
+    | AbstractAsyncContextManager[_AsyncItems | _EitherResponse]
+    | Awaitable[_AsyncItems]
 )
-"""What ``stream()`` reads with ``async for``."""
+"""Sources that ``stream()`` reads with ``async for``."""
 
 
 def is_async(source: object) -> bool:
@@ -103,7 +105,7 @@ def is_async(source: object) -> bool:
     if hasattr(source, "__iter__"):
         return False
     if (read := getattr(source, "iter_bytes", None)) is not None:
-        # One class of httpx serves both; what it reads from tells which it is.
+        # httpx has one class for sync and async. The type of its stream shows which one it is.
         inner = getattr(source, "stream", None)
         only_async = hasattr(inner, "__aiter__") and not hasattr(inner, "__iter__")
         return only_async or inspect.isasyncgenfunction(read)
@@ -113,7 +115,7 @@ def is_async(source: object) -> bool:
 
 
 def _can_iterate(source: Any) -> bool:
-    """Return True if it can be read with ``for``. aiobotocore's streams only seem so."""
+    """Return True if ``for`` works. aiobotocore's streams have ``__iter__``, which raises."""
     if not hasattr(source, "__iter__"):
         return False
     try:
@@ -124,7 +126,7 @@ def _can_iterate(source: Any) -> bool:
 
 
 def _stream_reader(source: object) -> Any:
-    """Return the reader of an aiohttp response. Elsewhere, ``content`` would fetch the body."""
+    """Return the reader of an aiohttp response, without fetching the body of other responses."""
     content = inspect.getattr_static(source, "content", None)
     return content if hasattr(content, "iter_any") else None
 
@@ -144,10 +146,10 @@ def items(source: Any) -> Iterator[Iterable[object]]:
         raw: Any = getattr(source, "raw", None)
         if getattr(raw, "chunked", True) or not hasattr(raw, "read1"):
             yield read(chunk_size=None)
-        else:  # where requests would wait for all of it
-            yield _reads(partial(raw.read1, decode_content=True))
+        else:  # here iter_content would wait for the whole body
+            yield _read_chunks(partial(raw.read1, decode_content=True))
     elif (read := getattr(source, "read1", None)) is not None:  # files, urllib
-        yield _reads(read)
+        yield _read_chunks(read)
     elif hasattr(source, "__iter__"):
         yield source
     elif hasattr(source, "__enter__"):
@@ -158,12 +160,12 @@ def items(source: Any) -> Iterator[Iterable[object]]:
 
 
 async def open_async_items(source: Any, stack: AsyncExitStack) -> AsyncIterable[object]:
-    """Open an async source. The stack keeps the contexts that must be left."""
+    """Open an async source. Its contexts are entered on the stack."""
     source = _stream_of_boto3(source) or source
     if hasattr(source, "__aiter__"):
         return cast("AsyncIterable[object]", source)
     if _is_model(source):
-        return _only(source)
+        return _single_item(source)
     if read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
         return cast("AsyncIterable[object]", read())  # httpx, SDKs
     if hasattr(source, "http_response"):  # openai's raw responses
@@ -182,13 +184,13 @@ async def awaited(source: Any) -> Any:
 
 
 def close_source(source: Any) -> None:
-    source = _held_by(source)
+    source = _closable(source)
     if callable(close := getattr(source, "close", None)):
         close()
 
 
 async def close_async_source(source: Any) -> None:
-    source = _held_by(source)
+    source = _closable(source)
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if callable(close):
         waiting = close()
@@ -196,8 +198,8 @@ async def close_async_source(source: Any) -> None:
             await waiting
 
 
-def _held_by(source: Any) -> Any:
-    """Return what holds the connection: for a raw response, the response inside."""
+def _closable(source: Any) -> Any:
+    """Return the object that owns the connection: for a raw response, the response inside."""
     source = _stream_of_boto3(source) or source
     return source if hasattr(source, "close") else getattr(source, "http_response", source)
 
@@ -208,47 +210,44 @@ def _stream_of_boto3(source: object) -> Any:
     return None
 
 
-def _reads(read: Callable[[int], bytes]) -> Iterator[bytes]:
+def _read_chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
     while chunk := read(64 * 1024):
         yield chunk
 
 
-async def _only(item: object) -> AsyncIterator[object]:
+async def _single_item(item: object) -> AsyncIterator[object]:
     yield item
 
 
 def _is_model(source: object) -> bool:
-    """Return True for a single SDK object: iterating over one yields its fields."""
+    """Return True for a single SDK object. It is iterable, but yields its fields."""
     return hasattr(source, "model_dump")
 
 
 def _unknown(source: object) -> UsageError:
     return UsageError(
-        f"stream() cannot read a {type(source).__name__}: give it an SDK's stream, an HTTP "
+        f"stream() cannot read a {type(source).__name__}. Pass an SDK's stream, an HTTP "
         "response, or an iterable of bytes, lines, dicts or SDK events"
     )
 
 
 class Ended(NamedTuple):
-    """A recording ends, and the recorded stream had not come to its end."""
+    """A recording ended before the recorded stream was complete."""
 
     code: FailureCode
     message: str
 
 
 class Decoder(Protocol):
-    def feed(self, chunk: bytes) -> list[Frame | Broken]:
-        """Take the next bytes."""
-
-    def close(self) -> list[Frame | Broken]:
-        """Say that there are no more."""
+    def feed(self, chunk: bytes) -> list[Frame | Broken]: ...
+    def close(self) -> list[Frame | Broken]: ...
 
 
 class RecordingDecoder:
     """Unwraps the lines of a recording and feeds the bytes in them to their decoder.
 
-    ``lines`` is the decoder of the lines, which has given ``first`` already. ``choose`` finds the
-    decoder for what was recorded, by its first bytes.
+    ``lines`` decodes the lines, and has already returned ``first``. ``choose`` returns the decoder
+    for the recorded bytes, given the first of them.
     """
 
     def __init__(self, lines: Decoder, first: bytes, choose: Callable[[bytes], Decoder]) -> None:
@@ -258,43 +257,43 @@ class RecordingDecoder:
         self._is_over = False
         self._is_orderly = False
         self._unreadable = ""
-        self.first_bytes = b""  # what was recorded, until it is known what that is
+        self.first_bytes = b""  # recorded bytes until their format is known
         try:
             read_header(first)
         except UsageError as error:
             self._unreadable = str(error)
 
     def feed(self, chunk: bytes) -> list[Frame | Broken | Ended]:
-        return self.take(self._lines.feed(chunk))
+        return self.feed_lines(self._lines.feed(chunk))
 
-    def take(self, lines: list[Frame | Broken]) -> list[Frame | Broken | Ended]:
+    def feed_lines(self, lines: list[Frame | Broken]) -> list[Frame | Broken | Ended]:
         frames: list[Frame | Broken | Ended] = []
         for line in lines:
             if self._is_over:
-                frames += self._go_on()
+                frames += self._report_extra_data()
                 break
-            frames += [line] if isinstance(line, Broken) else self._take_line(line.data)
+            frames += [line] if isinstance(line, Broken) else self._feed_line(line.data)
         return frames
 
     def close(self) -> list[Frame | Broken | Ended]:
-        frames = self.take(self._lines.close())
+        frames = self.feed_lines(self._lines.close())
         if not self._is_over:
             frames.append(self._ended("truncated", NOT_ENDED))
         return frames + self._close_inner()
 
-    def _go_on(self) -> list[Frame | Broken | Ended]:
-        """Report, once, that data follows the end of a recording."""
+    def _report_extra_data(self) -> list[Frame | Broken | Ended]:
+        """Report once that data follows the end of a recording."""
         if not self._is_orderly:
-            return []  # then something has been said already
+            return []  # a failure has been reported already
         frames: list[Frame | Broken | Ended] = [*self._close_inner()]
         self._is_orderly = False
-        return [*frames, Ended("unreadable", GOES_ON)]
+        return [*frames, Ended("unreadable", DATA_AFTER_END)]
 
     def _close_inner(self) -> list[Frame | Broken]:
         inner = self._inner if self._is_orderly else None
         return [] if inner is None else inner.close()
 
-    def _take_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
+    def _feed_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
         if self._unreadable:
             return [self._ended("unreadable", self._unreadable)]
         try:
@@ -302,7 +301,7 @@ class RecordingDecoder:
         except ValueError:
             return [self._ended("truncated", NOT_ENDED)]
         if isinstance(read, Chunk):
-            return self._take_recorded(read.data)
+            return self._feed_recorded(read.data)
         if not isinstance(read, End):
             return []
         if read.ending == "orderly":
@@ -311,7 +310,7 @@ class RecordingDecoder:
         code: FailureCode = "aborted" if read.ending == "aborted" else "truncated"
         return [self._ended(code, read.reason or f"it was {read.ending}")]
 
-    def _take_recorded(self, data: bytes) -> list[Frame | Broken]:
+    def _feed_recorded(self, data: bytes) -> list[Frame | Broken]:
         if self._inner is not None:
             return self._inner.feed(data)
         self.first_bytes += data
@@ -328,8 +327,8 @@ class RecordingDecoder:
 
 _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
 _SHOWN: Final = 80
-# A list is several, a tuple has one in it (LangGraph's, xAI's). Messages of protocol buffers list
-# their fields; all other objects have them where Python has them.
+# A list contains several payloads, a tuple one (LangGraph, xAI). Other objects are payloads if they
+# have a __dict__, or ListFields (protocol buffers).
 _PAYLOADS: Final = (Mapping, tuple, list)
 
 
@@ -340,46 +339,46 @@ class InputDecoder:
         self.assembler = assembler
         self._decoder: Decoder | RecordingDecoder | None = None
         self._payload_types: set[type] = {dict}
-        self._held: list[bytes] = []  # until it is known whether items are lines
-        self._first = b""  # of these, what is not empty
+        self._held: list[bytes] = []  # items until it is known whether they are lines
+        self._first = b""  # the first item that is not empty
         self._lines = False  # whether items are lines
-        self._is_unsure = False  # whether the next item tells that
-        self._line_end = b""  # what they lack
+        self._is_unsure = False  # whether the next item decides that
+        self._line_end = b""  # appended to lines that lack it
         self._exhausted = False
         self._first_bytes = b""
         self._any_frame = False
 
-    def take(self, item: object) -> list[Event]:
+    def feed(self, item: object) -> list[Event]:
         if type(item) is bytes:
             if self._decoder is None or self._is_unsure or self._lines:
-                return self._take_bytes(item)
+                return self._feed_bytes(item)
             return self._decode(self._decoder, item)
         if type(item) in self._payload_types:
             before = self._begin() if self._held else []
             return before + self.assembler.feed(item)
         if isinstance(item, str):
             if item == ":" and self._decoder is None and not self._first:
-                return []  # a comment that says nothing
-            return self._take_bytes(_encoded(item))
+                return []  # an empty comment
+            return self._feed_bytes(_encode(item))
         if isinstance(item, bytes | bytearray | memoryview):
-            return self._take_bytes(bytes(item))
+            return self._feed_bytes(bytes(item))
         if hasattr(item, "event") and isinstance(data := getattr(item, "data", None), str | bytes):
             event = getattr(item, "event", None)
             return self.assembler.feed(data, str(event or "")) if data else []
         if isinstance(item, _PAYLOADS) or hasattr(item, "__dict__") or hasattr(item, "ListFields"):
             self._payload_types.add(type(item))
-            return self.take(item)
+            return self.feed(item)
         raise UsageError(
-            f"stream() cannot read an item of type {type(item).__name__}: "
-            "it takes bytes, lines, dicts and the events of an SDK"
+            f"stream() cannot read an item of type {type(item).__name__}. "
+            "Items must be bytes, lines, dicts or SDK events"
         )
 
     def close(self) -> list[Event]:
         self._exhausted = True
         events = self._begin() if self._held else []
         for frame in self._close_decoder():
-            # What the end cut off is no news: that there was no proper end is said anyway.
-            if isinstance(frame, Frame) and _is_whole(frame.data):
+            # An incomplete last frame is dropped. The assembler reports the missing end anyway.
+            if isinstance(frame, Frame) and _is_complete(frame.data):
                 self._any_frame = True
                 events += self.assembler.feed(frame.data, frame.event)
             elif isinstance(frame, Ended):
@@ -387,7 +386,7 @@ class InputDecoder:
         if self._first_bytes and not self._any_frame:
             self.assembler.abort()
             shown = ascii(self._first_bytes)[1:]
-            message = f"no event of a provider is in it; it begins with {shown}"
+            message = f"the source contains no provider event. It starts with {shown}"
             return [StreamFailed("not_a_stream", message)]
         return events + self.assembler.close()
 
@@ -401,23 +400,23 @@ class InputDecoder:
         self.assembler.abort()
         return not was_exhausted
 
-    def _take_bytes(self, chunk: bytes) -> list[Event]:
+    def _feed_bytes(self, chunk: bytes) -> list[Event]:
         if self._decoder is None:
-            return self._take_first(chunk)
+            return self._feed_first(chunk)
         if self._is_unsure and chunk:
             self._is_unsure = False
             self._lines = _are_lines(self._first, chunk)
         if self._lines:
-            chunk = _ended(chunk, self._line_end)
+            chunk = _with_line_end(chunk, self._line_end)
         return self._decode(self._decoder, chunk)
 
-    def _take_first(self, chunk: bytes) -> list[Event]:
+    def _feed_first(self, chunk: bytes) -> list[Event]:
         """Handle the first items, until their format is known, and whether they are lines."""
         if not self._first and not chunk.strip():
-            return []  # nothing that begins like this begins with white space
+            return []  # leading white space has no meaning in any format
         self._held.append(chunk)
         if not chunk:
-            return []  # the next one will tell
+            return []
         if not self._first or BYTE_ORDER_MARK.startswith(self._first):
             self._first += chunk
             if BYTE_ORDER_MARK.startswith(self._first):
@@ -427,8 +426,8 @@ class InputDecoder:
                 return self._begin()
             if not _is_event(self._first):
                 return []
-            # It is whole, so it need not wait; whether more such lines come, the next one tells.
-            self._held = [_ended(self._first, self._line_end)]
+            # The event is complete, so decode it now. The next item shows whether items are lines.
+            self._held = [_with_line_end(self._first, self._line_end)]
             self._is_unsure = True
             return self._begin()
         self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
@@ -437,7 +436,7 @@ class InputDecoder:
     def _begin(self) -> list[Event]:
         held, self._held = self._held, []
         if self._lines:
-            held = [_ended(line, self._line_end) for line in held]
+            held = [_with_line_end(line, self._line_end) for line in held]
         chunk = b"".join(held)
         self._decoder = _decoder_for(chunk)
         return self._decode(self._decoder, chunk)
@@ -450,10 +449,10 @@ class InputDecoder:
         for frame in frames:
             self._any_frame = True
             if isinstance(frame, Frame):
-                if frame.data or frame.failed:  # no data: it only keeps the connection open
+                if frame.data or frame.failed:  # without data it is a keep-alive
                     events += self.assembler.feed(frame.data, frame.event)
             elif isinstance(frame, Broken):
-                message = f"the stream breaks the rules of its format ({frame.reason})"
+                message = f"the stream violates its format ({frame.reason})"
                 events += self.assembler.break_off("broken_stream", message)
             else:
                 events += self._end_recording(frame)
@@ -462,7 +461,7 @@ class InputDecoder:
     def _decode_first(
         self, decoder: Decoder | RecordingDecoder, chunk: bytes
     ) -> Sequence[Frame | Broken | Ended]:
-        """Remember how the data begins. If it is a recording, unwrap it."""
+        """Keep the first bytes for an error message. If they are a recording, unwrap it."""
         if isinstance(decoder, RecordingDecoder):
             unwrapped = decoder.feed(chunk)
         else:
@@ -471,7 +470,7 @@ class InputDecoder:
                 self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
                 return frames
             self._decoder = decoder = RecordingDecoder(decoder, frames[0].data, _decoder_for)
-            unwrapped = decoder.take(frames[1:])
+            unwrapped = decoder.feed_lines(frames[1:])
         self._first_bytes = decoder.first_bytes[:_SHOWN]
         return unwrapped
 
@@ -481,67 +480,67 @@ class InputDecoder:
         frames = self._decoder.close()
         match frames:
             case [Frame(first)] if not self._any_frame and is_recording(first):
-                return [Ended("truncated", NOT_ENDED)]  # in its first line
+                return [Ended("truncated", NOT_ENDED)]  # truncated in its first line
         return frames
 
     def _end_recording(self, end: Ended) -> list[Event]:
-        """Report what the live stream would have reported: open calls did not end."""
+        """End open calls as the live stream would have."""
         self._any_frame = True
         if self.assembler.stopped:
-            return []  # who stops reading does not hear of the end
+            return []
         verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
         events = self.assembler.abort(verdict, end.message)
         return [*events, StreamFailed(end.code, end.message, retryable=end.code == "truncated")]
 
 
 def _decoder_for(chunk: bytes) -> Decoder:
-    if chunk[0] == 0:  # the length of a message, which is less than 16 MiB
+    if chunk[0] == 0:  # high byte of a message length below 16 MiB
         return wire.AwsEventStreamDecoder()
     start = chunk.removeprefix(BYTE_ORDER_MARK).lstrip()
     return wire.JsonTextDecoder() if start.startswith((b"{", b"[")) else wire.SseDecoder()
 
 
 def _may_be_a_line(chunk: bytes) -> bool:
-    """Return True if this looks like one line. For a comment, a colon alone is not enough."""
+    """Return True if this looks like one line. A colon alone is not enough for a comment."""
     line = chunk.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r")
-    begins = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
-    return begins and b"\n" not in line and b"\r" not in line
+    matches = line.startswith((*_FIELDS, b"{", b"[")) or (len(line) > 1 and line.startswith(b":"))
+    return matches and b"\n" not in line and b"\r" not in line
 
 
 def _are_lines(first: bytes, second: bytes) -> bool:
-    """Distinguish lines from a text that was cut where a line could end."""
+    """Distinguish lines from a text that happens to be cut where a line could end."""
     first = first.removeprefix(BYTE_ORDER_MARK)
     if first.strip() in (b"[", b"[{", b"{") and second.startswith(b" "):
-        return True  # of a document that is spread over lines, of which the ends are lost
+        return True  # an indented document whose line ends were removed
     if first.startswith((b"{", b"[")):
-        return second.startswith((b"{", b"[")) and _is_whole(first)
+        return second.startswith((b"{", b"[")) and _is_complete(first)
     if not second.startswith((*_FIELDS, b":")):
         return False
     data = first.removeprefix(b"data:")
-    return data == first or not data.strip() or _is_whole(data)
+    return data == first or not data.strip() or _is_complete(data)
 
 
 def _is_event(line: bytes) -> bool:
     line = line.removeprefix(BYTE_ORDER_MARK)
     data = line.removeprefix(b"data:").strip()
-    return data.startswith(b"{") and _is_whole(data)
+    return data.startswith(b"{") and _is_complete(data)
 
 
-def _ended(line: bytes, end: bytes) -> bytes:
-    """Add the line end, and the blank line after an event, which some line readers leave out."""
+def _with_line_end(line: bytes, end: bytes) -> bytes:
+    """Append the line end, and the blank line after an event, which some line readers omit."""
     start = line.removeprefix(BYTE_ORDER_MARK)
     is_event = start.startswith(b"data:") and (end or line.endswith(b"\n"))
-    if is_event and _is_whole(start.removeprefix(b"data:")):
+    if is_event and _is_complete(start.removeprefix(b"data:")):
         end += b"\n"
     return line + end
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     try:
-        return text.encode("utf-8", "surrogateescape")  # of bytes that were no UTF-8, those bytes
+        return text.encode("utf-8", "surrogateescape")  # restores bytes that were not UTF-8
     except UnicodeEncodeError:
         return text.encode("utf-8", "replace")
 
 
-def _is_whole(data: bytes) -> bool:
+def _is_complete(data: bytes) -> bool:
     return data.strip() == b"[DONE]" or is_json(data)

@@ -1,8 +1,8 @@
-"""Fetching for the readers of a sync stream, and the questions that readers ask.
+"""Fetches items for the readers of a sync stream, and answers the questions of readers.
 
 A batch is the events of one item of the source. Batches are fetched only while a reader or a loop
-waits, so a slow reader slows the provider down, as a slow loop does. Events that were fetched for a
-reader are kept for a loop over the events, if there is one.
+waits, so a slow consumer slows the provider down. Batches that were fetched for a reader are kept
+for a loop over the events, if there is one.
 """
 
 import json
@@ -21,7 +21,7 @@ from argstream.events import Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
 from argstream.jsonstream._fragments import KIND_WORDS, kind_of
 
-_MOST_KEYS: Final = 20  # in a message
+_MAX_KEYS: Final = 20  # in a message
 _short = Repr()
 _short.maxstring = 80
 
@@ -30,11 +30,10 @@ class End(Enum):
     END = "end"
 
 
+# Of a value: it may still arrive; it is growing; it is final; it cannot arrive.
 Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
-"""What is known of a value: it may come; it is there and grows; it is final; it cannot come."""
-
+# Events that set or clear the failure of a stream.
 OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
-"""Events that set or clear the failure of a stream."""
 
 
 class StreamProgress:
@@ -43,15 +42,14 @@ class StreamProgress:
     ) -> None:
         self.calls_from = calls_from
         self.ended = False
-        self.failed: StreamFailed | RunFailed | None = None
-        """The first failure that came as an event, unless the run was completed after it."""
+        self.failed: StreamFailed | RunFailed | None = None  # the first, until RunCompleted
+        # The first failure since there are readers, which do not receive events.
         self.reported: StreamFailed | RunFailed | None = None
-        """The same, but only if it came while there were readers, which see no events."""
         self.has_readers = False
         self._abort = abort
         self._failure: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._victims: set[int] = set()
+        self._failed_calls: set[int] = set()
 
     def note(self, event: Event) -> None:
         """Record the failure in an outcome event, or clear it."""
@@ -63,12 +61,12 @@ class StreamProgress:
                 self.reported = self.reported or event
 
     def fail(self, failure: BaseException) -> None:
-        """Record that the source failed, and which calls did not end because of it."""
+        """Record that the source failed, and which calls are incomplete because of it."""
         if self.ended:
-            return  # it was closed, and this is what it says to that
+            return  # an error of closing the source
         self._failure = failure
         self._traceback = failure.__traceback__
-        self._victims = {
+        self._failed_calls = {
             call.index for call in self.calls_from(0) if call.verdict in ("open", "aborted")
         }
 
@@ -79,20 +77,20 @@ class StreamProgress:
 
     @property
     def failure(self) -> BaseException | None:
-        """What the source raised, if it did, with its own traceback."""
+        """The exception of the source, if any, with its original traceback."""
         return None if self._failure is None else self._failure.with_traceback(self._traceback)
 
     def failure_of(self, call: Call) -> BaseException | None:
-        return self.failure if call.index in self._victims else None
+        return self.failure if call.index in self._failed_calls else None
 
-    def named(self, call_id: str) -> Call:
-        """Return the call with this ID, the last one if there are several."""
+    def call_by_id(self, call_id: str) -> Call:
+        """Return the last call with this ID."""
         calls = self.calls_from(0)
         for call in reversed(calls):
             if call.id == call_id:
                 return call
         known = ", ".join(repr(call.id) for call in calls) or "none"
-        raise UsageError(f"no call {call_id!r} has started; there are: {known}")
+        raise UsageError(f"no call {call_id!r} has started. Started calls: {known}")
 
 
 def stream_failure(event: StreamFailed | RunFailed) -> StreamError:
@@ -112,12 +110,12 @@ class CallProgress:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether only the verdict can tell which values are right."""
+        """Whether values are uncertain until the verdict."""
         return self.call.in_doubt and not self.is_over
 
     @property
     def failure(self) -> BaseException | None:
-        """What the source raised, if that is why the call is not complete."""
+        """The exception of the source, if the call is incomplete because of it."""
         return self._stream.failure_of(self.call)
 
     def stage(self, path: JsonPath) -> Stage:
@@ -142,27 +140,25 @@ Reader = TypeVar("Reader")
 
 
 class Question(Protocol[Answer_co]):
-    """A question about a stream. At the latest it has an answer when the stream ends."""
+    """A question about a stream. It is ready at the latest when the stream ends."""
 
-    def ready(self) -> bool:
-        """Return True if there is an answer, which may be an error."""
-
-    def take(self) -> Answer_co:
-        """Return the answer, or raise it."""
+    def ready(self) -> bool: ...
+    def result(self) -> Answer_co:
+        """Return the answer, or raise an error."""
 
 
 Answer = TypeVar("Answer")
 
 
 class Pump:
-    """Fetches for a reader or a loop that waits."""
+    """Fetches batches while a reader or a loop waits."""
 
     def __init__(
         self, batches: Generator[list[Event], None, None], progress: StreamProgress
     ) -> None:
         self._batches = cast("GeneratorType[list[Event], None, None]", batches)
         self.progress = progress
-        self._held: deque[list[Event]] | None = None  # for a loop over the events, if there is one
+        self._held: deque[list[Event]] | None = None  # batches for a loop over the events
 
     def events(self) -> Generator[Event, None, None]:
         """Yield every event once, including those that were fetched for a reader."""
@@ -179,13 +175,13 @@ class Pump:
         finally:
             if not self._batches.gi_running:
                 self.close()
-        if (failure := progress.failure) is not None:  # it was raised to a reader
+        if (failure := progress.failure) is not None:  # it was raised in a reader
             raise failure
 
     def answer(self, question: Question[Answer]) -> Answer:
         while not question.ready():
             self._fetch()
-        return question.take()
+        return question.result()
 
     def close(self) -> None:
         self._batches.close()
@@ -209,12 +205,12 @@ class Pump:
             self._held.append(batch)
 
     def _refuse_threads(self) -> None:
-        if self._batches.gi_frame is not None:  # not it has failed: it could not be asked
-            raise UsageError("another thread fetches: read a stream in one thread") from None
+        if self._batches.gi_frame is not None:  # the generator is running, it did not fail
+            raise UsageError("another thread reads this stream. Read it in one thread") from None
 
 
 class Argument:
-    """The value at a path: known as soon as it is settled, or cannot come any more."""
+    """The value at a path. Ready when it is settled or can no longer arrive."""
 
     def __init__(self, progress: CallProgress, path: JsonPath, type_: type | None) -> None:
         self._progress = progress
@@ -224,18 +220,18 @@ class Argument:
     def ready(self) -> bool:
         return self._progress.stage(self._path) in ("settled", "never")
 
-    def take(self) -> Any:
+    def result(self) -> Any:
         progress, path = self._progress, self._path
         if progress.stage(path) != "settled":
             raise unavailable(progress, path)
         value = value_at(progress.call.partial, path)
-        if self._type is not None and not _fits(value, self._type):
+        if self._type is not None and not _has_json_type(value, self._type):
             raise wrong_kind(progress, path, value, f"of type {self._type.__name__}")
         return value
 
 
 class Whole:
-    """All arguments: known when the call has its verdict."""
+    """All arguments. Ready when the call has its verdict."""
 
     def __init__(self, progress: CallProgress) -> None:
         self._progress = progress
@@ -243,7 +239,7 @@ class Whole:
     def ready(self) -> bool:
         return self._progress.is_over
 
-    def take(self) -> dict[str, Any] | str:
+    def result(self) -> dict[str, Any] | str:
         call = self._progress.call
         if call.verdict != "complete" or call.arguments is None:
             raise incomplete(self._progress)
@@ -251,35 +247,35 @@ class Whole:
 
 
 class StringPieces:
-    """What follows in the string at a path. The end is the string's, not the call's.
+    """The next piece of the string at a path, until the string ends.
 
-    Between two steps only the place of the string is held, never the string: as long as nothing
-    else refers to it, it grows in place (invariant 6).
+    It keeps the container and key of the string, never the string itself. While nothing else refers
+    to a string, it grows in place (invariant 6).
     """
 
     def __init__(self, progress: CallProgress, path: JsonPath) -> None:
         self._progress = progress
         self._path = path
-        self._container: Any = None  # of the string, once it is there
+        self._container: Any = None  # of the string, once it has started
         self._key = path[-1]
         self._offset = 0
 
     def ready(self) -> bool:
-        if self._progress.is_doubtful or (self._container is None and not self._begin()):
+        if self._progress.is_doubtful or (self._container is None and not self._find()):
             return False
         return (
-            self._container is None  # which is told
+            self._container is None  # result() raises
             or len(self._container[self._key]) > self._offset
             or self._progress.is_over
             or is_settled(self._progress.call, self._path)
         )
 
-    def take(self) -> str | End:
+    def result(self) -> str | End:
         progress, path = self._progress, self._path
         if self._container is None:
-            raise _not_there(progress, path, "a string")
+            raise _unavailable_or_wrong_kind(progress, path, "a string")
         if progress.is_over:
-            self._compare()
+            self._use_final_text()
         piece: str = self._container[self._key][self._offset :]
         if piece:
             self._offset += len(piece)
@@ -288,18 +284,18 @@ class StringPieces:
             return End.END
         raise unavailable(progress, path)
 
-    def _begin(self) -> bool:
-        """Find the string. Returns False while it may still come."""
+    def _find(self) -> bool:
+        """Find the string. Returns False while it may still arrive."""
         if self._progress.stage(self._path) == "waiting":
             return False
-        container, value = _found(self._progress.call, self._path)
+        container, value = _container_and_value(self._progress.call, self._path)
         if isinstance(value, str):
             self._container = container
         return True
 
-    def _compare(self) -> None:
-        """Continue in the final text, if the call was reinterpreted and that text goes on."""
-        container, value = _found(self._progress.call, self._path)
+    def _use_final_text(self) -> None:
+        """Continue in the final text if the call was reinterpreted."""
+        container, value = _container_and_value(self._progress.call, self._path)
         if container is self._container:
             return
         read = self._container[self._key][: self._offset]
@@ -309,7 +305,7 @@ class StringPieces:
 
 
 class FreeTextPieces:
-    """What follows in the text of a call that has no JSON in it."""
+    """The next piece of the text of a call without JSON."""
 
     def __init__(self, progress: CallProgress) -> None:
         self._progress = progress
@@ -318,7 +314,7 @@ class FreeTextPieces:
     def ready(self) -> bool:
         return len(self._progress.call.raw) > self._offset or self._progress.is_over
 
-    def take(self) -> str | End:
+    def result(self) -> str | End:
         call, offset = self._progress.call, self._offset
         if call.verdict == "complete":
             text: str = call.partial
@@ -336,12 +332,12 @@ class FreeTextPieces:
 
 
 class Items:
-    """The next item of the array at a path that is whole."""
+    """The next complete item of the array at a path."""
 
     def __init__(self, progress: CallProgress, path: JsonPath) -> None:
         self._progress = progress
         self._path = path
-        self._items: list[Any] | None = None  # once it is there
+        self._items: list[Any] | None = None  # once the array has started
         self._next = 0
 
     def ready(self) -> bool:
@@ -349,19 +345,19 @@ class Items:
         if self._items is None:
             if progress.stage(path) == "waiting":
                 return False
-            _, value = _found(progress.call, path)
+            _, value = _container_and_value(progress.call, path)
             if not isinstance(value, list):
-                return True  # which is told
+                return True  # result() raises
             self._items = value
         has_next = self._has_next(self._items)
         return progress.is_over or has_next or is_settled(progress.call, path)
 
-    def take(self) -> Any | End:
+    def result(self) -> Any | End:
         progress, path = self._progress, self._path
         if self._items is None:
-            raise _not_there(progress, path, "an array")
+            raise _unavailable_or_wrong_kind(progress, path, "an array")
         if progress.is_over:
-            self._items = self._compare(self._items)
+            self._items = self._final_items(self._items)
         if self._has_next(self._items):
             self._next += 1
             return self._items[self._next - 1]
@@ -370,15 +366,15 @@ class Items:
         raise unavailable(progress, path)
 
     def _has_next(self, items: list[Any]) -> bool:
-        place = self._next
-        return place < len(items) and is_settled(self._progress.call, (*self._path, place))
+        index = self._next
+        return index < len(items) and is_settled(self._progress.call, (*self._path, index))
 
-    def _compare(self, read: list[Any]) -> list[Any]:
-        """Return the final array, if the call was reinterpreted and the items given are in it."""
-        value: object = _found(self._progress.call, self._path)[1]
+    def _final_items(self, read: list[Any]) -> list[Any]:
+        """Return the final array, which differs if the call was reinterpreted."""
+        value: object = _container_and_value(self._progress.call, self._path)[1]
         if value is read:
             return read
-        if isinstance(value, list) and _are_same(value[: self._next], read[: self._next]):
+        if isinstance(value, list) and _is_same_json(value[: self._next], read[: self._next]):
             return value
         raise differs(self._progress, self._path)
 
@@ -399,7 +395,7 @@ class NextCall(Generic[Reader]):
             self._seen += len(self._found)
         return bool(self._found) or self._progress.ended
 
-    def take(self) -> Reader | End:
+    def result(self) -> Reader | End:
         progress = self._progress
         if self._found:
             return self._make_reader(CallProgress(self._found.popleft(), progress))
@@ -410,67 +406,71 @@ class NextCall(Generic[Reader]):
         return End.END
 
 
-def _found(call: Call, path: JsonPath) -> tuple[Any, Any]:
-    """Return the container and the value at a path; PENDING where there is none."""
+def _container_and_value(call: Call, path: JsonPath) -> tuple[Any, Any]:
+    """Return the container and the value at a path, or PENDING where there is none."""
     container = value_at(call.partial, path[:-1])
     return container, value_at(container, path[-1:])
 
 
-def _not_there(progress: CallProgress, path: JsonPath, wanted: str) -> BaseException:
+def _unavailable_or_wrong_kind(
+    progress: CallProgress, path: JsonPath, wanted: str
+) -> BaseException:
     if progress.stage(path) == "never":
         return unavailable(progress, path)
     return wrong_kind(progress, path, value_at(progress.call.partial, path), wanted)
 
 
-def _fits(value: object, type_: type) -> bool:
-    """Compare types as JSON has them: true is no number, and 1 is a float."""
+def _has_json_type(value: object, type_: type) -> bool:
+    """Compare types as in JSON: true is not a number, and 1 is a float."""
     if isinstance(value, bool):
         return type_ is bool
     return isinstance(value, type_) or (type_ is float and isinstance(value, int))
 
 
-def _are_same(one: list[Any], other: list[Any]) -> bool:
-    """Compare as JSON: in Python, 1 equals True."""
+def _is_same_json(one: list[Any], other: list[Any]) -> bool:
+    """Compare as JSON, because in Python 1 equals True."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
-    """Return the error for a value that does not come, or not completely."""
+    """Return the error for a value that is missing or incomplete."""
     if (failure := progress.failure) is not None:
         return failure
     call = progress.call
     place, value, is_whole_path = _nearest(call.partial, path)
-    asked = f"{_spelt(path)} of {_name(progress)}"
+    asked = f"{_format_path(path)} of {_name(progress)}"
     if is_whole_path:
-        return _error(progress, path, f"{asked} is not whole: {verdict_words(call)}")
-    came = _contents(place, value)
+        return _error(progress, path, f"{asked} is incomplete: {verdict_words(call)}")
+    contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{asked} did not come: {verdict_words(call)}; {came}")
-    return _error(progress, path, f"{asked} did not come: {came}")
+        return _error(progress, path, f"{asked} did not come: {verdict_words(call)}; {contents}")
+    return _error(progress, path, f"{asked} did not come: {contents}")
 
 
 def incomplete(progress: CallProgress) -> BaseException:
     """Return the error for a call that is not complete."""
     if (failure := progress.failure) is not None:
         return failure
-    came = _contents((), progress.call.partial)
+    contents = _contents((), progress.call.partial)
     why = verdict_words(progress.call)
-    message = f"the arguments of {_name(progress)} are not complete: {why}; {came}"
+    message = f"the arguments of {_name(progress)} are not complete: {why}; {contents}"
     return _error(progress, (), message)
 
 
 def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: str) -> Exception:
-    message = f"{_spelt(path)} of {_name(progress)} is {_kind_words(value)}, not {wanted}"
+    message = f"{_format_path(path)} of {_name(progress)} is {_kind_words(value)}, not {wanted}"
     return _error(progress, path, message)
 
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
-    """Return the error for a value that is not what was read before the call ended."""
-    asked = f"{_spelt(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
+    """Return the error for a value that differs from the text that was read before."""
+    asked = (
+        f"{_format_path(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
+    )
     reason = progress.call.reinterpreted
     message = (
-        f"{asked} is not what was read while it came: the call was reinterpreted at its end "
-        f"({reason}); arguments() has what holds"
+        f"{asked} differs from the text that was read before: the call was reinterpreted at its "
+        f"end ({reason}). Use arguments() for the final values"
     )
     return _error(progress, path, message)
 
@@ -487,7 +487,7 @@ def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnav
 
 
 def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
-    """Follow a path as far as there are values. Returns the place, the value, whether it is all."""
+    """Follow a path as far as possible. Returns the path and value there, and True at its end."""
     for depth in range(len(path)):
         value = value_at(root, path[depth : depth + 1])
         if value is PENDING:
@@ -497,23 +497,23 @@ def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
 
 
 def _contents(place: JsonPath, value: Any) -> str:
-    whose = f"{_spelt(place)} " if place else "it "
+    whose = f"{_format_path(place)} " if place else "it "
     if isinstance(value, dict):
         return f"{whose}has {_keys(value)}"
     if isinstance(value, list):
         return f"{whose}has {len(value)} item{'' if len(value) == 1 else 's'}"
-    return f"{whose}is {_kind_words(value)}" if place else "nothing came"
+    return f"{whose}is {_kind_words(value)}" if place else "it is empty"
 
 
 def _keys(found: dict[str, Any]) -> str:
     if not found:
         return "nothing in it"
-    shown = [_short.repr(key) for key in islice(found, _MOST_KEYS)]
+    shown = [_short.repr(key) for key in islice(found, _MAX_KEYS)]
     more = len(found) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _spelt(path: JsonPath) -> str:
+def _format_path(path: JsonPath) -> str:
     return ", ".join(map(_short.repr, path))
 
 

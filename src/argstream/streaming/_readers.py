@@ -1,19 +1,19 @@
-r"""Readers of single calls: ask for an argument, and wait for the answer.
+r"""Readers of single calls: wait for an argument while the call is being written.
 
 ::
 
     async with stream(source) as events:
         async for call in events.live_calls():                 # as soon as a call starts
             if call.name == "write":
-                path = await call.argument("path", type=str)   # settled, though the call goes on
-                async for piece in call.text("content"):       # grows on the screen
+                path = await call.argument("path", type=str)   # settled before the call ends
+                async for piece in call.text("content"):
                     editor.append(path, piece)
             elif call.name == "edit":
-                async for edit in call.items("edits"):         # each when it is whole
+                async for edit in call.items("edits"):         # each as soon as it is complete
                     preview(edit)
             run(call.name, await call.arguments())             # complete, or an error
 
-With a sync source the same names are there without ``await``:
+With a sync source, use the same names without ``await``:
 
 >>> from argstream import stream
 >>> head = '{"choices": [{"delta": {"tool_calls": [{"index": 0, '
@@ -34,19 +34,19 @@ write a.py open
 Traceback (most recent call last):
 argstream.errors.ArgumentUnavailableError: 'mode' of 'write' did not come: it has 'path', 'content'
 
-Nothing is queued. A reader looks into the value that the call has anyway, and a step of ``text``
-returns all that has come since the last one. Items are fetched only while a reader waits.
+Nothing is queued. A reader reads the value that the call holds anyway, and each step of ``text``
+returns all text since the last one. Items are fetched only while a reader waits.
 
-``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot come, or that
-the call is malformed, cut off or closed. Its message says what did come. Values that have settled
-stay available. Only a call that is ``reinterpreted`` at its end may have other values than before;
-as soon as its text may be meant in another way, nothing of it is settled.
+``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot arrive, or that
+the call is malformed, truncated or closed. Its message lists what did arrive. Settled values stay
+available. Only a call that is ``reinterpreted`` at its end can have other values than before. As
+soon as its text is ambiguous, none of its values are settled.
 
-If the provider reports an error, or hangs up, ``live_calls()`` raises ``StreamError`` after the
-last call. If the source itself raises, readers that miss something get that exception, unchanged.
+If the provider reports an error or closes the connection, ``live_calls()`` raises ``StreamError``
+after the last call. If the source itself raises, readers of missing values raise that exception.
 
-A loop over the events gets all of them: ``events.live_call(call_id)`` returns a reader, and what is
-fetched for it is kept for the loop. Use a stream in one thread, or in one event loop.
+A loop over the events gets all of them: ``events.live_call(call_id)`` returns a reader, and events
+fetched for it are kept for the loop. Use a stream in one thread, or in one event loop.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -81,39 +81,39 @@ _TYPES: Final = (str, int, float, bool, dict, list)
 
 
 class _CallReader:
-    """The state of the call, and the questions that can be asked about it."""
+    """What sync and async readers share."""
 
     def __init__(self, progress: CallProgress) -> None:
         self._progress = progress
 
     @property
     def call(self) -> Call:
-        """The call itself, live."""
+        """The call, which is updated while it is written."""
         return self._progress.call
 
     @property
     def id(self) -> str:
-        """The call's id, to which its result goes back."""
+        """The call ID, which the result must carry."""
         return self._progress.call.id
 
     @property
     def name(self) -> str:
-        """The tool's name."""
+        """The name of the tool."""
         return self._progress.call.name
 
     @property
     def kind(self) -> CallKind:
-        """What kind of call it is."""
+        """The kind of the call."""
         return self._progress.call.kind
 
     @property
     def verdict(self) -> CallVerdict:
-        """What has become of the call; ``open`` while it is written."""
+        """The verdict, or ``open`` while the call is written."""
         return self._progress.call.verdict
 
     @property
     def error(self) -> ArgumentsError | None:
-        """Why the call is not valid; None if it is valid or open."""
+        """Why the call is not valid, or None if it is valid or open."""
         return self._progress.call.error
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class _CallReader:
     def _argument(self, path: JsonPath, type_: type | None) -> Argument:
         if type_ is not None and type_ not in _TYPES:
             known = ", ".join(known.__name__ for known in _TYPES)
-            raise UsageError(f"type must be one of {known}, not {type_!r}: JSON has no other")
+            raise UsageError(f"type must be one of {known}, not {type_!r}")
         return Argument(self._progress, self._checked(path, "argument"), type_)
 
     def _text(self, path: JsonPath) -> StringPieces | FreeTextPieces:
@@ -134,25 +134,27 @@ class _CallReader:
         return Items(self._progress, self._checked(path, "items"))
 
     def _checked(self, path: JsonPath, method: str) -> JsonPath:
-        """Reject paths that can never work, whatever the model writes."""
         if self.kind in FREE_TEXT_KINDS:
             raise UsageError(
-                f"{self.name!r} has free text and no arguments: use text(), with no path"
+                f"{self.name!r} has free text and no arguments. Use text() without a path"
             )
         if not path:
-            raise UsageError(f'{method}() needs a path, key by key: {method}("edits", 0, "path")')
+            raise UsageError(f'{method}() needs a path, such as {method}("edits", 0, "path")')
         for key in path:
             if isinstance(key, bool) or not isinstance(key, str | int):
-                raise UsageError(f"a path has keys (str) and indexes (int), not {key!r}")
+                raise UsageError(
+                    f"a path must consist of keys (str) and indexes (int), not {key!r}"
+                )
             if isinstance(key, int) and key < 0:
-                raise UsageError(f"the index {key} counts from an end that has not come")
+                raise UsageError(f"an index must not be negative: {key}. The array is not complete")
         return path
 
 
 class CallReader(_CallReader):
-    """Reads one call of a sync stream while it is written; each method waits as long as it must.
+    """Reads one call of a sync stream while it is written.
 
-    Whoever waits fetches from the source, for all readers of the stream. Use them in one thread.
+    Each method waits for its value, and fetches from the source for all readers of the stream. Use
+    all readers of a stream in one thread.
     """
 
     def __init__(self, progress: CallProgress, pump: Pump) -> None:
@@ -166,9 +168,8 @@ class CallReader(_CallReader):
     def argument(self, *path: str | int, type: type | None = None) -> Any:
         """Return the value at this path as soon as it is settled, while the rest is being written.
 
-        With ``type`` (str, int, float, bool, dict or list) it must be of this type. What is settled
-        is what the model wrote; whether the call will be complete is another question. The value is
-        the call's own: copy it before you change it.
+        With ``type`` (str, int, float, bool, dict or list) it must be of this type. The value is
+        final, but the call may still become invalid. Copy the value before you change it.
 
         Raises ``ArgumentUnavailableError`` as soon as it is certain that there is no such value.
         """
@@ -177,16 +178,16 @@ class CallReader(_CallReader):
     def text(self, *path: str | int) -> Iterator[str]:
         """Iterate over the string at this path while it grows, to its closing quote.
 
-        Each step gives all that has come since the last. A string that is cut off is given as far
-        as it came; then ``ArgumentUnavailableError`` is raised. Without a path this is the text of
-        a call that has no JSON (the kinds ``custom`` and ``code``).
+        Each step returns all text since the last one. After the text of a truncated string,
+        ``ArgumentUnavailableError`` is raised. Without a path, iterate over the text of a call
+        without JSON (the kinds ``custom`` and ``code``).
         """
         return _Iteration(self._text(path), self._pump)
 
     def items(self, *path: str | int) -> Iterator[Any]:
-        """Iterate over the items of the array at this path, each when it is whole.
+        """Iterate over the items of the array at this path, each when it is complete.
 
-        After those of an array that is cut off ``ArgumentUnavailableError`` is raised.
+        After the items of a truncated array, ``ArgumentUnavailableError`` is raised.
         """
         return _Iteration(self._items(path), self._pump)
 
@@ -202,8 +203,8 @@ class CallReader(_CallReader):
 class AsyncCallReader(_CallReader):
     """Reads one call of an async stream while it is written.
 
-    Any number of tasks may read, the same call or others. To cancel one of them, by a timeout for
-    instance, harms nobody: what it waited for can be asked for again.
+    Any number of tasks may read the same call or others. Cancelling one, for instance by a timeout,
+    does not affect the others, and the value can be read again.
     """
 
     def __init__(self, progress: CallProgress, pump: "AsyncPump") -> None:

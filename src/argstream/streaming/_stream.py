@@ -70,38 +70,38 @@ def stream(
     after: Numbering | None = None,
     limits: Limits | None = None,
 ) -> "EventStream | AsyncEventStream":
-    """Read a model's turn while it is written, from any kind of source.
+    """Return the events of a model's turn while it is written.
 
-    That is: an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude Agent
-    SDK …; entered or not), its events, dicts, the bytes or lines of a response, a file, a
-    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). A sync source
-    gives an iterator, an async source an async iterator. With httpx's async client give
-    ``response.aiter_bytes()``, so that type checkers see which one it is.
+    ``source`` is an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude
+    Agent SDK …; entered or not), its events, dicts, the bytes or lines of a response, a file, a
+    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). The result is an
+    iterator for a sync source and an async iterator for an async source. With httpx's async client,
+    pass ``response.aiter_bytes()``, so that type checkers see that it is async.
 
-    The protocol is found out from the first payload unless ``protocol`` names it. ``quirks`` and
-    ``after`` are those of ``Assembler``.
+    The protocol is detected from the first payload unless ``protocol`` names it. See ``Assembler``
+    for ``quirks`` and ``after``.
 
-    With ``tools`` a call is checked by its tool's schema while it is written, and ``rejected`` at
-    the first character after which it cannot be right; so is a call to a tool that is not among
-    them. They may be as you give them to a provider, ``ToolSpec``, pydantic models or functions.
+    With ``tools``, a call is checked against its tool's schema while it is written. It is
+    ``rejected`` at the first character after which it cannot be valid, or if its tool is unknown.
+    Tools may have a provider's format, or be ``ToolSpec``, pydantic models or functions.
     With a ``policy``, its rules are applied to each argument as soon as it is complete. If the
     policy denies a call and no other call is being written, the source is closed and the turn ends
     as ``rejected``. ``stop_on`` changes that: ``rejected`` also stops for a call that violates its
-    schema, ``never`` reads on.
+    schema, ``never`` does not stop.
 
     ``on_ask`` is required if the policy can answer ``ask``, its default action, because a stream
     has no approver. ``deny`` rejects the call as early as a denial would. ``report``
     completes it. ``ToolArgsCompleted.policy_decision`` has the policy's answer.
 
-    To read many streams, make the ``check`` once with ``make_check`` and pass that instead.
+    To read many streams, create the ``check`` once with ``make_check`` and pass it instead.
 
-    Bad input never raises: it becomes an event, ``StreamFailed`` if the stream as a whole failed
-    (see ``raise_for_failure``). An exception of the source is raised unchanged after every open
-    call has its verdict.
+    Bad input does not raise. It becomes an event: ``StreamFailed`` if the whole stream failed (see
+    ``raise_for_failure``). An exception of the source is raised unchanged after every open call has
+    its verdict.
 
-    A loop that is left early closes the source when nothing refers to the stream any more; an
-    async source is closed in a task. To have it closed at a certain point, use ``with`` or
-    ``async with``, or close the stream.
+    After an early exit from the loop, the source is closed when nothing refers to the stream any
+    more. An async source is closed in a task. To close it at once, use ``with`` or ``async with``,
+    or close the stream.
 
     >>> [event.type for event in stream([b'data: {"type": "message_start", "message": {}}'])]
     ['stream_failed']
@@ -147,10 +147,9 @@ class _Reading:
     def raise_for_failure(self) -> None:
         """Raise ``StreamError`` if the stream has failed, with the code and message of the event.
 
-        A provider's error, a stream that was cut off and input that is not a provider's stream do
-        not raise by themselves. They are ``StreamFailed`` events. Call this after the loop if you
-        do not match that event. It covers what has been read so far, and returns None if there was
-        no failure. A failure that is followed by ``RunCompleted`` does not count.
+        A provider's error, a truncated stream and input that is not a provider's stream do not
+        raise. They are ``StreamFailed`` events. Call this after the loop if you do not match that
+        event. A failure that is followed by ``RunCompleted`` is ignored.
 
         >>> events = stream([])
         >>> [event.type for event in events]
@@ -164,7 +163,7 @@ class _Reading:
 
     @property
     def calls(self) -> list[Call]:
-        """All calls so far, in order; each is live."""
+        """All calls so far, in order. Open calls are updated while they are written."""
         return self._intake.assembler.calls
 
     @property
@@ -176,14 +175,14 @@ class _Reading:
     def usage(self) -> Usage:
         """The usage that the provider has reported so far, summed over all turns.
 
-        It is known also for a turn that was cut off, failed or closed early, for which no
-        ``TurnCompleted`` comes. Counts that were not reported are None.
+        It includes turns without ``TurnCompleted``, which were truncated, failed or closed early.
+        Counts that were not reported are None.
         """
         return self._intake.assembler.usage
 
     @property
     def protocol(self) -> str:
-        """Which protocol is being read; ``auto`` until that is known."""
+        """The protocol, or ``auto`` until it is detected."""
         return self._intake.assembler.protocol
 
 
@@ -207,25 +206,25 @@ class EventStream(_Reading, Iterator[Event]):
             raise TypeError('the source of this stream is not async: use "for", not "async for"')
 
     def live_calls(self) -> Iterator[CallReader]:
-        """Iterate over the calls, each as soon as it starts, to read its arguments as they come.
+        """Iterate over the calls, each as soon as it starts, to read its arguments as they arrive.
 
-        Those that have started before are given, too. What the model says besides is passed over,
-        unless a loop over the events has begun: then it is kept for that.
+        Calls that have started before are included. Other events are dropped, unless a loop over
+        the events has started: then they are kept for the loop.
 
-        If the stream fails, by an error of the provider for instance, all calls that came are
-        given; then ``StreamError`` is raised, unless that was told to a loop before.
+        If the stream fails, ``StreamError`` is raised after the last call, unless a loop over the
+        events has already received the failure.
         """
         return live_calls(self._pump)
 
     def live_call(self, call_id: str) -> CallReader:
         """Return a reader for a call that has started, for use in a loop over the events.
 
-        What is fetched for it is kept for the loop, which gets every event once. A loop that was
-        left by ``break`` may be taken up again, so for that one, too, everything is kept: if you
-        do not mean to, read long calls by ``live_calls()``, without a loop over the events.
+        Events that are fetched for it are kept for the loop, which gets every event once. They are
+        also kept after ``break``, because a loop can be continued. To avoid that, read long calls
+        with ``live_calls()``, without a loop over the events.
         """
         progress = self._pump.progress
-        return CallReader(CallProgress(progress.named(call_id), progress), self._pump)
+        return CallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
 
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
@@ -248,14 +247,14 @@ class EventStream(_Reading, Iterator[Event]):
 def _read(
     source: object, intake: InputDecoder, progress: StreamProgress
 ) -> Generator[list[Event], None, None]:
-    last: list[Event] = []  # those with which reading was stopped
+    last: list[Event] = []  # the events of the item at which reading stopped
     try:
         try:
             with items(source) as found:
                 for item in found:
-                    if events := intake.take(item):
+                    if events := intake.feed(item):
                         for event in events:
-                            if type(event) in OUTCOMES:  # hardly ever
+                            if type(event) in OUTCOMES:  # rare
                                 progress.note(event)
                         if intake.assembler.stopped:
                             last = events
@@ -263,10 +262,10 @@ def _read(
                         try:
                             yield events
                         except GeneratorExit:
-                            intake.assembler.abort()  # whatever the source says to being closed
+                            intake.assembler.abort()  # even if closing the source fails
                             raise
             if last:
-                _abandon(source, intake)  # before anybody is told: each moment costs
+                _abandon(source, intake)  # close before yielding: each token costs money
         except Exception:
             if last:
                 yield last
@@ -283,7 +282,7 @@ def _read(
             yield events
         raise
     finally:
-        with suppress(Exception):  # what ends the stream is what matters
+        with suppress(Exception):  # do not hide the reason why the stream ended
             _abandon(source, intake)
 
 
@@ -318,13 +317,13 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     def live_calls(self) -> AsyncIterator[AsyncCallReader]:
         """Iterate over the calls, each as soon as it starts: see ``EventStream.live_calls``.
 
-        Tasks may read several calls at once, and be cancelled. This needs asyncio: a task of its
-        own fetches for all of them until the stream is over or closed, so use ``async with``.
+        Several tasks may read calls at once, and be cancelled. This needs asyncio: one task fetches
+        for all of them until the stream ends or is closed, so use ``async with``.
 
-        A loop over the events that began before fetches itself until a reader waits; then this task
-        goes on. A source that must stay in one task, since it holds a cancel scope, a time limit or
-        a context variable while it gives items, does not bear that. So call this before such a
-        loop begins, also if only ``live_call`` is used.
+        A loop over the events that started before fetches itself until a reader waits. Then the
+        task continues. Some sources must stay in one task, because they hold a cancel scope, a
+        timeout or a context variable between items. For these, call this method before the loop
+        starts, also if you only use ``live_call``.
         """
         self._pump.expect_readers()
         return live_calls_async(self._pump)
@@ -332,15 +331,15 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     def live_call(self, call_id: str) -> AsyncCallReader:
         """Return a reader for a call that has started: see ``EventStream.live_call``.
 
-        See ``live_calls`` for what it does to the source.
+        See ``live_calls`` for sources that must stay in one task.
         """
         progress = self._pump.progress
-        return AsyncCallReader(CallProgress(progress.named(call_id), progress), self._pump)
+        return AsyncCallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
 
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source.
 
-        A loop in another task ends, and so does all waiting.
+        Loops and readers in other tasks end.
         """
         await self._pump.close()
         self._events.stop()
@@ -391,12 +390,12 @@ class _AsyncBatches:
                     item = await items.__anext__()
                 except StopAsyncIteration:
                     return await self._end()
-                if events := intake.take(item):
+                if events := intake.feed(item):
                     for event in events:
-                        if type(event) in OUTCOMES:  # hardly ever
+                        if type(event) in OUTCOMES:  # rare
                             self._progress.note(event)
                     return await self._stop(events) if intake.assembler.stopped else events
-                if intake.assembler.closed:  # by another task, while the source goes on
+                if intake.assembler.closed:  # by another task
                     self._is_over = True
                     await self._close_source()
                     raise StopAsyncIteration
@@ -412,14 +411,14 @@ class _AsyncBatches:
     async def aclose(self) -> None:
         """Leave the source and close it, if it was opened.
 
-        Raises what the contexts of the source raise when they are left.
+        Exceptions of the source's contexts are raised.
         """
         if self.is_running:
             return  # called by the source while it is read: the stream ends after the current item
         was_over, self._is_over = self._is_over, True
         if was_over or not self._has_begun:
             return
-        self._intake.assembler.abort()  # whatever the source raises when it is closed
+        self._intake.assembler.abort()  # even if closing the source fails
         self.is_running = True
         try:
             await self._close_source(GeneratorExit())
@@ -436,7 +435,7 @@ class _AsyncBatches:
         return self._close()
 
     async def _stop(self, events: list[Event]) -> list[Event]:
-        """Close the source because a call was rejected, then return the events that say so."""
+        """Close the source because a call was rejected, then return the last events."""
         self._is_over = True
         try:
             await self._leave()
@@ -484,7 +483,7 @@ class _AsyncBatches:
         stack = self._stack.pop_all()
         try:
             if isinstance(items, AsyncGeneratorType) and items is not self._source:
-                with suppress(Exception):  # what ends the stream is what matters
+                with suppress(Exception):  # do not hide the reason why the stream ended
                     await items.aclose()
         finally:
             traceback = None if error is None else error.__traceback__
@@ -499,7 +498,7 @@ class _AsyncBatches:
             await self._abandon()
 
     async def _abandon(self) -> None:
-        with suppress(Exception):  # what ends the stream is what matters
+        with suppress(Exception):  # do not hide the reason why the stream ended
             await _abandon_async(self._source, self._intake)
 
 

@@ -118,18 +118,18 @@ class Rates:
         self.viewers = Quota(
             "open streams", "max_viewers", limits.max_viewers, limits.max_viewers_per_client
         )
-        """Quota for those who watch: one for each stream, held while it is open."""
+        """The quota of viewers: one per stream, reserved while it is open."""
         self.running = Quota(
             "runs", "max_running", limits.max_running, limits.max_running_per_client
         )
-        """Quota for runs: one for each, held while it is driven here."""
+        """The quota of runs: one per run, reserved while it is driven here."""
         self.incoming = Quota(
             "bytes of bodies",
             "max_incoming_bytes",
             limits.max_incoming_bytes,
             limits.max_incoming_bytes_per_client,
         )
-        """Quota for bodies: one for each byte, held until the body is read as a whole."""
+        """The quota of bodies: one per byte, reserved until the body is read."""
 
     def request(self, client: str) -> None:
         limit = f"requests_per_minute={self._limits.requests_per_minute}"
@@ -180,7 +180,7 @@ class RateLimit:
 
 
 class Reservation:
-    """Quota that a client holds until they are released. Releasing twice does no harm."""
+    """What a client has reserved until it is released. Releasing twice does no harm."""
 
     __slots__ = ("_client", "_places", "_size")
 

@@ -107,7 +107,7 @@ _EDITS: Final = (
     ("find", "replacement"),
     ("pattern", "replacement"),
 )
-# TextBlock that mean something else in a tool that does not edit.
+# Names that mean something else in a tool that does not edit.
 _UNSURE: Final = frozenset(["search", "find", "pattern", "original", "replace", "replacement"])
 _COMMANDS: Final = frozenset(
     ["command", "cmd", "script", "shell_command", "bash_command", "CommandLine"]

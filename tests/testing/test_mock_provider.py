@@ -236,14 +236,14 @@ def test_status_has_the_error_body_of_the_api(status: int, type_: str, code: str
         ("split=7", Split((7,))),
         ("split=random", Split((64,), seed=0)),
         ("split=random:9", Split((64,), seed=9)),
-        ("cot=3", "no fault is called 'cot'; there are: cut=BYTES, cut=call"),
-        ("cut=x", "write cut=BYTES or cut=call"),
-        ("cut=-1", "a number from 0"),
+        ("cot=3", "unknown fault 'cot'. Faults: cut=BYTES, cut=call"),
+        ("cut=x", "Write cut=BYTES or cut=call"),
+        ("cut=-1", "an int of at least 0"),
         ("status=200", "from 400 to 599"),
-        ("status", "write status=429"),
-        ("slow=nan", "seconds from 0"),
-        ("slow=-1", "seconds from 0"),
-        ("split=0", "sizes of 1 or more"),
+        ("status", "Write status=429"),
+        ("slow=nan", "seconds must be at least 0"),
+        ("slow=-1", "seconds must be at least 0"),
+        ("split=0", "sizes must be at least 1"),
     ],
 )
 def test_parse_fault_returns_the_fault_or_explains_what_is_wrong(
@@ -279,19 +279,19 @@ def test_stop_closes_idle_connections_threads_and_the_port() -> None:
 
 def test_provider_can_be_restarted_but_not_started_twice() -> None:
     provider = MockProvider(SCRIPT)
-    with pytest.raises(UsageError, match="no address until it runs"):
+    with pytest.raises(UsageError, match="is not running"):
         provider.url  # noqa: B018
     for _ in range(2):
         with provider:
             assert post(provider, ANTHROPIC)[0] == 200
-            with pytest.raises(UsageError, match="running already"):
+            with pytest.raises(UsageError, match="already running"):
                 provider.start()
 
 
 def test_port_that_cannot_be_used_is_named() -> None:
     with MockProvider(SCRIPT) as provider:
         _, port = address(provider)
-        with pytest.raises(UsageError, match=f"port {port}.*0 for any free one"):
+        with pytest.raises(UsageError, match=f"port {port}.*0 for a free one"):
             MockProvider(SCRIPT, port=port).start()
     with pytest.raises(UsageError, match="port 70000"):
         MockProvider(SCRIPT, port=70000).start()
@@ -478,12 +478,15 @@ def test_script_is_read_from_json() -> None:
         ("[]", '"replies"'),
         ('{"replies": []}', '"replies"'),
         ('{"replies": [{"parts": []}], "extra": 1}', '"replies"'),
-        ('{"replies": [{"say": "x"}]}', 'reply 1: a reply is an object with "parts"'),
-        ('{"replies": [{"parts": [{"says": "x"}]}]}', "reply 1, part 1: a part is"),
-        ('{"replies": [{"parts": [{"call": "x", "arguments": 3}]}]}', "part 1: a part is"),
-        ('{"replies": [{"parts": [], "stop": "max_tokens"}]}', "reply 1: Reply: stop is one of"),
-        ('{"replies": [{"parts": [], "faults": "cut"}]}', '"faults" is a list'),
-        ('{"replies": [{"parts": [], "faults": ["x"]}]}', "reply 1: no fault is called 'x'"),
+        ('{"replies": [{"say": "x"}]}', 'reply 1: a reply must be an object with a list "parts"'),
+        ('{"replies": [{"parts": [{"says": "x"}]}]}', "reply 1, part 1: a part must be"),
+        ('{"replies": [{"parts": [{"call": "x", "arguments": 3}]}]}', "part 1: a part must be"),
+        (
+            '{"replies": [{"parts": [], "stop": "max_tokens"}]}',
+            "reply 1: Reply: stop must be one of",
+        ),
+        ('{"replies": [{"parts": [], "faults": "cut"}]}', '"faults" must be a list'),
+        ('{"replies": [{"parts": [], "faults": ["x"]}]}', "reply 1: unknown fault 'x'"),
         ('{"replies": [{"parts": [], "piece_size": 0}]}', "piece_size"),
         ('{"replies": [{"parts": [], "piece_size": "1"}]}', "piece_size"),
     ],
@@ -521,7 +524,7 @@ def test_empty_reply_is_a_valid_answer() -> None:
     ],
 )
 def test_wrong_arguments_raise_usage_error(wrong: Callable[[], object]) -> None:
-    with pytest.raises(UsageError, match=r"give|is a list|are a mapping|say where"):
+    with pytest.raises(UsageError, match=r"needs a Reply|must be"):
         wrong()
 
 
@@ -584,7 +587,7 @@ def test_recordings_are_served_in_order_to_requests_that_fit() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello", b"{}", b"data: {}\n\n", b'{"bytes": "eA=="}'])
 def test_data_that_is_no_recording_is_refused(data: bytes, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no recording of Anthropic Messages"):
+    with pytest.raises(UsageError, match="not a recording of Anthropic Messages"):
         MockProvider.replaying(data)
     with pytest.raises(UsageError, match=r"cannot read .*No such file"):
         MockProvider.replaying(tmp_path / "none.sse")

@@ -239,7 +239,7 @@ def test_script_ends_unless_it_repeats() -> None:
             if repeat:
                 assert client.responses.create(**RESPONSES).output_text == "one"
             else:
-                with pytest.raises(openai.BadRequestError, match="the script is over after 2"):
+                with pytest.raises(openai.BadRequestError, match="the script has no reply after 2"):
                     client.responses.create(**RESPONSES)
 
 

@@ -81,9 +81,9 @@ def test_times_are_kept_with_timed() -> None:
         assert time.monotonic() - start >= 0.5
     with MockProvider.replaying(recorded((600.0, BODY))) as provider:  # by default, no pauses
         assert events_of(provider) == list(stream([BODY]))
-    with pytest.raises(UsageError, match="only a recording of argstream has times"):
+    with pytest.raises(UsageError, match="timed needs a recording of argstream"):
         MockProvider.replaying(BODY, timed=True)
-    with pytest.raises(UsageError, match="makes no faults"):
+    with pytest.raises(UsageError, match="cannot be combined with faults"):
         MockProvider.replaying(recorded((0, BODY)), timed=True, faults=[Cut()])
 
 
@@ -118,5 +118,5 @@ def test_status_without_a_body_sends_none(status: int, timed: bool) -> None:
 
 
 def test_informational_status_is_refused() -> None:
-    with pytest.raises(UsageError, match="the status 103 cannot be sent again"):
+    with pytest.raises(UsageError, match="the status 103 cannot be replayed"):
         MockProvider.replaying(recorded((0.0, b""), status=103))

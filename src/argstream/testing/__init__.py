@@ -1,4 +1,4 @@
-"""What our own tests are made of, for yours: ways to cut a stream, and a provider one can start."""
+"""Tools for tests: ways to cut a stream, and a mock provider with faults."""
 
 from typing import TYPE_CHECKING
 

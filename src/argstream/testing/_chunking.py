@@ -1,8 +1,4 @@
-"""Cut text or bytes into chunks, as networks and tokenizers do, and as they might.
-
-Every test that feeds chunks gets them from here, so the promise "chunking never matters" is tested
-the same way everywhere.
-"""
+"""Cut text or bytes into chunks, to test that chunking never matters."""
 
 from collections.abc import Iterable, Iterator
 from itertools import cycle
@@ -15,14 +11,14 @@ Data = TypeVar("Data", str, bytes)
 
 
 def cut(data: Data, sizes: Iterable[int]) -> list[Data]:
-    """Cut into chunks of these sizes, over and over; a size of 0 makes an empty chunk.
+    """Cut into chunks of these sizes, repeated. A size of 0 makes an empty chunk.
 
     >>> cut("abcdefg", [2, 0, 1])
     ['ab', '', 'c', 'de', '', 'f', 'g']
     """
     sizes = list(sizes)
     if data and (not any(sizes) or min(sizes) < 0):
-        raise UsageError(f"cut: sizes must not be negative, and not all be 0: {sizes}")
+        raise UsageError(f"cut: sizes must not be negative, and not all 0: {sizes}")
     chunks = []
     position = 0
     for size in cycle(sizes):
@@ -34,13 +30,13 @@ def cut(data: Data, sizes: Iterable[int]) -> list[Data]:
 
 
 def at_every_place(data: Data) -> Iterator[list[Data]]:
-    """Cut once, at each place in turn.
+    """Yield the data cut once, at each position in turn.
 
     >>> list(at_every_place("abc"))
     [['a', 'bc'], ['ab', 'c']]
     """
-    for place in range(1, len(data)):
-        yield [data[:place], data[place:]]
+    for position in range(1, len(data)):
+        yield [data[:position], data[position:]]
 
 
 def chunkings(data: Data, seed: int = 0) -> Iterator[tuple[str, list[Data]]]:

@@ -1,4 +1,4 @@
-"""A provider that one can start: the real clients talk to it, and it says what a script says.
+"""A mock provider for real clients, which answers from a script or recordings.
 
 ::
 
@@ -72,7 +72,7 @@ _DIALECTS: Final = {dialect.route: dialect for dialect in (_ANTHROPIC, _CHAT, _R
 _ROUTES: Final = ", ".join(f"POST {route}" for route in _DIALECTS)
 # Parts of the names of headers whose values are secrets.
 _SECRET: Final = ("auth", "key", "token", "secret", "cookie")
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class ReceivedRequest:
     method: str
     path: str
     headers: Mapping[str, str]
-    """By name in lower case; the value of one that could hold a secret is ``[removed]``."""
+    """By name in lower case. Values that could be secrets are ``[removed]``."""
     body: dict[str, Any] | None
     """None if it was not a JSON object."""
     status: int
-    """Of the answer."""
+    """Status of the response."""
     problems: tuple[str, ...]
-    """Why it was refused, if it was."""
+    """Why it was rejected. Empty if it was not."""
 
     @property
     def is_streamed(self) -> bool:
@@ -97,26 +97,25 @@ class ReceivedRequest:
 
 
 class HangUp(NamedTuple):
-    """A client went away before its answer was over."""
+    """A client that disconnected before the end of its response."""
 
     sent: int
-    """How many bytes of the answer had left; a few of them nobody has read."""
+    """Bytes of the response that were sent. The client may not have read all of them."""
     of: int
-    """How many it has."""
+    """Bytes of the whole response."""
 
 
 class MockProvider:
-    """A server on the loopback interface that answers as a script or a recording says.
+    """A server on the loopback interface that answers from a script or recordings.
 
-    A single reply answers every request. A list answers one request each; what comes after its end
-    is refused, unless ``repeat`` starts it again. A request that is refused uses no reply.
+    A single reply answers every request. The replies of a list answer one request each. Later
+    requests are rejected, unless ``repeat`` starts again. Rejected requests use no reply.
 
-    ``faults`` are made in every answer, besides those of the reply itself. ``on_request`` is called
-    for each request, in the thread that answers it, before the answer is sent.
+    ``faults`` apply to every response, in addition to those of the reply. ``on_request`` is called
+    for each request before the response is sent, in the thread of the connection.
 
-    The provider checks the form of a request only. ``check`` can refuse more. It is called with one
-    request at a time, if that would be answered (its status is 200 so far). If it returns a
-    message, the request is refused with status 400 and this message.
+    The provider checks only the format of a request. ``check`` is called for valid requests, one at
+    a time. If it returns a message, the request is rejected with status 400 and this message.
     """
 
     def __init__(
@@ -133,7 +132,7 @@ class MockProvider:
             script, repeat = (script,), True
         given = tuple(script)
         if not given or not all(isinstance(one, ScriptedReply | RecordedAnswer) for one in given):
-            raise UsageError("MockProvider: give it a Reply, or a list of at least one")
+            raise UsageError("MockProvider needs a Reply, or a list of at least one")
         self._answers = [Reply.of(one) if isinstance(one, ScriptedReply) else one for one in given]
         self._faults = checked_faults(faults)
         self._repeats = repeat
@@ -142,7 +141,7 @@ class MockProvider:
         self._port = port
         self._server: _MockServer | None = None
         self._hang_ups: list[HangUp] = []
-        # Guards what follows, since each connection has a thread. A check may read the requests.
+        # Guards the two below, because each connection has a thread. A check may read the requests.
         self._lock = threading.RLock()
         self._requests: list[ReceivedRequest] = []
         self._answered = 0
@@ -157,14 +156,14 @@ class MockProvider:
         port: int = 0,
         on_request: Callable[[ReceivedRequest], None] | None = None,
     ) -> Self:
-        """Serve recorded answers: files, or their bytes.
+        """Serve recorded responses: files, or their bytes.
 
         These are recordings of ``argstream record``, or bodies of server-sent events or JSON lines.
         One recording answers every request to its API, several answer one request each. ``timed``
-        sends each chunk of a recording when it came, and allows no faults.
+        sends the chunks with the recorded timing, and allows no faults.
         """
         if timed and tuple(faults):
-            raise UsageError("MockProvider: timed sends what was recorded, so it makes no faults")
+            raise UsageError("MockProvider: timed cannot be combined with faults")
         read = [read_answer(recording, timed=timed) for recording in recordings]
         return cls(
             read[0] if len(read) == 1 else read,
@@ -175,14 +174,14 @@ class MockProvider:
         )
 
     def start(self) -> Self:
-        """Begin to listen. ``with`` does it."""
+        """Start to listen. ``with`` calls this."""
         if self._server is not None:
-            raise UsageError("MockProvider: it is running already; stop it first")
+            raise UsageError("MockProvider is already running. Stop it first")
         self._server = _MockServer(self._port, self._respond, self._hang_ups)
         return self
 
     def stop(self) -> None:
-        """Stop at once, also in the middle of an answer."""
+        """Stop at once, also during a response."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()
@@ -195,9 +194,9 @@ class MockProvider:
 
     @property
     def url(self) -> str:
-        """The address of the server, without a path."""
+        """The URL of the server, without a path."""
         if self._server is None:
-            raise UsageError("MockProvider: it has no address until it runs; use `with`")
+            raise UsageError("MockProvider is not running, so it has no URL. Use `with`")
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
@@ -207,32 +206,32 @@ class MockProvider:
 
     @property
     def openai_url(self) -> str:
-        """The ``base_url`` for OpenAI's client, which wants the version in it."""
+        """The ``base_url`` for OpenAI's client, which includes the version."""
         return f"{self.url}/v1"
 
     @property
     def requests(self) -> list[ReceivedRequest]:
-        """Every request so far, also those that were refused."""
+        """All requests so far, including rejected ones."""
         with self._lock:
             return list(self._requests)
 
     @property
     def hang_ups(self) -> list[HangUp]:
-        """The answers during which the client went away. That shows when more is sent."""
+        """The responses during which the client disconnected. Detected by the next write."""
         return list(self._hang_ups)
 
     def check(self) -> None:
-        """Raise an error that lists what was wrong with the requests, if anything was."""
+        """Raise an error that lists the problems of all rejected requests, if there are any."""
         problems = [
             f"request {request.number}, {request.method} {request.path}: {problem}"
             for request in self.requests
             for problem in request.problems
         ]
         if problems:
-            raise UsageError("\n".join(["the mock provider refused:", *problems]))
+            raise UsageError("\n".join(["the mock provider rejected:", *problems]))
 
     def _respond(self, raw: "_RawRequest") -> "Answer":
-        path = raw.path.partition("?")[0]  # some put a key into what follows
+        path = raw.path.partition("?")[0]  # the query may contain a key
         body = _object(raw.body)
         with self._lock:
             request = ReceivedRequest(
@@ -250,7 +249,7 @@ class MockProvider:
             self._requests.append(request)
         if self._on_request is not None:
             self._on_request(request)
-        # Anthropic's name for it, and OpenAI's.
+        # The header names of Anthropic and OpenAI.
         ids = dict.fromkeys(("request-id", "x-request-id"), f"req_mock_{request.number}")
         return replace(answer, headers={**answer.headers, **ids})
 
@@ -259,15 +258,15 @@ class MockProvider:
     ) -> "tuple[Answer, list[Problem]]":
         body, path = request.body, request.path
         dialect = _DIALECTS.get(path) if raw.method == "POST" else None
-        if self._is_for_anything():
+        if self._accepts_any_request():
             return self._next(dialect or _CHAT, body or {}), []
         if dialect is None:
             dialect = _ANTHROPIC if "anthropic-version" in raw.headers else _CHAT
-            problems = [Problem(f"there is no {raw.method} {path} here; there are: {_ROUTES}", 404)]
+            problems = [Problem(f"unknown route {raw.method} {path}. Routes: {_ROUTES}", 404)]
         elif body is None:
             problems = [Problem("the body must be a JSON object")]
         else:
-            problems = dialect.problems(raw.headers, body) or self._lacking(dialect, body)
+            problems = dialect.problems(raw.headers, body) or self._reply_problems(dialect, body)
             if not problems and self._check is not None and (message := self._check(request)):
                 problems = [Problem(message)]
             if not problems:
@@ -275,17 +274,17 @@ class MockProvider:
         message = "; ".join(problem.message for problem in problems)
         return error_answer(dialect, problems[0].status, message), problems
 
-    def _is_for_anything(self) -> bool:
-        """Return True if the next answer is of an API of which nothing else is known."""
+    def _accepts_any_request(self) -> bool:
+        """Return True if the next answer is a recording of an unknown API."""
         if self._answered >= len(self._answers) and not self._repeats:
             return False
         answer = self._scripted()
         return isinstance(answer, RecordedAnswer) and not answer.protocol
 
-    def _lacking(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
-        """Return why there is no answer to a request that is right in itself."""
+    def _reply_problems(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
+        """Return why the script has no answer to a valid request."""
         if self._answered >= len(self._answers) and not self._repeats:
-            message = "the script is over after {} replies: add one, or say repeat=True"
+            message = "the script has no reply after {}. Add one, or pass repeat=True"
             return [Problem(message.format(len(self._answers)))]
         answer = self._scripted()
         if isinstance(answer, Reply):
@@ -294,8 +293,8 @@ class MockProvider:
             return [Problem(f"the recording is of {answer.protocol}, not of {dialect.protocol}")]
         is_stream = answer.whole is None
         if answer.status < 400 and is_stream != (body.get("stream") is True):
-            found, wanted = ("a stream", "true") if is_stream else ("no stream", "false")
-            return [Problem(f"the recording is {found}: ask for it with stream: {wanted}")]
+            found, wanted = ("a stream", "true") if is_stream else ("not a stream", "false")
+            return [Problem(f"the recording is {found}. Send stream: {wanted}")]
         return []
 
     def _scripted(self) -> "Reply | RecordedAnswer":
@@ -318,8 +317,8 @@ class MockProvider:
         if answer.timed is not None:
             return answer.timed
         if answer.whole is not None:
-            return answer.dressed(whole_answer(answer.whole, faults))
-        return answer.dressed(stream_answer(dialect, answer.events, faults))
+            return answer.with_head(whole_answer(answer.whole, faults))
+        return answer.with_head(stream_answer(dialect, answer.events, faults))
 
 
 class Write(NamedTuple):
@@ -331,14 +330,14 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, decided in full before its first byte is sent."""
+    """A response that is complete before its first byte is sent."""
 
     status: int
     headers: Mapping[str, str]
     writes: Sequence[Write]
     length: int | None = None  # None: sent in chunks, one for each write
     seconds_before: float = 0.0
-    is_cut: bool = field(default=False, kw_only=True)  # closed without an orderly end
+    is_cut: bool = field(default=False, kw_only=True)  # closed without a proper end
 
 
 def error_answer(dialect: Dialect, status: int, message: str) -> Answer:
@@ -347,7 +346,7 @@ def error_answer(dialect: Dialect, status: int, message: str) -> Answer:
 
 
 def fault_answer(dialect: Dialect, faults: Sequence[Fault], *, streamed: bool) -> Answer | None:
-    """Return the error that takes the place of an answer, if a fault says so."""
+    """Return the error response if a fault requires one."""
     for fault in faults:
         if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not streamed):
             answer = error_answer(dialect, fault.status, _message(fault))
@@ -364,34 +363,33 @@ def fault_answer(dialect: Dialect, faults: Sequence[Fault], *, streamed: bool) -
 
 
 def stream_answer(dialect: Dialect, events: Iterable[bytes], faults: Sequence[Fault]) -> Answer:
-    """Return events as an answer, each as a write of its own unless they are split."""
+    """Return events as a response, with one write for each event unless they are split."""
     events = list(events)
-    for broken in _of(Malformed, faults):
+    for broken in _faults_of(Malformed, faults):
         if events:
             index = min(_event_at(broken.at, events), len(events) - 1)
             events[index] = _halved(events[index])
-    for error in _of(ErrorEvent, faults):
+    for error in _faults_of(ErrorEvent, faults):
         index = min(_event_at(error.at, events), len(events))
         events[index:] = dialect.error_events(error.status, _message(error), index)
     headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-    return _written(events, headers, None, faults)
+    return _build_answer(events, headers, None, faults)
 
 
 def whole_answer(body: bytes, faults: Sequence[Fault]) -> Answer:
-    if _of(Malformed, faults):
+    if _faults_of(Malformed, faults):
         body = body[: len(body) // 2]
-    return _written([body], {"content-type": "application/json"}, len(body), faults)
+    return _build_answer([body], {"content-type": "application/json"}, len(body), faults)
 
 
-def _written(
+def _build_answer(
     writes: list[bytes], headers: dict[str, str], length: int | None, faults: Sequence[Fault]
 ) -> Answer:
-    starts = [0, *accumulate(map(len, writes[:-1]))]  # of events, which a split may put elsewhere
-    # The shortest counts, if there are several.
-    ends = [_byte_at(fault.at, writes) for fault in _of(Cut, faults)]
+    starts = [0, *accumulate(map(len, writes[:-1]))]  # of events, before they are split
+    ends = [_byte_at(fault.at, writes) for fault in _faults_of(Cut, faults)]
     if ends:
-        writes = _up_to(min(ends), writes)
-    for split in _of(Split, faults):
+        writes = _truncate(min(ends), writes)
+    for split in _faults_of(Split, faults):
         writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
     timing = _Timing(faults)
     before, between = timing.before, timing.between
@@ -403,32 +401,32 @@ def _written(
 
 
 class _Timing:
-    """What all faults together say about time."""
+    """The timing of all faults together."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
-        slow = _of(Slow, faults)
+        slow = _faults_of(Slow, faults)
         self.before = sum(fault.before for fault in slow)
         self.between = sum(fault.between for fault in slow)
         self.total = max((fault.total for fault in slow if fault.total is not None), default=None)
 
 
 def _timed(writes: list[bytes], starts: list[int], between: float) -> list[Write]:
-    """Wait before a write for each event that begins in it, but not for the first of all."""
+    """Add a pause before a write for each event that starts in it, except for the first event."""
     ends = list(accumulate(map(len, writes)))
     counts = [0] * len(writes)
     for start in starts[1:]:
         write = bisect_right(ends, start)
-        if write < len(writes):  # the rest is cut off
+        if write < len(writes):  # not cut off
             counts[write] += 1
     return [Write(data, between * count) for data, count in zip(writes, counts, strict=True)]
 
 
-def _of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
+def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
     return [fault for fault in faults if isinstance(fault, kind)]
 
 
 def _event_at(place: Place, events: list[bytes]) -> int:
-    """Return how many events come before a place."""
+    """Return the number of events before a place."""
     if place != "call":
         return place
     pieces = [index for index, event in enumerate(events) if _has_arguments(event)]
@@ -436,14 +434,14 @@ def _event_at(place: Place, events: list[bytes]) -> int:
 
 
 def _byte_at(place: Place, writes: list[bytes]) -> int:
-    """Return how many bytes come before a place: for a call, half of the event in its middle."""
+    """Return the number of bytes before a place: for a call, to the middle of its middle event."""
     if place != "call":
         return place
     index = _event_at(place, writes)
     return sum(map(len, writes[:index])) + len(writes[index]) // 2 if writes else 0
 
 
-def _up_to(end: int, writes: list[bytes]) -> list[bytes]:
+def _truncate(end: int, writes: list[bytes]) -> list[bytes]:
     starts = accumulate(map(len, writes), initial=0)
     kept = [write[: max(0, end - start)] for start, write in zip(starts, writes, strict=False)]
     return [write for write in kept if write]
@@ -457,18 +455,20 @@ def _sizes(split: Split, length: int) -> list[int]:
 
 
 def _halved(event: bytes) -> bytes:
-    """Drop half of an event's payload: no half of an object is JSON."""
+    """Drop half of an event's payload, so that it is not JSON."""
     start = event.rfind(b"data:") + len(b"data:")
     text = event.rstrip(b"\r\n")
     return text[: max(start + 1, (start + len(text)) // 2)] + b"\n\n"
 
 
 def _message(fault: Status | ErrorEvent) -> str:
-    return fault.message or STATUS_MESSAGES.get(fault.status, "An error, as was asked")
+    return fault.message or STATUS_MESSAGES.get(
+        fault.status, "An error, as configured in the mock provider"
+    )
 
 
 def _has_arguments(event: bytes) -> bool:
-    """Return True if an event is a piece of a tool's arguments, in any of the APIs."""
+    """Return True if an event contains a piece of a tool's arguments, in any of the APIs."""
     decoder = SseDecoder()
     frames = [*decoder.feed(event), *decoder.close()]
     return any(
@@ -492,31 +492,31 @@ def _is_argument_piece(payload: Any) -> bool:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """An answer as it was recorded: its events, or, if it was not streamed, its body."""
+    """A recorded response: its events, or its body if it was not streamed."""
 
-    protocol: str  # empty if the mock does not know the API
+    protocol: str  # empty for an unknown API
     events: tuple[bytes, ...] = ()
     whole: bytes | None = None
     status: int = 200
-    content_type: str = ""  # empty: as the API has it
+    content_type: str = ""  # empty: the default of the API
     is_cut: bool = False
-    timed: Answer | None = None  # the answer with its times, if that is wanted
+    timed: Answer | None = None  # the response with its timing, for ``timed=True``
 
-    def dressed(self, answer: Answer) -> Answer:
-        """Add status, content type and cut of the recording to an answer with its body."""
+    def with_head(self, answer: Answer) -> Answer:
+        """Add status, content type and cut of the recording to a response."""
         headers = dict(answer.headers)
         if self.content_type:
             headers["content-type"] = self.content_type
         if self.status in _WITHOUT_BODY:
             return replace(answer, status=self.status, headers=headers, writes=(), length=0)
         is_cut = answer.is_cut or self.is_cut
-        # Of what was cut, nobody knows how long it should have been.
+        # The full length of a truncated body is unknown.
         length = None if self.is_cut else answer.length
         return replace(answer, status=self.status, headers=headers, length=length, is_cut=is_cut)
 
 
 def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> RecordedAnswer:
-    """Detect what a recording is, and frame it as events where it is not yet."""
+    """Detect the API of a recording, and frame JSON lines as events."""
     if isinstance(recording, bytes):
         return _parse(recording, timed=timed)
     try:
@@ -527,18 +527,20 @@ def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> Record
 
 def _parse(data: bytes, *, timed: bool) -> RecordedAnswer:
     if is_recording(data):
-        return _of_own(parse_recording(data), timed=timed)
+        return _parse_recording(parse_recording(data), timed=timed)
     if timed:
-        raise UsageError("only a recording of argstream has times; this is the body of an answer")
-    return _of_body(data)
+        raise UsageError(
+            "timed needs a recording of argstream. The body of a response has no times"
+        )
+    return _parse_body(data)
 
 
-def _of_own(recording: Recording, *, timed: bool) -> RecordedAnswer:
+def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     response = recording.header.response
     is_cut = recording.ending != "orderly"
-    made = _of_recorded_body(recording, is_cut=is_cut)
+    made = _parse_recorded_body(recording, is_cut=is_cut)
     if response is not None and not 200 <= response.status < 600:
-        raise UsageError(f"an answer with the status {response.status} cannot be sent again")
+        raise UsageError(f"a response with the status {response.status} cannot be replayed")
     if response is not None:
         content_type = response.headers.get("content-type", "")
         made = replace(made, status=response.status, content_type=content_type)
@@ -546,24 +548,24 @@ def _of_own(recording: Recording, *, timed: bool) -> RecordedAnswer:
     return replace(made, timed=_as_recorded(recording, made)) if timed else made
 
 
-def _of_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
+def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
     request, response = recording.header.request, recording.header.response
-    as_it_came = tuple(chunk.data for chunk in recording.chunks)
+    chunks = tuple(chunk.data for chunk in recording.chunks)
     protocol = ""
     if request is not None:
         path = urlsplit(request.url).path
         routes = (protocol for route, protocol in _RECORDED_ROUTES.items() if path.endswith(route))
         protocol = next(routes, "")
         if not protocol:
-            return RecordedAnswer("", as_it_came)
+            return RecordedAnswer("", chunks)
     if protocol and response is not None and response.status >= 400:
         return RecordedAnswer(protocol, whole=recording.data)
     try:
-        made = _of_body(recording.data)
-    except UsageError:  # of another API, or there is too little of it to tell
-        return RecordedAnswer(protocol, as_it_came)
-    if is_cut and made.whole is None:  # not to be mended
-        return replace(made, events=as_it_came)
+        made = _parse_body(recording.data)
+    except UsageError:  # another API, or too short to detect it
+        return RecordedAnswer(protocol, chunks)
+    if is_cut and made.whole is None:  # do not repair it
+        return replace(made, events=chunks)
     return made
 
 
@@ -573,16 +575,16 @@ def _as_recorded(recording: Recording, made: RecordedAnswer) -> Answer:
     chunks = [chunk.data for chunk in recording.chunks]
     writes = [Write(data, pause) for data, pause in zip(chunks, pauses, strict=True)]
     length = None if made.whole is None else len(made.whole)
-    return made.dressed(Answer(200, {"content-type": "text/event-stream"}, writes, length))
+    return made.with_head(Answer(200, {"content-type": "text/event-stream"}, writes, length))
 
 
-def _of_body(data: bytes) -> RecordedAnswer:
+def _parse_body(data: bytes) -> RecordedAnswer:
     data = data.removeprefix(BYTE_ORDER_MARK)
     if data.lstrip()[:1] in (b"{", b"["):
         return _from_json(data)
     events = sse_events(data.lstrip(b"\r\n"))
     if events and not events[-1].endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
-        # Recordings often lack the last blank line, without which no client takes the event.
+        # Recordings often lack the last blank line, but clients need it.
         events[-1] += b"\n\n"
     return RecordedAnswer(_protocol(_frames(SseDecoder(), data)), tuple(events))
 
@@ -609,22 +611,22 @@ def _protocol(frames: list[Frame]) -> str:
     if protocol in _FRAMING:
         return protocol
     raise UsageError(
-        "this is no recording of Anthropic Messages, OpenAI Chat Completions or OpenAI Responses: "
-        "give the body of an answer, as server-sent events or JSON lines"
+        "not a recording of Anthropic Messages, OpenAI Chat Completions or OpenAI Responses. "
+        "Pass the body of a response, as server-sent events or JSON lines"
     )
 
 
-def _named(data: bytes) -> bytes:
-    """Return an event with the name that its payload has: Anthropic's client needs one."""
+def _named_event(data: bytes) -> bytes:
+    """Return an event named after its payload's type, as Anthropic's client needs it."""
     payload = decode(data)
     name = payload.get("type") if isinstance(payload, dict) else None
     return sse(data, name if isinstance(name, str) and name.isprintable() else "")
 
 
 _FRAMING: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "anthropic": _named,
+    "anthropic": _named_event,
     "openai-chat": sse,
-    "openai-responses": _named,
+    "openai-responses": _named_event,
 }
 
 
@@ -635,7 +637,7 @@ def _is_whole(payload: Any) -> bool:
 
 
 class _RawRequest:
-    """A request as it came. It holds the key, so it is neither kept nor shown."""
+    """A received request. It contains the key, so it is neither kept nor shown."""
 
     __slots__ = ("body", "headers", "method", "path")
 
@@ -665,7 +667,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "argstream-mock"
     sys_version = ""
-    disable_nagle_algorithm = True  # each write leaves at once
+    disable_nagle_algorithm = True  # each write is sent at once
     server: "_MockServer"
 
     def _handle(self) -> None:
@@ -684,8 +686,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "transfer-encoding" in self.headers:
             self.send_error(411, "Send the body with a content-length")
         elif not length.isascii() or not length.isdigit():
-            self.send_error(400, "The content-length is no number")
-        elif int(length[:12]) > _MOST_BYTES:
+            self.send_error(400, "The content-length is not a number")
+        elif int(length[:12]) > _MAX_BODY_BYTES:
             self.send_error(413, "The body is too long")
         else:
             body = self.rfile.read(int(length))

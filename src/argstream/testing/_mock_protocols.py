@@ -12,11 +12,11 @@ from argstream.testing._chunking import cut
 from argstream.testing._replies import Reply
 
 STATUS_MESSAGES: Final = {
-    429: "Rate limited, as was asked of the mock provider",
-    500: "Internal server error, as was asked of the mock provider",
-    529: "Overloaded, as was asked of the mock provider",
+    429: "Rate limited, as configured in the mock provider",
+    500: "Internal server error, as configured in the mock provider",
+    529: "Overloaded, as configured in the mock provider",
 }
-# When the mock's first answer was made, by its own account: the same in every run.
+# The creation time of the first answer, the same in every run.
 _FIRST_SECOND: Final = 1_767_225_600
 _ANTHROPIC_ERRORS: Final = {
     400: "invalid_request_error",
@@ -35,7 +35,7 @@ _OPENAI_ERRORS: Final = {
     503: ("server_error", "overloaded"),
     529: ("server_error", "overloaded"),
 }
-# What a response says again of its request, and what it says if the request did not.
+# Request fields that a response repeats, with their defaults.
 _ECHOED: Final[dict[str, Any]] = {
     "instructions": None,
     "max_output_tokens": None,
@@ -57,9 +57,9 @@ _CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "funct
 
 @dataclass(frozen=True)
 class Turn:
-    """A reply that is about to be written, and what its request said."""
+    """A reply and the body of its request."""
 
-    number: int  # of answers so far, this one included: IDs are made from it
+    number: int  # counts answers from 1; IDs contain it
     reply: Reply
     body: dict[str, Any]
 
@@ -68,11 +68,10 @@ class Turn:
         return str(self.body["model"])
 
     def pieces(self, text: str) -> list[str]:
-        """Split a text as a model writes it."""
         return cut(text, [self.reply.piece_size])
 
     def ids(self, prefix: str) -> list[str]:
-        """Return an ID for each part. A call keeps that of the script."""
+        """Return an ID for each part. Calls keep the ID of the script."""
         return [
             (isinstance(part, CallTool) and part.call_id) or f"{prefix}mock_{self.number}_{index}"
             for index, part in enumerate(self.reply.parts)
@@ -80,12 +79,12 @@ class Turn:
 
     @property
     def input_tokens(self) -> int:
-        """A count that grows with each turn, as a history does."""
+        """A count that grows with each turn, like a history."""
         return 100 * self.number
 
     @property
     def output_tokens(self) -> int:
-        """A token for each piece."""
+        """One token for each piece."""
         return self._tokens(lambda _: True)
 
     @property
@@ -107,34 +106,29 @@ class Problem(NamedTuple):
 
 
 class Dialect(Protocol):
-    """One API: how it answers, fails, and refuses."""
+    """One API: its responses, errors and request checks."""
 
-    protocol: str
-    """Its name, as in ``argstream.providers``."""
+    protocol: str  # as in ``argstream.providers``
     route: str
 
     def streamed(self, turn: Turn) -> list[bytes]:
-        """Return an answer as events."""
+        """Return a response as events."""
 
     def whole(self, turn: Turn) -> dict[str, Any]:
-        """Return an answer at once."""
+        """Return a response that is not streamed."""
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         """Return the body of an error."""
 
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
-        """Return the events of an error that comes after ``position`` others."""
+        """Return the events of an error after ``position`` other events."""
 
     def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        """Return why this is no request of the API; empty if it is one.
-
-        The check is about form: the fields that every request has, and tools in the shape of
-        this API.
-        """
+        """Return what is wrong with the format of a request: required fields and tools."""
 
 
 def decode(data: bytes) -> Any:
-    """Parse JSON. Return None if it is none."""
+    """Parse JSON, or return None."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -142,10 +136,10 @@ def decode(data: bytes) -> Any:
 
 
 def encode(payload: object) -> bytes:
-    """Encode JSON as providers do: compact, and not escaped beyond ASCII."""
+    """Encode JSON as providers do: compact, without escapes beyond ASCII."""
     try:
         return json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can write
+    except UnicodeEncodeError:  # a lone surrogate, which must be escaped
         return json.dumps(payload, separators=(",", ":")).encode()
 
 
@@ -182,7 +176,7 @@ class AnthropicDialect:
         return [sse(event, event["type"]) for event in events]
 
     def whole(self, turn: Turn) -> dict[str, Any]:
-        """Return an answer at once. A call whose arguments are no object has an empty input."""
+        """Return a message. A call whose arguments are not an object has an empty input."""
         return self._message(turn)
 
     def error(self, status: int, message: str) -> dict[str, Any]:
@@ -245,7 +239,7 @@ def _anthropic_block(part: Part, block_id: str) -> dict[str, Any]:
 def _anthropic_opening(
     part: Part, block_id: str, turn: Turn
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a block as it is at its start, and its deltas."""
+    """Return a block at its start, and its deltas."""
     block = _anthropic_block(part, block_id)
     match part:
         case Say(text):
@@ -256,13 +250,13 @@ def _anthropic_opening(
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return block | {"thinking": "", "signature": ""}, deltas
         case CallTool(_, arguments):
-            pieces = ["", *turn.pieces(arguments)]  # the first piece is empty, as Anthropic has it
+            pieces = ["", *turn.pieces(arguments)]  # Anthropic's first piece is empty
             deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
             return block | {"input": {}}, deltas
 
 
 def _stays_open(part: Part, turn: Turn, index: int) -> bool:
-    """Return True if the block is a call that was cut off: it has no end of its own."""
+    """Return True if the block is a truncated call, which has no stop event."""
     is_last = index == len(turn.reply.parts) - 1
     return is_last and turn.reply.is_cut and isinstance(part, CallTool) and not part.is_whole
 
@@ -291,7 +285,7 @@ class ChatDialect(_OpenAiDialect):
         head = _chat_head(turn, "chat.completion.chunk")
         options = turn.body.get("stream_options")
         tells_usage = isinstance(options, dict) and options.get("include_usage") is True
-        # A chunk that does not tell the usage says so, once it was asked for.
+        # If usage was requested, chunks without it have usage: null.
         no_usage = {"usage": None} if tells_usage else {}
         finish = WORDS["openai-chat"][turn.reply.stop]
         chunks = [
@@ -467,7 +461,7 @@ def _response(turn: Turn) -> dict[str, Any]:
 
 
 def _response_items(turn: Turn) -> list[dict[str, Any]]:
-    """Return each part as an item, as it is at its end."""
+    """Return each part as a complete item."""
     last = len(turn.reply.parts) - 1
     ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
     return [
@@ -563,7 +557,7 @@ def _openai_error(status: int, message: str) -> dict[str, Any]:
 
 
 def _seal(text: str) -> str:
-    """Return a signature of a thought, so that a change of it can be detected."""
+    """Return a signature of a thought, so that changes can be detected."""
     return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -585,7 +579,7 @@ def _common_problems(body: dict[str, Any]) -> list[str]:
 def _objects(
     body: dict[str, Any], name: str, problems: list[str]
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the objects of a list that must not be empty, each with its path."""
+    """Return the objects of a list that must not be empty, with their paths."""
     found = body.get(name)
     if not isinstance(found, list) or not found:
         problems.append(f"{name}: this is required, and is a list of at least one")

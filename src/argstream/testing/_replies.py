@@ -1,4 +1,4 @@
-"""What a mock model answers, in words that belong to no provider.
+"""Replies and faults of the mock provider, independent of any API.
 
 ::
 
@@ -33,7 +33,7 @@ Place: TypeAlias = int | Literal["call"]
 
 @dataclass(frozen=True)
 class Cut:
-    """The connection is closed after so many bytes of the body, without an orderly end."""
+    """Close the connection after ``at`` bytes of the body, without a proper end."""
 
     at: Place = "call"
 
@@ -43,9 +43,9 @@ class Cut:
 
 @dataclass(frozen=True)
 class ErrorEvent:
-    """After so many events comes an error event, in the form of the API, and nothing more.
+    """Send an error event after ``at`` events, in the format of the API, and nothing more.
 
-    An answer that is not streamed has no events: it becomes an error of this status.
+    A response that is not streamed becomes an error with this status.
     """
 
     at: Place = "call"
@@ -59,7 +59,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True)
 class Malformed:
-    """The payload that comes after so many events is half of itself, so it is no JSON."""
+    """Truncate the payload of the event after ``at`` events, so that it is not JSON."""
 
     at: Place = "call"
 
@@ -69,12 +69,12 @@ class Malformed:
 
 @dataclass(frozen=True)
 class Status:
-    """An error status instead of an answer, with the error's body in the form of the API."""
+    """Send an error status, with a body in the format of the API."""
 
     status: int
     message: str = ""
     retry_after: float | None = None
-    """Seconds, for the header ``retry-after``; a 429 says 1 unless told otherwise."""
+    """Seconds for the header ``retry-after``. The default is 1 for status 429."""
 
     def __post_init__(self) -> None:
         _check_status("Status", self.status)
@@ -84,12 +84,12 @@ class Status:
 
 @dataclass(frozen=True)
 class Slow:
-    """Seconds between two events, before the first byte, or for all events together."""
+    """Wait so many seconds between events, before the first byte, or for all events together."""
 
     between: float = 0.0
     before: float = 0.0
     total: float | None = None
-    """If given, the events are spread evenly over this time, and ``between`` is not used."""
+    """If set, the events are spread evenly over this time, and ``between`` is ignored."""
 
     def __post_init__(self) -> None:
         for seconds in (self.between, self.before, self.total or 0.0):
@@ -98,9 +98,9 @@ class Slow:
 
 @dataclass(frozen=True)
 class Split:
-    """The bytes are written in pieces of these sizes, over and over, wherever that cuts them.
+    """Write the bytes in chunks of these sizes, repeated.
 
-    With a seed the sizes are random, from 1 to the largest of ``sizes``.
+    With a seed, the sizes are random, from 1 to the largest of ``sizes``.
     """
 
     sizes: tuple[int, ...] = (1,)
@@ -108,14 +108,14 @@ class Split:
 
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
-            raise UsageError(f"Split: give sizes of 1 or more, not {self.sizes}")
+            raise UsageError(f"Split: sizes must be at least 1, not {self.sizes}")
 
 
 Fault: TypeAlias = Cut | ErrorEvent | Malformed | Status | Slow | Split
 
 
 def parse_fault(text: str) -> Fault:
-    """Parse a fault as it is written in a script file or on the command line.
+    """Parse a fault of a script file or the command line.
 
     >>> parse_fault("cut=500")
     Cut(at=500)
@@ -124,21 +124,21 @@ def parse_fault(text: str) -> Fault:
     """
     name, _, value = text.partition("=")
     if name not in _FORMS:
-        raise UsageError(f"no fault is called {name!r}; there are: {known_faults()}")
+        raise UsageError(f"unknown fault {name!r}. Faults: {known_faults()}")
     forms, make = _FORMS[name]
     try:
         return make(value)
     except UsageError:
         raise
     except ValueError:
-        raise UsageError(f"cannot read the fault {text!r}; write {' or '.join(forms)}") from None
+        raise UsageError(f"invalid fault {text!r}. Write {' or '.join(forms)}") from None
 
 
-def _place(value: str) -> Place:
+def _parse_place(value: str) -> Place:
     return "call" if value in ("", "call") else int(value)
 
 
-def _split(value: str) -> Split:
+def _parse_split(value: str) -> Split:
     if value.startswith("random"):
         _, _, seed = value.partition(":")
         return Split((64,), int(seed or "0"))
@@ -146,50 +146,52 @@ def _split(value: str) -> Split:
 
 
 _FORMS: Final[dict[str, tuple[Sequence[str], Callable[[str], Fault]]]] = {
-    "cut": (["cut=BYTES", "cut=call"], lambda value: Cut(_place(value))),
-    "error": (["error=EVENTS", "error=call"], lambda value: ErrorEvent(_place(value))),
-    "malformed": (["malformed=EVENTS", "malformed=call"], lambda value: Malformed(_place(value))),
+    "cut": (["cut=BYTES", "cut=call"], lambda value: Cut(_parse_place(value))),
+    "error": (["error=EVENTS", "error=call"], lambda value: ErrorEvent(_parse_place(value))),
+    "malformed": (
+        ["malformed=EVENTS", "malformed=call"],
+        lambda value: Malformed(_parse_place(value)),
+    ),
     "status": (["status=429"], lambda value: Status(int(value))),
     "slow": (["slow=SECONDS"], lambda value: Slow(between=float(value))),
     "wait": (["wait=SECONDS"], lambda value: Slow(before=float(value))),
     "total": (["total=SECONDS"], lambda value: Slow(total=float(value))),
-    "split": (["split=SIZE", "split=random:SEED"], _split),
+    "split": (["split=SIZE", "split=random:SEED"], _parse_split),
 }
 
 
 def known_faults() -> str:
-    """Return the forms of all faults, as they are written on the command line."""
     return ", ".join(form for forms, _ in _FORMS.values() for form in forms)
 
 
 def checked_faults(faults: object) -> tuple[Fault, ...]:
     found = tuple(faults) if isinstance(faults, Iterable) else ()
     if not isinstance(faults, Iterable) or not all(isinstance(fault, Fault) for fault in found):
-        raise UsageError(f"faults is a list of faults, such as [Cut(at=500)], not {faults!r}")
+        raise UsageError(f"faults must be a list such as [Cut(at=500)], not {faults!r}")
     return found
 
 
 def _check_place(name: str, place: Place) -> None:
     if place != "call" and (type(place) is not int or place < 0):
-        raise UsageError(f'{name}: say where as a number from 0, or "call", not {place}')
+        raise UsageError(f'{name}: at must be an int of at least 0 or "call", not {place}')
 
 
 def _check_status(name: str, status: int) -> None:
     if not 400 <= status <= 599:
-        raise UsageError(f"{name}: an error has a status from 400 to 599, not {status}")
+        raise UsageError(f"{name}: status must be from 400 to 599, not {status}")
 
 
 def _check_seconds(name: str, seconds: float) -> None:
     if not 0 <= seconds < 1_000_000:
-        raise UsageError(f"{name}: give seconds from 0, not {seconds}")
+        raise UsageError(f"{name}: seconds must be at least 0 and below 1000000, not {seconds}")
 
 
 @dataclass(frozen=True, init=False)
 class Reply(ScriptedReply):
-    """One answer of the model: its parts in order, why it stopped, and what goes wrong.
+    """One answer of the model: its parts in order, why it stopped, and its faults.
 
-    A string is something to say. If ``stop`` is not given, it is ``tool_calls`` for an answer that
-    calls a tool and ``end_turn`` for any other.
+    A str is short for ``Say``. The default of ``stop`` is ``tool_calls`` if the reply calls a tool,
+    otherwise ``end_turn``.
 
     >>> Reply("Hello").stop, Reply(CallTool("now")).stop
     ('end_turn', 'tool_calls')
@@ -209,7 +211,7 @@ class Reply(ScriptedReply):
 
     @classmethod
     def of(cls, reply: ScriptedReply) -> "Reply":
-        """Return a reply that was made for a ``ScriptedModel``, which makes no faults."""
+        """Convert a reply for a ``ScriptedModel``, which has no faults."""
         if isinstance(reply, cls):
             return reply
         return cls(*reply.parts, stop=reply.stop, piece_size=reply.piece_size)
@@ -222,35 +224,35 @@ def parse_script(text: str | bytes) -> list[Reply]:
         raise UsageError(f"the script is not JSON: {error}") from None
     match document:
         case {"replies": [_, *_] as replies, **others} if not others:
-            return [_reply(reply, f"reply {n}") for n, reply in enumerate(replies, 1)]
+            return [_parse_reply(reply, f"reply {n}") for n, reply in enumerate(replies, 1)]
         case _:
             raise UsageError(
-                'a script is an object with nothing but "replies", a list of one or more'
+                'a script must be an object with only "replies", a list that is not empty'
             )
 
 
-def _reply(reply: object, where: str) -> Reply:
+def _parse_reply(reply: object, where: str) -> Reply:
     match reply:
         case {"parts": [*parts], **others} if others.keys() <= {"stop", "faults", "piece_size"}:
             options: dict[str, Any] = {str(name): value for name, value in others.items()}
             if not isinstance(options.get("piece_size", 1), int):
-                raise UsageError(f'{where}: "piece_size" is a number')
-            read = [_part(part, f"{where}, part {n}") for n, part in enumerate(parts, 1)]
+                raise UsageError(f'{where}: "piece_size" must be an integer')
+            read = [_parse_part(part, f"{where}, part {n}") for n, part in enumerate(parts, 1)]
             faults = options.pop("faults", [])
             if not isinstance(faults, list) or not all(isinstance(text, str) for text in faults):
-                raise UsageError(f'{where}: "faults" is a list of texts such as "cut=500"')
+                raise UsageError(f'{where}: "faults" must be a list of strings such as "cut=500"')
             try:
                 return Reply(*read, faults=map(parse_fault, faults), **options)
             except UsageError as error:
                 raise UsageError(f"{where}: {error}") from None
         case _:
             raise UsageError(
-                f'{where}: a reply is an object with "parts", a list, and maybe "stop", "faults" '
-                'and "piece_size"'
+                f'{where}: a reply must be an object with a list "parts", and optionally "stop", '
+                '"faults" and "piece_size"'
             )
 
 
-def _part(part: object, where: str) -> Part:
+def _parse_part(part: object, where: str) -> Part:
     match part:
         case {"say": str(text), **others} if not others:
             return Say(text)
@@ -264,8 +266,8 @@ def _part(part: object, where: str) -> Part:
         case _:
             pass
     raise UsageError(
-        f'{where}: a part is {{"say": text}}, {{"think": text}} or {{"call": name, "arguments": '
-        'an object, or a text that may be no JSON}, maybe with "id"'
+        f'{where}: a part must be {{"say": text}}, {{"think": text}} or {{"call": name, '
+        '"arguments": object or text}, optionally with "id"'
     )
 
 
@@ -289,4 +291,4 @@ EXAMPLE: Final = (
     ),
     Reply("Done: src/primes.py yields the primes below a limit – 2, 3, 5 and so on."),
 )
-"""Two turns of an agent that writes a file: what ``argstream mock`` plays if given no script."""
+"""The default script of ``argstream mock``: two turns of an agent that writes a file."""

@@ -135,7 +135,7 @@ def test_additions_of_later_versions_and_of_editors_are_skipped() -> None:
         (b'{"argstream":"recording","version":0}\n', "no version"),
         (b'{"argstream":"recording","version":1,"request":3}\n', "is damaged"),
         (b'{"argstream":"recording","version":\n', "is damaged"),
-        (recorded(b"x") + recorded(b"y"), r"data after the end.*one recording at a time \(line 4\)"),
+        (recorded(b"x") + recorded(b"y"), r"data after the end.*at a time \(line 4\)"),
     ],
 )
 def test_invalid_recording_is_refused(data: bytes, message: str) -> None:

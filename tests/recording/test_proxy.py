@@ -642,7 +642,7 @@ def test_wrong_use_raises_usage_error(tmp_path: Path) -> None:
     proxy = RecordingProxy("http://x.example", tmp_path)
     with pytest.raises(UsageError, match="Use `with`"):
         proxy.url  # noqa: B018
-    with proxy, pytest.raises(UsageError, match="running already"):
+    with proxy, pytest.raises(UsageError, match="already running"):
         proxy.start()
     proxy.stop()
 

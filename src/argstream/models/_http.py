@@ -562,7 +562,7 @@ class FirstEvent:
     def close(self) -> bool:
         """Return True if there was an event."""
         if self._decoder is not None and not self._known:
-            self._look_at(self._decoder.close())
+            self._inspect(self._decoder.close())
         return self._known
 
     def _inspect(self, frames: list[Frame | Broken]) -> None:

@@ -62,7 +62,7 @@ def test_wrong_request_is_logged_without_keys_and_escapes(plain: Mock) -> None:
         connection.sendall(b"POST /\x1b[31m\x9b?key=sk-secret HTTP/1.0\r\n\r\n")
         assert b" 404 " in connection.recv(100)
     line = plain.line()
-    assert line.startswith("404 POST /⟦ESC⟧[31m⟦CSI⟧ - there is no POST")
+    assert line.startswith("404 POST /⟦ESC⟧[31m⟦CSI⟧ - unknown route POST")
     assert "sk-secret" not in line
 
 

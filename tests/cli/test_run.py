@@ -141,7 +141,7 @@ class TestFolder:
     ("arguments", "message"),
     [
         (["--model", "nobody:x"], "nobody"),
-        (["--model", "groq:x"], "groq needs a key: set $GROQ_API_KEY"),
+        (["--model", "groq:x"], "groq needs a key. Set $GROQ_API_KEY"),
         (["--tools", "files,net"], "--tools are some of files, shell, not net"),
         (["--policy", "missing.toml"], "missing.toml: the policy cannot be read"),
         (["--folder", ""], "--folder has no name: leave it out"),

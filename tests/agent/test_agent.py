@@ -146,7 +146,7 @@ def test_error_of_a_call_is_sent_to_the_model() -> None:
     calls = Reply(CallTool("ad", {"a": 1, "b": 2}), CallTool("broken"))
     model = ScriptedModel(calls, "Oh.")
     unknown, failed = only(events_of(Agent(model, [add, broken])), ev.ToolCallFailed)
-    assert "did you mean 'add'" in unknown.error
+    assert "Did you mean 'add'" in unknown.error
     assert failed.error == "ValueError: no such thing"
     results = results_of(model.requests[1].messages[-1])
     assert [(part.result, part.failed) for part in results] == [

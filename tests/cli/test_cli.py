@@ -134,7 +134,7 @@ def test_python_m_argstream_is_the_same_command() -> None:
     ("module", "arguments", "extra", "start"),
     [
         ("typer", "--help", "cli", "the argstream command"),
-        ("jsonschema_rs", "lint -", "validation", "argstream: judging calls by a JSON Schema"),
+        ("jsonschema_rs", "lint -", "validation", "argstream: checking calls by a JSON Schema"),
     ],
 )
 def test_missing_extra_is_named_with_its_install_command(
@@ -172,7 +172,7 @@ PROXY = "record --proxy http://x.example"
         ("inspect none", "No such file"),
         ("watch none", "cannot read none: No such file"),
         ("watch --from claude", "openai-responses"),
-        ("watch broken.json --tools broken.json", "is no JSON"),
+        ("watch broken.json --tools broken.json", "is not valid JSON"),
         ("replay none", "No such file"),
         ("replay turn.rec --speed 0", "a number above 0, or max"),
         ("replay turn.rec --speed fast", "a number above 0, or max"),

@@ -279,9 +279,9 @@ NEVER = {"$defs": {"items": False}}
         (FORMS, '{"kind": "integer", "size": "large"}',
          "'size' must be a whole number, not a string"),
         # A definition with the name "items" is not the keyword.
-        ({"$ref": "#/$defs/items", **NEVER}, '{"a": 1}', "the arguments must not be given"),
+        ({"$ref": "#/$defs/items", **NEVER}, '{"a": 1}', "the arguments must be omitted"),
         ({"properties": {"a": {"anyOf": [{"$ref": "#/$defs/items"}]}}, **NEVER}, '{"a": 1}',
-         "'a' must not be given"),
+         "'a' must be omitted"),
         ({"type": ["integer", "number"]}, '"a"', "the arguments must be a number, not a string"),
         # Only allowed values are offered.
         ({"enum": ["aa", "bb", "cc"], "not": {"const": "aa"}}, '"aa"',

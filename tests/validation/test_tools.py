@@ -149,7 +149,7 @@ def test_tool_may_also_be_in_a_namespace_if_it_is_the_same() -> None:
     different = namespace("crm", OTHER_FIND)
     twice = [[OTHER_FIND, crm], [crm, OTHER_FIND], [FIND, crm, different], [FIND, crm, FIND]]
     for tools in twice:
-        with pytest.raises(UsageError, match="two tools of the name 'find'"):
+        with pytest.raises(UsageError, match="two tools with the name 'find'"):
             tool_specs(tools)
 
 
@@ -212,7 +212,7 @@ def test_bound_method_has_no_self() -> None:
         def write(self, path: str) -> None: ...
 
     assert list(schema_of(Files().write)["properties"]) == ["path"]
-    with pytest.raises(UsageError, match="give the method of an object"):
+    with pytest.raises(UsageError, match="Pass the method of an object"):
         ToolSpec.of(Files.write)
 
 
@@ -246,13 +246,13 @@ def unpacked(**more: typing_extensions.Unpack[Options]) -> None: ...
 @pytest.mark.parametrize(
     ("tool", "message"),
     [
-        (by_position, "'path' by its position"),
-        (any_number, r"'\*paths' by its position"),
+        (by_position, "'path' by position"),
+        (any_number, r"'\*paths' by position"),
         (unknown_type, "'Nowhere' is not defined"),
         (no_json, "has no JSON Schema"),
-        (unpacked, "a parameter for each of them"),
-        (lambda path: path, "define a function"),
-        (int, "class int defines no tool"),
+        (unpacked, "a parameter for each key"),
+        (lambda path: path, "as a function"),
+        (int, "class int does not define a tool"),
     ],
 )
 def test_definition_that_cannot_be_a_tool_raises(tool: object, message: str) -> None:
@@ -279,29 +279,32 @@ COMPUTER = {"type": "computer_toolset_20260801"}
 @pytest.mark.parametrize(
     ("tool", "message"),
     [
-        (3, r"tools\[1\] cannot be read: 3; a tool is a ToolSpec, a pydantic"),
-        (object(), "something of the type object"),
-        (Listing(), "something of the type Listing"),
-        (Handler(), "something of the type Handler cannot be read: Unable to serialize"),
+        (3, r"tools\[1\] cannot be read: 3. A tool is a ToolSpec, a pydantic"),
+        (object(), "an object of type object"),
+        (Listing(), "an object of type Listing"),
+        (Handler(), "an object of type Handler cannot be read: Unable to serialize"),
         ({}, "an object with nothing"),
         ({5: 5}, "an object with 5"),
-        ({"type": "fnuction"}, "the type 'fnuction'"),
-        ({"type": "function", "function": {}}, "needs a name, but has None"),
+        ({"type": "fnuction"}, "the unknown type 'fnuction'"),
+        ({"type": "function", "function": {}}, "needs a name, not None"),
         ({"functionDeclarations": [{"name": "a"}, {}]}, r"tools\[1\].functionDeclarations\[1\]: a"),
         ({"functionDeclarations": 5}, "functionDeclarations must be a list, not 5"),
         ({"functionDeclarations": [5]}, r"functionDeclarations\[0\] cannot be read: 5"),
         ({"type": "namespace", "tools": 5}, r"tools\[1\]: tools must be a list, not 5"),
         ({**COMPUTER, "configs": 5}, "configs must be an object, not 5"),
         ({**COMPUTER, "configs": {"key": 5}}, "configs.key must be an"),
-        ({"name": "x", "input_schema": 3}, r"'x'\): its schema must be a JSON Schema"),
-        ({"name": "x", "parameters": "[" * 100_000}, "its schema is no JSON"),
-        ({"type": "openrouter:web_search", "parameters": {"x": 1}}, "itself, leave it out"),
-        ({"type": "azure_function", "azure_function": {}}, "cannot be read: .* leave it out"),
-        ({"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, "put a ToolSpec"),
-        ({"type": "computer_use"}, "put a ToolSpec"),
-        (ToolSpec("first"), "two tools of the name 'first'"),
+        ({"name": "x", "input_schema": 3}, r"'x'\): the schema must be a JSON Schema"),
+        ({"name": "x", "parameters": "[" * 100_000}, "the schema is not valid JSON"),
+        (
+            {"type": "openrouter:web_search", "parameters": {"x": 1}},
+            "Remove it if the provider runs it",
+        ),
+        ({"type": "azure_function", "azure_function": {}}, "cannot be read: .* Remove it"),
+        ({"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}, "Replace it by a ToolSpec"),
+        ({"type": "computer_use"}, "Replace it by a ToolSpec"),
+        (ToolSpec("first"), "two tools with the name 'first'"),
         # A typo must not turn the check off.
-        ({"name": "w", "inputschema": SCHEMA}, "'w'.: 'inputschema' is not read, but seems to be"),
+        ({"name": "w", "inputschema": SCHEMA}, "'w'.: 'inputschema' is ignored, but looks like"),
         ({"type": "function", "function": {"name": "w", "Parameters": SCHEMA}}, "'Parameters'"),
         ({"functionDeclarations": [{"name": "w", "parameter": {"x": 1}}]}, "'parameter'"),
         ({"toolSpec": {"name": "w", "input_shema": {"json": SCHEMA}}}, "'input_shema'"),
@@ -310,9 +313,12 @@ COMPUTER = {"type": "computer_toolset_20260801"}
         ({"name": "w", "args": PROPERTIES}, "'args'"),
         ({"name": "w", "model": WriteFile}, "'model'"),
         ({"type": "function", "function": {"name": "w"}, "parameters": SCHEMA}, "beside the name"),
-        ({"type": "funtion", "name": "w"}, "has the type 'funtion': did you mean 'function'?"),
-        ({"type": "Function", "name": "w", "parameters": SCHEMA}, "did you mean 'function'?"),
-        ({"type": "costum", "name": "w"}, "did you mean 'custom'?"),
+        (
+            {"type": "funtion", "name": "w"},
+            "has the unknown type 'funtion'. Did you mean 'function'?",
+        ),
+        ({"type": "Function", "name": "w", "parameters": SCHEMA}, "Did you mean 'function'?"),
+        ({"type": "costum", "name": "w"}, "Did you mean 'custom'?"),
     ],
 )
 def test_unreadable_tool_raises_with_its_place(tool: object, message: str) -> None:
@@ -332,7 +338,7 @@ def test_unreadable_tool_raises_with_its_place(tool: object, message: str) -> No
     ],
 )
 def test_schema_with_a_name_is_not_a_tool(schema: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="put the whole schema under 'input_schema'"):
+    with pytest.raises(UsageError, match="Put the whole schema under 'input_schema'"):
         tool_specs([{"name": "read", **schema}])
 
 
@@ -352,7 +358,7 @@ def test_schema_with_a_name_is_not_a_tool(schema: dict[str, Any]) -> None:
 )
 def test_object_without_a_keyword_is_not_a_schema(schema: dict[str, Any], key: str) -> None:
     """It would accept everything."""
-    message = f"its schema has '{key}', and no keyword of JSON Schema"
+    message = f"the schema has '{key}', but no keyword of JSON Schema"
     for tool in ({"name": "read", "input_schema": schema}, {"name": "read", "parameters": schema}):
         with pytest.raises(UsageError, match=message):
             tool_specs([tool])
@@ -382,13 +388,13 @@ def test_small_schemas_and_the_spellings_of_gemini_are_schemas() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("read", SCHEMA), "its description must be a str, not .*; the schema is the third"),
+        (("read", SCHEMA), "description must be a str, not .*The schema comes third"),
         (("",), "a tool needs a name, not ''"),
-        ((WriteFile,), "not the class WriteFile; of a class or a function, ToolSpec.of makes"),
-        (("read", "", WriteFile), "JSON Schema, not the class WriteFile; .* ToolSpec.of makes one"),
-        (("read", "", "{}"), "its schema must be a JSON Schema, not '{}'"),
-        (("read", "", SCHEMA, "foo"), "its kind must be 'function' or 'custom', not 'foo'"),
-        (("read", "", SCHEMA, ["custom"]), "its kind must be 'function' or 'custom'"),
+        ((WriteFile,), "not the class WriteFile. For a class or a function, use ToolSpec.of"),
+        (("read", "", WriteFile), "JSON Schema, not the class WriteFile.* use ToolSpec.of"),
+        (("read", "", "{}"), "schema must be a JSON Schema, not '{}'"),
+        (("read", "", SCHEMA, "foo"), "kind must be 'function' or 'custom', not 'foo'"),
+        (("read", "", SCHEMA, ["custom"]), "kind must be 'function' or 'custom'"),
     ],
 )
 def test_wrong_arguments_of_tool_spec_raise(arguments: tuple[Any, ...], message: str) -> None:
@@ -584,9 +590,9 @@ def test_file_may_have_a_list_of_tools_or_a_request(tmp_path: Path) -> None:
 def test_unreadable_file_raises_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     for content, message in (
-        (b"[", "tools.json is no JSON"),
-        (b"\xff", "tools.json is no JSON"),
-        (b"3", "tools.json has no tools in it"),
+        (b"[", "tools.json is not valid JSON"),
+        (b"\xff", "tools.json is not valid JSON"),
+        (b"3", "tools.json must contain a list of tools"),
         (b'{"model": "x"}', "tools.json: tools.0. cannot be read: an object with 'model'"),
         (b'[{"name": "a"}, 3]', r"tools.json: tools\[1\]"),
     ):

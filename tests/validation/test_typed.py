@@ -137,10 +137,10 @@ def test_fields_can_be_read_by_name() -> None:
     view = typed(Order, open_call('{"number": 7, "day": "never", "note": "ab'))
     assert [name in view for name in ("number", "day", "note", "other")] == [True, *[False] * 3]
     assert (view.get("number"), view.get("day"), view.get("note", "?")) == (7, None, "?")
-    with pytest.raises(UsageError, match="Order has no field 'other'; it has: number, day"):
+    with pytest.raises(UsageError, match=r"Order has no field 'other'. Fields: number, day"):
         view.get("other")
     assert dir(view.so_far) == sorted(Order.model_fields)
-    with pytest.raises(AttributeError, match="'model_dump' is no field of Order"):
+    with pytest.raises(AttributeError, match="Order has no field 'model_dump'"):
         _ = view.so_far.model_dump
     with pytest.raises(TypeError, match="attributes, not keys"):
         _ = view.so_far["number"]  # type: ignore[index]
@@ -148,7 +148,7 @@ def test_fields_can_be_read_by_name() -> None:
 
 def test_value_is_available_only_when_the_call_is_complete() -> None:
     view = typed(Order, open_call('{"number": 1, "day": "2026-03-04"}'))
-    assert reason(view.value) == "all of 'write' has not settled: it is being written"
+    assert reason(view.value) == "the call 'write' has not settled: it is being written"
     view = typed(Order, whole_call({"number": 1, "day": "2026-03-04"}))
     assert view.settled == set(Order.model_fields)
     assert (view.so_far.note, view.so_far.edits, view.so_far.address) == ("none", [], None)
@@ -199,8 +199,8 @@ def test_list_has_its_settled_items() -> None:
     assert edits[1] == Edit(line=2, text="b")
     assert (edits[-1].line, edits[:1]) == (2, [Edit(line=1)])
     assert edits[2].line == 3  # an open item can be read, too
-    assert reason(lambda: edits[2].text) == "'text' has not come yet"
-    assert reason(lambda: edits[3]) == "item 3 has not come yet"
+    assert reason(lambda: edits[2].text) == "'text' has not arrived"
+    assert reason(lambda: edits[3]) == "item 3 has not arrived"
     assert repr(edits) == "<2 items so far>"
 
 
@@ -485,7 +485,7 @@ def test_invalid_settled_field_raises(definition: Any, text: str, name: str, err
     ("definition", "text", "read", "message"),
     [
         (Order, ORDERED, lambda so_far: so_far.note, "'note' has not settled: 3 characters so far"),
-        (Order, ORDERED, lambda so_far: so_far.tags, "'tags' has not come yet"),
+        (Order, ORDERED, lambda so_far: so_far.tags, "'tags' has not arrived"),
         (Order, '{"address": [', lambda so_far: so_far.address,
          "'address' has not settled: 0 items so far"),
         (Order, '{"edits": [{"line": 1}, {"line": "x"}, ', lambda so_far: so_far.edits[1],
@@ -494,11 +494,11 @@ def test_invalid_settled_field_raises(definition: Any, text: str, name: str, err
         (Pets, '{"pet": {"kind": "cat", "lives": 9', lambda so_far: so_far.pet,
          "'pet' has not settled: 1 key so far"),
         (Spelt, OLD, lambda so_far: so_far.either,
-         "'either' has not settled: 'new' may come yet, and would count instead"),
+         "'either' has not settled: 'new' may still arrive and would replace it"),
         (Loose, '{"mode": 7, "more": "x', lambda so_far: so_far.more,
          "'more' has not settled: 1 character so far"),
         (Checked, '{"high": 3, "name": "', lambda so_far: so_far.high,
-         "'high' has not settled: its validator may look at 'low'"),
+         "'high' has not settled: its validator may use 'low'"),
         (Prepared, PREPARED, lambda so_far: so_far.address,
          "'address' has not settled: 1 key so far"),
     ],
@@ -580,12 +580,12 @@ def test_settled_fields_are_kept_when_the_call_fails() -> None:
     view = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a', 'b", "day": !')))
     assert view.settled == {"number", "note"}
     assert view.so_far.note == "ab"
-    assert reason(lambda: view.so_far.day).startswith("'day' did not come: the call is malformed (")
-    assert reason(view.value).startswith("all of 'write' did not come: the call is malformed (")
+    assert reason(lambda: view.so_far.day).startswith("'day' is missing: the call is malformed (")
+    assert reason(view.value).startswith("the call 'write' is missing: the call is malformed (")
     call = only_call(anthropic_call('{"number": 7, "note": "a', stop_reason="max_tokens")[:3])
     cut_off = typed(Order, call)
     assert cut_off.settled == {"number"}
-    message = "'note' is not whole: the call is truncated ("
+    message = "'note' is incomplete: the call is truncated ("
     assert reason(lambda: cut_off.so_far.note).startswith(message)
     twice = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a", "number": 8}')))
     assert (twice.so_far.number, twice.so_far.note) == (7, "a")
@@ -602,7 +602,7 @@ def test_no_field_is_settled_while_the_text_of_the_call_is_in_doubt() -> None:
     assert assembler.calls[0].in_doubt
     assert (view.settled, len(edits)) == (frozenset(), 0)
     for read in (lambda: view.so_far.number, lambda: view.so_far.edits, lambda: edits[0]):
-        assert reason(read).endswith("the text of the call may be meant in another way")
+        assert reason(read).endswith("the text of the call may be reinterpreted")
 
 
 def test_reinterpreted_call_is_validated_again() -> None:
@@ -699,7 +699,9 @@ def test_typed_dict_has_keys() -> None:
     assert whole.settled == {"length", "edit", "colour"}
     assert whole.errors == {}
     assert "colour" not in whole
-    assert reason(lambda: whole.so_far["colour"]) == "'colour' did not come: it was not given"
+    assert (
+        reason(lambda: whole.so_far["colour"]) == "'colour' is missing: the call does not have it"
+    )
 
 
 class Numbers(RootModel[list[int]]):
@@ -715,9 +717,9 @@ def test_wrong_definitions_and_calls_raise() -> None:
     for definition, message in (
         (Numbers, "Numbers has no fields"),
         (Unfinished, "pydantic cannot use Unfinished"),
-        (int, "the class int defines no tool; what does is a pydantic model"),
-        (3, "something of the type int defines no tool"),
-        (ToolSpec("x", schema={}), "made of a JSON Schema"),
+        (int, "the class int does not define a tool. Use a pydantic model"),
+        (3, "an object of type int does not define a tool"),
+        (ToolSpec("x", schema={}), "defined by a JSON Schema"),
     ):
         with pytest.raises(UsageError, match=message):
             typed(definition, open_call(""))
@@ -727,7 +729,7 @@ def test_wrong_definitions_and_calls_raise() -> None:
         *((None, "type NoneType"), ({}, "type dict"), (event, "type ToolCallStarted")),
         *((stream([]), "type EventStream"), (Call, "class Call")),
     ):
-        with pytest.raises(UsageError, match=f"{kind} is no call: give a call of events.calls"):
+        with pytest.raises(UsageError, match=f"{kind} is not a call. Pass a call of events.calls"):
             typed(Order, call)
     with pytest.raises(UsageError, match="takes free text"):
         typed(Order, Call("c", 0, "run", "custom"))

@@ -1,4 +1,4 @@
-"""JSON Schema while a call is written, tools in every provider's format, typed arguments."""
+"""Checks calls by JSON Schema while they are written; tool formats; typed arguments."""
 
 from argstream.errors import SchemaError
 from argstream.validation._dialects import SchemaLimits

@@ -1,11 +1,11 @@
-"""A schema as a graph: every subschema once, by its place, with the others that it names.
+"""Compiles a schema into a graph of subschemas and tables.
 
-``$ref`` and ``allOf`` ask several things of one value. A ``Node`` is that set, as tables, made when
-it is first needed. So one value has one node, and only ``anyOf`` and ``oneOf`` branch.
+With ``$ref`` and ``allOf``, several subschemas apply to one value. A ``Node`` is such a set, which
+is compiled when it is first needed. So a value has one node, and only unions branch.
 
-The lists here decide what is checked early, and what waits until a value is complete: keywords
-about one value (``ALONE``) are asked of the library in a small schema of their own, those that hold
-subschemas which are not followed (``WAITING``) with the whole subschema.
+The tables here decide which keywords are checked early. The others wait until a value is complete:
+for keywords on one value (``ALONE``), the library checks a small schema of only these keywords. For
+keywords with subschemas that are not followed (``WAITING``), it checks the whole subschema.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ from argstream.validation._dialects import (
 if TYPE_CHECKING:
     import jsonschema_rs
 
-# Keywords that wait, and the kinds of value that they are about.
+# Keywords that wait, and the kinds of value that they apply to.
 ALONE: Final[dict[str, tuple[Kind, ...]]] = {
     "minimum": ("number",),
     "maximum": ("number",),
@@ -64,35 +64,26 @@ WAITING: Final[dict[str, tuple[Kind, ...]]] = {
     "dependencies": ("object",),
 }
 _IN_PLACE: Final = (
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentSchemas",
-    "dependencies",
+    *("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"),
 )
 
-# References to anchors and to other documents. How large a schema they make of it cannot be told,
-# but so few cannot make a value take long.
+# References to anchors and to other documents. Their expansion is unknown, but so few of them
+# cannot make a check slow.
 _MAX_NAMED: Final = 40
 
 
 class Subschema:
-    """One subschema, and what it names: by keyword, then by name or position."""
+    """One subschema, and its own subschemas: by keyword, then by name or position."""
 
     def __init__(self, pointer: str, value: JsonSchema, home: str) -> None:
         self.pointer = pointer
-        self.home = home
-        """Where the document begins that it belongs to: ``$id`` begins one inside of another."""
+        self.home = home  # the pointer of its document: an ``$id`` starts a document inside another
         self.value = value
         self.keywords: dict[str, Any] = {} if isinstance(value, bool) else value
-        self.target: Subschema | None = None  # what its ``$ref`` refers to, in the same document
+        self.target: Subschema | None = None  # of its ``$ref``, in the same document
         self.names: dict[str, dict[Any, Subschema]] = {}
-        self.height = 0  # how many there are below it, one naming the next, about the same value
-        self.weight = 1  # how many there are about the same value, written out
+        self.height = 0  # the longest chain of subschemas that apply to the same value
+        self.weight = 1  # the number of subschemas that apply to the same value, expanded
 
     def one(self, keyword: str) -> "Subschema | None":
         return self.names.get(keyword, {}).get(None)
@@ -120,35 +111,35 @@ class Subschema:
 def read_subschemas(
     schema: JsonSchema, dialect: Dialect, limits: SchemaLimits, others: Iterable[JsonSchema] = ()
 ) -> Subschema | None:
-    """Return the root of the graph; None if only the library can check by this schema.
+    """Return the root of the graph; None if only the library can use this schema.
 
-    ``others`` are documents that it may refer to. They are only measured.
+    ``others`` are documents that it may refer to. Only their limits are checked.
     """
     root, named = _read(schema, dialect, limits)
     is_followed = dialect.is_known and not named
     named += sum(_read(other, dialect_of(other), limits)[1] for other in others)
     if named > _MAX_NAMED:
-        message = f"it has more than {_MAX_NAMED} references that are no JSON pointers"
+        message = f"it has more than {_MAX_NAMED} references that are not JSON pointers"
         raise SchemaError(message, reason="too_complex")
     return root if is_followed else None
 
 
 def _read(schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> tuple[Subschema, int]:
-    """Read a document. Also returns how many references in it are by name."""
+    """Read a document. Return its root and the number of references by name."""
     reader = _Reader(schema, dialect, limits)
     root = reader.read("")
     while reader.unread:
         reader.read_names(reader.unread.pop())
     _measure(root)
-    _refuse_expansion(root, limits.max_expansion)
+    _check_expansion(root, limits.max_expansion)
     return root, reader.named
 
 
 class _Reader:
-    """Reads a document from its root, following references; no recursion, for they may be many."""
+    """Reads a document from its root and follows references, without recursion."""
 
     def __init__(self, schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> None:
-        self.named = 0  # references to another document, or to what cannot be told by its place
+        self.named = 0  # references that are not JSON pointers into this document
         self._schema = schema
         self._is_declared = isinstance(schema, dict) and "$schema" in schema
         self._address = str(schema.get("$id", "")) if isinstance(schema, dict) else ""
@@ -163,7 +154,7 @@ class _Reader:
         if value is None:
             value = self._find(pointer)
         if not isinstance(value, dict | bool):
-            message = f"a schema is an object or a boolean, not {type(value).__name__}"
+            message = f"a schema must be an object or a boolean, not {type(value).__name__}"
             raise SchemaError(message, pointer=f"#{pointer}")
         if len(self._known) == self._limits.max_subschemas:
             message = f"it has more than {self._limits.max_subschemas} subschemas"
@@ -186,7 +177,7 @@ class _Reader:
                 return
         has_lists = self._dialect.items_may_be_list
         if has_lists and "prefixItems" in keywords and not self._is_declared:
-            message = "it mixes items as a list, of draft 7, with prefixItems: use one of the two"
+            message = "it has both items as a list (draft 7) and prefixItems. Use one of them"
             raise SchemaError(message, pointer=f"#{pointer}")
         for keyword in ONE:
             if isinstance(value := keywords.get(keyword), dict | bool):
@@ -204,14 +195,14 @@ class _Reader:
                 subschema.names[keyword] = {
                     name: self.read(f"{pointer}/{keyword}/{escaped(name)}", value, home)
                     for name, value in named.items()
-                    if not isinstance(value, list)  # dependencies on mere names
+                    if not isinstance(value, list)  # dependencies on names
                 }
 
     def _read_reference(self, subschema: Subschema, reference: object, home: str) -> None:
         if not isinstance(reference, str):
-            raise SchemaError("$ref is a string", pointer=f"#{subschema.pointer}/$ref")
+            raise SchemaError("$ref must be a string", pointer=f"#{subschema.pointer}/$ref")
         if not home and self._address and reference.startswith(f"{self._address}#"):
-            reference = reference.removeprefix(self._address)  # as some name themselves
+            reference = reference.removeprefix(self._address)  # the address of this document
         if is_local(reference):
             subschema.target = self.read(home + local_pointer(reference), home=home)
         else:
@@ -223,32 +214,32 @@ class _Reader:
             try:
                 value = value[int(name)] if isinstance(value, list) else value[name]
             except (KeyError, IndexError, ValueError, TypeError):
-                message = f"$ref to #{pointer}, but there is nothing at that place"
+                message = f"$ref to #{pointer}, which does not exist"
                 raise SchemaError(message, reason="unresolvable") from None
         return value
 
 
 def _measure(root: Subschema) -> None:
-    """Compute height and weight. Rejects a schema that refers to itself for the same value."""
+    """Compute height and weight. Raise for a schema that refers to itself for the same value."""
     done: set[Subschema] = set()
     for start in _reachable(root):
-        on_the_way: dict[Subschema, Iterator[Subschema]] = {}
+        open_: dict[Subschema, Iterator[Subschema]] = {}
         subschema: Subschema | None = start
         while subschema is not None:
-            if subschema in on_the_way:
-                message = "it refers to itself without going into the value, so it says nothing"
+            if subschema in open_:
+                message = "it refers to itself for the same value, which is a loop"
                 raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="loop")
             if subschema not in done:
-                on_the_way[subschema] = subschema.in_place()
+                open_[subschema] = subschema.in_place()
             subschema = None
-            while on_the_way and subschema is None:
-                last, following = on_the_way.popitem()
+            while open_ and subschema is None:
+                last, following = open_.popitem()
                 if (subschema := next(following, None)) is None:
                     done.add(last)
                     last.height = max((1 + named.height for named in last.in_place()), default=0)
                     last.weight = 1 + sum(named.weight for named in last.in_place())
                 else:
-                    on_the_way[last] = following
+                    open_[last] = following
 
 
 def _reachable(root: Subschema) -> list[Subschema]:
@@ -262,60 +253,58 @@ def _reachable(root: Subschema) -> list[Subschema]:
     return list(found)
 
 
-def _refuse_expansion(root: Subschema, limit: int) -> None:
-    """Refuse a schema that is small to write and huge to check.
+def _check_expansion(root: Subschema, limit: int) -> None:
+    """Raise for a small schema that expands into a huge one.
 
-    A reference back to what is being expanded counts once: there the library remembers.
+    A reference to a subschema that is being expanded counts once, because the library caches it.
     """
     sizes: dict[Subschema, int] = {}
-    way: dict[Subschema, list[Subschema]] = {root: list(root.all())}
-    while way:
-        subschema, unseen = way.popitem()
+    open_: dict[Subschema, list[Subschema]] = {root: list(root.all())}
+    while open_:
+        subschema, unseen = open_.popitem()
         if unseen:
             following = unseen.pop()
-            way[subschema] = unseen
-            if following not in sizes and following not in way:
-                way[following] = list(following.all())
+            open_[subschema] = unseen
+            if following not in sizes and following not in open_:
+                open_[following] = list(following.all())
         else:
             sizes[subschema] = 1 + sum(sizes.get(named, 1) for named in subschema.all())
             if sizes[subschema] > limit:
-                message = f"with every $ref written out, it has more than {limit} subschemas"
+                message = f"with every $ref expanded, it has more than {limit} subschemas"
                 raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="too_complex")
 
 
 Start: TypeAlias = Literal["dead", "sure", "open"]
-"""What the first character of a value tells: it is wrong, it is right, or that is still open."""
+"""Whether the first character shows that a value is invalid (dead), valid (sure), or neither."""
 
-_FEW: Final = 1000  # characters of candidates, all of whose beginnings are kept
-_MOST_NODES: Final = 4096  # sets of subschemas; what would need more is checked at its close
-_KEPT: Final = 1024  # children by key: more keys than this are not names but data
-_FILTERED: Final = 1000  # candidates that are tried out one by one; more are looked at as they are
+_MAX_PREFIX_CHARS: Final = 1000  # total length of candidates whose prefixes are cached
+_MAX_NODES: Final = 4096  # beyond, complete values are checked
+_MAX_CHILDREN: Final = 1024  # cached by key: with more keys, the keys are data
+_MAX_TESTED: Final = 1000  # candidates that are tested against the other keywords
 _PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
-_MAX_HEIGHT: Final = 64  # of unions in unions; beyond, they are checked at the close
+_MAX_HEIGHT: Final = 64  # of nested unions; beyond, complete values are checked
 
 
 class Late:
-    """A check that the library makes when a value is complete."""
+    """A check of complete values by the library: of these keywords, or of the whole subschema."""
 
     def __init__(self, library: Library, subschema: Subschema, keywords: tuple[str, ...]) -> None:
-        """Check these keywords alone; if there are none, the whole subschema."""
         self._library = library
         self._validator: jsonschema_rs.Validator | None = None
         self.subschema = subschema
         self._keywords = keywords
 
-    def refuses(self, value: object) -> bool:
+    def rejects(self, value: object) -> bool:
         if self._validator is None:
-            told = self.subschema.keywords
+            values = self.subschema.keywords
             self._validator = (
-                self._library.of({keyword: told[keyword] for keyword in self._keywords})
+                self._library.of({keyword: values[keyword] for keyword in self._keywords})
                 if self._keywords
                 else self._library.at(self.subschema.pointer)
             )
         return not is_valid(self._validator, value)
 
-    def blamed(self, value: object) -> str:
-        """Return the keyword that rejects the value."""
+    def failed_keyword(self, value: object) -> str:
         keywords = self.subschema.keywords
         for keyword in self._keywords or ("enum", "const", *ALONE):
             if keyword in keywords:
@@ -327,20 +316,20 @@ class Late:
 
 
 class Candidates:
-    """The strings that a value may be, in order, so that a prefix is a range of them."""
+    """The allowed strings in order, so that the strings with a common prefix are a range."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         self.all = frozenset(strings)
         self.strings = sorted(self.all)
         self.beginnings: frozenset[str] | None = None
-        """All that the strings begin with; None if that would be too much."""
-        if sum(map(len, self.strings)) <= _FEW:
+        """All prefixes of the strings; None if there are too many."""
+        if sum(map(len, self.strings)) <= _MAX_PREFIX_CHARS:
             self.beginnings = frozenset(
                 string[:length] for string in self.strings for length in range(1, len(string) + 1)
             )
 
     def narrow(self, low: int, high: int, length: int, piece: str) -> tuple[int, int]:
-        """Return the range of strings that go on with a piece after this many characters."""
+        """Return the range of strings that have this piece after ``length`` characters."""
         strings = self.strings
         if high - low == 1:
             return (low, high) if strings[low].startswith(piece, length) else (low, low)
@@ -359,7 +348,7 @@ class Choice(NamedTuple):
 
 
 class Node:
-    """A set of subschemas that one value must match, all of them, compiled into tables."""
+    """The subschemas that apply to one value, compiled into tables."""
 
     def __init__(self, nodes: "Nodes", subschemas: tuple[Subschema, ...]) -> None:
         self._nodes = nodes
@@ -385,8 +374,7 @@ class Node:
         self.children: dict[str, Node | None] = {}
         self._by_index: dict[int, Node | None] = {}
         limits_keys = self.max_properties is not None
-        self.takes_keys = limits_keys or bool(self._objects or self.name_rules)
-        """Whether keys must be looked at at all."""
+        self.takes_keys = limits_keys or bool(self._objects or self.name_rules)  # keys are checked
         self.late: dict[Kind, list[Late]] = {kind: [] for kind in KINDS}
         self.choices: list[Choice] = []
         for subschema in subschemas:
@@ -394,34 +382,31 @@ class Node:
             self._read_late(subschema)
         self.height = max((one.height for one in subschemas), default=0)
         kinds, self.is_integer = _kinds(subschemas)
-        self.values: list[Any] = []
-        """What it may be, if that is a list; for strings, ``candidates`` has it too."""
-        self.candidates = self._read_candidates(kinds)
+        self.values: list[Any] = []  # the values of ``enum`` or ``const``
+        self.candidates = self._read_candidates(kinds)  # those that are strings
+        # A string must be checked while it grows.
         self.reads_text = self.candidates is not None or self.max_length is not None
-        """Whether a string must be looked at while it grows."""
         self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in KINDS}
-        """What a value's first character tells."""
+        # The check of a value has no state.
         self.is_plain = not (self.choices or self.name_rules or limits_keys)
-        """Whether nothing of it must be remembered while a value is written."""
+        # A complete value must be checked. Floats where an integer is required are checked too.
         self.ends: dict[Kind, bool] = {kind: bool(self.late[kind]) for kind in KINDS}
         self.ends["object"] |= bool(self.required)
         self.ends["string"] |= self.candidates is not None
-        """Whether a whole value must be looked at; of numbers, those with a fraction aside."""
         self.is_impossible = all(start == "dead" for start in self.starts.values())
-        """Whether no value fits at all."""
 
     def child(self, key: str) -> "Node | None":
-        """Return the node for the value of a key; None if it may be anything."""
+        """Return the node for the value of a key; None if every value is valid."""
         try:
             return self.children[key]
         except KeyError:
             child = self._nodes.node(part for one in self._objects for part in one.parts(key))
-            if len(self.children) < _KEPT:
+            if len(self.children) < _MAX_CHILDREN:
                 self.children[key] = child
             return child
 
     def item(self, index: int) -> "Node | None":
-        """Return the node for an item; None if it may be anything."""
+        """Return the node for an item; None if every value is valid."""
         if index > self._tuple_length:  # noqa: PLR1730 - quicker than min
             index = self._tuple_length
         try:
@@ -477,18 +462,18 @@ class Node:
         self.ends = dict.fromkeys(KINDS, True)
 
     def _read_candidates(self, kinds: set[Kind]) -> Candidates | None:
-        """Keep the values of ``enum`` and ``const`` that all other keywords allow."""
+        """Set ``values`` to those of ``enum`` and ``const`` that all other keywords allow."""
         lists = [found for one in self.subschemas if (found := _candidates(one)) is not None]
         if not lists:
             return None
         chosen = min(lists, key=len)
         self.values = [value for value in chosen if kind_of(value) in kinds]
         others = [
-            self._nodes.late(one) for one in self.subschemas if not _is_mere_list(one, chosen)
+            self._nodes.late(one) for one in self.subschemas if not _is_plain_list(one, chosen)
         ]
-        if is_tried := len(self.values) <= _FILTERED:
+        if is_tried := len(self.values) <= _MAX_TESTED:
             for late in others:
-                self.values = [value for value in self.values if not late.refuses(value)]
+                self.values = [value for value in self.values if not late.rejects(value)]
         kinds &= {kind_of(value) for value in self.values}
         whole = [self._nodes.late(subschema) for subschema in self.subschemas]
         for kind in kinds:
@@ -498,7 +483,7 @@ class Node:
 
 
 class _Object:
-    """What one subschema says of the children of an object."""
+    """The subschemas of one subschema for the properties of an object."""
 
     def __init__(self, library: Library, subschema: Subschema) -> None:
         self.properties = subschema.by_name("properties")
@@ -535,22 +520,20 @@ class Nodes:
         """Return the node for values that must match all of these; None if every value does."""
         given = dict.fromkeys(parts)
         key = frozenset(given)
-        try:
+        if key in self._nodes:
             return self._nodes[key]
-        except KeyError:
-            pass
-        if len(self._nodes) >= _MOST_NODES:
+        if len(self._nodes) >= _MAX_NODES:
             node = Node(self, ())
             node.wait_for(given)
             return node
-        made = Node(self, asked_of_one_value(given))
+        made = Node(self, with_references(given))
         is_free = all(start == "sure" for start in made.starts.values())
         self._nodes[key] = None if is_free else made
         return self._nodes[key]
 
 
-def asked_of_one_value(parts: Iterable[Subschema]) -> tuple[Subschema, ...]:
-    """Add what they refer to with ``$ref`` and ``allOf``."""
+def with_references(parts: Iterable[Subschema]) -> tuple[Subschema, ...]:
+    """Add the subschemas that apply to the same value: targets of ``$ref``, and ``allOf``."""
     found = dict.fromkeys(parts)
     unseen = deque(found)
     while unseen:
@@ -571,7 +554,7 @@ def _least(subschemas: Iterable[Subschema], keyword: str) -> int | None:
 
 
 def _prefix(subschema: Subschema) -> tuple[list[Subschema], Subschema | None]:
-    """Return the subschemas of the first items, and the one of all others."""
+    """Return the subschemas of the first items, and that of all other items."""
     listed = subschema.several("items")
     if listed:
         return listed, subschema.one("additionalItems")
@@ -579,7 +562,7 @@ def _prefix(subschema: Subschema) -> tuple[list[Subschema], Subschema | None]:
 
 
 def _kinds(subschemas: Iterable[Subschema]) -> tuple[set[Kind], bool]:
-    """Return the kinds that are allowed, and whether a number must be an integer."""
+    """Return the allowed kinds, and whether a number must be an integer."""
     kinds, is_integer = set(KINDS), False
     for subschema in subschemas:
         if subschema.value is False:
@@ -601,7 +584,7 @@ def _candidates(subschema: Subschema) -> list[Any] | None:
     return found
 
 
-def _is_mere_list(subschema: Subschema, values: list[Any]) -> bool:
-    """Return True if a subschema requires nothing but one of these values."""
+def _is_plain_list(subschema: Subschema, values: list[Any]) -> bool:
+    """Return True if a subschema only requires one of these values."""
     is_plain = subschema.keywords.keys() <= _PLAIN and not isinstance(subschema.value, bool)
     return is_plain and _candidates(subschema) is values

@@ -1,7 +1,8 @@
-"""Which JSON Schema a schema is written in: draft 2020-12 unless it says or shows another.
+"""The drafts of JSON Schema, and the validators of jsonschema-rs.
 
-Drafts differ for us in three ways only: whether what stands beside ``$ref`` counts, whether
-``items`` may be a list, and whether there is ``prefixItems``. All else is the library's business.
+A schema is read as draft 2020-12 unless it declares another draft or uses the keywords of one. Only
+three differences matter here: whether keywords beside ``$ref`` count, whether ``items`` may be a
+list, and whether ``prefixItems`` exists. The library handles the rest.
 """
 
 from collections.abc import Container, Mapping
@@ -23,10 +24,9 @@ JsonSchema: TypeAlias = dict[str, Any] | bool
 class Dialect(NamedTuple):
     """A draft of JSON Schema."""
 
-    name: str  # as jsonschema-rs calls it; empty for one that it must find out about itself
-    ref_stands_alone: bool = False  # what stands beside ``$ref`` is ignored
-    items_may_be_list: bool = False
-    """Whether ``items`` may be a list, with ``additionalItems``; it has no ``prefixItems``."""
+    name: str  # in jsonschema-rs; empty if the library must detect the draft
+    ref_stands_alone: bool = False  # keywords beside ``$ref`` are ignored
+    items_may_be_list: bool = False  # with ``additionalItems``, and without ``prefixItems``
 
     @property
     def is_known(self) -> bool:
@@ -41,8 +41,8 @@ class Dialect(NamedTuple):
         return made
 
 
-# Keywords that have one subschema, several, or several by name. ``$defs`` only keeps them; all of
-# them are read, for they may also be referred to by a name.
+# Keywords that have one subschema, several, or several by name. All of ``$defs`` is read too,
+# because a reference may name any of it.
 ONE: Final = (
     "additionalProperties", "propertyNames", "items", "additionalItems", "contains", "not", "if",
     "then", "else", "unevaluatedItems", "unevaluatedProperties",
@@ -51,12 +51,12 @@ SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
 BY_NAME: Final = (
     "properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions",
 )  # fmt: skip
+# With these, the meaning of a part depends on its context, so only whole values can be checked.
 DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
-"""Where the meaning of a part depends on who asks: then only the whole can be checked."""
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
-_LIBRARYS: Final = ("http://json-schema.org/draft-04/schema",)
+_LIBRARY_ONLY: Final = ("http://json-schema.org/draft-04/schema",)
 _BY_URI: Final = {
     "http://json-schema.org/draft-06/schema": Dialect(
         "Draft6", ref_stands_alone=True, items_may_be_list=True
@@ -72,21 +72,21 @@ _BY_URI: Final = {
 def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
     """Return the dialect of a schema; ``others`` are the addresses of other documents.
 
-    One that does not say may use the spellings of draft 7. Draft 2019-09 understands these too, and
-    still lets other keywords stand beside ``$ref``. So is one read that says what nobody knows.
+    A schema that declares no draft, or an unknown one, may use the keywords of draft 7. It is read
+    as draft 2019-09, which has these too and allows other keywords beside ``$ref``.
     """
     if isinstance(schema, bool):
         return _NEWEST
     uri = _declared(schema)
-    if uri in _LIBRARYS or uri in others:
+    if uri in _LIBRARY_ONLY or uri in others:
         return _UNKNOWN
     return _BY_URI.get(uri, _LISTS if _has_lists(schema) else _NEWEST)
 
 
-def says_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
-    """Return True if a schema declares a dialect that is known."""
+def declares_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
+    """Return True if a schema declares a known dialect."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
-    return uri in _BY_URI or uri in _LIBRARYS or uri in others
+    return uri in _BY_URI or uri in _LIBRARY_ONLY or uri in others
 
 
 def _declared(schema: dict[str, Any]) -> str:
@@ -110,35 +110,35 @@ def _has_lists(schema: object) -> bool:
 
 
 class SchemaLimits(Struct, frozen=True, kw_only=True):
-    """Limits of a schema. One that passes them is refused when it is compiled.
+    """Limits of a schema.
 
-    The first three raise ``SchemaError``; beyond ``max_branches`` a value is checked at its close.
+    The first three raise ``SchemaError`` when the schema is compiled. A value with more than
+    ``max_branches`` is checked when it is complete.
     """
 
     max_depth: int = 200
-    """How deep the schema may be nested, as JSON."""
+    """The nesting depth of the schema as JSON."""
     max_subschemas: int = 10_000
     max_expansion: int = 500_000
-    """How many subschemas it would have if each ``$ref`` were replaced by what it refers to.
+    """The number of subschemas if each ``$ref`` were replaced by its target.
 
-    Twenty definitions that each name the next one twice are a million: so long would one value
-    take to check.
+    Twenty definitions that refer to the next one twice are a million subschemas for one value.
     """
     max_branches: int = 256
-    """How many branches of ``anyOf`` and ``oneOf`` are followed at one value."""
+    """The number of branches of ``anyOf`` and ``oneOf`` that are followed for one value."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             limit = getattr(self, name)
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-                raise UsageError(f"SchemaLimits.{name} is a whole number above 0, not {limit!r}")
+                raise UsageError(f"SchemaLimits.{name} must be an integer above 0, not {limit!r}")
 
 
 DEFAULT_SCHEMA_LIMITS = SchemaLimits()
 
 
 def escaped(name: str | int) -> str:
-    """Write a step of a pointer.
+    """Escape a step of a JSON pointer.
 
     >>> escaped("a/b~c")
     'a~1b~0c'
@@ -147,7 +147,7 @@ def escaped(name: str | int) -> str:
 
 
 def steps(pointer: str) -> list[str]:
-    """Read a pointer.
+    """Split a JSON pointer.
 
     >>> steps("/$defs/a~1b"), steps("")
     (['$defs', 'a/b'], [])
@@ -163,21 +163,16 @@ def local_pointer(reference: str) -> str:
     return unquote(reference[1:])
 
 
-_HOME: Final = "argstream://schema/"  # where relative references of a schema without an $id begin
+_HOME: Final = "argstream://schema/"  # the base URI of a schema without an $id
 _TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
-_BACKTRACKS: Final = 100_000  # for patterns that look around or back; all others are linear
+_BACKTRACKS: Final = 100_000  # for patterns with lookaround or backreferences; others are linear
 
 
 class Library:
     """Validators for a schema, for parts of it, and for small schemas in the same dialect."""
 
     def __init__(
-        self,
-        schema: JsonSchema,
-        dialect: Dialect,
-        resources: Mapping[str, Any],
-        *,
-        formats: bool,
+        self, schema: JsonSchema, dialect: Dialect, resources: Mapping[str, Any], *, formats: bool
     ) -> None:
         try:
             import jsonschema_rs
@@ -197,7 +192,6 @@ class Library:
         return self._make({"$ref": f"{_HOME}#{quote(pointer)}"})
 
     def of(self, keywords: dict[str, Any]) -> "jsonschema_rs.Validator":
-        """Return a validator for keywords without references."""
         return self._make(keywords)
 
     def _root_validator(self, schema: JsonSchema) -> "jsonschema_rs.Validator":
@@ -213,7 +207,7 @@ class Library:
             else:
                 made = library.validator_for(schema, base_uri=_HOME, **self._options())
         except library.ValidationError as error:
-            raise _told(error) from None
+            raise _schema_error(error) from None
         except (library.ReferencingError, ValueError) as error:
             raise SchemaError(f"the schema cannot be used: {_line(error)}") from None
         return made
@@ -232,26 +226,26 @@ class Library:
 
 
 def is_valid(validator: "jsonschema_rs.Validator", value: object) -> bool:
-    """Ask a validator. Values that it cannot handle, such as infinity, are not valid."""
+    """Validate a value. Values that the library cannot handle, such as infinity, are not valid."""
     try:
         return validator.is_valid(value)
     except ValueError:
         return False
 
 
-def _told(error: "jsonschema_rs.ValidationError") -> SchemaError:
+def _schema_error(error: "jsonschema_rs.ValidationError") -> SchemaError:
     message = _line(error)
     pointer = "".join(f"/{escaped(step)}" for step in error.instance_path)
     if isinstance(error.kind, type(error.kind).Referencing):
         return _unresolvable(message, pointer)
     if pointer.endswith("/type") and isinstance(error.instance, str):
-        message = f"{error.instance!r} is no type of JSON: there are {', '.join(_TYPES)}"
+        message = f"unknown type {error.instance!r}. Known types: {', '.join(_TYPES)}"
     return SchemaError(f"the schema is not valid: {message}", pointer=f"#{pointer}")
 
 
 def _unresolvable(message: str, pointer: str) -> SchemaError:
     if "registry" in message:
-        message = f"{message}; nothing is fetched: give other documents to Schema(resources=…)"
+        message = f"{message}. Pass other documents in Schema(resources=…); none are fetched"
     return SchemaError(message, pointer=f"#{pointer}", reason="unresolvable")
 
 

@@ -1,4 +1,4 @@
-"""What is said of a value that does not fit, in words that a model can act on."""
+"""Messages for values that do not match a schema, which a model can act on."""
 
 import json
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from argstream.sanitise import visible_line
 if TYPE_CHECKING:
     from argstream.validation._compile import Node
 
-_SHOWN: Final = 60  # characters of a value
-_LISTED: Final = 12  # names or values
-_CAUSES: Final = 4  # branches of a union
-_MOST: Final = 100  # of them, how many are looked at
-_DEPTH: Final = 2  # unions in unions: there may be very many below
+_MAX_CHARS: Final = 60  # of a value
+_MAX_LISTED: Final = 12  # names or values
+_MAX_CAUSES: Final = 4  # branches of a union in a message
+_MAX_EXAMINED: Final = 100  # branches of a union that are examined
+_MAX_DEPTH: Final = 2  # of nested unions
 _KINDS: Final[dict[str, str]] = {
     "object": "an object",
     "array": "an array",
@@ -45,63 +45,61 @@ _LIMITS: Final[dict[str, str]] = {
     "minProperties": "must have at least {limit} properties",
     "maxProperties": "must have at most {limit} properties",
     "dependentRequired": "must have the properties that go together: {limit}",
-    "contains": "must contain an item that fits {limit}",
-    "not": "must not fit {limit}",
+    "contains": "must contain an item that matches {limit}",
+    "not": "must not match {limit}",
     "enum": "must be one of {limit}",
     "const": "must be {limit}",
-    "if": "must fit what follows from its own values (if, then, else)",
-    "unevaluatedItems": "must have no item that no part of the schema allows",
-    "unevaluatedProperties": "must have no property that no part of the schema allows",
-    "dependentSchemas": "must fit what follows from the properties that it has: {limit}",
-    "dependencies": "must fit what follows from the properties that it has: {limit}",
+    "if": "must match the conditions of the schema (if, then, else)",
+    "unevaluatedItems": "must have no items that the schema does not allow",
+    "unevaluatedProperties": "must have no properties that the schema does not allow",
+    "dependentSchemas": "must match the schemas for the properties that it has: {limit}",
+    "dependencies": "must match the schemas for the properties that it has: {limit}",
 }
 
 
 class Failure(NamedTuple):
-    """Why a value does not fit. It becomes a message only if the call is rejected for it."""
+    """Why a value does not match. It becomes a message only if the call is rejected for it."""
 
     keyword: str
-    """A keyword; ``start``, ``key``, ``candidates`` and ``integer`` where it may be one of several,
-    empty where it is the schema as a whole."""
+    """``start``, ``key``, ``candidates`` and ``integer`` mean several; empty: the whole schema."""
     path: JsonPath
     offset: int | None
-    node: Any = None  # a Node, except where the schema as a whole fails
-    found: Any = None
-    """What was found instead: a kind, a value, the start of a string, the names that lack."""
-    limit: Any = None  # what the keyword says; for ``candidates``, whether the string goes on
-    causes: "tuple[Failure, ...]" = ()  # why the branches of a union do not fit
+    node: Any = None  # a Node; None for the whole schema
+    found: Any = None  # a kind, a value, the start of a string, or the missing names
+    limit: Any = None  # the keyword's value; for ``candidates``, whether the string continues
+    causes: "tuple[Failure, ...]" = ()  # why the branches of a union do not match
 
 
-def told(failure: Failure) -> ArgumentsError:
+def error_of(failure: Failure) -> ArgumentsError:
     failure = _likely(failure)
-    keyword, words = _words(failure)
-    return ArgumentsError("schema", words, failure.offset, failure.path, keyword)
+    keyword, message = _message(failure)
+    return ArgumentsError("schema", message, failure.offset, failure.path, keyword)
 
 
 def _likely(failure: Failure) -> Failure:
-    """Return the failure of the branch of a union that was meant, if that can be told.
+    """Return the failure of the branch of a union that the model probably meant.
 
-    It held out the longest; the others are of another kind, or a value told them apart.
+    It failed last. The other branches expect another kind, or another value of a discriminator.
     """
     while failure.causes:
-        meant = {
-            id(cause): cause for cause in failure.causes if not _is_another(cause, failure.path)
+        likely = {
+            id(cause): cause for cause in failure.causes if not _is_unlikely(cause, failure.path)
         }
-        (last, *others) = meant.values() or (failure,)
+        (last, *others) = likely.values() or (failure,)
         if others or last is failure or last.offset != failure.offset:
             break
         failure = last
     return failure
 
 
-def _is_another(cause: Failure, union: JsonPath) -> bool:
+def _is_unlikely(cause: Failure, union: JsonPath) -> bool:
     if cause.path == union:
         return cause.keyword == "start"
     has_list = cause.node is not None and bool(cause.node.values)
     return cause.keyword == "candidates" or (cause.keyword == "start" and has_list)
 
 
-def _words(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
+def _message(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
     where = _where(failure.path)
     match failure.keyword:
         case "start":
@@ -119,17 +117,17 @@ def _words(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
         case "anyOf" | "oneOf":
             return failure.keyword, _choice(failure, where, depth)
         case "":
-            return None, f"{where} must fit the schema of the tool, as a whole"
+            return None, f"{where} must match the whole schema of the tool"
         case keyword:
-            phrase = _LIMITS.get(keyword, f"must fit {keyword}: {{limit}}")
-            words = f"{where} {phrase.format(limit=_json(failure.limit))}"
+            phrase = _LIMITS.get(keyword, f"must match {keyword}: {{limit}}")
+            message = f"{where} {phrase.format(limit=_json(failure.limit))}"
             if isinstance(failure.found, int | float):
-                words = f"{words}, not {_json(failure.found)}"
-            return keyword, words
+                message = f"{message}, not {_json(failure.found)}"
+            return keyword, message
 
 
 def _where(path: JsonPath) -> str:
-    """Write a path as code would: ``edits[0].old``."""
+    """Format a path as code: ``edits[0].old``."""
     if not path:
         return "the arguments"
     name = ""
@@ -146,15 +144,15 @@ def _where(path: JsonPath) -> str:
 def _json(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except ValueError:  # an integer with more digits than Python likes to print
-        text = "so large a number"
-    return visible_line(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    except ValueError:  # an integer with more digits than Python prints
+        text = "a number that is too long"
+    return visible_line(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
 
 
 def _list(values: list[str], word: str = "or") -> str:
-    shown = values[:_LISTED]
-    if len(values) > _LISTED:
-        return f"{', '.join(shown)} and {len(values) - _LISTED} more"
+    shown = values[:_MAX_LISTED]
+    if len(values) > _MAX_LISTED:
+        return f"{', '.join(shown)} and {len(values) - _MAX_LISTED} more"
     if len(shown) < 2:
         return "".join(shown)
     return f"{', '.join(shown[:-1])} {word} {shown[-1]}"
@@ -168,7 +166,7 @@ def _start(failure: Failure, where: str) -> tuple[str | None, str]:
             if isinstance(step, int):
                 return "items", f"{_where(tuple(parent))} must have at most {step} items"
             keyword = "properties" if failure.path else None
-            return keyword, f"{where} must not be given"
+            return keyword, f"{where} must be omitted"
     expected = _expected(node)
     if kind not in expected and not (kind == "number" and "integer" in expected):
         kinds = _list([_KINDS[name] for name in expected]) if expected else "absent"
@@ -196,21 +194,20 @@ def _key(failure: Failure) -> tuple[str | None, str]:
     owner = f" of {_where(tuple(parent))}" if parent else ""
     noun = "property" if parent else "argument"
     if key in known:
-        return "properties", f"the {noun} {_json(key)}{owner} must not be given"
-    words = f"there is no {noun} {_json(key)}{owner}"
-    if close := get_close_matches(str(key)[:_SHOWN], known[:1000], n=1):
-        words += f": did you mean {_json(close[0])}?"
+        return "properties", f"the {noun} {_json(key)}{owner} must be omitted"
+    message = f"there is no {noun} {_json(key)}{owner}"
+    if close := get_close_matches(str(key)[:_MAX_CHARS], known[:1000], n=1):
+        message += f". Did you mean {_json(close[0])}?"
     if known:
-        words += (
-            f"{';' if not close else ''} known are {_list([_json(name) for name in known], 'and')}"
-        )
-    return "additionalProperties", words
+        separator = "" if close else "."
+        message += f"{separator} Known: {_list([_json(name) for name in known], 'and')}"
+    return "additionalProperties", message
 
 
 def _name(failure: Failure) -> str:
     *parent, key = failure.path
     rule = failure.limit
-    hint = f": names must fit {_json(rule)}" if isinstance(rule, Mapping) else ""
+    hint = f": names must match {_json(rule)}" if isinstance(rule, Mapping) else ""
     owner = f" of {_where(tuple(parent))}" if parent else ""
     return f"{_json(key)} is not allowed as a name{owner}{hint}"
 
@@ -220,7 +217,7 @@ def _required(failure: Failure) -> str:
     if not failure.path:
         is_one = len(failure.found) == 1
         return f"the argument{'' if is_one else 's'} {names} {'is' if is_one else 'are'} missing"
-    return f"{_where(failure.path)} lacks {names}"
+    return f"{_where(failure.path)} must have {names}"
 
 
 def _candidate(failure: Failure, where: str) -> tuple[str | None, str]:
@@ -235,22 +232,24 @@ def _candidate_keyword(node: "Node") -> str:
 
 
 def _allowed(node: "Node") -> str:
-    values = [_json(value) for value in node.values[: _LISTED + 1]]
-    if len(node.values) > _LISTED:
-        return f"one of {', '.join(values[:_LISTED])} and {len(node.values) - _LISTED} more"
+    values = [_json(value) for value in node.values[: _MAX_LISTED + 1]]
+    if len(node.values) > _MAX_LISTED:
+        return f"one of {', '.join(values[:_MAX_LISTED])} and {len(node.values) - _MAX_LISTED} more"
     return f"one of {_list(values)}" if len(values) > 1 else "".join(values) or "absent"
 
 
 def _choice(failure: Failure, where: str, depth: int) -> str:
     if not failure.causes:
-        return f"{where} must fit only one of the alternatives (oneOf), but fits several"
-    if depth == _DEPTH:
-        return f"{where} must fit one of its alternatives"
-    # The same failure may stand in many branches: each is put into words once.
+        return f"{where} must match only one of the alternatives (oneOf), but matches several"
+    if depth == _MAX_DEPTH:
+        return f"{where} must match one of its alternatives"
+    # Many branches may share one failure: it is described once.
     causes = {id(cause): cause for cause in failure.causes}.values()
-    likely = map(_likely, islice(causes, _MOST))
-    words = list(dict.fromkeys(_words(cause, depth + 1)[1] for cause in likely))
-    if len(words) == 1:
-        return words[0]
-    more = f"; and {len(words) - _CAUSES} more" if len(words) > _CAUSES else ""
-    return f"{where} must fit one of the alternatives: {'; or '.join(words[:_CAUSES])}{more}"
+    likely = map(_likely, islice(causes, _MAX_EXAMINED))
+    messages = list(dict.fromkeys(_message(cause, depth + 1)[1] for cause in likely))
+    if len(messages) == 1:
+        return messages[0]
+    more = f"; and {len(messages) - _MAX_CAUSES} more" if len(messages) > _MAX_CAUSES else ""
+    return (
+        f"{where} must match one of the alternatives: {'; or '.join(messages[:_MAX_CAUSES])}{more}"
+    )

@@ -1,14 +1,13 @@
-"""A JSON Schema, compiled once, by which many values are checked while they are written.
+"""A JSON Schema, compiled once, that checks many values while they are written.
 
-Where nothing branches, a stack of nodes is all that is kept, and the first thing that does not fit
-rejects the call. From a value with choices on (``_Branches``), each open value has a frame of
-checks: one for its node and one for each branch that is alive. One that fails takes down what
-rests on it. Two that ask the same of one value share a check, so no schema makes the work grow
-exponentially. Inside a long string whose start was valid for every continuation nothing is done.
+Without unions, the state is a stack of nodes, and the first mismatch rejects the call. From a value
+with a union on (``_Branches``), each open value has a list of checks: one for its node and one for
+each branch that may still match. A check that fails also fails the checks that depend on it. Equal
+checks of one value are shared, so no schema makes the work grow exponentially. A string that is
+valid whatever follows costs nothing.
 
-What cannot be checked early is asked of jsonschema-rs when its value is complete, and the whole
-when it is complete. Only ``is_valid`` is asked: it is linear, while the library's explanations are
-exponential for nested unions. The messages are ours.
+jsonschema-rs checks the other keywords when a value is complete, and all arguments at the end. Only
+its ``is_valid`` is used: it is linear, while its messages are exponential for nested unions.
 """
 
 import json
@@ -29,11 +28,11 @@ from argstream.validation._dialects import (
     JsonSchema,
     Library,
     SchemaLimits,
+    declares_dialect,
     dialect_of,
     escaped,
-    says_dialect,
 )
-from argstream.validation._messages import Failure, told
+from argstream.validation._messages import Failure, error_of
 
 SchemaVerdict: TypeAlias = Literal["open", "rejected", "valid"]
 SchemaSource: TypeAlias = Mapping[str, Any] | bool
@@ -42,15 +41,15 @@ SchemaSource: TypeAlias = Mapping[str, Any] | bool
 class _NodeCheck:
     """The state of one node for one value."""
 
-    __slots__ = ("failure", "high", "keys", "length", "low", "node", "open_choices", "rests_on_it")
+    __slots__ = ("dependents", "failure", "high", "keys", "length", "low", "node", "open_choices")
 
-    def __init__(self, node: Node, rests_on_it: "list[_NodeCheck | _OpenChoice]") -> None:
+    def __init__(self, node: Node, dependents: "list[_NodeCheck | _OpenChoice]") -> None:
         self.node = node
-        self.rests_on_it = rests_on_it
+        self.dependents = dependents  # they fail if this check fails
         self.failure: Failure | None = None
         self.open_choices: list[_OpenChoice] = []
         self.keys = 0
-        self.length = 0  # characters of a string so far
+        self.length = 0  # of a string so far
         self.low, self.high = 0, 0 if node.candidates is None else len(node.candidates.strings)
 
 
@@ -62,7 +61,7 @@ class _OpenChoice:
         self.holder = holder
         self.path = path
         self.failures: list[Failure] = []
-        self.sure = 0  # how many branches are right whatever comes
+        self.sure = 0  # branches that match whatever follows
 
     @property
     def alive(self) -> int:
@@ -70,11 +69,11 @@ class _OpenChoice:
 
 
 _Children: TypeAlias = dict[Node, list[_NodeCheck | _OpenChoice]]
-"""What the next value must be, and what rests on each of that."""
+"""The nodes of the next value, each with the checks that depend on it."""
 
 
 class Schema:
-    r"""A JSON Schema of draft 2020-12; the spellings of draft 7 are understood.
+    r"""A JSON Schema of draft 2020-12. The keywords of draft 7 are supported too.
 
     >>> from argstream.jsonstream import Parser
     >>> schema = Schema({"properties": {"mode": {"enum": ["read", "write"]}}})
@@ -93,23 +92,23 @@ class Schema:
         formats: bool = False,
         resources: Mapping[str, Any] | None = None,
     ) -> None:
-        """Compile a schema; raises ``SchemaError`` if it cannot be used.
+        """Compile a schema. Raises ``SchemaError`` if it cannot be used.
 
-        ``formats`` makes ``format`` count: by itself it is an annotation. ``resources`` gives other
-        documents that it refers to, by their addresses; nothing is ever fetched.
+        With ``formats``, ``format`` is validated; by default it is an annotation. ``resources`` has
+        other documents that the schema refers to, by address. Nothing is ever fetched.
         """
         limits = limits or DEFAULT_SCHEMA_LIMITS
         if not isinstance(schema, Mapping | bool):
-            raise SchemaError(f"a schema is an object or a boolean, not {type(schema).__name__}")
+            raise SchemaError(f"schema must be an object or a boolean, not {type(schema).__name__}")
         plain = _plain(schema, limits.max_depth)
         documents = {
             uri: _plain(other, limits.max_depth) for uri, other in (resources or {}).items()
         }
         self.source: JsonSchema = plain
-        """What it was made of."""
+        """The schema as JSON."""
         dialect = dialect_of(plain, documents)
-        if isinstance(plain, dict) and not says_dialect(plain, documents):
-            plain.pop("$schema", None)  # the library would look for it
+        if isinstance(plain, dict) and not declares_dialect(plain, documents):
+            plain.pop("$schema", None)  # the library would try to resolve it
         root = read_subschemas(plain, dialect, limits, documents.values())
         self._library = Library(plain, dialect, documents, formats=formats)
         nodes = Nodes(self._library, limits.max_branches)
@@ -125,9 +124,9 @@ class Schema:
 
 
 def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
-    """Copy JSON, so that later changes have no effect, up to a depth."""
+    """Copy JSON up to a depth, so that later changes have no effect."""
     if isinstance(schema, float) and not isfinite(schema):
-        raise SchemaError(f"{schema} is no number of JSON", pointer=pointer)
+        raise SchemaError(f"{schema} is not a JSON number", pointer=pointer)
     if isinstance(schema, str | int | float | bool) or schema is None:
         return schema
     if depth == 0:
@@ -135,7 +134,7 @@ def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
     if isinstance(schema, Mapping):
         for key in schema:
             if not isinstance(key, str):
-                raise SchemaError(f"a key is a string, not {key!r}", pointer=pointer)
+                raise SchemaError(f"a key must be a string, not {key!r}", pointer=pointer)
         return {
             key: _plain(part, depth - 1, f"{pointer}/{escaped(key)}")
             for key, part in schema.items()
@@ -146,30 +145,31 @@ def _plain(schema: object, depth: int, pointer: str = "#") -> Any:
 
 
 class SchemaCheck:
-    """Checks one value. Feed it the fragments of ``Parser(unique_keys=True)``."""
+    """Checks one value. Feed it the fragments of ``Parser(unique_keys=True)``.
+
+    Without a root node, only complete values are checked.
+    """
 
     def __init__(self, root: Node | None, library: Library) -> None:
-        """Check by this node; without one, only complete values are checked."""
         self.verdict: SchemaVerdict = "open"
         self.error: ArgumentsError | None = None
         self.policy_decision = None
-        """None: a schema decides nothing but valid or not."""
         self._library = library
         self._node = root
         self._stack: list[Node | None] = []  # of the containers around the innermost one
-        self._container: Node | None = None  # what the innermost open container must be
-        self._child: Node | None = None  # what the value of the last key must be
-        self._scalar: Node | None = None  # what the open value must be that is no container
-        self._kind: Kind = "null"  # of that
-        self._text: Node | None = None  # the same, if it is a string whose text must be seen
-        self._start = self._length = 0  # where that string begins, and how long it is
-        self._so_far = ""  # and what it is, if there are few candidates for it
-        self._low = self._high = 0  # which are left, if there are many
-        self._branches: _Branches | None = None  # who checks the open value, if it has choices
-        self._depth = 0  # of that value
+        self._container: Node | None = None  # of the innermost open container
+        self._child: Node | None = None  # of the value of the last key
+        self._scalar: Node | None = None  # of the open value, if it is not a container
+        self._kind: Kind = "null"  # of the open value
+        self._text: Node | None = None  # of an open string whose text must be checked
+        self._start = self._length = 0  # offset and length of that string
+        self._so_far = ""  # the string so far, if the prefixes of its candidates are known
+        self._low = self._high = 0  # else the range of candidates that still match
+        self._branches: _Branches | None = None  # checks the open value, if it has a union
+        self._depth = 0  # of the value with a union
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
-        """Check the next fragments. Returns a refusal if they decide against the value."""
+        """Check the next fragments. Return a rejection if the value cannot become valid."""
         if self.verdict != "open":
             return None
         cut: str | None = None
@@ -178,25 +178,24 @@ class SchemaCheck:
                 if self._text is None:
                     continue
                 cut = (
-                    self._take_text(self._text, fragment)
+                    self._feed_text(self._text, fragment)
                     if self._branches is None
-                    else self._take_branches(self._branches, fragment)
+                    else self._feed_branches(self._branches, fragment)
                 )
             elif self._branches is not None:
-                self._take_branches(self._branches, fragment)
+                self._feed_branches(self._branches, fragment)
             elif type(fragment) is Start:
-                self._take_start(fragment)
+                self._feed_start(fragment)
             elif type(fragment) is Done:
-                self._take_done(fragment)
+                self._feed_done(fragment)
             elif type(fragment) is Key:
-                self._take_key(fragment)
+                self._feed_key(fragment)
             if self.error is not None:
                 seen = next(at for at, one in enumerate(fragments, 1) if one is fragment)
                 return Rejection(self.error, seen, cut, None if cut is None else self._start)
         return None
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
-        """Check a complete value."""
         if not as_read or self.verdict == "open":
             self._conclude(arguments, None)
             if self.verdict == "rejected":
@@ -204,13 +203,13 @@ class SchemaCheck:
         return self.error
 
     def _explain(self, value: object) -> None:
-        """Find a better reason for a rejected value by reading it as if it were written now."""
+        """Find a specific reason for a rejected value by feeding its JSON to a new check."""
         again = SchemaCheck(self._node, self._library)
         again.feed(list(parse(json.dumps(value))))
         if again.error is not None:
-            self.error = replace(again.error, offset=None)  # that text was ours
+            self.error = replace(again.error, offset=None)  # of another text
 
-    def _refuse(self, error: ArgumentsError) -> None:
+    def _reject(self, error: ArgumentsError) -> None:
         self.verdict, self.error = "rejected", error
         self._stack, self._container, self._child, self._scalar = [], None, None, None
         self._text, self._branches = None, None
@@ -219,11 +218,9 @@ class SchemaCheck:
         if self._library.is_valid(value):
             self.verdict, self.error = "valid", None
         else:
-            self._refuse(told(Failure("", (), offset)))
+            self._reject(error_of(Failure("", (), offset)))
 
-    # Keys and values
-
-    def _take_key(self, fragment: Key) -> None:
+    def _feed_key(self, fragment: Key) -> None:
         container = self._container
         if container is not None and container.takes_keys:
             path, offset = fragment
@@ -235,7 +232,7 @@ class SchemaCheck:
             if child is not None and child.is_impossible:
                 self._fail(Failure("key", path, offset, container))
 
-    def _take_start(self, fragment: Start) -> None:
+    def _feed_start(self, fragment: Start) -> None:
         path, kind, offset = fragment
         container = self._container
         if container is None:
@@ -257,8 +254,8 @@ class SchemaCheck:
                 return
             elif not node.is_plain:
                 self._branches, self._depth = _Branches(node), len(path)
-                self._text = node  # whatever it is, they look at it
-                self._take_branches(self._branches, fragment)
+                self._text = node  # so that the branches get the text of every string
+                self._feed_branches(self._branches, fragment)
                 return
         if kind == "object" or kind == "array":
             self._stack.append(container)
@@ -273,10 +270,8 @@ class SchemaCheck:
                 if node.candidates is not None:
                     self._low, self._high = 0, len(node.candidates.strings)
 
-    # Strings, and the end of a value
-
-    def _take_text(self, node: Node, fragment: Text) -> str | None:
-        """Check a piece of a string. Returns the text up to a character that is wrong, or None."""
+    def _feed_text(self, node: Node, fragment: Text) -> str | None:
+        """Check a piece of a string. Return its text up to the first wrong character, or None."""
         text, candidates = fragment.text, node.candidates
         if candidates is not None and candidates.beginnings is not None:
             so_far = self._so_far + text
@@ -284,7 +279,7 @@ class SchemaCheck:
                 self._so_far = so_far
                 return None
             before = len(self._so_far)
-            low, good = _leaving(candidates, 0, len(candidates.strings), 0, so_far)
+            low, good = _first_mismatch(candidates, 0, len(candidates.strings), 0, so_far)
             good -= before
         else:
             before = self._length
@@ -294,7 +289,7 @@ class SchemaCheck:
                 self._low, self._high = candidates.narrow(low, high, before, text)
                 if self._low < self._high:
                     return None
-                low, good = _leaving(candidates, low, high, before, text)
+                low, good = _first_mismatch(candidates, low, high, before, text)
             elif node.max_length is not None and length > node.max_length:
                 low, good = 0, node.max_length - before
             else:
@@ -303,7 +298,7 @@ class SchemaCheck:
         self._fail(_text_failure(node, low, fragment, (before, good), offset))
         return text[: good + 1]
 
-    def _take_done(self, fragment: Done) -> None:
+    def _feed_done(self, fragment: Done) -> None:
         path, value, offset = fragment
         kind: Kind
         if type(value) is dict:
@@ -313,25 +308,23 @@ class SchemaCheck:
         else:
             kind, node, self._text = self._kind, self._scalar, None
         if node is not None and (node.ends[kind] or (type(value) is float and node.is_integer)):
-            failure = end(node, kind, fragment)
+            failure = check_complete(node, kind, fragment)
             if failure is not None:
                 self._fail(failure)
                 return
         if not path:
             self._conclude(value, offset)
 
-    # Unions
-
-    def _take_branches(self, branches: "_Branches", fragment: Fragment) -> str | None:
+    def _feed_branches(self, branches: "_Branches", fragment: Fragment) -> str | None:
         cut = None
         if type(fragment) is Text:
-            cut = branches.take_text(fragment)
+            cut = branches.feed_text(fragment)
         elif type(fragment) is Start:
-            branches.take_start(fragment)
+            branches.feed_start(fragment)
         elif type(fragment) is Done:
-            branches.take_done(fragment)
+            branches.feed_done(fragment)
         elif type(fragment) is Key:
-            branches.take_key(fragment)
+            branches.feed_key(fragment)
         failure = branches.failure
         if failure is not None:
             self._start = branches.start
@@ -343,30 +336,28 @@ class SchemaCheck:
         return cut
 
     def _fail(self, failure: Failure) -> None:
-        self._refuse(told(failure))
+        self._reject(error_of(failure))
 
 
 class _Branches:
-    """Checks one value against a node with choices: all its fragments, from start to end."""
+    """Checks one value by a node with a union, from its first fragment to its last."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._root: _NodeCheck | None = None
         self._stack: list[list[_NodeCheck]] = []  # of the containers around the innermost one
         self._open: list[_NodeCheck] = []  # of the innermost open container
-        self._scalar: list[_NodeCheck] = []  # of the open value that is no container
-        self._kind: Kind = "null"  # of that
-        self._text: list[_NodeCheck] = []  # of these, who must see a string's text
-        self.start = 0  # where that string begins
-        self._children: _Children = {}  # of the value to come
+        self._scalar: list[_NodeCheck] = []  # of the open value, if it is not a container
+        self._kind: Kind = "null"  # of the open value
+        self._text: list[_NodeCheck] = []  # those that check the text of the open string
+        self.start = 0  # the offset of that string
+        self._children: _Children = {}  # of the next value
 
     @property
     def failure(self) -> Failure | None:
         return None if self._root is None else self._root.failure
 
-    # Keys and values
-
-    def take_key(self, fragment: Key) -> None:
+    def feed_key(self, fragment: Key) -> None:
         path, offset = fragment
         key: Any = path[-1]
         children: _Children = {}
@@ -375,17 +366,13 @@ class _Branches:
             if check.failure is not None or not node.takes_keys:
                 continue
             check.keys += 1
-            if node.max_properties is not None and check.keys > node.max_properties:
-                self._fail(
-                    check,
-                    Failure("maxProperties", path[:-1], offset, node, limit=node.max_properties),
-                )
+            limit = node.max_properties
+            if limit is not None and check.keys > limit:
+                self._fail(check, Failure("maxProperties", path[:-1], offset, node, limit=limit))
             for rule in node.name_rules:
-                if rule.refuses(key):
-                    self._fail(
-                        check,
-                        Failure("propertyNames", path, offset, node, limit=rule.subschema.value),
-                    )
+                if rule.rejects(key):
+                    names = rule.subschema.value
+                    self._fail(check, Failure("propertyNames", path, offset, node, limit=names))
             child = node.child(key)
             if child is None:
                 continue
@@ -395,19 +382,19 @@ class _Branches:
                 children.setdefault(child, []).append(check)
         self._children = children
 
-    def take_start(self, fragment: Start) -> None:
+    def feed_start(self, fragment: Start) -> None:
         path, kind, offset = fragment
         if self._root is None:
             children: _Children = {self._node: []}
         elif type(path[-1]) is int:
-            children = self._take_item(path[-1], path, offset)
+            children = self._item_nodes(path[-1], path, offset)
         else:
             children, self._children = self._children, {}
         frame: list[_NodeCheck] = []
         if children:
             known: dict[Node, _NodeCheck] = {}
-            for node, rests_on_it in children.items():
-                self._begin(node, rests_on_it, fragment, frame, known)
+            for node, dependents in children.items():
+                self._begin(node, dependents, fragment, frame, known)
         if kind == "object" or kind == "array":
             self._stack.append(self._open)
             self._open = frame
@@ -418,16 +405,14 @@ class _Branches:
                 self.start = offset
                 self._text = [one for one in frame if one.node.reads_text]
 
-    def _take_item(self, index: int, path: JsonPath, offset: int) -> _Children:
+    def _item_nodes(self, index: int, path: JsonPath, offset: int) -> _Children:
         children: _Children = {}
         for check in self._open:
             node = check.node
             if check.failure is not None:
                 continue
-            if node.max_items is not None and index >= node.max_items:
-                self._fail(
-                    check, Failure("maxItems", path[:-1], offset, node, limit=node.max_items)
-                )
+            if (limit := node.max_items) is not None and index >= limit:
+                self._fail(check, Failure("maxItems", path[:-1], offset, node, limit=limit))
             elif (child := node.item(index)) is not None:
                 children.setdefault(child, []).append(check)
         return children
@@ -435,17 +420,17 @@ class _Branches:
     def _begin(
         self,
         node: Node,
-        rests_on_it: "list[_NodeCheck | _OpenChoice]",
+        dependents: "list[_NodeCheck | _OpenChoice]",
         fragment: Start,
         frame: list[_NodeCheck],
         known: dict[Node, _NodeCheck],
     ) -> _NodeCheck | None:
-        """Open the check of a value that begins; None if every such value is valid."""
+        """Open the check of a value; None if every value of this kind is valid."""
         path, kind, offset = fragment
         start = node.starts[kind]
         if start == "sure":
             return None
-        check = known[node] = _NodeCheck(node, rests_on_it)
+        check = known[node] = _NodeCheck(node, dependents)
         if self._root is None:
             self._root = check
         if start == "dead":
@@ -468,8 +453,8 @@ class _Branches:
         for node in choice.choice.branches:
             if node is None:
                 choice.sure += 1
-            elif (branch := known.get(node)) is not None:  # the same is asked elsewhere
-                branch.rests_on_it.append(choice)
+            elif (branch := known.get(node)) is not None:  # share the check
+                branch.dependents.append(choice)
                 if branch.failure is not None and (lost := _lose(choice, branch.failure)):
                     self._fail(choice.holder, lost)
             elif self._begin(node, [choice], fragment, frame, known) is None:
@@ -477,20 +462,18 @@ class _Branches:
         if choice.choice.keyword == "oneOf" and choice.sure > 1:
             self._fail(choice.holder, Failure("oneOf", path, offset))
 
-    # Strings, and the end of a value
-
-    def take_text(self, fragment: Text) -> str | None:
-        """Check a piece of a string. Returns the text up to a character that is wrong, or None."""
+    def feed_text(self, fragment: Text) -> str | None:
+        """Check a piece of a string. Return its text up to the first wrong character, or None."""
         failures = []
         for check in self._text:
             if check.failure is None:
-                good = _good(check, fragment.text)
+                good = _valid_length(check, fragment.text)
                 if good is not None:
                     failures.append((good, check))
-        # In the order of the text, so that it does not matter how it is cut.
+        # In the order of the text, so that chunking does not matter (invariant 1).
         for length, check in sorted(failures, key=itemgetter(0)):
             self._fail(check, self._text_failure(check, fragment, length))
-            if self._is_refused:
+            if self.failure is not None:
                 return fragment.text[: length + 1]
         return None
 
@@ -499,7 +482,7 @@ class _Branches:
         offset = self.start + 1 + before + length
         return _text_failure(check.node, check.low, fragment, (before, length), offset)
 
-    def take_done(self, fragment: Done) -> None:
+    def feed_done(self, fragment: Done) -> None:
         value = fragment.value
         kind: Kind
         if isinstance(value, dict):
@@ -509,40 +492,35 @@ class _Branches:
         else:
             kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
         if frame:
-            # _Branches before those that chose between them.
+            # Branches before the nodes that have the union.
             for check in frame if len(frame) == 1 else sorted(frame, key=_height):
                 if check.failure is None:
-                    failure = end(check.node, kind, fragment) or _undecided(check, fragment)
+                    failure = check_complete(check.node, kind, fragment)
+                    failure = failure or _several_match(check, fragment)
                     if failure is not None:
                         self._fail(check, failure)
-                check.open_choices = []  # they refer to it: without this, it would be a cycle
-
-    # Failing
-
-    @property
-    def _is_refused(self) -> bool:
-        return self._root is not None and self._root.failure is not None
+                check.open_choices = []  # breaks the reference cycle
 
     def _fail(self, check: _NodeCheck, failure: Failure) -> None:
-        """Fail a check and all that depend on it. No recursion: values may be deep."""
-        falling = [(check, failure)]
-        while falling:
-            check, failure = falling.pop()
+        """Fail a check and all that depend on it, without recursion: values may be deep."""
+        failing = [(check, failure)]
+        while failing:
+            check, failure = failing.pop()
             if check.failure is not None:
                 continue
             check.failure = failure
-            for owner in check.rests_on_it:
-                if isinstance(owner, _NodeCheck):
-                    falling.append((owner, failure))
-                elif (lost := _lose(owner, failure)) is not None:
-                    falling.append((owner.holder, lost))
+            for dependent in check.dependents:
+                if isinstance(dependent, _NodeCheck):
+                    failing.append((dependent, failure))
+                elif (lost := _lose(dependent, failure)) is not None:
+                    failing.append((dependent.holder, lost))
 
 
 _height = attrgetter("node.height")
 
 
 def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
-    """Remove a branch from a choice. Returns the failure of the choice if it was the last."""
+    """Remove a branch from a choice. Return the failure of the choice if it was the last."""
     choice.failures.append(failure)
     if choice.alive:
         return None
@@ -550,57 +528,53 @@ def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
     return Failure(choice.choice.keyword, choice.path, failure.offset, causes=causes)
 
 
-def _good(check: _NodeCheck, text: str) -> int | None:
-    """Check a piece of a string. Returns how much of it is good, or None if all of it is."""
+def _valid_length(check: _NodeCheck, text: str) -> int | None:
+    """Check a piece of a string. Return the number of valid characters; None if all are valid."""
     node, before = check.node, check.length
     check.length += len(text)
     if node.candidates is not None:
         low, high = check.low, check.high
         check.low, check.high = node.candidates.narrow(low, high, before, text)
         if check.low == check.high:
-            check.low, good = _leaving(node.candidates, low, high, before, text)
+            check.low, good = _first_mismatch(node.candidates, low, high, before, text)
             return good
     elif node.max_length is not None and check.length > node.max_length:
         return node.max_length - before
     return None
 
 
-def _undecided(check: _NodeCheck, fragment: Done) -> Failure | None:
+def _several_match(check: _NodeCheck, fragment: Done) -> Failure | None:
     for choice in check.open_choices:
         if choice.choice.keyword == "oneOf" and choice.alive > 1:
             return Failure("oneOf", fragment.path, fragment.offset)
     return None
 
 
-def _leaving(
+def _first_mismatch(
     candidates: Candidates, low: int, high: int, before: int, text: str
 ) -> tuple[int, int]:
-    """Find the character after which no candidate is left.
-
-    Gives a candidate that the string began like, and how many characters of the text are good.
-    """
-    good, began_like = 0, low
+    """Return the index of a candidate with the longest match, and the valid length of the text."""
+    good, closest = 0, low
     while low < high:
-        began_like = low
+        closest = low
         low, high = candidates.narrow(low, high, before + good, text[good])
         good += 1
-    return began_like, good - 1
+    return closest, good - 1
 
 
 def _text_failure(
-    node: Node, began_like: int, fragment: Text, lengths: tuple[int, int], offset: int
+    node: Node, closest: int, fragment: Text, lengths: tuple[int, int], offset: int
 ) -> Failure:
     path, text = fragment
     before, good = lengths
     if node.candidates is None:
         return Failure("maxLength", path, offset, node, limit=node.max_length)
     strings = node.candidates.strings
-    known = strings[began_like][:before] if strings else ""
+    known = strings[closest][:before] if strings else ""
     return Failure("candidates", path, offset, node, known + text[: good + 1], limit=True)
 
 
-def end(node: Node, kind: Kind, fragment: Done) -> Failure | None:
-    """Check a complete value."""
+def check_complete(node: Node, kind: Kind, fragment: Done) -> Failure | None:
     path, value, offset = fragment
     if isinstance(value, dict):
         if not node.required <= value.keys():
@@ -614,8 +588,8 @@ def end(node: Node, kind: Kind, fragment: Done) -> Failure | None:
     ):
         return Failure("integer", path, offset, node, value)
     for late in node.late[kind]:
-        if late.refuses(value):
-            keyword = late.blamed(value)
+        if late.rejects(value):
+            keyword = late.failed_keyword(value)
             if keyword in ("enum", "const") and node.values:
                 return Failure("candidates", path, offset, node, value)
             return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))

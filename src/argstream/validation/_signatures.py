@@ -1,10 +1,8 @@
-"""Tools that are defined in Python: what a class or a function says of its arguments.
+"""Tools that are defined by a Python class or function, read with pydantic.
 
-pydantic reads both. A function becomes a model with a field for each parameter; the fields have
-names of their own and the parameters' names as aliases, since a parameter may be called ``schema``
-or ``_x``, and a field of a model may not.
-
-A parameter whose type says ``hidden_from_models`` is left out: who runs the tool gives it.
+A function becomes a model with a field for each parameter. The fields have generated names, and the
+names of the parameters as aliases: a parameter may be called ``schema`` or ``_x``, a field may not.
+A parameter whose type has ``hidden_from_models`` is omitted: the runner of the tool passes it.
 """
 
 import dataclasses
@@ -20,19 +18,18 @@ from argstream.errors import MissingExtraError, UsageError
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-
-_KNOWN = "a pydantic model, a dataclass, a TypedDict or a function"
+_EXPECTED = "Use a pydantic model, a dataclass, a TypedDict or a function"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Definition:
-    """What pydantic made of a class or a function. There is one for each, while it is cached."""
+    """A class or a function, as read by pydantic."""
 
     name: str
     description: str
     adapter: "TypeAdapter[Any]"
     parameters: Mapping[str, str] | None
-    """For a function, its parameters by the names of their fields; for a class, None."""
+    """The parameters of a function by the names of their fields; None for a class."""
 
 
 def is_definition(tool: object) -> bool:
@@ -40,14 +37,14 @@ def is_definition(tool: object) -> bool:
 
 
 def read_definition(tool: object) -> Definition:
-    """Let pydantic read a class or a function. Cached."""
+    """Read a class or a function with pydantic. Cached."""
     if isinstance(tool, MethodType):
         return _of_function(tool.__func__, is_bound=True)
     if isinstance(tool, FunctionType):
         return _of_function(tool, is_bound=False)
     if isinstance(tool, type):
         return _of_class(tool)
-    raise UsageError(f"{describe(tool)} defines no tool; what does is {_KNOWN}")
+    raise UsageError(f"{describe(tool)} does not define a tool. {_EXPECTED}")
 
 
 def json_schema(definition: Definition) -> dict[str, Any]:
@@ -67,55 +64,54 @@ def is_typed_dict(hint: object) -> bool:
 def describe(found: object) -> str:
     if isinstance(found, type):
         return f"the class {found.__name__}"
-    return f"something of the type {type(found).__name__}"
+    return f"an object of type {type(found).__name__}"
 
 
 @lru_cache(maxsize=256)
 def _of_class(tool: type) -> Definition:
     is_model = hasattr(tool, "__pydantic_core_schema__")
     if not (is_model or dataclasses.is_dataclass(tool) or is_typed_dict(tool)):
-        raise UsageError(f"{describe(tool)} defines no tool; what does is {_KNOWN}")
-    told = tool.__doc__ or ""
-    if dataclasses.is_dataclass(tool) and told.startswith(f"{tool.__name__}("):
-        told = ""  # the signature, which dataclass puts there
-    return Definition(tool.__name__, inspect.cleandoc(told), _adapter(tool, tool.__name__), None)
+        raise UsageError(f"{describe(tool)} does not define a tool. {_EXPECTED}")
+    doc = tool.__doc__ or ""
+    if dataclasses.is_dataclass(tool) and doc.startswith(f"{tool.__name__}("):
+        doc = ""  # the signature, which @dataclass adds
+    return Definition(tool.__name__, inspect.cleandoc(doc), _adapter(tool, tool.__name__), None)
 
 
 @lru_cache(maxsize=256)
 def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
     name = function.__name__
     if name == "<lambda>":
-        raise UsageError("a lambda has no name for a tool; define a function")
-    _require()
+        raise UsageError("a lambda has no name. Define the tool as a function")
+    _require_pydantic()
     parameters = list(inspect.signature(function).parameters.values())[is_bound:]
     hints = _hints(function)
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
-    more: Any = None
+    extra: Any = None
     for number, parameter in enumerate(parameters):
         if parameter.kind is parameter.VAR_KEYWORD:
-            more = _more(parameter, name, hints.get(parameter.name, Any))
+            extra = _extra_type(parameter, name, hints.get(parameter.name, Any))
             continue
-        _check(parameter, name, is_first=number == 0)
+        _check_parameter(parameter, name, is_first=number == 0)
         if _is_hidden(hints.get(parameter.name, Any)):
             continue
         field = f"argument_{number}"
         names[field] = parameter.name
         fields[field] = _field(parameter, hints.get(parameter.name, Any))
-    model = _model(name, fields, more)
-    told = inspect.getdoc(function) or ""
-    return Definition(name, told, _adapter(model, f"{name}()"), names)
+    model = _model(name, fields, extra)
+    return Definition(name, inspect.getdoc(function) or "", _adapter(model, f"{name}()"), names)
 
 
-def _check(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
+def _check_parameter(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
     if is_first and parameter.name in ("self", "cls"):
         raise UsageError(
-            f"{name}() takes {parameter.name!r}: give the method of an object (an_object.{name})"
+            f"{name}() takes {parameter.name!r}. Pass the method of an object (an_object.{name})"
         )
     if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
         raise UsageError(
-            f"{name}() takes {str(parameter).partition(':')[0]!r} by its position, but arguments of"
-            " a tool have names: let it be given by name"
+            f"{name}() takes {str(parameter).partition(':')[0]!r} by position, but arguments of a "
+            "tool have names. Make it a keyword parameter"
         )
 
 
@@ -142,43 +138,43 @@ def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     return Annotated[hint, Field(alias=parameter.name)], default
 
 
-def _more(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
-    """Return the type of arguments that have no parameter of their own."""
+def _extra_type(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
+    """Return the type of the values of ``**kwargs``."""
     if getattr(get_origin(hint), "_name", None) == "Unpack":  # of typing, or typing_extensions
         raise UsageError(
-            f"{name}() takes '**{parameter.name}' as the keys of a TypedDict: give it a parameter"
-            " for each of them"
+            f"{name}() takes '**{parameter.name}' as the keys of a TypedDict. Declare a parameter "
+            "for each key"
         )
     return hint
 
 
-def _model(name: str, fields: dict[str, Any], more: Any) -> type:
+def _model(name: str, fields: dict[str, Any], extra: Any) -> type:
     from pydantic import BaseModel, ConfigDict, create_model
 
     class Arguments(BaseModel):
         model_config = ConfigDict(
-            extra="ignore" if more is None else "allow", arbitrary_types_allowed=True
+            extra="ignore" if extra is None else "allow", arbitrary_types_allowed=True
         )
-        if more not in (None, Any):
-            __pydantic_extra__: dict[str, more]
+        if extra not in (None, Any):
+            __pydantic_extra__: dict[str, extra]
 
     model: type = create_model(name, __base__=Arguments, **fields)
     return model
 
 
-def _adapter(definition: Any, told: str) -> "TypeAdapter[Any]":
-    _require()
+def _adapter(definition: Any, name: str) -> "TypeAdapter[Any]":
+    _require_pydantic()
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError
 
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(definition)
-        adapter.core_schema["type"]  # what refers to a class that is not there yet fails only here
+        adapter.core_schema["type"]  # an unresolved forward reference raises here
     except (PydanticUserError, NameError) as error:
-        raise UsageError(f"pydantic cannot use {told}: {error}") from error
+        raise UsageError(f"pydantic cannot use {name}: {error}") from error
     return adapter
 
 
-def _require() -> None:
+def _require_pydantic() -> None:
     if find_spec("pydantic") is None:
         raise MissingExtraError("validation", "a tool that is defined in Python")

@@ -1,4 +1,4 @@
-r"""The tools that a model was offered, in whatever form you hold them.
+r"""Reads the tools of a request, in the formats of all providers.
 
 >>> anthropic = {"name": "read", "input_schema": {"type": "object", "required": ["path"]}}
 >>> openai = {"type": "function", "function": {"name": "write"}}
@@ -6,8 +6,8 @@ r"""The tools that a model was offered, in whatever form you hold them.
 >>> [tool.name for tool in tool_specs([anthropic, openai, gemini])]
 ['read', 'write', 'find', 'move']
 
-Tools that the provider runs itself are left out, or known by name alone. A tool without parameters
-takes any object: a schema is never stricter than what the provider was told.
+Tools that the provider runs are omitted, or known by name only. A tool without parameters accepts
+any object, so that the schema is never stricter than the request.
 """
 
 import dataclasses
@@ -50,32 +50,27 @@ _FORMS: Final = (
 )
 _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _ENVELOPES: Final = ("toolConfig", "tool_config", "session", "setup", "result", "config")
-_MOST_ENVELOPES: Final = 4  # one in the other
+_MAX_ENVELOPES: Final = 4  # nested
 _TYPES_OF_TOOLS: Final = ("function", "custom")
-
-
 _JSON_TYPES: Final = {"object", "array", "string", "number", "integer", "boolean", "null"}
-
-
 _SCHEMA_KEYS: Final = (
     *("input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
     *("parameters", "schema"),
 )
-"""Under which the schema of a tool's arguments may stand; the first one counts."""
+"""The keys of the schema of a tool's arguments. The first one counts."""
 _short = Repr()
 _short.maxstring = 60
 
-
 _HOSTED_TYPES: Final = frozenset(
     {
-        # OpenAI Responses and Realtime; xAI and others that speak like it. Some of these are run
-        # by the client (shell, computer). Their calls are of the kind "client".
+        # OpenAI Responses and Realtime, and compatible servers such as xAI. The client runs some of
+        # these (shell, computer): their calls have the kind "client".
         *("file_search", "web_search", "web_search_2025_08_26", "code_interpreter", "mcp"),
         *("web_search_preview", "web_search_preview_2025_03_11", "image_generation"),
         *("programmatic_tool_calling", "tool_search", "shell", "local_shell", "computer"),
         *("computer_use_preview", "x_search", "collections_search", "attachment_search"),
         *("browser_search", "document_search", "live_search"),
-        # Anthropic: the tools of an MCP server that it talks to.
+        # Anthropic: the tools of an MCP server that Anthropic connects to.
         "mcp_toolset",
         # Gemini Interactions
         *("google_search", "google_maps", "code_execution", "url_context", "mcp_server"),
@@ -84,10 +79,8 @@ _HOSTED_TYPES: Final = frozenset(
 )
 """Types of tools that have no schema: calls to them are not checked against the list of tools."""
 
-_APPLY_PATCH: Final = "apply_patch"  # has no name in the request; its calls have this one
-
-_COMPUTER_USE: Final = "computer_use"  # its calls have names that the provider makes up
-
+_APPLY_PATCH: Final = "apply_patch"  # has no name in the request; its calls have this name
+_COMPUTER_USE: Final = "computer_use"  # the provider chooses the names of its calls
 _GEMINI_HOSTED: Final = frozenset(
     {
         *("retrieval", "fileSearch", "googleSearch", "googleSearchRetrieval", "googleMaps"),
@@ -95,8 +88,7 @@ _GEMINI_HOSTED: Final = frozenset(
         *("urlContext", "mcpServers"),
     }
 )
-"""The same in a ``Tool`` of Gemini, each a key of its own."""
-
+"""The keys of such tools in a ``Tool`` of Gemini."""
 _POINTING: Final = (
     *("double_click", "hold_key", "key", "left_click", "left_click_drag", "left_mouse_down"),
     *("left_mouse_up", "middle_click", "mouse_move", "right_click", "screenshot", "scroll"),
@@ -111,7 +103,7 @@ _TOOLSETS: Final = {
         *_POINTING,
     ),
 }
-"""Anthropic's families of tools: the calls have the names of the members."""
+"""Toolsets of Anthropic: the calls have the names of the members."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -120,86 +112,79 @@ class ToolSpec(Struct, frozen=True):
     name: str
     description: str = ""
     schema: Mapping[str, Any] | bool | Schema | None = None
-    """The JSON Schema of its arguments; None: nothing is known of them (free text, built-in).
+    """The JSON Schema of the arguments; None if it is unknown (free text, built-in tools).
 
-    One that is compiled already (``Schema``) may have its own limits, formats and resources.
+    A compiled ``Schema`` may have its own limits, formats and resources.
     """
     kind: Literal["function", "custom"] = "function"
     """``custom`` takes free text."""
     source: Any = None
-    """The class or the function that it was made of, if it was."""
+    """The class or the function that defines the tool, if any."""
 
     def __post_init__(self) -> None:
         name: object = self.name
         if name == "" or not isinstance(name, str):
             raise UsageError(
-                f"a tool needs a name, not {_shown(self.name)}; of a class or a function, "
-                "ToolSpec.of makes one"
+                f"a tool needs a name, not {_shown(self.name)}. For a class or a function, use "
+                "ToolSpec.of"
             )
         where = f"the tool {self.name!r}"
         if not isinstance(self.description, str):
             raise UsageError(
-                f"{where}: its description must be a str, not {_shown(self.description)}; "
-                f"the schema is the third: ToolSpec({self.name!r}, description, schema)"
+                f"{where}: description must be a str, not {_shown(self.description)}. "
+                f"The schema comes third: ToolSpec({self.name!r}, description, schema)"
             )
         if isinstance(self.schema, Mapping):
-            _refuse_what_says_nothing(self.schema, where)
+            _require_schema(self.schema, where)
         elif not isinstance(self.schema, bool | Schema | None):
             raise UsageError(
-                f"{where}: its schema must be a JSON Schema, not {_shown(self.schema)}; of a class "
-                "or a function, ToolSpec.of makes one"
+                f"{where}: schema must be a JSON Schema, not {_shown(self.schema)}. For a class "
+                "or a function, use ToolSpec.of"
             )
         if self.kind not in _TYPES_OF_TOOLS:
             raise UsageError(
-                f"{where}: its kind must be 'function' or 'custom', not {_shown(self.kind)}"
+                f"{where}: kind must be 'function' or 'custom', not {_shown(self.kind)}"
             )
 
     @classmethod
     def of(
         cls, tool: object, *, name: str | None = None, description: str | None = None
     ) -> "ToolSpec":
-        """Read one tool: a pydantic model class, a function, or what a provider's request has."""
+        """Read one tool: a pydantic model class, a function, or a tool of a provider's request."""
         specs = _read([("the tool", tool)])
         if len(specs) != 1:
-            told = f"holds {len(specs)} tools" if specs else "is run by the provider itself"
-            raise UsageError(f"{_shown(tool)} {told}: use tool_specs for a list")
+            problem = f"contains {len(specs)} tools" if specs else "is run by the provider itself"
+            raise UsageError(f"{_shown(tool)} {problem}. Use tool_specs for a list")
         (spec,) = specs
-        return cls(
-            spec.name if name is None else name,
-            spec.description if description is None else description,
-            spec.schema,
-            spec.kind,
-            spec.source,
-        )
+        name = spec.name if name is None else name
+        description = spec.description if description is None else description
+        return cls(name, description, spec.schema, spec.kind, spec.source)
 
 
 def tool_specs(tools: Iterable[object]) -> list[ToolSpec]:
-    """Read tools, of any mix of formats; of one request with its tools, these.
+    """Read a list of tools in any mix of formats, or the tools of a request.
 
-    Tools of the Claude Agent SDK have the names that they were given; its calls say
-    ``mcp__server__name``, so use ``ToolSpec.of(tool, name=…)`` to check them. Raises UsageError for
-    what cannot be read, and for two tools of one name.
+    Tools of the Claude Agent SDK have short names, but their calls have the name
+    ``mcp__server__name``. Use ``ToolSpec.of(tool, name=…)`` to check these. Raises UsageError for
+    unreadable tools, and for two tools with the same name.
     """
     return _read((f"tools[{number}]", tool) for number, tool in enumerate(_entries(tools)))
 
 
 def load_tools(path: str | Path) -> list[ToolSpec]:
-    """Read the tools of a JSON file: a list of tools, a whole request with its tools, or one tool.
-
-    Raises UsageError, which names the file and what to do, if there is none to be read.
-    """
+    """Read the tools of a JSON file: a list of tools, a request with tools, or one tool."""
     try:
         content = json.loads(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:  # JSON, or UTF-8
         raise UsageError(
-            f"{path} is no JSON: {error}; give a list of tools, or a request with its tools"
+            f"{path} is not valid JSON: {error}. Use a list of tools, or a request with tools"
         ) from error
     except RecursionError as error:
-        raise UsageError(f"{path} is nested too deeply to be read") from error
+        raise UsageError(f"{path} is nested too deeply") from error
     if not isinstance(content, list | dict):
-        raise UsageError(f"{path} has no tools in it: give a list of tools, not {_shown(content)}")
+        raise UsageError(f"{path} must contain a list of tools, not {_shown(content)}")
     try:
         return tool_specs(content)
     except UsageError as error:
@@ -207,11 +192,11 @@ def load_tools(path: str | Path) -> list[ToolSpec]:
 
 
 def _entries(tools: object) -> list[object]:
-    if isinstance(tools, Mapping) or (_is_sent(tools) and not isinstance(tools, list | tuple)):
+    if isinstance(tools, Mapping) or (_is_dumpable(tools) and not isinstance(tools, list | tuple)):
         inner = _listed(tools)
         return [tools] if inner is None else inner
     if isinstance(tools, ToolSpec | str | bytes) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a list, not {_shown(tools)}; a tool is {_FORMS}")
+        raise UsageError(f"tools must be a list, not {_shown(tools)}. A tool is {_FORMS}")
     return list(tools)
 
 
@@ -221,8 +206,7 @@ class _FoundTool(NamedTuple):
     schema: Mapping[str, Any] | bool | None = None
     kind: Literal["function", "custom"] = "function"
     source: Any = None
-    is_shared: bool = False
-    """Whether another tool may have the same name: the calls tell them apart, names do not."""
+    is_shared: bool = False  # another tool may have the same name, in another namespace
 
 
 def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
@@ -230,7 +214,7 @@ def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
     shared: set[str] = set()
     for where, tool in entries:
         own = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
-        if isinstance(own, ToolSpec):  # a tool of an agent has one
+        if isinstance(own, ToolSpec):  # a tool of an agent
             _add(own, where, specs)
             continue
         for one in _found_tools(tool, where):
@@ -238,7 +222,7 @@ def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
             known = specs.get(one.name)
             is_same = known is not None and (known.schema, known.kind) == (spec.schema, spec.kind)
             if is_same and (one.is_shared or one.name in shared):
-                pass  # which of them a call means does not matter
+                pass  # the same schema applies to both
             elif known is not None and one.is_shared and one.name in shared:
                 specs[one.name] = ToolSpec(one.name, kind=known.kind)
             else:
@@ -254,19 +238,19 @@ def _found_tools(tool: object, where: str) -> list[_FoundTool]:
     try:
         return list(_tools_in(tool, where))
     except RecursionError as error:
-        raise UsageError("the tools are nested too deeply to be read") from error
+        raise UsageError("the tools are nested too deeply") from error
 
 
 def _add(spec: ToolSpec, where: str, specs: dict[str, ToolSpec]) -> None:
     if spec.name in specs:
         raise UsageError(
-            f"{where}: there are two tools of the name {spec.name!r}; a call could mean either"
+            f"{where}: there are two tools with the name {spec.name!r}. Rename one of them"
         )
     specs[spec.name] = spec
 
 
 def _tools_in(tool: object, where: str) -> Iterator[_FoundTool]:
-    """Read one entry of a list of tools. It may hold several, or none that can be called."""
+    """Read one entry of a list of tools. It may contain several tools, or none."""
     if is_definition(tool):
         yield _defined(tool, where)
     elif isinstance(tool, Mapping):
@@ -276,7 +260,7 @@ def _tools_in(tool: object, where: str) -> Iterator[_FoundTool]:
         yield _flat({**fields, "input_schema": getattr(tool, "tool_call_schema", None)}, where)
     elif (tools := _listed(tool)) is not None:
         yield from _each(tools, where)
-    elif _is_sent(tool):
+    elif _is_dumpable(tool):
         yield from _in_mapping(_dumped(tool, where), where)
     elif _is_agent_sdk_tool(tool):
         yield _of_agent_sdk(tool, where)
@@ -284,8 +268,8 @@ def _tools_in(tool: object, where: str) -> Iterator[_FoundTool]:
         raise _unreadable(tool, where)
 
 
-def _is_sent(tool: object) -> bool:
-    """Return True for an SDK object that can dump what it would send."""
+def _is_dumpable(tool: object) -> bool:
+    """Return True for an SDK object that can be dumped as a mapping."""
     return not isinstance(tool, type) and (
         hasattr(tool, "model_dump")
         or (hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"))  # xAI’s, of protobuf
@@ -293,9 +277,9 @@ def _is_sent(tool: object) -> bool:
     )
 
 
-def _listed(content: object, depth: int = _MOST_ENVELOPES) -> list[object] | None:
-    """Return the list of tools in what may be a whole request; None if there is none."""
-    if not depth or not (isinstance(content, Mapping) or _is_sent(content)):
+def _listed(content: object, depth: int = _MAX_ENVELOPES) -> list[object] | None:
+    """Return the tools of a request; None if it has none."""
+    if not depth or not (isinstance(content, Mapping) or _is_dumpable(content)):
         return None
     if _member(content, "type") in ("namespace", "mcp_toolset"):
         return None
@@ -362,9 +346,9 @@ def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_FoundTo
     elif type_ == _COMPUTER_USE:
         _refuse_computer_use(tool, where)
     elif type_ in _HOSTED_TYPES and "name" not in tool:
-        return  # what else it has, be it a schema, is between the provider and its own tool
+        return  # its other keys, also a schema, are for the provider
     elif type_ not in _HOSTED_TYPES and (meant := _intended_type(type_)) is not None:
-        raise UsageError(f"{where} has the type {type_!r}: did you mean {meant!r}?")
+        raise UsageError(f"{where} has the unknown type {type_!r}. Did you mean {meant!r}?")
     elif type_ == "custom" and _schema_key(tool) is None:
         yield _flat(tool, where)._replace(schema=None, kind="custom")
     elif type_ not in _TYPES_OF_TOOLS and "name" not in tool:
@@ -378,7 +362,7 @@ def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_FoundTo
 def _members(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[str]:
     configs = tool.get("configs") or {}
     if not isinstance(configs, Mapping):
-        raise UsageError(f"{where}: its configs must be an object, not {_shown(configs)}")
+        raise UsageError(f"{where}: configs must be an object, not {_shown(configs)}")
     for name in _TOOLSETS[type_]:
         config = configs.get(name) or {}
         if not isinstance(config, Mapping):
@@ -405,78 +389,77 @@ def _of_agent_sdk(tool: Any, where: str) -> _FoundTool:
 
 
 def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> _FoundTool:
-    """Read a tool that stands in another object. What stands beside it has no effect."""
+    """Read a tool that is nested in another object. Keys beside it have no effect."""
     key = _schema_key(outer) or _misspelt_schema(outer)
     if key is not None and _schema_key(inner) is None:
-        raise UsageError(f"{where}: {key!r} is not read there: put it beside the name")
+        raise UsageError(f"{where}: {key!r} is ignored there. Put it beside the name")
     return _flat(inner, where)
 
 
 def _declared(declaration: object, where: str) -> _FoundTool:
     if not isinstance(declaration, Mapping):
-        if not _is_sent(declaration):
+        if not _is_dumpable(declaration):
             raise _unreadable(declaration, where)
         declaration = _dumped(declaration, where)
     return _flat(declaration, where, is_gemini=True)
 
 
 def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> _FoundTool:
-    """Read a name, a description and a schema that stand side by side."""
+    """Read a mapping with a name, a description and a schema."""
     name = tool.get("name")
     if not isinstance(name, str) or not name:
-        raise UsageError(f"{where}: a tool needs a name, but has {_short.repr(name)}")
+        raise UsageError(f"{where}: a tool needs a name, not {_short.repr(name)}")
     key = _schema_key(tool)
     if key is None and (keyword := _bare_schema(tool)) is not None:
         raise UsageError(
-            f"{where} ({name!r}): {keyword!r} is of a JSON Schema, which is not read beside the"
-            " name: put the whole schema under 'input_schema' or 'parameters'"
+            f"{where} ({name!r}): the keyword {keyword!r} of JSON Schema is ignored beside the"
+            " name. Put the whole schema under 'input_schema' or 'parameters'"
         )
     if key is None and (misspelt := _misspelt_schema(tool)) is not None:
         raise UsageError(
-            f"{where} ({name!r}): {misspelt!r} is not read, but seems to be the schema of its"
-            " arguments: call it 'input_schema' or 'parameters', as the provider does, or leave it"
-            " out"
+            f"{where} ({name!r}): {misspelt!r} is ignored, but looks like the schema of the"
+            " arguments. Rename it to 'input_schema' or 'parameters', or remove it"
         )
-    told = None if key is None else tool[key]
-    if told is None and tool.get("parameter_definitions") is not None:
-        told = _schema_of_definitions(tool["parameter_definitions"], f"{where} ({name!r})")
-    schema = _schema(told, f"{where} ({name!r})")
+    raw = None if key is None else tool[key]
+    if raw is None and tool.get("parameter_definitions") is not None:
+        raw = _schema_of_definitions(tool["parameter_definitions"], f"{where} ({name!r})")
+    schema = _schema(raw, f"{where} ({name!r})")
     if is_gemini and key == "parameters":
         schema = _json_schema_of(schema)
     description = tool.get("description")
     return _FoundTool(name, description if isinstance(description, str) else "", schema)
 
 
-def _schema(told: Any, where: str) -> Mapping[str, Any] | bool:
+def _schema(raw: Any, where: str) -> Mapping[str, Any] | bool:
     """Read a schema. A tool without one accepts any object."""
-    if told is None:
+    if raw is None:
         return {"type": "object"}
-    if isinstance(told, str):  # xAI’s, over gRPC
-        told = _parsed(told, where)
-    if isinstance(told, type) and is_definition(told):
-        schema = _defined(told, where).schema
+    if isinstance(raw, str):  # xAI’s, over gRPC
+        raw = _parsed(raw, where)
+    if isinstance(raw, type) and is_definition(raw):
+        schema = _defined(raw, where).schema
         return {} if schema is None else schema
-    if isinstance(told, Mapping) and set(told) == {"json"} and isinstance(told["json"], Mapping):
-        told = told["json"]  # Bedrock’s
-    if isinstance(told, Mapping):
-        _refuse_what_says_nothing(told, where)
-        return {key: value for key, value in told.items() if value is not None}
-    if isinstance(told, bool):
-        return told
-    if hasattr(told, "model_dump"):
-        return _dumped(told, where)
-    raise UsageError(f"{where}: its schema must be a JSON Schema, not {describe(told)}")
+    if isinstance(raw, Mapping) and set(raw) == {"json"} and isinstance(raw["json"], Mapping):
+        raw = raw["json"]  # Bedrock’s
+    if isinstance(raw, Mapping):
+        _require_schema(raw, where)
+        return {key: value for key, value in raw.items() if value is not None}
+    if isinstance(raw, bool):
+        return raw
+    if hasattr(raw, "model_dump"):
+        return _dumped(raw, where)
+    raise UsageError(f"{where}: the schema must be a JSON Schema, not {describe(raw)}")
 
 
 def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: its schema is no JSON: {error}") from error
+        raise UsageError(f"{where}: the schema is not valid JSON: {error}") from error
 
 
 def _dumped(tool: Any, where: str) -> Mapping[str, Any]:
-    """Return an SDK's object as the mapping that it would send."""
+    """Return an SDK object as a mapping."""
     if hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"):  # xAI’s, a protobuf message
         return {field.name: _of_message(value) for field, value in tool.ListFields()}
     try:
@@ -522,16 +505,16 @@ def _first(tool: Mapping[str, Any], *keys: str) -> Any:
 def _refuse_computer_use(tool: Mapping[str, Any], where: str) -> None:
     if _first(tool, "computerUse", "computer_use") is not None or tool.get("type") == _COMPUTER_USE:
         raise UsageError(
-            f"{where}: the functions of Gemini’s computer use depend on the model: put a "
-            "ToolSpec(name) for each that you carry out in its place"
+            f"{where}: the functions of Gemini’s computer use depend on the model. Replace it by "
+            "a ToolSpec(name) for each function that you run"
         )
 
 
 def _shown(tool: object) -> str:
     if isinstance(tool, Mapping):
         keys = ", ".join(_short.repr(key) for key in list(tool)[:8]) or "nothing"
-        told = f" and the type {_short.repr(tool['type'])}" if "type" in tool else ""
-        return f"an object with {keys}{told}"
+        type_ = f" and the type {_short.repr(tool['type'])}" if "type" in tool else ""
+        return f"an object with {keys}{type_}"
     if isinstance(tool, str | bytes | int | float | None):
         return _short.repr(tool)
     return describe(tool)
@@ -539,8 +522,8 @@ def _shown(tool: object) -> str:
 
 def _unreadable(tool: object, where: str) -> UsageError:
     return UsageError(
-        f"{where} cannot be read: {_shown(tool)}; a tool is {_FORMS}. If the provider runs it "
-        "itself, leave it out"
+        f"{where} cannot be read: {_shown(tool)}. A tool is {_FORMS}. Remove it if the provider "
+        "runs it itself"
     )
 
 
@@ -564,14 +547,14 @@ def _is_agent_sdk_tool(tool: object) -> bool:
     )
 
 
-def _schema_of_types(told: Any) -> Any:
-    if isinstance(told, Mapping):
-        if all(isinstance(value, _JSON) for value in told.values()):
-            return told
-        return _object({name: _agent_sdk_schema(hint) for name, hint in told.items()}, list(told))
-    if isinstance(told, type):
-        return _agent_sdk_schema(told) if is_typed_dict(told) else {"type": "object"}
-    return told
+def _schema_of_types(raw: Any) -> Any:
+    if isinstance(raw, Mapping):
+        if all(isinstance(value, _JSON) for value in raw.values()):
+            return raw
+        return _object({name: _agent_sdk_schema(hint) for name, hint in raw.items()}, list(raw))
+    if isinstance(raw, type):
+        return _agent_sdk_schema(raw) if is_typed_dict(raw) else {"type": "object"}
+    return raw
 
 
 def _agent_sdk_schema(hint: Any) -> dict[str, Any]:
@@ -580,7 +563,7 @@ def _agent_sdk_schema(hint: Any) -> dict[str, Any]:
     if origin is Annotated or getattr(origin, "_name", None) in _WRAPPERS:
         return _agent_sdk_schema(inner[0])
     if origin is Union or isinstance(hint, UnionType):
-        # None is left out by the SDK, too: it tells the model of the other types alone.
+        # The SDK omits None too.
         forms = [_agent_sdk_schema(one) for one in inner if one is not type(None)]
         return forms[0] if len(forms) == 1 else {"anyOf": forms}
     if origin is list and inner:
@@ -599,22 +582,22 @@ def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 def _schema_of_definitions(definitions: Any, where: str) -> dict[str, Any]:
     if not isinstance(definitions, Mapping) or not all(
-        isinstance(told, Mapping) for told in definitions.values()
+        isinstance(raw, Mapping) for raw in definitions.values()
     ):
         raise UsageError(
-            f"{where}: its parameter_definitions must be an object of objects, as Cohere has them"
+            f"{where}: parameter_definitions must be an object of objects, as in Cohere's API"
         )
     return {
         "type": "object",
-        "properties": {name: _cohere_schema(told) for name, told in definitions.items()},
-        "required": [name for name, told in definitions.items() if told.get("required") is True],
+        "properties": {name: _cohere_schema(raw) for name, raw in definitions.items()},
+        "required": [name for name, raw in definitions.items() if raw.get("required") is True],
     }
 
 
-def _cohere_schema(told: Mapping[str, Any]) -> dict[str, Any]:
-    plain = str(told.get("type")).partition("[")[0].strip().lower()  # "List[str]"
+def _cohere_schema(raw: Mapping[str, Any]) -> dict[str, Any]:
+    plain = str(raw.get("type")).partition("[")[0].strip().lower()  # "List[str]"
     name = _BY_NAME.get(plain, plain if plain in _BY_NAME.values() else None)
-    schema = {"type": name, "description": told.get("description")}
+    schema = {"type": name, "description": raw.get("description")}
     return {key: value for key, value in schema.items() if value is not None}
 
 
@@ -625,14 +608,14 @@ _SPELLINGS: Final[dict[str, str]] = {
     "max_length": "maxLength",
     "max_properties": "maxProperties",
     "min_items": "minItems",
-    "property_ordering": "propertyOrdering",  # no keyword of JSON Schema, but the lint wants it
+    "property_ordering": "propertyOrdering",  # not a keyword of JSON Schema; used by lint
     "min_length": "minLength",
     "min_properties": "minProperties",
     "prefix_items": "prefixItems",
     "defs": "$defs",
     "ref": "$ref",
 }
-_LEFT_OUT: Final = {"nullable", "example"}  # "example" is OpenAPI's
+_OMITTED: Final = {"nullable", "example"}  # of OpenAPI
 _COUNTS: Final = {
     *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
     *("maximum", "minimum"),
@@ -642,16 +625,11 @@ _LISTS: Final = {"anyOf", "allOf", "oneOf", "prefixItems"}
 _MAPS: Final = {"properties", "$defs", "definitions", "patternProperties"}
 
 
-class _TooDeepError(Exception):
-    """The schema is nested more deeply than any that can be used."""
+class _TooDeepError(Exception): ...
 
 
 def _json_schema_of(parameters: Any) -> Any:
-    """Translate a schema, and all that it contains.
-
-    What has a wrong form is left as it is, and so is all of a schema that is nested too deeply, or
-    in itself: whoever compiles it says what is wrong.
-    """
+    # Invalid parts and schemas that are nested too deeply are kept: the compiler reports them.
     try:
         return _gemini_schema(parameters, 0)
     except _TooDeepError:
@@ -663,15 +641,15 @@ def _gemini_schema(schema: Any, depth: int) -> Any:
         return schema
     if depth >= DEFAULT_SCHEMA_LIMITS.max_depth:
         raise _TooDeepError
-    told: Mapping[str, Any] = schema
+    raw: Mapping[str, Any] = schema
     found: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in raw.items():
         keyword = _SPELLINGS.get(name, name)
-        if name not in _LEFT_OUT and (value is not None or name == "const"):
+        if name not in _OMITTED and (value is not None or name == "const"):
             found[keyword] = _translated(keyword, value, depth + 1)
-    _mend_type(found)
-    _mend_enum(found)
-    return _with_null(found) if told.get("nullable") is True else found
+    _fix_type(found)
+    _fix_enum(found)
+    return _with_null(found) if raw.get("nullable") is True else found
 
 
 def _translated(keyword: str, value: Any, depth: int) -> Any:
@@ -689,24 +667,24 @@ def _translated(keyword: str, value: Any, depth: int) -> Any:
     return value
 
 
-def _mend_type(schema: dict[str, Any]) -> None:
-    told = schema.get("type")
-    if isinstance(told, str):
-        schema["type"] = _type(told)
-    elif isinstance(told, list | tuple):
-        schema["type"] = [_type(one) for one in told]
+def _fix_type(schema: dict[str, Any]) -> None:
+    raw = schema.get("type")
+    if isinstance(raw, str):
+        schema["type"] = _type(raw)
+    elif isinstance(raw, list | tuple):
+        schema["type"] = [_type(one) for one in raw]
     if "type_unspecified" in _types(schema):
         del schema["type"]
     if schema.get("format") == "enum":
         del schema["format"]
 
 
-def _type(told: Any) -> Any:
-    name = getattr(told, "value", told)  # the SDK's is an enum
-    return name.lower() if isinstance(name, str) else told
+def _type(raw: Any) -> Any:
+    name = getattr(raw, "value", raw)  # an enum in the SDK
+    return name.lower() if isinstance(name, str) else raw
 
 
-def _mend_enum(schema: dict[str, Any]) -> None:
+def _fix_enum(schema: dict[str, Any]) -> None:
     """Convert an enum of numbers: Gemini writes all values as strings."""
     values = schema.get("enum")
     types = _types(schema)
@@ -716,7 +694,7 @@ def _mend_enum(schema: dict[str, Any]) -> None:
     if types in (["integer"], ["number"]) and None not in read:
         schema["enum"] = read
     elif any(isinstance(value, str) for value in values) and "string" not in types:
-        del schema["enum"]  # no value of the type could be among them
+        del schema["enum"]  # no value of this type is a string
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -726,18 +704,18 @@ def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
     if types and "null" not in types:
         schema["type"] = [*types, "null"]
     for keyword, null in (("enum", None), ("anyOf", {"type": "null"})):
-        told = schema.get(keyword)
-        if isinstance(told, list | tuple) and null not in told:
-            schema[keyword] = [*told, null]
+        raw = schema.get(keyword)
+        if isinstance(raw, list | tuple) and null not in raw:
+            schema[keyword] = [*raw, null]
     return schema
 
 
 def _types(schema: dict[str, Any]) -> list[Any]:
-    """Return the types that a schema names; none if they cannot be used."""
-    told = schema.get("type")
-    if isinstance(told, str):
-        return [told]
-    return told if isinstance(told, list) else []
+    """Return the types of a schema; none if they are invalid."""
+    raw = schema.get("type")
+    if isinstance(raw, str):
+        return [raw]
+    return raw if isinstance(raw, list) else []
 
 
 def _number(text: str) -> int | float | None:
@@ -754,7 +732,7 @@ _OF_OBJECTS: Final = {
     *("propertyNames", "dependentSchemas", "dependentRequired", "additional_properties"),
     *("additionalItems", "unevaluatedItems", "contentSchema"),
 }
-"""Keywords that are no word of any other language, so whoever uses one means it."""
+"""Keywords that are not ordinary words: a key with such a name is a keyword."""
 _NO_OBJECTS: Final = {
     *("type", "enum", "title", "description", "format", "pattern", "required", "id", "nullable"),
     *("allOf", "anyOf", "oneOf", "any_of", "prefixItems", "prefix_items", "ref", "examples"),
@@ -764,19 +742,19 @@ _NO_OBJECTS: Final = {
     *("minContains", "maxContains", "contentEncoding", "contentMediaType"),
     *("readOnly", "writeOnly", "deprecated", "propertyOrdering", "property_ordering"),
 }
-"""Keywords whose value is never an object: with one, it is the name of a property."""
-_EITHER: Final = {
+"""Keywords whose value is never an object: with an object, the key is the name of a property."""
+_AMBIGUOUS: Final = {
     *("items", "contains", "not", "if", "then", "else", "default", "const", "example"),
     *("definitions", "defs", "dependencies", "discriminator", "xml", "externalDocs"),
 }
-"""Keywords that may as well be names of properties: they decide nothing."""
+"""Keywords that may also be names of properties: they are ignored here."""
 _BESIDE: Final = ("properties", "patternProperties", "additionalProperties", "required")
 
 
 def _bare_schema(tool: Mapping[str, Any]) -> str | None:
-    """Return the keyword of a JSON Schema that stands in the tool itself, or None."""
-    told = tool.get("type")
-    if isinstance(told, str) and told.lower() in _JSON_TYPES:
+    """Return a keyword of JSON Schema that is in the tool itself, or None."""
+    raw = tool.get("type")
+    if isinstance(raw, str) and raw.lower() in _JSON_TYPES:
         return "type"
     for keyword in (*_BESIDE, "anyOf", "oneOf", "allOf", "$ref", "$defs", "$schema"):
         value = tool.get(keyword)
@@ -785,84 +763,86 @@ def _bare_schema(tool: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _refuse_what_says_nothing(schema: Mapping[Any, Any], where: str) -> None:
-    """Raise UsageError for what is no schema, but would count as one that allows everything."""
-    strange: str | None = None
+def _require_schema(schema: Mapping[Any, Any], where: str) -> None:
+    """Raise UsageError for a mapping without keywords, which would allow everything."""
+    unknown: str | None = None
     for key, value in schema.items():
-        if not isinstance(key, str) or value is None or key in _EITHER:
+        if not isinstance(key, str) or value is None or key in _AMBIGUOUS:
             continue
         is_object = isinstance(value, Mapping)
         if key.startswith("$") or key in _OF_OBJECTS or (key in _NO_OBJECTS and not is_object):
             return
-        if strange is None and not key.startswith(("x-", "_")) and _means_something(value):
-            strange = key
-    if strange is not None:
+        if unknown is None and not key.startswith(("x-", "_")) and _describes_property(value):
+            unknown = key
+    if unknown is not None:
         raise UsageError(
-            f"{where}: its schema has {strange!r}, and no keyword of JSON Schema, so it would allow"
-            ' everything: give {"type": "object", "properties": {…}} itself'
+            f"{where}: the schema has {unknown!r}, but no keyword of JSON Schema, so it would allow"
+            ' everything. Use {"type": "object", "properties": {…}}'
         )
 
 
-def _means_something(value: object) -> bool:
+def _describes_property(value: object) -> bool:
     if isinstance(value, str):
         return value.lower() in _JSON_TYPES or value in _BY_NAME
     return isinstance(value, Mapping | type)
 
 
-_OTHERS: Final = {
+_OTHER_KEYS: Final = {
     *("name", "description", "type", "function", "custom", "title", "strict", "format", "behavior"),
     *("annotations", "cache_control", "execution", "icons", "input_examples", "meta", "metadata"),
-    "parameter_definitions",  # of Cohere's, which is read by itself
-    # The schemas of what a tool returns.
+    "parameter_definitions",  # of Cohere, read separately
+    # Schemas of results.
     *("output_schema", "outputSchema", "response", "response_json_schema", "responseJsonSchema"),
     *("response_schema", "responseSchema", "returns"),
 }
-_SAME: Final = {"args", "arguments", "input", "inputs", "param", "params"}
-"""What a schema is never called, though people may think so."""
+_WRONG_NAMES: Final = {"args", "arguments", "input", "inputs", "param", "params"}
+"""Wrong names of the schema that users may try."""
 _PLAIN: Final = {key.replace("_", "").lower(): key for key in _SCHEMA_KEYS}
 _KEYWORDS: Final = {
     *("$defs", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "oneOf", "properties"),
 }
-_LONGEST: Final = 64  # of what may be a slip of the pen
-_MOST_KEYS: Final = 100  # that are looked at: to compare spellings takes time
-_ALIKE: Final = 0.8
-_TYPES_ALIKE: Final = 0.65  # "costum"
+_MAX_KEY_CHARS: Final = 64  # of a misspelt key
+_MAX_KEYS: Final = 100  # that are compared: comparing is slow
+_CUTOFF: Final = 0.8  # of difflib
+_TYPE_CUTOFF: Final = 0.65  # matches "costum"
 
 
 def _misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
     """Return the key of a value that looks like a schema but is not read as one, or None."""
-    for key, value in islice(tool.items(), _MOST_KEYS):
+    for key, value in islice(tool.items(), _MAX_KEYS):
         if not isinstance(key, str) or value is None or key.startswith("_"):
             continue
-        if key not in _SCHEMA_KEYS and key not in _OTHERS and _seems_schema(key, value):
+        if key not in _SCHEMA_KEYS and key not in _OTHER_KEYS and _is_schema_like(key, value):
             return key
     return None
 
 
-def _intended_type(told: str) -> str | None:
+def _intended_type(raw: str) -> str | None:
     """Return the type of tool that a misspelt one means, or None."""
-    plain = told.strip().lower()
-    if told in _TYPES_OF_TOOLS or not plain.isalpha():  # "azure_function" is somebody's own type
+    plain = raw.strip().lower()
+    if (
+        raw in _TYPES_OF_TOOLS or not plain.isalpha()
+    ):  # "azure_function" is a type of another server
         return None
     near = [
         known
         for known in _TYPES_OF_TOOLS
         if abs(len(plain) - len(known)) <= 1 or (len(plain) > 1 and known.startswith(plain))
     ]
-    close = get_close_matches(plain, near, n=1, cutoff=_TYPES_ALIKE)
+    close = get_close_matches(plain, near, n=1, cutoff=_TYPE_CUTOFF)
     return close[0] if close else None
 
 
-def _seems_schema(key: str, value: object) -> bool:
+def _is_schema_like(key: str, value: object) -> bool:
     plain = key.replace("_", "").replace("-", "").lower()
-    if plain in _SAME:
+    if plain in _WRONG_NAMES:
         return isinstance(value, Mapping | type)
-    if len(key) <= _LONGEST and get_close_matches(plain, _PLAIN, n=1, cutoff=_ALIKE):
+    if len(key) <= _MAX_KEY_CHARS and get_close_matches(plain, _PLAIN, n=1, cutoff=_CUTOFF):
         return True
-    return _is_like_a_schema(value)
+    return _looks_like_schema(value)
 
 
-def _is_like_a_schema(value: object) -> bool:
+def _looks_like_schema(value: object) -> bool:
     if isinstance(value, type):  # a model
         return True
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-r"""The arguments of a call so far, typed: for a tool that is defined by a class or a function.
+r"""Typed arguments of a call in progress, for a tool that is defined by a class or a function.
 
 ::
 
@@ -6,29 +6,25 @@ r"""The arguments of a call so far, typed: for a tool that is defined by a class
         path: str
         content: str
 
-    view = typed(WriteFile, call)     # live, as the call is
+    view = typed(WriteFile, call)     # updated while the call is written
     view.settled                      # frozenset({'path'})
     view.so_far.path                  # 'src/app.py': validated, and a str for type checkers
     view.so_far.content               # ArgumentUnavailableError: 'content' has not settled …
     view.value()                      # the WriteFile, once the call is complete
 
-Nothing is done while a call grows. A field is validated when it is asked for and has settled, once,
-by its own validators; what still grows is never held. A model's own validators, and its rules for
-keys that it does not know, are for the whole: they have their say in ``value()``.
+A field is validated once, by its own validators, when it is first read after it has settled.
+Validators of the model, and its rules for unknown keys, run only in ``value()``.
 
-- A model inside, while it is open, is such a view as well: ``view.so_far.address.city``. So is a
-  list: it has the items that have settled. An item by its index may be open in its turn.
-- A field that may be spelt in several ways (``AliasChoices``, ``populate_by_name``) counts as
-  settled before the end only in its first spelling: a later one would yield to that.
-- A field whose validators ask for ``info`` waits for the fields defined before it.
-- If a validator falls over (it raises a KeyError, say, and no ValueError), nobody knows whether the
-  value is valid: ``errors`` tells it, the field is not ``in`` the view, and whoever wants the value
-  gets ``ArgumentUnavailableError`` with that exception as its cause. ``value()`` raises it as it
-  is.
-- Of a field that is an ``Iterable`` pydantic makes an iterator, which can be used once, and
-  validates each item only when it is fetched: ``errors`` knows nothing of these. Each time such a
-  field is asked for, it is made anew. A ``list`` is better.
-- Numbers have come as ``int`` and ``float``; a ``Decimal`` is made of these.
+- An open model inside is a view too: ``view.so_far.address.city``. An open list has the items that
+  have settled.
+- A field with several names (``AliasChoices``, ``populate_by_name``) settles before the end only
+  under its first name, which has precedence over the others.
+- A field whose validators take ``info`` waits for the fields defined before it.
+- If a validator raises another exception than ValueError, such as a KeyError, ``errors`` has its
+  message. Reading the field raises ``ArgumentUnavailableError`` with that exception as the cause.
+  ``value()`` raises the exception itself.
+- pydantic turns an ``Iterable`` into an iterator, which can be used once and validates each item
+  when it is fetched. ``errors`` does not include these items. Prefer ``list``.
 """
 
 import json
@@ -63,49 +59,45 @@ _Schema = dict[str, Any]
 
 _OF_OBJECTS: Final = {"model", "dataclass", "typed-dict"}
 _NO_SCHEMAS: Final = {"metadata", "serialization", "default", "config", "expected"}
-_MOST: Final = 3  # errors to tell of one field: a message is for people
+_MAX_ERRORS: Final = 3  # of one field in a message
 
 
 class Outcome(NamedTuple):
     """The result of pydantic for one value."""
 
-    value: Any  # PENDING if there is none: it is not valid, or may be missing and is
+    value: Any  # PENDING if it is not valid, or optional and missing
     message: str | None = None  # why it is not valid
-    cause: Exception | None = None
-    """What a validator raised that says nothing of the value: it fell over."""
+    cause: Exception | None = None  # an unexpected exception of a validator
 
 
-class _Place(NamedTuple):
+class _Context(NamedTuple):
     config: Any
     definitions: Mapping[str, _Schema]
 
     def compile(self, schema: _Schema) -> "SchemaValidator":
         from pydantic_core import SchemaValidator
 
-        whole: Any = {
-            "type": "definitions",
-            "schema": schema,
-            "definitions": list(self.definitions.values()),
-        }
+        definitions = list(self.definitions.values())
+        whole: Any = {"type": "definitions", "schema": schema, "definitions": definitions}
         return SchemaValidator(whole, self.config)
 
 
 class ValuePart:
     """A value inside a model, and its validator."""
 
-    def __init__(self, schema: _Schema, place: _Place) -> None:
+    def __init__(self, schema: _Schema, place: _Context) -> None:
         self._schema = schema
         self._place = place
 
     @cached_property
     def shape(self) -> "Shape | None":
-        """The fields of an object that can be read one by one; None for other values."""
+        """The fields of an object that can be read separately; None for other values."""
         return _field_shape(self._schema, self._place, is_root=False)
 
     @cached_property
     def items(self) -> "ValuePart | None":
-        """The items of an array that can be read one by one; None for other values."""
-        schema = _peeled(self._schema, self._place.definitions)
+        """The items of an array that can be read separately; None for other values."""
+        schema = _unwrapped(self._schema, self._place.definitions)
         items: Any = schema.get("items_schema")
         if schema["type"] == "tuple":
             items = items[0] if schema.get("variadic_item_index") == 0 and len(items) == 1 else None
@@ -115,11 +107,11 @@ class ValuePart:
 
     @cached_property
     def takes_info(self) -> bool:
-        """Whether a validator in it may look at other fields."""
+        """Whether a validator may use other fields."""
         return _takes_info(self._schema, self._place.definitions)
 
     def is_used_up(self, value: object) -> bool:
-        """Return True for a value that can be read only once, because it has an iterator."""
+        """Return True for a value with an iterator, which can be read only once."""
         return self._has_iterator or isinstance(value, Iterator)
 
     @cached_property
@@ -136,22 +128,20 @@ class ValuePart:
 
 class FieldPart(ValuePart):
     def __init__(
-        self, name: str, field: _Schema, place: _Place, *, earlier: "tuple[FieldPart, ...]"
+        self, name: str, field: _Schema, place: _Context, *, earlier: "tuple[FieldPart, ...]"
     ) -> None:
         super().__init__(field["schema"], place)
         self.name = name
         self.places = tuple(_places(name, field, place.config or {}))
-        """Where its value may stand. If it stands at several, the first one counts."""
+        """The paths of the value. If it has several, the first one counts."""
         first = self.places[0]
         counts_from_end = any(isinstance(key, int) and key < 0 for key in first)
-        self.early_place = None if counts_from_end else first
-        """The one that counts before its object is closed, when others may come yet."""
+        self.early_place = None if counts_from_end else first  # valid before the object is closed
         self._earlier = earlier
         self._may_be_missing = field.get("required") is False  # in a TypedDict
 
     @cached_property
     def waits_for(self) -> "tuple[FieldPart, ...]":
-        """The fields that its validators may look at: those defined before it."""
         return self._earlier if self.takes_info else ()
 
     @cached_property
@@ -159,11 +149,11 @@ class FieldPart(ValuePart):
         return self._compile({})
 
     def validate_field(self, value: object, earlier: Mapping[str, Any]) -> Outcome:
-        """Validate the field; PENDING stands for no value, which may mean a default."""
+        """Validate the field. PENDING means that it is missing, so that a default applies."""
         given = {} if value is PENDING else {self.name: value}
         if not given and self._may_be_missing:
             return Outcome(PENDING)
-        # What was validated is no JSON any more: it is put in by functions instead of values.
+        # Validated values are not JSON any more, so functions return them.
         validator = self._compile(earlier) if earlier else self._validator
         outcome = _validated(validator, {**dict.fromkeys(earlier), **given}, depth=1)
         if outcome.message is not None:
@@ -180,9 +170,9 @@ class FieldPart(ValuePart):
 class Shape(NamedTuple):
     name: str
     fields: Mapping[str, FieldPart]
-    has_keys: bool  # the fields are keys, as in a TypedDict, and not attributes
-    takes_more: bool  # keys that are no fields are kept
-    more: ValuePart | None  # how the values of those are checked, if the model says it
+    has_keys: bool  # a TypedDict: the fields are keys, not attributes
+    takes_more: bool  # unknown keys are kept
+    more: ValuePart | None  # validates the values of unknown keys
 
 
 @lru_cache(maxsize=256)
@@ -192,24 +182,24 @@ def shape_of(definition: Definition) -> Shape | None:
     if schema["type"] == "definitions":
         definitions = {inner["ref"]: inner for inner in schema["definitions"]}
         schema = schema["schema"]
-    shape = _field_shape(schema, _Place(None, definitions), is_root=True)
+    shape = _field_shape(schema, _Context(None, definitions), is_root=True)
     if shape is None or definition.parameters is None:
         return shape
     fields = {name: shape.fields[field] for field, name in definition.parameters.items()}
     return shape._replace(name=definition.name, fields=fields)
 
 
-def _field_shape(schema: _Schema, place: _Place, *, is_root: bool) -> Shape | None:
-    schema = _peeled(schema, place.definitions, is_root=is_root)
+def _field_shape(schema: _Schema, place: _Context, *, is_root: bool) -> Shape | None:
+    schema = _unwrapped(schema, place.definitions, is_root=is_root)
     if schema["type"] not in _OF_OBJECTS or schema.get("root_model"):
         return None
     config = schema.get("config") or {}
     inner = schema if schema["type"] == "typed-dict" else schema["schema"]
     while inner["type"] in ("function-before", "function-after", "function-wrap"):
-        inner = inner["schema"]  # validators of the model, which are for all of it
+        inner = inner["schema"]  # validators of the whole model
     if "fields" not in inner:
         return None
-    place = _Place(config, place.definitions)
+    place = _Context(config, place.definitions)
     extra = inner.get("extra_behavior") or config.get("extra_fields_behavior")
     more = inner.get("extras_schema")
     return Shape(
@@ -221,7 +211,7 @@ def _field_shape(schema: _Schema, place: _Place, *, is_root: bool) -> Shape | No
     )
 
 
-def _fields(inner: _Schema, place: _Place) -> Iterator[tuple[str, FieldPart]]:
+def _fields(inner: _Schema, place: _Context) -> Iterator[tuple[str, FieldPart]]:
     fields = inner["fields"]
     pairs = (
         fields.items()
@@ -235,13 +225,13 @@ def _fields(inner: _Schema, place: _Place) -> Iterator[tuple[str, FieldPart]]:
         earlier = (*earlier, part)
 
 
-def _peeled(
+def _unwrapped(
     schema: _Schema, definitions: Mapping[str, _Schema], *, is_root: bool = False
 ) -> _Schema:
     """Remove wrappers that do not change which parts a value has.
 
-    What comes before the value's own validation may change it, so it stays on; at the root all is
-    taken off, since there validators are the model's, and those are for the whole.
+    Validators that run before may change the value, so they are kept. At the root they are removed,
+    because validators of the model run only in ``value()``.
     """
     while True:
         match schema["type"]:
@@ -258,7 +248,7 @@ def _peeled(
 
 
 def _takes_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if a validator that asks for info belongs to the field, not to a model in it."""
+    """Return True if a validator of the field takes info. Models inside the field do not count."""
     return any(
         one.get("type") == "with-info" or one.get("default_factory_takes_data")
         for one in _parts_of(schema, definitions, set(), stop=_OF_OBJECTS)
@@ -266,7 +256,7 @@ def _takes_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
 
 
 def _has_iterator(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if pydantic makes an iterator of something in it, at any depth."""
+    """Return True if pydantic creates an iterator for the value or a part of it."""
     parts = _parts_of(schema, definitions, set(), stop=())
     return any(one.get("type") == "generator" for one in parts)
 
@@ -274,7 +264,7 @@ def _has_iterator(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
 def _parts_of(
     schema: Any, definitions: Mapping[str, _Schema], seen: set[str], stop: Container[object]
 ) -> Iterator[_Schema]:
-    """Yield the schemas inside a schema, but not those inside of types in ``stop``."""
+    """Yield a schema and the schemas in it, except those inside types in ``stop``."""
     if isinstance(schema, list | tuple):
         for one in schema:
             yield from _parts_of(one, definitions, seen, stop)
@@ -319,16 +309,16 @@ def _validated(validator: "SchemaValidator", value: object, *, depth: int) -> Ou
     try:
         return Outcome(validator.validate_json(text))
     except ValidationError as error:
-        return Outcome(PENDING, _told(error, depth))
-    except Exception as error:  # noqa: BLE001 - whoever asks for the value gets it as the cause
+        return Outcome(PENDING, _message(error, depth))
+    except Exception as error:  # noqa: BLE001 - becomes the cause of ArgumentUnavailableError
         return Outcome(PENDING, f"its validator raised {type(error).__name__}: {error}", error)
 
 
-def _told(error: Any, depth: int) -> str:
-    """Join the messages. Paths begin below the field, so ``depth`` steps are left out."""
+def _message(error: Any, depth: int) -> str:
+    """Join the messages. The first ``depth`` steps of each path are omitted."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     parts = []
-    for one in errors[:_MOST]:
+    for one in errors[:_MAX_ERRORS]:
         inside = ", ".join(map(repr, one["loc"][depth:]))
         parts.append(f"{one['msg']} (at {inside})" if inside else one["msg"])
     more = len(errors) - len(parts)
@@ -352,12 +342,12 @@ def live_call(given: LiveCall | CallHolder) -> LiveCall:
         if not isinstance(found, type) and all(hasattr(found, name) for name in _OF_CALLS):
             return cast("LiveCall", found)
     raise UsageError(
-        f"{describe(given)} is no call: give a call of events.calls, or a reader of live_calls()"
+        f"{describe(given)} is not a call. Pass a call of events.calls, or a reader of live_calls()"
     )
 
 
 def is_certain(call: LiveCall) -> bool:
-    """Return True unless the text may be meant in another way."""
+    """Return True unless the text may be reinterpreted."""
     return not call.in_doubt or call.verdict == "complete"
 
 
@@ -367,10 +357,7 @@ def kind_at(call: LiveCall, path: JsonPath) -> type | None:
 
 
 def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
-    """Count the items of an array that have settled before the first that has not.
-
-    So many were known to have settled before: they are not looked at again.
-    """
+    """Count the settled items at the start of an array. ``known`` is the previous count."""
     items = value_at(call.partial, path)
     if not isinstance(items, list) or not is_certain(call):
         return 0
@@ -388,27 +375,27 @@ def settled_items(call: LiveCall, path: JsonPath, known: int) -> int:
 
 
 def unavailable(
-    call: LiveCall, path: JsonPath, told: str, reason: str = ""
+    call: LiveCall, path: JsonPath, name: str, reason: str = ""
 ) -> ArgumentUnavailableError:
     """Return the error for a value that has not settled, or never will."""
     size = _size(call, path)
     if call.verdict != "open":
-        why = "it was not given" if call.verdict == "complete" else verdict_words(call)
-        message = f"{told} {'is not whole' if size else 'did not come'}: {why}"
+        why = "the call does not have it" if call.verdict == "complete" else verdict_words(call)
+        message = f"{name} is {'incomplete' if size else 'missing'}: {why}"
     elif call.in_doubt:
-        message = f"{told} has not settled: the text of the call may be meant in another way"
+        message = f"{name} has not settled: the text of the call may be reinterpreted"
     elif reason:
-        message = f"{told} has not settled: {reason}"
+        message = f"{name} has not settled: {reason}"
     else:
-        message = f"{told} has not settled: {size} so far" if size else f"{told} has not come yet"
+        message = f"{name} has not settled: {size} so far" if size else f"{name} has not arrived"
     return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
-def invalid(call: LiveCall, path: JsonPath, told: str, reason: str) -> ArgumentUnavailableError:
+def invalid(call: LiveCall, path: JsonPath, name: str, reason: str) -> ArgumentUnavailableError:
     """Return the error for a value that has settled and is not valid."""
     error = ArgumentsError("invalid", reason, path=path)
     return ArgumentUnavailableError(
-        f"{told} is not valid: {reason}", path=path, verdict=call.verdict, error=error
+        f"{name} is not valid: {reason}", path=path, verdict=call.verdict, error=error
     )
 
 
@@ -435,21 +422,17 @@ class Fields:
         return self._stage(part)[0] == "ready"
 
     def outcome(self, part: FieldPart) -> Outcome | None:
-        """Return the outcome of a field; None if it has not settled.
-
-        Whoever is to have the value gets it from ``value``.
-        """
+        """Return the outcome of a field; None if it has not settled."""
         stage, path = self._stage(part)
         return self._validate(part, path) if stage == "ready" else None
 
     def value(self, name: str) -> Any:
-        """Return a field's value, or a view of it while it is open, or raise."""
         part = self.shape.fields.get(name)
         if part is None:
             return self._unknown(name)
         stage, path = self._stage(part)
         if stage == "ready":
-            outcome = self._taken(part, path)
+            outcome = self._use(part, path)
             if outcome.message is not None:
                 raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
             if outcome.value is not PENDING:
@@ -465,11 +448,11 @@ class Fields:
         return ("waiting" if stage == "ready" and self._awaited(part) else stage), path
 
     def _awaited(self, part: FieldPart) -> list[str]:
-        """Return the fields that it waits for. Those wait for nothing else."""
+        """Return the names of the unsettled fields that it waits for."""
         return [one.name for one in part.waits_for if self._own_stage(one)[0] != "ready"]
 
     def _own_stage(self, part: FieldPart) -> tuple[_Stage, JsonPath]:
-        """Return the stage of a field's own value, and its path."""
+        """Return the stage of a field, without the fields that it waits for, and its path."""
         call, base = self._call, self._base
         if not is_certain(call):
             return "waiting", base + part.places[0]
@@ -486,20 +469,20 @@ class Fields:
         return ("ready" if is_closed else "waiting"), base + part.places[0]
 
     def _validate(self, part: FieldPart, path: JsonPath) -> Outcome:
-        self._begin_anew_if_read_anew()
+        self._reset_if_reparsed()
         known = self._outcomes.get(part.name)
         if known is None:
             earlier = {}
             for other in part.waits_for:
-                found = self._taken(other, self._own_stage(other)[1])
+                found = self._use(other, self._own_stage(other)[1])
                 if found.message is None and found.value is not PENDING:
                     earlier[other.name] = found.value
             known = part.validate_field(value_at(self._call.partial, path), earlier)
             self._outcomes[part.name] = known
         return known
 
-    def _taken(self, part: FieldPart, path: JsonPath) -> Outcome:
-        """Return an outcome. It is not kept if its value can be used only once."""
+    def _use(self, part: FieldPart, path: JsonPath) -> Outcome:
+        """Return an outcome, and forget it if its value can be used only once."""
         outcome = self._validate(part, path)
         if part.is_used_up(outcome.value):
             del self._outcomes[part.name]
@@ -511,21 +494,21 @@ class Fields:
         return self._views[path]
 
     def _unknown(self, name: str) -> Any:
-        """Return a value that is no field, from a model that keeps such values."""
+        """Return the value of an unknown key, if the model keeps such values."""
         path = (*self._base, name)
         if self.shape.takes_more and not name.startswith("__"):
             if kind_at(self._call, path) is not None and is_settled(self._call, path):
-                return self._kept(name, path)
+                return self._extra_value(name, path)
             raise unavailable(self._call, path, repr(name))
         known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
-        raise kind(f"{name!r} is no field of {self.shape.name}; so far there are only: {known}")
+        raise kind(f"{self.shape.name} has no field {name!r}. Fields: {known}")
 
-    def _kept(self, name: str, path: JsonPath) -> Any:
+    def _extra_value(self, name: str, path: JsonPath) -> Any:
         part = self.shape.more
         if part is None:
             return value_at(self._call.partial, path)
-        self._begin_anew_if_read_anew()
+        self._reset_if_reparsed()
         if name not in self._more:
             self._more[name] = part.validate(value_at(self._call.partial, path))
         outcome = self._more[name]
@@ -535,7 +518,7 @@ class Fields:
             raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
         return outcome.value
 
-    def _begin_anew_if_read_anew(self) -> None:
+    def _reset_if_reparsed(self) -> None:
         if self._call.partial is not self._root:
             self._root = self._call.partial
             self._outcomes.clear()
@@ -545,14 +528,14 @@ class Fields:
         if stage != "waiting" or kind_at(self._call, path) is None:
             return ""
         if self._own_stage(part)[0] == "ready":
-            return f"its validator may look at {', '.join(map(repr, self._awaited(part)))}"
+            return f"its validator may use {', '.join(map(repr, self._awaited(part)))}"
         if path != self._base + part.places[0]:
-            return f"{part.places[0][0]!r} may come yet, and would count instead"
+            return f"{part.places[0][0]!r} may still arrive and would replace it"
         return ""
 
 
 class ObjectSoFar:
-    """An object while it is written: it has the attributes of its model that have settled."""
+    """An object while it is written, with the attributes or keys that have settled."""
 
     __slots__ = ("_argstream_fields",)
 
@@ -560,15 +543,15 @@ class ObjectSoFar:
         self._argstream_fields = fields
 
     def __getattr__(self, name: str) -> Any:
-        if name in ObjectSoFar.__slots__:  # of an object that copy or pickle has just made
+        if name in ObjectSoFar.__slots__:  # copy and pickle create it without __init__
             raise AttributeError(name)
         if self._argstream_fields.shape.has_keys:
-            raise AttributeError(f"this has keys, not attributes: [{name!r}]")
+            raise AttributeError(f"a TypedDict has keys, not attributes. Use [{name!r}]")
         return self._argstream_fields.value(name)
 
     def __getitem__(self, key: str) -> Any:
         if not self._argstream_fields.shape.has_keys:
-            raise TypeError(f"this has attributes, not keys: .{key}")
+            raise TypeError(f"a model has attributes, not keys. Use .{key}")
         return self._argstream_fields.value(key)
 
     def __dir__(self) -> list[str]:
@@ -581,7 +564,7 @@ class ObjectSoFar:
 
 
 class ItemsSoFar(Sequence[Any]):
-    """A list while it is written: it has the items that have settled."""
+    """A list while it is written, with the items that have settled."""
 
     def __init__(self, call: LiveCall, base: JsonPath, part: ValuePart) -> None:
         self._call = call
@@ -664,28 +647,21 @@ class TypedArguments(Generic[Model]):
 
     @property
     def settled(self) -> frozenset[str]:
-        """The names of the fields that have settled, be they valid or not.
-
-        In a complete call all have: what was not given has its default.
-        """
+        """The names of the settled fields, valid or not; all if the call is complete."""
         parts = self._fields.shape.fields.items()
         return frozenset(name for name, part in parts if self._fields.is_ready(part))
 
     @property
     def so_far(self) -> Model:
-        """What has settled, to be read as if it were whole.
+        """A view with the fields of the model. It is not an instance of the model.
 
-        A field that has not settled, or is not valid, raises ``ArgumentUnavailableError``; it says
-        why. It is no instance of the model: that is what ``value()`` gives.
+        A field that has not settled, or is not valid, raises ``ArgumentUnavailableError``.
         """
         return cast("Model", self._so_far)
 
     @property
     def errors(self) -> dict[str, str]:
-        """What pydantic says of fields that have settled and are not valid.
-
-        Of one whose validator fell over, it says what that raised.
-        """
+        """Messages of pydantic or of failed validators, for settled fields that are not valid."""
         found: dict[str, str] = {}
         for name, part in self._fields.shape.fields.items():
             outcome = self._fields.outcome(part)
@@ -700,9 +676,9 @@ class TypedArguments(Generic[Model]):
         return outcome is not None and outcome.message is None and outcome.value is not PENDING
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a field that has settled and is valid, or the default.
+        """Return a field that has settled and is valid, else the default.
 
-        Raises ``ArgumentUnavailableError`` if its validator fell over: a default would hide that.
+        Raises ``ArgumentUnavailableError`` if its validator raised an unexpected exception.
         """
         outcome = self._fields.outcome(self._part(name))
         if outcome is None:
@@ -712,14 +688,15 @@ class TypedArguments(Generic[Model]):
         return self._fields.value(name)
 
     def value(self) -> Model:
-        """Return the complete arguments: the model; for a function, its arguments by name.
+        """Return a new instance of the model; for a function, a dict of its arguments.
 
-        It is made anew each time. Raises ``ArgumentUnavailableError`` if the call is not complete,
-        pydantic's ``ValidationError`` if its arguments are not valid, and what else a validator of
-        yours raises.
+        Raises ``ArgumentUnavailableError`` if the call is not complete, pydantic's
+        ``ValidationError`` if the arguments are not valid, and any exception of your validators.
         """
         if self._call.verdict != "complete":
-            raise unavailable(self._call, (), f"all of {self._call.name!r}", "it is being written")
+            raise unavailable(
+                self._call, (), f"the call {self._call.name!r}", "it is being written"
+            )
         text = json.dumps(self._call.partial, ensure_ascii=False)
         found = self._definition.adapter.validator.validate_json(text)
         parameters = self._definition.parameters
@@ -732,7 +709,7 @@ class TypedArguments(Generic[Model]):
         shape = self._fields.shape
         if name not in shape.fields:
             raise UsageError(
-                f"{shape.name} has no field {name!r}; it has: {', '.join(shape.fields) or 'none'}"
+                f"{shape.name} has no field {name!r}. Fields: {', '.join(shape.fields) or 'none'}"
             )
         return shape.fields[name]
 
@@ -747,22 +724,22 @@ def typed(
     definition: Callable[..., Any] | ToolSpec, call: LiveCall | CallHolder
 ) -> TypedArguments[Any]: ...
 def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any]:
-    """Read a call as arguments of the definition of its tool.
+    """Return the typed arguments of a call.
 
-    That is a pydantic model, a dataclass, a TypedDict (under Python 3.11 of typing_extensions, as
-    pydantic wants it) or a function, or a ToolSpec made of one. The call is one of
-    ``events.calls``, or a reader of ``live_calls()``, which has one.
+    The definition of the tool is a pydantic model, a dataclass, a TypedDict (of typing_extensions
+    on Python 3.11), a function, or a ToolSpec of one of these. The call is one of ``events.calls``,
+    or a reader of ``live_calls()``.
     """
     call = live_call(call)
     if isinstance(definition, ToolSpec):
         if definition.source is None:
             raise UsageError(
-                f"the tool {definition.name!r} was made of a JSON Schema, which has no types: give "
-                "a pydantic model or a function"
+                f"the tool {definition.name!r} is defined by a JSON Schema, which has no types. "
+                "Pass a pydantic model or a function"
             )
         definition = definition.source
     if call.kind in FREE_TEXT_KINDS:
-        raise UsageError(f"{call.name!r} takes free text, which has no fields: read call.raw")
+        raise UsageError(f"{call.name!r} takes free text, which has no fields. Use call.raw")
     read = read_definition(definition)
     return TypedArguments(read, _shape(read), call)
 
@@ -771,7 +748,7 @@ def _shape(definition: Definition) -> Shape:
     shape = shape_of(definition)
     if shape is None:
         raise UsageError(
-            f"{definition.name} has no fields, but the arguments of a tool have names: give a model"
-            " with fields, a dataclass, a TypedDict or a function"
+            f"{definition.name} has no fields, but the arguments of a tool have names. Pass a "
+            "model with fields, a dataclass, a TypedDict or a function"
         )
     return shape

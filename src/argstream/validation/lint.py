@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from argstream.errors import SchemaError
-from argstream.validation._compile import WAITING, Subschema, asked_of_one_value, read_subschemas
+from argstream.validation._compile import WAITING, Subschema, read_subschemas, with_references
 from argstream.validation._dialects import DEFAULT_SCHEMA_LIMITS, dialect_of
 from argstream.validation._schema import Schema
 from argstream.validation._tools import ToolSpec
@@ -111,7 +111,7 @@ class _Value:
     """What a schema requires of one value: a subschema with its ``$ref`` and ``allOf``."""
 
     def __init__(self, subschema: Subschema) -> None:
-        self._parts = asked_of_one_value([subschema])
+        self._parts = with_references([subschema])
         self.keywords: dict[str, Any] = {}
         self.properties: dict[str, Subschema] = {}
         self.required: set[str] = set()
@@ -183,9 +183,8 @@ def _late(value: _Value, *, is_long: bool) -> _Advice:
     elif value.properties and {"allOf", *_FORMS, *_CLOSING}.isdisjoint(keywords):
         yield 'add "additionalProperties": false: without it, unknown names are accepted', ()
     for keyword, instead in _INSTEAD.items() if is_long else ():
-        allows_all = keyword.startswith(
-            "unevaluated"
-        )  # such a rule, if true, and "uniqueItems", if false, reject nothing
+        # "unevaluatedItems": true and "uniqueItems": false reject nothing.
+        allows_all = keyword.startswith("unevaluated")
         if keyword in keywords and keywords[keyword] is not allows_all:
             yield f'"{keyword}" is checked only when the value is complete: {instead}', ()
 

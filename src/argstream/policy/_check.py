@@ -52,7 +52,6 @@ class RuleState:
 
     @property
     def possible(self) -> set[Action]:
-        """The actions that the rule may still decide on."""
         possible: set[Action] = set()
         if self._has_failed or self._may_fail:
             possible.add("deny")
@@ -67,7 +66,6 @@ class RuleState:
         return [finding for finding in found if finding.failure is not None][:1] or found
 
     def update(self) -> None:
-        """Update the outcome after a condition has changed."""
         if self.outcome is not None:
             return
         doubt = self._doubt

@@ -125,7 +125,6 @@ class Under(StringCondition):
 
 
 def expanded_directory(directory: str | os.PathLike[str]) -> str:
-    """Expand ``~`` in a directory of a policy."""
     if not isinstance(directory, str | os.PathLike):
         raise UsageError(f"a directory must be a string or a path, not {shown(directory)}")
     path = os.fspath(directory)

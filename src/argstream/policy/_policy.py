@@ -44,8 +44,9 @@ class Policy:
         if not isinstance(rules, Iterable):
             raise UsageError(f"rules must be a list such as [Rule(…), …], not {shown(rules)}")
         if defaults is not None and not isinstance(defaults, Mapping):
-            example = '{"read_file": "allow"}'
-            raise UsageError(f"defaults must be a dict such as {example}, not {shown(defaults)}")
+            raise UsageError(
+                f'defaults must be a dict such as {{"read_file": "allow"}}, not {shown(defaults)}'
+            )
         self.default = action_of(default)
         self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
         self.root = None if root is None else _absolute(root)
@@ -75,7 +76,7 @@ class Policy:
 
     @classmethod
     def from_toml(cls, text: str) -> "Policy":
-        """Read a policy from the text of a TOML file."""
+        """Read a policy from TOML."""
         return cls._read(text, "policy", None)
 
     @classmethod
@@ -132,8 +133,9 @@ class Policy:
     def decide(self, name: str, arguments: dict[str, Any] | str) -> PolicyDecision:
         """Decide on a call with complete arguments; a str is the input of a free-text tool."""
         if not isinstance(arguments, dict | str):
-            expected = "a dict, or a str for a free-text tool"
-            raise UsageError(f"arguments must be {expected}, not {shown(arguments)}")
+            raise UsageError(
+                f"arguments must be a dict, or a str for a free-text tool, not {shown(arguments)}"
+            )
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
         decision = check.policy_decision

@@ -135,8 +135,9 @@ class Rule:
         self.tools = None if names is None or "*" in names.names else names
         """The tools that the rule applies to; None for all tools."""
         if where is not None and not isinstance(where, Mapping):
-            example = '{"path": Prefix("/srv/")}'
-            raise UsageError(f"where must be a dict such as {example}, not {shown(where)}")
+            raise UsageError(
+                f'where must be a dict such as {{"path": Prefix("/srv/")}}, not {shown(where)}'
+            )
         conditions = [
             (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
         ]

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
         observe,
         tool,
     )
-    from argstream.errors import (
-        ArgstreamError,
-        RunError,
-        StreamError,
-        ToolError,
-        UsageError,
-    )
+    from argstream.errors import ArgstreamError, RunError, StreamError, ToolError, UsageError
     from argstream.events import (
         ApprovalDecided,
         ApprovalRequested,
@@ -65,31 +59,12 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
-    from argstream.models import (
-        ModelRequest,
-        ScriptedModel,
-        make_model,
-    )
-    from argstream.policy import (
-        Policy,
-    )
-    from argstream.recording import (
-        read_recording,
-        record,
-    )
-    from argstream.runs import (
-        MemoryStore,
-        open_store,
-    )
-    from argstream.streaming import (
-        AsyncEventStream,
-        EventStream,
-        make_check,
-        stream,
-    )
-    from argstream.validation import (
-        typed,
-    )
+    from argstream.models import ModelRequest, ScriptedModel, make_model
+    from argstream.policy import Policy
+    from argstream.recording import read_recording, record
+    from argstream.runs import MemoryStore, open_store
+    from argstream.streaming import AsyncEventStream, EventStream, make_check, stream
+    from argstream.validation import typed
 
 __version__ = "0.1.0"
 
@@ -157,87 +132,21 @@ __all__ = [
 ]
 
 _HOMES = {
-    "agent": (
-        "Agent",
-        "Approve",
-        "Conversation",
-        "Deny",
-        "RunResult",
-        "Streamed",
-        "ToolContext",
-        "observe",
-        "tool",
-    ),
-    "errors": (
-        "ArgstreamError",
-        "RunError",
-        "StreamError",
-        "ToolError",
-        "UsageError",
-    ),
-    "events": (
-        "ApprovalDecided",
-        "ApprovalRequested",
-        "ArgumentCompleted",
-        "ArgumentDelta",
-        "ArgumentStarted",
-        "Event",
-        "RunCompleted",
-        "RunFailed",
-        "RunPaused",
-        "RunResumed",
-        "RunSnapshot",
-        "RunStarted",
-        "RunStopped",
-        "StreamFailed",
-        "TextDelta",
-        "ThinkingCompleted",
-        "ThinkingDelta",
-        "ThinkingStarted",
-        "ToolArgsCompleted",
-        "ToolArgsDelta",
-        "ToolArgsInvalid",
-        "ToolCallCompleted",
-        "ToolCallFailed",
-        "ToolCallStarted",
-        "ToolExecutionStarted",
-        "ToolOutputDelta",
-        "TurnCompleted",
-        "TurnStarted",
-    ),
-    "jsonstream": (
-        "ToolArgStream",
-        "ToolFieldDelta",
-        "ToolFieldEnd",
-        "ToolFieldEvent",
-        "ToolFieldStart",
-    ),
-    "models": (
-        "ModelRequest",
-        "ScriptedModel",
-        "make_model",
-    ),
-    "policy": ("Policy",),
-    "recording": (
-        "read_recording",
-        "record",
-    ),
-    "runs": (
-        "MemoryStore",
-        "open_store",
-    ),
-    "streaming": (
-        "AsyncEventStream",
-        "EventStream",
-        "make_check",
-        "stream",
-    ),
-    "validation": ("typed",),
+    "agent": "Agent Approve Conversation Deny RunResult Streamed ToolContext observe tool",
+    "errors": "ArgstreamError RunError StreamError ToolError UsageError",
+    "events": "ApprovalDecided ApprovalRequested ArgumentCompleted ArgumentDelta ArgumentStarted "
+    "Event RunCompleted RunFailed RunPaused RunResumed RunSnapshot RunStarted RunStopped "
+    "StreamFailed TextDelta ThinkingCompleted ThinkingDelta ThinkingStarted "
+    "ToolArgsCompleted ToolArgsDelta ToolArgsInvalid ToolCallCompleted ToolCallFailed "
+    "ToolCallStarted ToolExecutionStarted ToolOutputDelta TurnCompleted TurnStarted",
+    "jsonstream": "ToolArgStream ToolFieldDelta ToolFieldEnd ToolFieldEvent ToolFieldStart",
+    "models": "ModelRequest ScriptedModel make_model",
+    "policy": "Policy",
+    "recording": "read_recording record",
+    "runs": "MemoryStore open_store",
+    "streaming": "AsyncEventStream EventStream make_check stream",
+    "validation": "typed",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

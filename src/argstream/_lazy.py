@@ -1,17 +1,20 @@
 """Lazy exports: a package loads a module when one of the module's names is first used."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TypeAlias
+
+Hooks: TypeAlias = tuple[Callable[[str], object], Callable[[], list[str]]]
 
 
-def lazy_exports(package: str, exports: Mapping[str, Collection[str]]) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a package. ``exports`` maps each module to its names.
+def lazy_exports(package: str, exports: Mapping[str, str]) -> Hooks:
+    """Return ``__getattr__`` and ``__dir__`` of a package.
 
-    Assign the result under ``if not TYPE_CHECKING``: a type checker that sees a ``__getattr__`` of
-    a module accepts misspelt names.
+    ``exports`` maps each module to its names, in one string. Assign the result under ``if not
+    TYPE_CHECKING``: a type checker that sees a ``__getattr__`` of a module accepts misspelt names.
     """
-    modules = {name: module for module, names in exports.items() for name in names}
+    modules = {name: module for module, names in exports.items() for name in names.split()}
 
     def load(name: str) -> object:
         if name not in modules:
@@ -20,4 +23,4 @@ def lazy_exports(package: str, exports: Mapping[str, Collection[str]]) -> Callab
         setattr(sys.modules[package], name, value)
         return value
 
-    return load
+    return load, lambda: sorted({*vars(sys.modules[package]), *modules})

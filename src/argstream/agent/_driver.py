@@ -38,12 +38,7 @@ from argstream.agent._loop import (
     Withdraw,
     exact_text,
 )
-from argstream.agent.approvals import (
-    Approver,
-    Decider,
-    approver_failure_message,
-    is_cancelled,
-)
+from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
 from argstream.agent.tools import Bound, TextFeed, Tool, ToolContext, failure_words, is_as_streamed
 from argstream.assembly import Call
 from argstream.errors import RunBusyError, RunError, StoreError, StreamError, UsageError

@@ -251,11 +251,7 @@ class Observer(AsyncClosing):
 
 def _permission(name: str, answer: "_Answer", *, interrupt: bool) -> "PermissionResult":
     """Convert an answer to a type of the SDK, which is loaded if it asks."""
-    from claude_agent_sdk import (
-        PermissionResultAllow,
-        PermissionResultDeny,
-        PermissionUpdate,
-    )
+    from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny, PermissionUpdate
     from claude_agent_sdk.types import PermissionRuleValue
 
     if answer.text is None:

@@ -16,14 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from argstream.cli._io import complain, recording_in
-from argstream.cli._setup import (
-    find_run,
-    fit,
-    opened,
-    padded,
-    seconds_in_words,
-    terminal_width,
-)
+from argstream.cli._setup import find_run, fit, opened, padded, seconds_in_words, terminal_width
 from argstream.events import (
     CallSnapshot,
     Event,

@@ -74,20 +74,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_aggregator": ("FragmentAggregator",),
-    "_tool_args": (
-        "ToolArgStream",
-        "ToolFieldDelta",
-        "ToolFieldEnd",
-        "ToolFieldEvent",
-        "ToolFieldStart",
-    ),
-    "recursive": ("NestedParser", "nested"),
+    "_aggregator": "FragmentAggregator",
+    "_tool_args": "ToolArgStream ToolFieldDelta ToolFieldEnd ToolFieldEvent ToolFieldStart",
+    "recursive": "NestedParser nested",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -19,12 +19,7 @@ from argstream._lazy import lazy_exports
 from argstream.recording._format import VERSION, Chunk, End, Ending, Header, Request, Response
 
 if TYPE_CHECKING:
-    from argstream.recording._recorder import (
-        Recorder,
-        record,
-        record_async,
-        secrets_of_environment,
-    )
+    from argstream.recording._recorder import Recorder, record, record_async, secrets_of_environment
     from argstream.recording._recording import (
         Recording,
         parse_recording,
@@ -51,13 +46,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_recorder": ("Recorder", "record", "record_async", "secrets_of_environment"),
-    "_recording": ("Recording", "parse_recording", "read_recording", "without_times"),
+    "_recorder": "Recorder record record_async secrets_of_environment",
+    "_recording": "Recording parse_recording read_recording without_times",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -61,17 +61,10 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "_run": (
-        "ArgumentEvents",
-        "SnapshotBuilder",
-        "events_of",
-        "is_waiting",
-        "pending_of",
-        "with_arguments",
-    ),
-    "memory": ("MemoryStore",),
-    "redis": ("RedisStore",),
-    "sqlite": ("SqliteStore",),
+    "_run": "ArgumentEvents SnapshotBuilder events_of is_waiting pending_of with_arguments",
+    "memory": "MemoryStore",
+    "redis": "RedisStore",
+    "sqlite": "SqliteStore",
 }
 _REDIS: Final = ("redis://", "rediss://", "unix://")
 _MISTYPED: Final = ("redis:", "rediss:", "unix:")
@@ -114,8 +107,4 @@ def _open_file(path: Path) -> Store:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

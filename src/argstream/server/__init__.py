@@ -31,19 +31,15 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "_limits": ("Limits",),
-    "_security": ("LOOPBACK_HOSTS", "token_cookie"),
-    "_serve": ("Serving", "serve"),
-    "app": ("AgentServer",),
-    "claude_agent": ("ClaudeAgentDriver",),
+    "_limits": "Limits",
+    "_security": "LOOPBACK_HOSTS token_cookie",
+    "_serve": "Serving serve",
+    "app": "AgentServer",
+    "claude_agent": "ClaudeAgentDriver",
 }
 
 if not all(map(find_spec, ("starlette", "uvicorn", "httptools"))):
     raise MissingExtraError("server", "the server")
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -67,33 +67,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_approval": ("TerminalApprover",),
-    "_layout": ("row_of", "rows_of"),
-    "_live": ("LiveTerminal", "PlainTerminal", "Terminal", "open_terminal"),
-    "_run_view": ("RunView",),
-    "_screen": ("Palette", "Screen"),
-    "_text": ("Line", "Span", "Spans", "line", "shown"),
-    "tool_views": (
-        "ArgumentEvent",
-        "ArgumentsView",
-        "Command",
-        "Diff",
-        "File",
-        "Look",
-        "ToolViews",
-        "CustomView",
-        "Plain",
-        "Table",
-        "file_reader",
-    ),
+    "_approval": "TerminalApprover",
+    "_layout": "row_of rows_of",
+    "_live": "LiveTerminal PlainTerminal Terminal open_terminal",
+    "_run_view": "RunView",
+    "_screen": "Palette Screen",
+    "_text": "Line Span Spans line shown",
+    "tool_views": "ArgumentEvent ArgumentsView Command CustomView Diff File Look Plain Table "
+    "ToolViews file_reader",
 }
 
 if not all(find_spec(name) for name in ("pygments", "rich", "wcwidth")):
-    raise MissingExtraError("terminal", "what is shown in a terminal")
+    raise MissingExtraError("terminal", "argstream.terminal")
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -16,16 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import (
-    Any,
-    Final,
-    NamedTuple,
-    Protocol,
-    Self,
-    TextIO,
-    TypeAlias,
-    runtime_checkable,
-)
+from typing import Any, Final, NamedTuple, Protocol, Self, TextIO, TypeAlias, runtime_checkable
 
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, ApprovalScope

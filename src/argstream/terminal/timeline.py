@@ -12,9 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from argstream import events as ev
 from argstream.history import CallKind
 from argstream.jsonstream import JsonPath
-from argstream.providers._deltas import (
-    FREE_TEXT_KINDS,
-)
+from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.sanitise import visible_line
 from argstream.terminal._text import duration, path_name, size
 

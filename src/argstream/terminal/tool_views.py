@@ -18,9 +18,7 @@ from argstream.events import (
 from argstream.history import CallKind
 from argstream.jsonstream import JsonPath
 from argstream.jsonstream._fragments import kind_of
-from argstream.providers._deltas import (
-    FREE_TEXT_KINDS,
-)
+from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.terminal._arguments import CallView, Declared, FreeTextView, GuardedView, Guessed
 from argstream.terminal._parts import (
     ArgumentEvent,

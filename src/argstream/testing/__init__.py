@@ -43,11 +43,9 @@ __all__ = [
     "parse_script",
 ]
 
-_HOMES = {"_mock": ("HangUp", "MockProvider", "ReceivedRequest")}
+_HOMES = {
+    "_mock": "HangUp MockProvider ReceivedRequest",
+}
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -25,14 +25,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_aws": ("AwsEventStreamDecoder",),
-    "_json": ("JsonTextDecoder", "NdjsonDecoder"),
-    "_sse": ("SseDecoder",),
+    "_aws": "AwsEventStreamDecoder",
+    "_json": "JsonTextDecoder NdjsonDecoder",
+    "_sse": "SseDecoder",
 }
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_exports(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -221,11 +221,7 @@ def _shortened(text: str) -> str:
 
 
 def _json(result: object) -> bytes:
-    from pydantic_core import (
-        PydanticSerializationError,
-        to_json,
-        to_jsonable_python,
-    )
+    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
     try:
         # Bytes are text if they can be.

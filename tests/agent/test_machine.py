@@ -515,7 +515,7 @@ def check_restored(restored: loop.LoopState, lost: loop.LoopState) -> None:
 
 
 def check_call(restored: loop.CallState, lost: loop.CallState) -> None:
-    names = ["name", "status", "request", "asking", "note", "has_verdict", "attempts"]
+    names = ["name", "status", "request", "approval_reason", "note", "has_verdict", "attempts"]
     names += ["text", "asked_text"] * (lost.status != "done" or bool(lost.text))
     names += ["result", "failed"] * (lost.status == "done")
     check_equal(restored, lost, *names)

@@ -48,7 +48,7 @@ class Claude(FakeClaude):
         super().__init__(self._play_script)
         self.arguments = arguments
         self.asks = asks or [arguments]
-        self.approval_reason = asking
+        self.asking = asking
         self.fields = fields
         self.answers: list[Payload] = []
 
@@ -58,9 +58,9 @@ class Claude(FakeClaude):
     async def _play_script(self, _: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
         yield assistant(text("I write."), use(self.arguments))
-        if self.approval_reason is not None:
-            await self.approval_reason(self)
-        while len(self.answers) < len(self.asks) and self.approval_reason is None:
+        if self.asking is not None:
+            await self.asking(self)
+        while len(self.answers) < len(self.asks) and self.asking is None:
             await self.ask_again()
         answer = self.answers[0] if self.answers else {"behavior": "deny", "message": "none"}
         is_allowed = answer["behavior"] == "allow"

@@ -324,7 +324,7 @@ def größe(a: str) -> None: ...  # noqa: PLC2401 - on purpose
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: x, "a lambda has no name for a tool; define a function"),
+        (lambda x: x, "a lambda has no name. Define the tool as a function"),
         (partial(star), "something of the type partial cannot be a tool: give a function or"),
         (cached, "something of the type _lru_cache_wrapper cannot be a tool"),
         (Caller(), "something of the type Caller cannot be a tool"),
@@ -336,8 +336,8 @@ def größe(a: str) -> None: ...  # noqa: PLC2401 - on purpose
         ("write", "options have names, as in @tool"),
         (write, "@tool is there twice"),
         (staticmethod(star), "put @tool below @staticmethod"),
-        (star, "'*paths' by its position"),
-        (position, "let it be given by name"),
+        (star, "'*paths' by position"),
+        (position, "Make it a keyword parameter"),
         (two_streams, "let one be Streamed and the others str"),
         (stream_of_numbers, "'a' must be Streamed[str] as it stands"),
         (maybe_stream, "'a' must be Streamed[str] as it stands"),

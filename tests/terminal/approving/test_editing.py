@@ -102,7 +102,10 @@ def test_edited_arguments_are_used(edit: Edit, script: str, changed: dict[str, o
     ("script", "problem"),
     [
         ("echo '{\"text\": ]' > arguments.json", "arguments.json, line 1, column 10: this"),
-        ('echo \'{"a": 1,\n "a": 2}\' > arguments.json', "line 2, column 4: this key was already"),
+        (
+            'echo \'{"a": 1,\n "a": 2}\' > arguments.json',
+            "line 2, column 4: the object already has this key",
+        ),
         ("echo '[1]' > arguments.json", "the arguments of a tool must be an object: {…}"),
         ("printf '{\"a\": 1' > arguments.json", "arguments.json, line 1, column 8: the text"),
         ('printf \'{"a": "\\377"}\' > arguments.json', "arguments.json is not UTF-8 (at byte 7)"),

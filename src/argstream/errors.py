@@ -86,8 +86,11 @@ class LeaseLostError(RunBusyError):
 
     def __init__(self, run_id: str, owner: str = "", seconds: float = 0.0) -> None:
         super().__init__(run_id, owner, seconds)
+
+    def __str__(self) -> str:
+        owner = self.owner
         holder = f"the run is driven by {owner}" if owner else "another process had it since"
-        self.args = (f"the lease of the run {run_id!r} is out of date: {holder}",)
+        return f"the lease of the run {self.run_id!r} is out of date: {holder}"
 
 
 class MissingExtraError(ArgstreamError, ImportError):

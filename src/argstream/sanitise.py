@@ -216,7 +216,7 @@ class SurrogateReplacer:
     __slots__ = ("held",)
 
     def __init__(self) -> None:
-        self.held = ""  # an incomplete character
+        self.held: str = ""  # an incomplete character
 
     def feed(self, piece: str) -> str:
         """Return the chunk in a form that can be encoded."""

@@ -30,8 +30,8 @@ class RunPosition:
         self.run_id = run_id
         self.conversation_id = conversation_id
         self.agent = agent
-        self.seq = 0
-        self.latest = 0.0  # the time of the last record; no record is older than the one before it
+        self.seq: int = 0
+        self.latest: float = 0.0  # the time of the last record; the times never decrease
 
     def stamp(self, events: Sequence[Event]) -> list[Record]:
         """Return the events as the next records. Does not advance the position.
@@ -67,7 +67,7 @@ class RunLog:
 
     def __init__(self, store: Store, position: RunPosition, seconds: float) -> None:
         self.store = store
-        self.run_id = position.run_id
+        self.run_id: str = position.run_id
         self._position = position
         self._seconds = seconds  # for which a lease is valid
         self._lease: Lease | None = None

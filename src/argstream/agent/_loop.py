@@ -32,6 +32,7 @@ from argstream.agent.approvals import (
 from argstream.agent.result import RunOutcome, ToolUse, numbering_of
 from argstream.agent.tools import Tool, as_tool, is_as_streamed, parsed_anew
 from argstream.assembly import Call, Numbering
+from argstream.checks import Check
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.events import (
     ApprovalDecided,
@@ -186,8 +187,8 @@ class Toolbox:
         self.policy = policy
         # "report": the agent requests approval itself, when the arguments are whole.
         specs = [found.spec for found in self._tools.values()]
-        self.check = make_check(specs, policy, on_ask="report")
-        self.offered = tuple(
+        self.check: Check | None = make_check(specs, policy, on_ask="report")
+        self.offered: tuple[OfferedTool, ...] = tuple(
             OfferedTool(
                 name=found.name,
                 description=found.description,
@@ -416,7 +417,7 @@ class AgentLoop:
         rules: LoopRules,
         grants: set[Grant] | None = None,
     ) -> None:
-        self.state = LoopState(run_id, set() if grants is None else grants)
+        self.state: LoopState = LoopState(run_id, set() if grants is None else grants)
         self._out = Step([], [])
         self._calls = Calls(self.state, tools, self._out, rules.approval_seconds)
         self._tools = tools

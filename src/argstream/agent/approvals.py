@@ -37,7 +37,7 @@ __all__ = ["Approval", "Approve", "Approver", "Decisions", "Deny", "Grant"]
 EXPIRED: Final = "no decision came in time"
 _CLOCK_STEP: Final = 0.01  # seconds between two looks at the clock of the store
 
-logger = logging.getLogger("argstream.agent")
+logger: Final = logging.getLogger("argstream.agent")
 
 Approver: TypeAlias = Callable[[ApprovalRequested], Approval | Awaitable[Approval]]
 """Decides while the run continues. A function that is not async is called in a thread."""
@@ -194,7 +194,9 @@ class Decider:
         self._decided: set[str] = set()  # calls with a decision of this process
         self._unsent: dict[str, _Unsent] = {}  # decisions that are not in the store yet
         self._unsent_stop: str | None = None
-        self.approver_tasks = ApproverTasks(approver, self._answered, approver_failed)
+        self.approver_tasks: ApproverTasks = ApproverTasks(
+            approver, self._answered, approver_failed
+        )
 
     def decide(self, call_id: str, decision: Approval) -> None:
         """Decide on a call. Raises UsageError, and changes nothing, if that is not possible."""

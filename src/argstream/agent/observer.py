@@ -96,7 +96,7 @@ _LEAVING: Final = 5.0  # seconds to write the end of a run that is cut off
 
 _End: TypeAlias = RunCompleted | RunFailed | RunStopped
 
-logger = logging.getLogger("argstream.agent")
+logger: Final = logging.getLogger("argstream.agent")
 
 _inside: ContextVar[tuple["_Drive", ...]] = ContextVar("argstream_observed_runs", default=())
 """The runs that the current task is a part of: as an agent, or as an approver."""
@@ -158,7 +158,7 @@ class Observer(AsyncClosing):
         """
         check_seconds("approval_timeout", approval_timeout)
         check_seconds("lease_seconds", lease_seconds)
-        self.store = open_store(store)
+        self.store: Store = open_store(store)
         self.agent = agent
         self._owns_store = isinstance(store, str | Path)
         self._approver = approver
@@ -373,10 +373,10 @@ class _Drive:
 
     def __init__(self, course: _Course, observed: "Observed", log: RunLog) -> None:
         self.observed = observed
-        self.outbox = Outbox()
+        self.outbox: Outbox = Outbox()
         self._course = course
         self._log = log
-        self.asking = _Asking(
+        self.asking: _Asking = _Asking(
             observed,
             log,
             self._post,
@@ -730,7 +730,7 @@ class Observed:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self._result = _ObservedResult()
-        self.is_stopped = False  # it was stopped, and may still be read
+        self.is_stopped: bool = False  # it was stopped, and may still be read
         self._end: _End | None = None
         self._calls: dict[str, _Call] = {}  # those without an end
         self._said: RunCompleted | RunFailed | None = None  # how it ended, as the agent says

@@ -80,13 +80,13 @@ class Conversation:
     """
 
     def __init__(self, messages: Iterable[Message] = (), *, id: str = "", user: str = "") -> None:
-        self.id = id or f"conversation_{uuid4().hex}"
+        self.id: str = id or f"conversation_{uuid4().hex}"
         self.user = user
         """The user that it belongs to; empty if there are no users."""
-        self.messages = tuple(messages)
+        self.messages: tuple[Message, ...] = tuple(messages)
         self.grants: set[Grant] = set()
         """What needs no approval any more."""
-        self.updated = 0.0
+        self.updated: float = 0.0
         """When the newest record of its runs was written, if it was found in a store."""
         self.run_id: str | None = None
         """The run that is in progress or has paused."""

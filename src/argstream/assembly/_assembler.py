@@ -140,9 +140,9 @@ class Assembler:
         self._read: Feed = self._read_named  # the decoder's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # payloads, until the protocol is known
         self._builder = EventBuilder(after, limits, checked_quirks(quirks), self._stream_checks)
-        self.closed = False
+        self.closed: bool = False
         """Whether it has been closed or aborted."""
-        self.stopped = False
+        self.stopped: bool = False
         """Whether the source should be closed: a call was rejected, or the format is unknown."""
 
     @property

@@ -62,7 +62,7 @@ class Hidden:
     __slots__ = ("value",)
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self.value: object = value
 
     def __repr__(self) -> str:
         return "<hidden>"

@@ -48,8 +48,10 @@ class Policy:
                 f'defaults must be a dict such as {{"read_file": "allow"}}, not {shown(defaults)}'
             )
         self.default = action_of(default)
-        self.defaults = {name: action_of(action) for name, action in (defaults or {}).items()}
-        self.root = None if root is None else _absolute(root)
+        self.defaults: dict[str, Action] = {
+            name: action_of(action) for name, action in (defaults or {}).items()
+        }
+        self.root: str | None = None if root is None else _absolute(root)
         self._default_names = [(ToolNames(name), name) for name in self.defaults]
         by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):

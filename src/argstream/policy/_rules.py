@@ -89,7 +89,7 @@ class ToolNames:
     def __init__(self, names: str | Iterable[str]) -> None:
         if not isinstance(names, Iterable):
             raise UsageError(f"a tool name must be a string, not {shown(names)}")
-        self.names = (names,) if isinstance(names, str) else tuple(names)
+        self.names: tuple[str, ...] = (names,) if isinstance(names, str) else tuple(names)
         unchecked: tuple[object, ...] = self.names
         for name in unchecked:
             if not isinstance(name, str) or not name:
@@ -132,7 +132,7 @@ class Rule:
         names = None if tool is None else ToolNames(tool)
         if names is not None and not names.names:
             raise UsageError("tool is empty. Omit it to apply the rule to all tools")
-        self.tools = None if names is None or "*" in names.names else names
+        self.tools: ToolNames | None = None if names is None or "*" in names.names else names
         """The tools that the rule applies to; None for all tools."""
         if where is not None and not isinstance(where, Mapping):
             raise UsageError(
@@ -157,11 +157,11 @@ class Rule:
         for label, text in (("name", name), ("reason", reason)):
             if not isinstance(text, str):
                 raise UsageError(f"the {label} of a rule must be a string, not {shown(text)}")
-        self.name = name
+        self.name: str | None = name
         """Empty if the rule has none. The policy then names it by its position."""
-        self.reason = reason
+        self.reason: str = reason
         """Why the rule exists, shown to users and models."""
-        self.digest = _digest_of(self)
+        self.digest: str = _digest_of(self)
         """Identifies the content: equal rules have equal digests in every process.
 
         A rule with a Python function has a random digest, because the function may differ in

@@ -399,7 +399,7 @@ class ChatApi:
     path = "/chat/completions"
 
     def __init__(self, server: ChatCompatibility | None = None) -> None:
-        self.server = server or ChatCompatibility()
+        self.server: ChatCompatibility = server or ChatCompatibility()
 
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers that the API requires, with the key if there is one."""

@@ -128,8 +128,8 @@ class RecordingProxy:
         secrets: Iterable[str] = (),
         on_exchange: Callable[[Exchange], None] | None = None,
     ) -> None:
-        self.upstream = Upstream(upstream)
-        self.directory = Path(directory)
+        self.upstream: Upstream = Upstream(upstream)
+        self.directory: Path = Path(directory)
         self._files = NumberedFiles(self.directory)
         self._proxy = _Proxy(
             self.upstream, self._files, frozenset(secrets), with_request, report=self._report
@@ -201,13 +201,13 @@ class Upstream:
             )
         if not _is_valid_host(parts.hostname) or re.search("[^!-~]", parts.path):
             raise UsageError(f"upstream has an invalid host name or path. {_EXAMPLE_URL}")
-        self.is_secure = parts.scheme == "https"
-        self.host = parts.hostname
-        self.port = port or (443 if self.is_secure else 80)
+        self.is_secure: bool = parts.scheme == "https"
+        self.host: str = parts.hostname
+        self.port: int = port or (443 if self.is_secure else 80)
         ascii_only = parts.netloc.isascii()
-        self.netloc = parts.netloc if ascii_only else parts.netloc.encode("idna").decode()
-        self.path = parts.path.rstrip("/")
-        self.url = f"{parts.scheme}://{parts.netloc}{self.path}"
+        self.netloc: str = parts.netloc if ascii_only else parts.netloc.encode("idna").decode()
+        self.path: str = parts.path.rstrip("/")
+        self.url: str = f"{parts.scheme}://{parts.netloc}{self.path}"
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
@@ -265,12 +265,12 @@ class LoopbackServer(socketserver.TCPServer):
     """Listens on 127.0.0.1 until it is stopped."""
 
     # Not http.server.HTTPServer, which does a slow reverse DNS lookup of its host.
-    allow_reuse_address = sys.platform != "win32"  # on Windows it would share a port in use
-    request_queue_size = 128
-    timeout = _POLL_SECONDS
+    allow_reuse_address: bool = sys.platform != "win32"  # on Windows it would share a port in use
+    request_queue_size: int = 128
+    timeout: float | None = _POLL_SECONDS
 
     def __init__(self, port: int, handler: type[BaseHTTPRequestHandler]) -> None:
-        self.stopping = threading.Event()
+        self.stopping: threading.Event = threading.Event()
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()

@@ -79,7 +79,7 @@ except ModuleNotFoundError:
 __all__ = ["RedisStore"]
 
 
-logger = logging.getLogger("argstream.runs")
+logger: Final = logging.getLogger("argstream.runs")
 
 _AT_ONCE: Final = 16
 """How many commands of an event loop are under way: more would not make the server quicker."""

@@ -97,9 +97,9 @@ class AgentServer:
                     "the port can start runs and approve calls. Pass token=None to allow that"
                 )
             token = None
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         """How much it takes on."""
-        self.access = Access(token=token, hosts=hosts, origins=origins, user=user)
+        self.access: Access = Access(token=token, hosts=hosts, origins=origins, user=user)
         """What it lets in."""
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
         self._runs = Runs(

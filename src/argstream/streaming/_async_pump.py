@@ -204,7 +204,7 @@ class _Fetching:
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.batches = batches
         self.held: deque[list[Event]] | None = None  # batches for a loop over the events
-        self.is_direct = True  # the loop fetches itself
+        self.is_direct: bool = True  # the loop fetches itself
         self.fetcher: Task[Any] | None = None  # the task of the loop while it fetches
         self.waiting: dict[Future[None], Callable[[], bool]] = {}  # readers and their conditions
         # Set while another task closes the stream during a fetch of the loop. Done after the fetch.

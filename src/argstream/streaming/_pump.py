@@ -41,7 +41,7 @@ class StreamProgress:
         self, calls_from: Callable[[int], list[Call]], abort: Callable[[], object]
     ) -> None:
         self.calls_from = calls_from
-        self.ended = False
+        self.ended: bool = False
         self.failed: StreamFailed | RunFailed | None = None  # the first, until RunCompleted
         # The first failure since there are readers, which do not receive events.
         self.reported: StreamFailed | RunFailed | None = None

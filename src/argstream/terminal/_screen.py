@@ -156,7 +156,7 @@ class Screen:
         self._is_left = False  # because the process stops, or ends
         self._is_ours = False  # cursor hidden, echo off
         self._is_over = False
-        self.times_away = 0  # how often other programs had it, whose text may stand on it since
+        self.times_away: int = 0  # how often other programs had the terminal
 
     def open(self) -> None:
         """Prepare for Ctrl-Z and the like; only the main thread can."""

@@ -117,7 +117,7 @@ class Timeline:
         arguments.
         """
         self.by: Unit = by
-        self.now = Moment()  # of the last event
+        self.now: Moment = Moment()  # of the last event
         self.calls: list[CallTimes] = []  # in the order in which they started
         self.stop_reasons: list[str | None] = []
         self.failures: list[str] = []  # messages of streams and of the run

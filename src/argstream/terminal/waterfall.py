@@ -154,7 +154,7 @@ class Axis:
         merged = times.merged(drawn) or [(0.0, 0.0)]
         longest = times.length(merged) / 3 or float("inf")
         first, end = merged[0]
-        self.stretches = [(0.0 if first <= longest else first, end)]
+        self.stretches: list[tuple[float, float]] = [(0.0 if first <= longest else first, end)]
         for begin, end in merged[1:]:
             first, before = self.stretches[-1]
             if begin - before <= longest:
@@ -163,7 +163,7 @@ class Axis:
                 self.stretches.append((begin, end))
         self._begins = [begin for begin, _ in self.stretches]
         self._before = [0.0, *accumulate(end - begin for begin, end in self.stretches)]
-        self.length = self._before[-1]
+        self.length: float = self._before[-1]
 
     @property
     def gaps(self) -> list[Stretch]:

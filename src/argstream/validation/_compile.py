@@ -319,8 +319,8 @@ class Candidates:
     """The allowed strings in order, so that the strings with a common prefix are a range."""
 
     def __init__(self, strings: Iterable[str]) -> None:
-        self.all = frozenset(strings)
-        self.strings = sorted(self.all)
+        self.all: frozenset[str] = frozenset(strings)
+        self.strings: list[str] = sorted(self.all)
         self.beginnings: frozenset[str] | None = None
         """All prefixes of the strings; None if there are too many."""
         if sum(map(len, self.strings)) <= _MAX_PREFIX_CHARS:
@@ -353,14 +353,14 @@ class Node:
     def __init__(self, nodes: "Nodes", subschemas: tuple[Subschema, ...]) -> None:
         self._nodes = nodes
         self.subschemas = subschemas
-        self.max_length = _least(subschemas, "maxLength")
-        self.max_items = _least(subschemas, "maxItems")
-        self.max_properties = _least(subschemas, "maxProperties")
+        self.max_length: int | None = _least(subschemas, "maxLength")
+        self.max_items: int | None = _least(subschemas, "maxItems")
+        self.max_properties: int | None = _least(subschemas, "maxProperties")
         self.required_names: tuple[str, ...] = tuple(
             dict.fromkeys(name for one in subschemas for name in one.keywords.get("required", ()))
         )
-        self.required = frozenset(self.required_names)
-        self.name_rules = [
+        self.required: frozenset[str] = frozenset(self.required_names)
+        self.name_rules: list[Late] = [
             Late(nodes.library, names, ())
             for subschema in subschemas
             if (names := subschema.one("propertyNames")) is not None
@@ -374,26 +374,27 @@ class Node:
         self.children: dict[str, Node | None] = {}
         self._by_index: dict[int, Node | None] = {}
         limits_keys = self.max_properties is not None
-        self.takes_keys = limits_keys or bool(self._objects or self.name_rules)  # keys are checked
+        self.takes_keys: bool = limits_keys or bool(self._objects or self.name_rules)
         self.late: dict[Kind, list[Late]] = {kind: [] for kind in KINDS}
         self.choices: list[Choice] = []
         for subschema in subschemas:
             self._read_choices(subschema)
             self._read_late(subschema)
-        self.height = max((one.height for one in subschemas), default=0)
+        self.height: int = max((one.height for one in subschemas), default=0)
+        self.is_integer: bool
         kinds, self.is_integer = _kinds(subschemas)
         self.values: list[Any] = []  # the values of ``enum`` or ``const``
-        self.candidates = self._read_candidates(kinds)  # those that are strings
+        self.candidates: Candidates | None = self._read_candidates(kinds)  # those that are strings
         # A string must be checked while it grows.
-        self.reads_text = self.candidates is not None or self.max_length is not None
+        self.reads_text: bool = self.candidates is not None or self.max_length is not None
         self.starts: dict[Kind, Start] = {kind: self._start(kind, kinds) for kind in KINDS}
         # The check of a value has no state.
-        self.is_plain = not (self.choices or self.name_rules or limits_keys)
+        self.is_plain: bool = not (self.choices or self.name_rules or limits_keys)
         # A complete value must be checked. Floats where an integer is required are checked too.
         self.ends: dict[Kind, bool] = {kind: bool(self.late[kind]) for kind in KINDS}
         self.ends["object"] |= bool(self.required)
         self.ends["string"] |= self.candidates is not None
-        self.is_impossible = all(start == "dead" for start in self.starts.values())
+        self.is_impossible: bool = all(start == "dead" for start in self.starts.values())
 
     def child(self, key: str) -> "Node | None":
         """Return the node for the value of a key; None if every value is valid."""

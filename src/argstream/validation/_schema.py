@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from argstream.checks import Rejection
 from argstream.errors import SchemaError
-from argstream.events import ArgumentsError
+from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
 from argstream.validation._compile import Candidates, Choice, Node, Nodes, read_subschemas
 from argstream.validation._dialects import (
@@ -153,7 +153,7 @@ class SchemaCheck:
     def __init__(self, root: Node | None, library: Library) -> None:
         self.verdict: SchemaVerdict = "open"
         self.error: ArgumentsError | None = None
-        self.policy_decision = None
+        self.policy_decision: PolicyDecision | None = None
         self._library = library
         self._node = root
         self._stack: list[Node | None] = []  # of the containers around the innermost one

@@ -46,7 +46,7 @@ class SseDecoder:
         self._broken = False
         self._between_events = False
         self._names: dict[bytes, str] = {}  # cache of decoded event names
-        self.last_id = ""  # sent as Last-Event-ID after a lost connection
+        self.last_id: str = ""  # sent as Last-Event-ID after a lost connection
         self.retry: int | None = None  # milliseconds to wait before reconnecting
 
     def feed(self, chunk: bytes) -> list[Frame | Broken]:

@@ -491,10 +491,16 @@ def test_log_has_a_frame_per_record_and_starts_after_any_seq() -> None:
 
 
 def test_log_of_a_run_in_progress_ends_and_counts_as_a_viewer() -> None:
+    def log_is_refused_while_watched() -> bool:
+        with client.http.stream("GET", f"/api/runs/{run_id}/events") as response:
+            if response.status_code != 200:
+                return False  # the request for the log still counts
+            assert client.status(f"/api/runs/{run_id}/log") == 503
+            return True
+
     with paused(limits=Limits(max_viewers=1)) as (client, run_id):
         assert isinstance(log(client, run_id)[-1].event, ev.RunPaused)
-        with client.http.stream("GET", f"/api/runs/{run_id}/events"):
-            assert client.status(f"/api/runs/{run_id}/log") == 503
+        eventually(log_is_refused_while_watched)
         eventually(lambda: client.status(f"/api/runs/{run_id}/log") == 200)
 
 

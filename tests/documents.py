@@ -34,11 +34,9 @@ class Document:
         return found
 
 
-def run_program(
-    program: str, folder: Path, provider: MockProvider | None = None, typed: str = ""
-) -> str:
-    """Run a program in a process of its own and return what it prints. It must succeed."""
-    variables = {"PYTHONIOENCODING": "utf-8"}
+def environment(provider: MockProvider | None) -> dict[str, str]:
+    """Return the environment in which SDKs and models talk to this provider."""
+    variables = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     if provider is not None:
         variables |= {
             "ANTHROPIC_BASE_URL": provider.anthropic_url,
@@ -46,10 +44,17 @@ def run_program(
             "OPENAI_BASE_URL": provider.openai_url,
             "OPENAI_API_KEY": "any",
         }
+    return variables
+
+
+def run_program(
+    program: str, folder: Path, provider: MockProvider | None = None, typed: str = ""
+) -> str:
+    """Run a program in a process of its own and return what it prints. It must succeed."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env={**os.environ, **variables},
+        env=environment(provider),
         input=typed,
         capture_output=True,
         encoding="utf-8",

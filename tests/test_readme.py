@@ -1,6 +1,5 @@
 """The README: its programs run as they are, against a provider on loopback."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,18 +10,12 @@ import httpx
 import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply
+from tests.documents import Document, environment, run_program
 from tests.support.provider_rules import strict_provider
 
-ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS: list[tuple[str, str]] = re.findall(r"(?ms)^```(\w+)\n(.*?)^```$", README)
+README = Document("README.md")
+block = README.block
 POEM = {"path": "poem.txt", "content": "Roses are red, violets are blue."}
-
-
-def block(word: str, language: str = "python") -> str:
-    [found] = [text for kind, text in BLOCKS if kind == language and word in text]
-    return found
-
 
 QUICKSTART = block("pieces = [")
 OWN_SDK = block("anthropic.Anthropic()")
@@ -39,44 +32,23 @@ def provider() -> Iterator[MockProvider]:
         yield provider
 
 
-def environment(provider: MockProvider | None) -> dict[str, str]:
-    variables = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    if provider is not None:
-        variables |= {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "any"}
-    return variables
-
-
-def run(program: str, folder: Path, provider: MockProvider | None = None, typed: str = "") -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env=environment(provider),
-        input=typed,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
 def test_readme_is_short_and_every_python_block_is_run_here() -> None:
     run_here = {QUICKSTART, OWN_SDK, POLICY, AGENT, SURVIVING, SERVER, LANGGRAPH}
-    assert {text for kind, text in BLOCKS if kind == "python"} == run_here
-    assert len(README.splitlines()) <= 250
+    assert README.programs == run_here
+    assert len(README.text.splitlines()) <= 250
 
 
 def test_quickstart_prints_what_the_readme_shows(tmp_path: Path) -> None:
-    assert run(QUICKSTART, tmp_path) == block("content +=", "text")
+    assert run_program(QUICKSTART, tmp_path) == block("content +=", language="text")
     assert len([line for line in QUICKSTART.splitlines() if line.strip()]) <= 15
 
 
 def test_own_sdk_shows_the_file_as_it_is_written_and_malformed_arguments(tmp_path: Path) -> None:
     call = CallTool("write_file", POEM)
     with strict_provider([Reply(call), Reply(CallTool("write_file", '{"path": p}'))]) as provider:
-        printed = run(OWN_SDK, tmp_path, provider)
+        printed = run_program(OWN_SDK, tmp_path, provider)
         assert printed == f"{POEM['content']}\nrun write_file with {POEM}\n"
-        printed = run(OWN_SDK, tmp_path, provider)
+        printed = run_program(OWN_SDK, tmp_path, provider)
     assert printed.startswith("\ndo not run write_file: ")
     assert "at character 9" in printed
 
@@ -84,7 +56,7 @@ def test_own_sdk_shows_the_file_as_it_is_written_and_malformed_arguments(tmp_pat
 def test_policy_stops_a_write_outside_the_project(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    rules = block("[[rules]]", "toml").replace("/srv/project", str(project))
+    rules = block("[[rules]]", language="toml").replace("/srv/project", str(project))
     (tmp_path / "policy.toml").write_text(rules)
     program = f"""import anthropic
 messages = [{{"role": "user", "content": "Go"}}]
@@ -97,17 +69,17 @@ source = anthropic.Anthropic().messages.create(
         for path in ("../secret", "notes.txt")
     )
     with strict_provider([outside, inside]) as provider:
-        denied, stopped = run(program, tmp_path, provider).splitlines()
+        denied, stopped = run_program(program, tmp_path, provider).splitlines()
         assert "write_file" in denied
         assert re.fullmatch(r"stopped after \d\d characters", stopped)
-        assert run(program, tmp_path, provider) == ""
+        assert run_program(program, tmp_path, provider) == ""
 
 
 @pytest.mark.parametrize("typed", ["y\n", "n\n"])
 def test_agent_writes_only_what_was_approved(
     tmp_path: Path, provider: MockProvider, typed: str
 ) -> None:
-    printed = run(AGENT, tmp_path, provider, typed=typed)
+    printed = run_program(AGENT, tmp_path, provider, typed=typed)
     assert f"Run write_file with {POEM}? [y/n]" in printed
     written = [file.read_text() for file in tmp_path.glob("poem.txt")]
     assert written == ([POEM["content"]] if typed == "y\n" else [])
@@ -116,7 +88,7 @@ def test_agent_writes_only_what_was_approved(
 def test_surviving_run_is_resumed(tmp_path: Path) -> None:
     call = CallTool("send_mail", {"to": "ada@example.org", "text": "We are late."})
     with strict_provider([Reply(call), Reply("Ada knows.")]) as provider:
-        assert run(SURVIVING, tmp_path, provider) == "Ada knows.\n"
+        assert run_program(SURVIVING, tmp_path, provider) == "Ada knows.\n"
 
 
 def test_server_answers_with_its_token_only(tmp_path: Path) -> None:
@@ -154,4 +126,4 @@ running.run(sockets=[listener])
 
 
 def test_langgraph_shows_the_file_as_it_is_written(tmp_path: Path, provider: MockProvider) -> None:
-    assert run(LANGGRAPH, tmp_path, provider) == POEM["content"]
+    assert run_program(LANGGRAPH, tmp_path, provider) == POEM["content"]

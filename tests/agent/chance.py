@@ -200,7 +200,7 @@ def turns(draw: st.DrawFn, number: int) -> Turn:
 
 
 def _woven(strands: list[list[Payload]], order: Sequence[int]) -> list[Payload]:
-    """Take payloads from the strands in this order, then the rest of each."""
+    """Interleave the payloads of parallel turns in this order, then append the rest of each."""
     rest = [iter(strand) for strand in strands]
     taken = [next(rest[place], None) for place in order if place < len(rest)]
     return [*filter(None, taken), *(payload for strand in rest for payload in strand)]

@@ -102,7 +102,7 @@ def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[Event
 def run(
     puts: Iterable[Put], *, end: Delta | None = CLOSED, limits: Limits | None = None
 ) -> tuple[Call, list[Event]]:
-    """Give all to a call, close it, and end its turn."""
+    """Feed all values to a call, close it, and end its turn."""
     values = [ArgumentValue(0, path, value, any(more)) for path, value, *more in puts]
     closing = [*([] if end is None else [end]), TurnEnded("STOP", "finished"), TurnClosed()]
     return take(CallOpened(0, "c", "tool"), *values, *closing, limits=limits)

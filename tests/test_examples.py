@@ -1,28 +1,19 @@
 """Each example prints what it describes."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.in_process import run_file
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILE = ["def greet(name):", '    print(f"hello, {name}")']
 
 
-def run(name: str, *options: str, typed: str = "", cwd: Path | None = None, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", *options],
-        input=typed,
-        cwd=cwd,
-        env={**os.environ, "PYTHONUTF8": "1"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+def run(name: str, *options: str, typed: str = "", status: int = 0) -> str:
+    done = run_file(EXAMPLES / f"{name}.py", *options, stdin=typed)
     assert done.returncode == status, done.stderr
-    return done.stdout
+    return done.stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -71,12 +62,13 @@ def test_forbidden_write_is_stopped_early() -> None:
     assert last.startswith("the provider saw the connection closed after")
 
 
-def test_surviving_run_publishes_once(tmp_path: Path) -> None:
+def test_surviving_run_publishes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     waiting = "publish waits for a decision: {'version': '2.0'}\n"
-    assert run("surviving_run", "begin", cwd=tmp_path) == waiting
+    assert run("surviving_run", "begin") == waiting
     published = "  (version 2.0 is published, this once)\nThe release is out.\n"
-    assert run("surviving_run", "yes", cwd=tmp_path) == published
-    assert run("surviving_run", "yes", cwd=tmp_path) == ""
+    assert run("surviving_run", "yes") == published
+    assert run("surviving_run", "yes") == ""
 
 
 def test_agents_print_results_and_answers() -> None:

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def test_all_lists_existing_names(name: str) -> None:
 def test_module_has_a_docstring_and_its_examples_run(name: str) -> None:
     module = importlib.import_module(name)
     assert module.__doc__
-    assert doctest.testmod(module).failed == 0
+    if ">>>" in inspect.getsource(module):
+        assert doctest.testmod(module).failed == 0
 
 
 def test_unknown_name_raises_attribute_error_and_version_is_installed() -> None:

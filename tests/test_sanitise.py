@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -38,23 +38,26 @@ CATEGORIES: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
 BLANK = "\u2800\U00013441\U00013442\U00016fe4\U0001d159"
 
 
-def every_character() -> Iterator[str]:
-    return map(chr, range(0x110000))
+IGNORABLE = {chr(c) for first, last in DEFAULT_IGNORABLE for c in range(first, last + 1)}
+ESCAPED = {*IGNORABLE, *BLANK, "⟦"}
 
 
-@pytest.fixture(scope="module")
-def must_be_escaped() -> frozenset[str]:
-    """Return all characters that may not reach a screen, by Unicode's categories."""
-    escaped = {c for c in every_character() if unicodedata.category(c) in CATEGORIES}
-    escaped.update(chr(c) for first, last in DEFAULT_IGNORABLE for c in range(first, last + 1))
-    escaped.update(BLANK, "⟦")
-    return frozenset(escaped - {" ", "\u3000"})
+def must_be_escaped(character: str) -> bool:
+    """Return True if a character may not reach a screen, by Unicode's categories."""
+    is_hidden = unicodedata.category(character) in CATEGORIES or character in ESCAPED
+    return is_hidden and character not in " \u3000"
 
 
 @pytest.fixture(scope="module")
 def spellings() -> dict[str, str]:
-    """Return every character and how it is shown in a line."""
-    return {character: visible_line(character) for character in every_character()}
+    """Return how characters are shown in a line.
+
+    These are the first two planes, where nearly all are assigned, the tags, which some models read,
+    and both sides of each edge of a range. `table()` lists the ranges for all other characters.
+    """
+    edges = {code + step for pair in table()["ranges"] for code in pair for step in (-1, 0, 1)}
+    codes = {*range(0x20000), *range(0xE0000, 0xE1000), *edges} & set(range(0x110000))
+    return {chr(code): visible_line(chr(code)) for code in sorted(codes)}
 
 
 _characters = st.one_of(
@@ -116,19 +119,16 @@ def test_newlines_and_tabs_are_named_in_a_line() -> None:
 
 
 @pytest.mark.bulk
-@pytest.mark.timeout(300)  # all characters of Unicode
-def test_every_dangerous_character_has_its_own_visible_spelling(
-    spellings: dict[str, str], must_be_escaped: frozenset[str]
-) -> None:
+def test_every_dangerous_character_has_its_own_visible_spelling(spellings: dict[str, str]) -> None:
     escaped = {character for character, spelling in spellings.items() if spelling != character}
-    assert escaped == must_be_escaped
+    assert escaped == set(filter(must_be_escaped, spellings))
     assert len(set(spellings.values())) == len(spellings)
-    assert must_be_escaped & set("".join(spellings.values())) == {"⟦"}
-    names = {character: spellings[character][1:-1] for character in must_be_escaped}
+    assert set(filter(must_be_escaped, set("".join(spellings.values())))) == {"⟦"}
+    names = {character: spellings[character][1:-1] for character in escaped}
     # A spelling ends at its first closing bracket.
     assert [c for c, name in names.items() if spellings[c] != f"⟦{name}⟧" or "⟧" in name] == []
     numbers = {c for c, name in names.items() if name == f"U+{ord(c):04X}"}
-    assert all(unicodedata.lookup(names[c]) == c for c in must_be_escaped - numbers)
+    assert all(unicodedata.lookup(names[c]) == c for c in escaped - numbers)
 
 
 @pytest.mark.bulk
@@ -189,7 +189,7 @@ def _shown_by_table(rules: Table, text: str, kept: str) -> str:
 
 
 @pytest.mark.bulk
-def test_table_for_the_page_gives_the_same_spellings(must_be_escaped: frozenset[str]) -> None:
+def test_table_for_the_page_gives_the_same_spellings() -> None:
     rules: Table = json.loads(json.dumps(table()))
     edges = [chr(code) for pair in rules["ranges"] for code in pair]
     others = map(chr, Random(3).sample(range(0x110000), 2_000))
@@ -199,8 +199,8 @@ def test_table_for_the_page_gives_the_same_spellings(must_be_escaped: frozenset[
     ranges = rules["ranges"]
     assert all(first <= last for first, last in ranges)
     assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
-    listed = {chr(code) for first, last in ranges for code in range(first, last + 1)}
-    assert listed == must_be_escaped
+    listed = [chr(code) for first, last in ranges for code in range(first, last + 1)]
+    assert listed == list(filter(must_be_escaped, map(chr, range(0x110000))))
 
 
 PIECES = ["import os\n", "import os\n\x1b", "привет мир\n", "漢字\u3000", "\U0001f600", "\x1b", "⟦"]
@@ -211,14 +211,14 @@ PIECES = ["import os\n", "import os\n\x1b", "привет мир\n", "漢字\u30
 @pytest.mark.parametrize("show", [visible, visible_line, original])
 def test_cost_is_linear(show: Callable[[str], str], piece: str) -> None:
     show(piece)  # compiles the pattern
-    pieces = 400_000 // len(visible(piece))
+    pieces = 100_000 // len(visible(piece))
     assert growth(lambda size: partial(show, piece * size), pieces) <= BOUND
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("piece", ["⟦U+00", "⟦ESC", "A"])
 def test_reading_back_unclosed_spellings_is_linear(piece: str) -> None:
-    assert growth(lambda size: partial(original, "⟦" + piece * size), 100_000) <= BOUND
+    assert growth(lambda size: partial(original, "⟦" + piece * size), 25_000) <= BOUND
 
 
 # First and last halves of pairs and of characters in bytes (some are both), and a newline.

@@ -3,23 +3,19 @@
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# The longest modules. Their tests are distributed one by one, before all others.
-_LONGEST = (
-    "tests/page/test_looks.py",
-    "tests/page/test_markup.py",
-    "tests/outside/test_recordings.py",
-)
 # Long modules. They start early, so that no process has to wait for the last.
-_LONG = ("tests/page/", "tests/surviving/", "tests/server/", "tests/cli/")
+_LONG = (
+    *("tests/page/test_looks.py", "tests/page/test_markup.py", "tests/page/"),
+    *("tests/test_types.py", "tests/surviving/", "tests/server/", "tests/cli/", "tests/outside/"),
+)
 
 
 def sort_longest_first(items: list[pytest.Item]) -> None:
     """Move the long tests to the beginning. The order is the same in each process."""
-    first = (*_LONGEST, *_LONG)
 
     def place(item: pytest.Item) -> int:
-        found = (at for at, start in enumerate(first) if item.nodeid.startswith(start))
-        return next(found, len(first))
+        found = (at for at, start in enumerate(_LONG) if item.nodeid.startswith(start))
+        return next(found, len(_LONG))
 
     items.sort(key=place)
 
@@ -32,4 +28,4 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]  # pytest-xdist has n
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(_LONGEST) else nodeid.partition("::")[0]
+        return nodeid.partition("::")[0]

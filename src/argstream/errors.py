@@ -1,4 +1,4 @@
-"""Every exception that argstream raises, as one small tree.
+"""The exceptions of ``argstream.errors``, as one tree.
 
 ::
 
@@ -8,8 +8,8 @@
     │   ├── RunNotFoundError          (also LookupError) the store has no such run
     │   └── AlreadyDecidedError       the call has a decision; the first one counts
     ├── MissingExtraError             (also ImportError) an optional dependency is not installed
-    ├── ArgumentUnavailableError      (also LookupError) the argument will not come
-    ├── ToolError                     a tool refused, or returned a value that is not JSON
+    ├── ArgumentUnavailableError      (also LookupError) the argument can no longer arrive
+    ├── ToolError                     a tool failed
     ├── StoreError                    a store cannot be reached, read or written
     ├── RunBusyError                  another process drives the run
     │   └── LeaseLostError            the process held the lease of the run and lost it
@@ -18,9 +18,9 @@
         ├── ProviderError             a provider rejected a request, or could not be reached
         └── RunError                  a run failed
 
-Mistakes of a model or a provider are data, not exceptions: a stream reports them as events, and the
-parser as an ``Invalid`` fragment. So one bad call never ends a stream. Exceptions are raised where
-the caller was promised a value and there is none.
+A stream reports errors of a model or a provider as events, and the parser as an ``Invalid``
+fragment, so one bad call never ends a stream. A function that cannot return the value it promises
+raises.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class RunNotFoundError(UsageError, LookupError):
     """The store has no run with this ID."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"the store has no run {run_id!r}. It never had one, or deleted it")
+        super().__init__(f"no run {run_id!r} in the store. It was deleted, or the ID is wrong")
         self.run_id = run_id
 
 
@@ -89,8 +89,8 @@ class LeaseLostError(RunBusyError):
 
     def __str__(self) -> str:
         owner = self.owner
-        holder = f"the run is driven by {owner}" if owner else "another process had it since"
-        return f"the lease of the run {self.run_id!r} is out of date: {holder}"
+        holder = f"{owner} drives the run" if owner else "another process acquired it"
+        return f"the lease on run {self.run_id!r} was lost: {holder}"
 
 
 class MissingExtraError(ArgstreamError, ImportError):
@@ -104,7 +104,7 @@ class MissingExtraError(ArgstreamError, ImportError):
 
 
 class ArgumentUnavailableError(ArgstreamError, LookupError):
-    """A reader waits for an argument that will not come. The message says what came instead."""
+    """A reader waits for an argument that can no longer arrive. The message lists what did."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ArgumentUnavailableError(ArgstreamError, LookupError):
 
 
 class StreamError(ArgstreamError):
-    """The stream failed: the event ``StreamFailed`` or ``RunFailed`` as an exception."""
+    """The stream failed. Carries the data of ``StreamFailed`` or ``RunFailed``."""
 
     def __init__(self, code: str, message: str, retryable: bool = False) -> None:  # noqa: FBT001, FBT002 - as the event
         super().__init__(code, message, retryable)
@@ -157,11 +157,11 @@ class ProviderError(StreamError):
         self.status = status
         """The HTTP status, if there was a response."""
         self.request_id = request_id
-        """The provider's ID of the request, for its support."""
+        """The provider's request ID, for support requests."""
 
 
 class RunError(StreamError):
-    """A run of an agent failed: the event ``RunFailed`` as an exception."""
+    """A run of an agent failed. Carries the data of ``RunFailed``."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class RunError(StreamError):
     ) -> None:
         super().__init__(code, message, retryable)
         self.result = result
-        """The ``RunResult`` until then: the text so far, and the calls that were made."""
+        """The ``RunResult`` so far: the text, and the calls that were made."""
 
 
 class TextInterruptedError(ArgstreamError):
@@ -195,4 +195,4 @@ class ToolError(ArgstreamError):
     def __init__(self, message: str, *, kind: str | None = None) -> None:
         super().__init__(message)
         self.kind = kind
-        """The name of the exception's type, if the tool raised one that could not be passed on."""
+        """The type name of the tool's exception, if this error replaces it."""

@@ -1,4 +1,4 @@
-"""The fixture ``store`` runs a test with each kind of store."""
+"""The fixture ``store`` is a memory store, or an SQLite store in tests with that parameter."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -14,8 +14,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    is_memory = request.param == "memory"
-    async with aclosing(MemoryStore() if is_memory else SqliteStore(tmp_path / "runs.db")) as store:
+    is_sqlite = getattr(request, "param", "memory") == "sqlite"
+    async with aclosing(SqliteStore(tmp_path / "runs.db") if is_sqlite else MemoryStore()) as store:
         yield store

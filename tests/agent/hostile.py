@@ -256,9 +256,7 @@ end {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 
 
 
 def _shared(
-    protocol: ProtocolName,
-    head: Callable[[str], Payload],
-    forged: Callable[[Call], list[Payload]],
+    protocol: ProtocolName, head: Callable[[str], Payload], forged: Callable[[Call], list[Payload]]
 ) -> Writer:
     """Return a writer that writes calls and ends as the random turns have them."""
     write_part, _, end = chance.WRITERS[protocol]

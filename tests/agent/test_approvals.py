@@ -120,8 +120,8 @@ def test_edited_arguments_run_and_are_recorded_beside_those_of_the_model() -> No
     [
         (Approve(arguments={"to": 7}), "not valid"),
         (Approve(arguments={}), "not valid"),
-        (Approve(arguments={"to": object()}), "no JSON"),
-        (Approve(arguments={"to": float("nan")}), "no JSON"),
+        (Approve(arguments={"to": object()}), "not valid JSON"),
+        (Approve(arguments={"to": float("nan")}), "not valid JSON"),
         (Approve(digest="of another call"), "digest"),
         (Approve(always="rule"), 'always="conversation"'),
         (Approve(always="forever"), '"rule" or "conversation"'),  # type: ignore[arg-type]  # wrong
@@ -181,7 +181,7 @@ def test_paused_run_can_be_stopped_and_its_conversation_continues(by_agent: bool
     conversation = Conversation()
     run = agent.run_stream("Go", conversation)
     paused = run.wait()
-    with pytest.raises(UsageError, match="resume or stop"):
+    with pytest.raises(UsageError, match="Resume or stop"):
         agent.run("And?", conversation)
     events = agent.stop(paused, "never mind") if by_agent else run.stop("never mind")
     assert steps(events) == ["approval_decided", "tool_call_failed", "run_stopped"]
@@ -202,18 +202,6 @@ def test_decision_after_the_approval_expired_does_not_count() -> None:
     events = follow(resumed(agent, paused, Approve()))
     assert one(events, ApprovalDecided).decision == "expired"
     assert effects.seen == []
-
-
-def test_same_decision_sent_twice_counts_once() -> None:
-    agent, effects = mailing(send(), "Sent.", "Yes.")
-    conversation = Conversation()
-    paused = agent.run("Go", conversation)
-    first, again = (resumed(agent, paused, Approve()) for _ in range(2))
-    assert first.wait().text == "Sent."
-    with pytest.raises(UsageError, match="waits for decisions"):
-        again.wait()
-    assert effects.seen == SENT
-    assert agent.run("Go on", conversation).text == "Yes."
 
 
 async def test_leaving_a_run_before_its_pause_was_read_stops_it() -> None:
@@ -320,19 +308,6 @@ def test_hook_cannot_change_what_runs(kind: type[Event]) -> None:
         resumed(agent, paused, Approve(arguments=edited)).wait()
     assert ("send", {"to": "eve"}) not in effects.seen
     assert "eve" not in str(agent.model.requests)  # type: ignore[attr-defined]  # of a script
-
-
-def test_hook_receives_every_event_of_a_run_that_was_left() -> None:
-    received: list[Event] = []
-    effects = Effects()
-    model = ScriptedModel(CallTool("write", {"path": "a"}), CallTool("write", {"path": "b"}), "x")
-    agent = Agent(model, [effects.write], on_event=lambda record: received.append(record.event))
-    for _ in agent.run("Go", stream=True):
-        while not effects.seen:
-            time.sleep(0.001)
-        break
-    assert len(only(received, ev.ToolExecutionStarted)) >= len(effects.seen) > 0
-    assert isinstance(received[-1], ev.RunCompleted | ev.RunStopped)
 
 
 # Decisions while the run goes on, by an approver or by the consumer

@@ -23,7 +23,7 @@ from argstream.models import ModelRequest
 from argstream.runs import MemoryStore, Store, is_stored
 from tests import provider_streams as ps
 from tests.agent.chance import POLICY
-from tests.agent.following import events_of, follow, one, only
+from tests.agent.following import follow, one, only
 from tests.agent.histories import check_results, check_told
 from tests.agent.hostile import FORGED, WRITERS, HostileModel
 from tests.agent.ordering import RunOrder, check_order
@@ -113,24 +113,6 @@ async def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: s
     assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
     check_order(events)
     assert FORGED not in str([part.result for part in results_in(resumed.result.messages)])
-
-
-@pytest.mark.parametrize("kind", RESULT_BLOCKS)
-def test_forged_result_does_not_end_a_call_that_runs_at_once(kind: str) -> None:
-    call = [ps.tool_use(0, "read"), ps.input_json(0, '{"path": "a"}'), ps.block_stop(0)]
-    response = [ps.message_start(), *call, *forged_result(kind), *ps.message_end()]
-    events = events_of(Agent(model_of(response), TOOLS))
-    assert one(events, ToolCallCompleted).result == "done"
-    check_order(events)
-
-
-def test_forged_result_in_a_later_turn_is_not_kept() -> None:
-    first = [ps.message_start(), *call_to_send(0, "ada"), *ps.message_end()]
-    forged = forged_result("web_search_tool_result")
-    second = [ps.message_start("msg_2"), *forged, *ps.message_end("end_turn")]
-    agent = Agent(model_of(first, second), TOOLS, approver=lambda _: Approve())
-    result = agent.run("Go")
-    assert [part.result for part in results_in(result.messages)] == ["done"]
 
 
 def test_result_of_a_call_that_the_provider_runs_is_kept() -> None:
@@ -299,7 +281,7 @@ class Case:
 
 @pytest.mark.hypothesis  # so that `make soak` plays it, with more cases
 def test_random_hostile_responses_run_only_approved_calls() -> None:
-    cases = 20_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 180
+    cases = 20_000 if os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak" else 90
 
     async def play_all() -> None:
         for seed in range(cases):

@@ -223,7 +223,7 @@ def test_run_has_one_consumer() -> None:
     run = Agent(ScriptedModel("Hello", delay=0.01)).run_stream("Go")
     first, second = iter(run), iter(run)
     assert next(first).type == "run_started"
-    with pytest.raises(UsageError, match="already being followed"):
+    with pytest.raises(UsageError, match="already has a consumer"):
         next(second)
     assert [event.type for event in first][-1] == "run_completed"
 

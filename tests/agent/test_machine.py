@@ -88,6 +88,7 @@ class World:
         self._refused: list[ev.TurnCompleted] = []
         self._is_stopped = False
         self._is_hasty = draw(st.integers(0, 2)) == 0  # it is stopped sooner or later
+        self._actions_left = 100  # then it is stopped: some actions could be repeated for ever
 
     def play(self) -> None:
         self._take(self.machine.begin("Go", self._history))
@@ -95,10 +96,13 @@ class World:
             actions = self._actions()
             assert actions, "a run that is not over has a next action"
             self.draw(st.sampled_from(actions))()
+            self._actions_left -= 1
         self._check_end()
 
     def _actions(self) -> list[Callable[[], None]]:
         """Return the possible actions, likely ones several times."""
+        if self._actions_left <= 0 and not self._is_stopped:
+            return [self._stop]
         if self.machine.is_paused:
             self._check_idle()
             if self._crashes_left and self.draw(st.integers(0, 3)) == 0:
@@ -115,7 +119,8 @@ class World:
             actions += [self._expire] * self.rules.asks_in_place
         if not actions:
             return []
-        actions += [self._decide_wrongly] + [self._wait] * self._may_expire
+        if self._actions_left > 0:
+            actions += [self._decide_wrongly] + [self._wait] * self._may_expire
         actions += [self._crash] * bool(self._crashes_left)
         return actions + [self._stop] * (2 * self._is_hasty)
 

@@ -62,6 +62,7 @@ async def collect(run: ObservedRun, events: list[Event]) -> None:
         events.append(event)  # noqa: PERF401 - events before an error count
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, conversation_id="session_7")
     events = await followed(run)
@@ -136,7 +137,7 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
 
 @pytest.mark.parametrize("way", ["end", "error", "stop"])
 async def test_run_cut_off_at_any_message_ends_with_all_its_calls(way: str, store: Store) -> None:
-    for cut in range(0, len(STORY), 1 if isinstance(store, MemoryStore) else 5):
+    for cut in range(len(STORY)):
         events = await cut_by(way, cut, store)
         check_observed(events)
         assert isinstance(events[-1], RunStopped if way == "stop" else RunFailed)

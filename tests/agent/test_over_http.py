@@ -30,6 +30,7 @@ from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
 CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
+RUNS = 20  # at once
 CALLS = Reply(
     Think("I should write, and tell Ada."),
     "I do it.",
@@ -82,8 +83,16 @@ FAULTS: list[tuple[Fault, str]] = [
 ]
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize(("fault", "code"), FAULTS, ids=str)
+# tests/models/test_faults.py has the faults of all APIs.
+@pytest.mark.parametrize(
+    ("api", "fault", "code"),
+    [
+        *(("anthropic", *one) for one in FAULTS),
+        ("openai", Cut(at="call"), "connection_lost"),
+        ("openai-responses", Malformed(at="call"), "bad_payload"),
+    ],
+    ids=str,
+)
 def test_lasting_fault_fails_the_run_and_runs_no_tool(api: str, fault: Fault, code: str) -> None:
     effects, conversation = Effects(), Conversation()
     with strict_provider(CALLS, faults=[fault]) as provider:
@@ -97,8 +106,15 @@ def test_lasting_fault_fails_the_run_and_runs_no_tool(api: str, fault: Fault, co
     assert conversation.run_id is None
 
 
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("fault", [Split((1,)), Split((64,), 7), Slow(before=0.05)], ids=str)
+@pytest.mark.parametrize(
+    ("api", "fault"),
+    [
+        ("anthropic", Split((1,))),
+        ("openai", Split((64,), 7)),
+        ("openai-responses", Slow(before=0.05)),
+    ],
+    ids=str,
+)
 def test_small_chunks_and_short_delays_change_nothing(api: str, fault: Fault) -> None:
     effects = Effects()
     script = [Reply(CallTool("send", {"to": "ada"}), faults=[fault]), Reply("Done.")]
@@ -123,7 +139,7 @@ def test_stop_closes_the_connection(api: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.bulk
-async def test_50_runs_at_once_in_one_process() -> None:
+async def test_many_runs_at_once_in_one_process() -> None:
     lock, seen = threading.Lock(), []
 
     def note(number: int) -> str:
@@ -139,23 +155,22 @@ async def test_50_runs_at_once_in_one_process() -> None:
     # The first request gets the first reply, so some runs make several calls and others none.
     with strict_provider([reply, Reply("Done.")], repeat=True) as provider:
         agent = agent_of("anthropic", provider, [note, double])
-        results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(50)))
+        results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(RUNS)))
         await agent.aclose()
         turns = len(provider.requests)
-    assert [result.text for result in results] == ["Done."] * 50
+    assert [result.text for result in results] == ["Done."] * RUNS
     uses = [use for result in results for use in result.tools]
-    assert len(uses) == 2 * len(seen) == 2 * (turns - 50)
+    assert len(uses) == 2 * len(seen) == 2 * (turns - RUNS)
     assert {(use.tool_name, use.result) for use in uses} == {("note", "noted 1"), ("double", 4)}
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_api_key_is_shown_nowhere(api: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_api_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     written: list[str] = []
     agents: list[Agent] = []
     for faults in ([], [Cut(at="call")], [Status(401, f"the key {CANARY} is wrong")]):
         with strict_provider(CALLS, faults=faults) as provider:
-            agent = Agent(agent_of(api, provider, []).model, max_turns=1)
+            agent = Agent(agent_of("anthropic", provider, []).model, max_turns=1)
             events = events_of(agent)
             written += [ev.to_json(event).decode() for event in events]
             written += [repr(agent), repr(agent.model), str(events)]
@@ -168,9 +183,8 @@ def test_api_key_is_shown_nowhere(api: str, caplog: pytest.LogCaptureFixture) ->
     assert [text for text in written if CANARY in text] == []
 
 
-@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("fault", [Cut(), ErrorEvent(), Malformed(), Slow(between=0.5)], ids=str)
-def test_fault_interrupts_a_tool_that_reads_its_text(api: str, fault: Fault) -> None:
+def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     begun: list[str] = []
     kept: list[str] = []
     interrupted: list[str] = []
@@ -187,7 +201,7 @@ def test_fault_interrupts_a_tool_that_reads_its_text(api: str, fault: Fault) -> 
 
     reply = Reply(CallTool("note", {"title": "t", "text": "long " * 50}))
     with strict_provider(reply, faults=[fault]) as provider:
-        events = follow(agent_of(api, provider, [note], fault).run_stream("Go"))
+        events = follow(agent_of("anthropic", provider, [note], fault).run_stream("Go"))
     check_order(events, streamed=("note",))
     assert isinstance(events[-1], RunFailed)
     assert kept == []

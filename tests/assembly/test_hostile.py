@@ -152,7 +152,7 @@ def damaged(value: Any, random: Random) -> Any:
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("name", LONG_TURNS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(4))
 def test_events_of_a_shuffled_and_damaged_turn_are_consistent(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
     for _ in range(60):
@@ -177,11 +177,11 @@ def test_events_of_a_shuffled_and_damaged_turn_are_consistent(name: str, seed: i
 
 @pytest.mark.bulk
 @pytest.mark.parametrize("name", LONG_TURNS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_events_of_damaged_bytes_are_consistent_in_any_chunking(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
     body = sse(LONG_TURNS[name])
-    for _ in range(40):
+    for _ in range(30):
         data = bytearray(body)
         for _ in range(random.randint(1, 5)):
             data[random.randrange(len(data))] = random.randrange(256)
@@ -376,13 +376,6 @@ def test_piece_that_is_a_number_truncates_the_call() -> None:
         payloads = json.loads(json.dumps(turn('{"a":1', "?", "}")).replace('"?"', "23"))
         for form in (payloads, map(json.dumps, payloads)):
             assert outcomes(assemble(form)[0]) == TRUNCATED
-
-
-def test_second_turn_of_chat_needs_no_mark() -> None:
-    second = [{**payload, "id": "chatcmpl-2"} for payload in chat_call('{"b":2}')]
-    calls, events = assemble([*A_CHAT, *second])
-    assert outcomes(calls) == [{"a": 1}, {"b": 2}]
-    assert types(events).count("turn_completed") == 2
 
 
 @pytest.mark.parametrize(

@@ -44,24 +44,18 @@ Put = tuple[Path, Any] | tuple[Path, Any, bool]
 CLOSED = CallClosed(0)
 
 _keys = st.text(max_size=3) | st.sampled_from(["a", "b", 'quo"te', "0", "é😀"])
-_scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=12)
-)
+_scalars = st.sampled_from([None, True, False, 1, 1.0, -0.5, 1e300, 10**20]) | st.text(max_size=8)
 # Without empty containers, which have no leaves.
 _values: st.SearchStrategy[Any] = st.recursive(
     _scalars,
     lambda inner: (
-        st.lists(inner, min_size=1, max_size=4)
-        | st.dictionaries(_keys, inner, min_size=1, max_size=4)
+        st.lists(inner, min_size=1, max_size=3)
+        | st.dictionaries(_keys, inner, min_size=1, max_size=3)
     ),
-    max_leaves=12,
+    max_leaves=6,
 )
 _arguments: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
-    _keys, _values, min_size=1, max_size=4
+    _keys, _values, min_size=1, max_size=3
 )
 
 
@@ -151,10 +145,7 @@ def test_leaves_in_document_order_write_the_text_of_their_value(
         return [entry if entry[0] == "Text" else entry[:-1] for entry in exact(found)]
 
     assert without_offsets(fragments) == without_offsets(expected)
-
-
-@given(_arguments)
-def test_each_leaf_is_complete_with_its_own_text(value: dict[str, Any]) -> None:
+    # A leaf that comes at once is complete with its own text.
     writer, parser = JsonWriter(DEFAULT_LIMITS), Parser()
     for path, leaf in leaves(value):
         fragments = parser.feed(writer.put(path, leaf))
@@ -163,11 +154,12 @@ def test_each_leaf_is_complete_with_its_own_text(value: dict[str, Any]) -> None:
         assert same(done[-1].value, leaf)
 
 
-@given(_arguments, st.lists(st.integers(1, 5), min_size=1, max_size=4), st.randoms())
+@given(_arguments, st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers())
 def test_in_any_order_a_call_gets_the_value_of_all_leaves(
-    value: dict[str, Any], sizes: list[int], random: Random
+    value: dict[str, Any], sizes: list[int], seed: int
 ) -> None:
     """Also strings whose pieces come between those of others."""
+    random = Random(seed)
     queues = [pieces(path, leaf, sizes) for path, leaf in leaves(value)]
     puts: list[Put] = []
     while queues:
@@ -333,4 +325,4 @@ def test_cost_is_linear_in_the_number_of_leaves(
         puts = make_puts(size)
         return lambda: use(puts)
 
-    assert growth(job, 5000) < BOUND
+    assert growth(job, 1_000) < BOUND

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argstream.assembly import Assembler
-from argstream.events import ArgumentsError, StreamFailed, ToolArgsCompleted, ToolArgsInvalid
+from argstream.events import StreamFailed, ToolArgsCompleted, ToolArgsInvalid
 from argstream.jsonstream import Limits
 from tests.provider_streams import (
     anthropic_call,
@@ -168,13 +168,6 @@ def test_failed_turn_has_verdicts_for_all_calls_and_does_not_complete() -> None:
         *("tool_call_started", "tool_call_started", "tool_args_invalid", "tool_args_invalid"),
         "stream_failed",
     ]
-
-
-def test_call_without_arguments_in_a_cut_turn_is_truncated() -> None:
-    _, events = assemble(anthropic_call("", stop_reason="max_tokens"))
-    message = "the turn ended before any arguments arrived (max_tokens)"
-    (invalid,) = of_type(events, ToolArgsInvalid)
-    assert invalid.error == ArgumentsError("truncated", message, 0)
 
 
 def test_unknown_protocol_is_a_failure_that_shows_the_payload() -> None:

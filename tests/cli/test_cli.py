@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.in_process import argstream, refused
-from tests.cli.processes import BODY, ENVIRONMENT, run, running, timed
+from tests.cli.processes import BODY, COMMAND, ENVIRONMENT, run, running, timed
 
 FRAGMENTS = ("inspect", "--fragments")
 
@@ -116,7 +116,7 @@ class TestFragments:
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
     def test_full_disk_is_reported_as_such(self) -> None:
         with Path("/dev/full").open("wb") as full:
-            done = run(*FRAGMENTS, "-", stdin=b"[1]", stdout=full)
+            done = run(*FRAGMENTS, "-", stdin=b"[1]", stdout=full.fileno())
         assert done.returncode == 2
         assert done.stderr == b"argstream: cannot go on: No space left on device\n"
 
@@ -143,7 +143,8 @@ def test_missing_extra_is_named_with_its_install_command(
     (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('', name='{module}')")
     tools = b'[{"name": "write", "input_schema": {"type": "object"}}]'
     environment = ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
-    done = run(*arguments.split(), stdin=tools, env=environment)
+    command = [str(COMMAND), *arguments.split()]
+    done = subprocess.run(command, input=tools, env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (1 if extra == "cli" else 2, b"")
     message = f"{start} needs the extra '{extra}'. In a checkout: pip install '.[{extra}]'"
     assert done.stderr.decode().strip() == message
@@ -174,8 +175,8 @@ PROXY = "record --proxy http://x.example"
         ("watch --from claude", "openai-responses"),
         ("watch broken.json --tools broken.json", "is not valid JSON"),
         ("replay none", "No such file"),
-        ("replay turn.rec --speed 0", "a number above 0, or max"),
-        ("replay turn.rec --speed fast", "a number above 0, or max"),
+        ("replay turn.rec --speed 0", "a number greater than 0, or max"),
+        ("replay turn.rec --speed fast", "a number greater than 0, or max"),
         ("replay turn.rec --raw --json", "choose one"),
         ("replay turn.rec --follow", "--store and --follow are for runs"),
         ("replay run:x --raw", "--raw and --from are for recordings"),
@@ -186,10 +187,10 @@ PROXY = "record --proxy http://x.example"
         (f"{PROXY} -q", "are not for --proxy"),
         ("record --proxy x.example", "must be an http or https URL"),
         ("record --proxy http://api..example.com", "invalid host name"),
-        (f"{PROXY} -o new.rec", "name a directory"),
+        (f"{PROXY} -o new.rec", "Pass a directory"),
         (f"{PROXY} -o broken.json", "Pass a directory"),
         ("mock turn.rec --timed --fault cut", "makes no --fault"),
-        ("mock --timed", "name one"),
+        ("mock --timed", "Pass the file of one"),
         ("mock --fault cot=3", "argstream: unknown fault 'cot'. Faults: cut=BYTES"),
         ("mock none", "cannot read"),
         ("mock broken.json", "not a recording of"),

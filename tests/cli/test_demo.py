@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from argstream.cli import demo
 from argstream.events import ApprovalRequested
 from argstream.terminal import LiveTerminal, RunView, ToolViews
 from tests.cli.in_process import argstream
-from tests.cli.processes import COMMAND, ENVIRONMENT, run, running
+from tests.cli.processes import COMMAND, ENVIRONMENT, running
 from tests.terminal.tmux import Tmux
 
 REPORT = Path(demo.__file__).parent / "project" / "report.py.txt"
@@ -45,8 +46,7 @@ def test_demo_in_a_pipe() -> None:
 
 
 def test_demo_needs_neither_path_nor_unicode() -> None:
-    environment = ENVIRONMENT | {"PATH": "", "PYTHONIOENCODING": "latin-1"}
-    done = run("demo", "--fast", env=environment)
+    done = argstream("demo", "--fast", encoding="latin-1", PATH="")
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb"\u25cf run_command" in done.stdout
     assert f"{shlex.quote(sys.executable)} report.py".encode() in done.stdout
@@ -61,7 +61,7 @@ def test_signal_removes_temporary_files(tmp_path: Path) -> None:
     with running("demo", env=ENVIRONMENT | {"TMPDIR": str(tmp_path)}) as process:
         process.stdout.readline()
         assert list(tmp_path.iterdir())
-        process.terminate()
+        process.send_signal(signal.SIGTERM)
         assert b"stopped: SIGTERM" in process.stdout.read()
         assert process.wait(20) == 128 + 15
     assert not list(tmp_path.iterdir())

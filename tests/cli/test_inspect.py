@@ -189,7 +189,7 @@ class TestSvg:
         assert picture.read_text().startswith("<svg ")
         assert ">turn.rec</text>" in picture.read_text()
         picture.write_text("mine")
-        assert "name another, or overwrite with --force" in refused("inspect", *command)
+        assert "Name another file, or use --force" in refused("inspect", *command)
         assert picture.read_text() == "mine"
         shown(*command, "--force")
         assert picture.read_text().startswith("<svg ")

@@ -111,10 +111,10 @@ def test_unreadable_files_do_not_stop_the_others(tmp_path: Path) -> None:
     assert done.stdout.decode() == f"{tmp_path}/good: 1 tool, no findings\n"
     none, text, number, unknown, deep = done.stderr.decode().splitlines()
     assert none == f"argstream: cannot read {tmp_path}/none: No such file or directory"
-    assert text.startswith(f"argstream: cannot read {tmp_path}/text: it is no JSON: ")
-    assert number.endswith("/number: give a list of tools, or a request with its tools")
+    assert text.startswith(f"argstream: cannot read {tmp_path}/text: not valid JSON: ")
+    assert number.endswith("/number: expected a list of tools, or a request with tools")
     assert "/unknown: tools[0] cannot be read: " in unknown
-    assert deep.endswith("/deep: it is nested too deeply")
+    assert deep.endswith("/deep: nested too deeply")
     message = refused("lint", "-", stdin=b'[{"type": "namespace", "tools": 5}]')
     assert message == "argstream: cannot read -: tools[0]: tools must be a list, not 5"
     good = argstream("lint", "-", stdin=json.dumps([GOOD]).encode())

@@ -5,13 +5,15 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import anthropic
-import openai
 import pytest
 
 from tests.cli.in_process import refused
 from tests.cli.processes import ANTHROPIC, Process, running
+
+if TYPE_CHECKING:
+    from anthropic import Anthropic
 
 
 class Mock:
@@ -20,16 +22,15 @@ class Mock:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.greeting = [self.line() for _ in range(5)]
-        self.url = self.greeting[0].split()[4].rstrip(",")
+        self.url = self.greeting[0].split()[3]
 
     def line(self) -> str:
         return self.process.stdout.readline().decode()
 
-    def openai(self) -> openai.OpenAI:
-        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="any", max_retries=0)
+    def anthropic(self) -> "Anthropic":
+        from anthropic import Anthropic
 
-    def anthropic(self) -> anthropic.Anthropic:
-        return anthropic.Anthropic(base_url=self.url, api_key="sk-secret", max_retries=0)
+        return Anthropic(base_url=self.url, api_key="sk-secret", max_retries=0)
 
 
 @contextmanager
@@ -45,6 +46,9 @@ def plain() -> Iterator[Mock]:
 
 
 def test_printed_lines_create_working_clients(plain: Mock) -> None:
+    import anthropic
+    import openai
+
     lines = [line.strip() for line in plain.greeting if "base_url" in line]
     claude, gpt = (eval(line, {"anthropic": anthropic, "openai": openai}) for line in lines)
     with claude, gpt:
@@ -75,14 +79,16 @@ def test_taken_port_is_refused(plain: Mock) -> None:
 def test_script_is_repeated(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text('{"replies": [{"parts": [{"say": "one"}]}, {"parts": [{"say": "two"}]}]}')
-    with mock(str(script)) as server, server.openai() as client:
-        texts = [client.responses.create(model="m", input="hi").output_text for _ in range(3)]
+    with mock(str(script)) as server, server.anthropic() as client:
+        texts = [client.messages.create(**ANTHROPIC).content[0].text for _ in range(3)]
     assert texts == ["one", "two", "one"]
 
 
 def test_faults_are_injected() -> None:
+    import anthropic
+
     with mock("--fault", "status=429", "--fault", "wait=0.01") as server:
-        with server.anthropic() as client, pytest.raises(anthropic.RateLimitError):
+        with server.anthropic() as client, pytest.raises(anthropic.RateLimitError, match="429"):
             client.messages.create(**ANTHROPIC, stream=True)
         assert server.line() == "429 POST /v1/messages streamed\n"
 

@@ -6,12 +6,11 @@ import subprocess
 import time
 from pathlib import Path
 
-import anthropic
 import pytest
 
 from argstream.streaming import stream
 from tests.cli.in_process import argstream, timeless
-from tests.cli.processes import ANTHROPIC, BODY, in_shell, running, timed
+from tests.cli.processes import ANTHROPIC, BODY, running, timed
 
 READERS = ["watch", "inspect --calls", "inspect", "replay"]
 
@@ -56,9 +55,11 @@ class TestReaders:
             assert process.wait(20) == 0
 
     def test_mock_serves_recordings(self, tmp_path: Path) -> None:
+        import anthropic
+
         file = timed(tmp_path / "turn.rec", (0.0, BODY[:99]), (0.3, BODY[99:]))
         with running("mock", file, "--timed") as process:
-            url = process.stdout.readline().decode().split()[4].rstrip(",")
+            url = process.stdout.readline().decode().split()[3]
             with anthropic.Anthropic(base_url=url, api_key="any") as client:
                 start = time.monotonic()
                 events = list(stream(client.messages.create(**ANTHROPIC, stream=True)))
@@ -87,10 +88,6 @@ class TestReplay:
         assert (done.returncode, done.stdout) == (0, BODY)
         assert time.monotonic() - start >= least
 
-    def test_raw_bytes_can_be_piped(self, recording: str) -> None:
-        done = in_shell(f"argstream replay {recording} --raw | argstream watch")
-        assert timeless(done.stdout) == timeless(argstream("watch", recording).stdout)
-
     def test_raw_bytes_of_a_cut_recording_exit_with_1(self, tmp_path: Path) -> None:
         done = argstream("replay", timed(tmp_path / "t.rec", (0, BODY), ending="cut"), "--raw")
         assert (done.returncode, done.stdout) == (1, BODY)
@@ -102,7 +99,7 @@ class TestReplay:
         done = argstream("replay", str(file), "--speed", "10")
         assert done.returncode == 0
         assert timeless(done.stdout) == timeless(argstream("watch", str(file)).stdout)
-        message = f"{file} is no recording, so it has no times: each event takes 0.003 s"
+        message = f"{file} is not a recording and has no times. Each event takes 0.003 s"
         assert done.stderr.decode() == f"argstream: {message}\n"
         assert argstream("replay", str(file), "--speed", "max").stderr == b""
 
@@ -118,6 +115,7 @@ class TestReplay:
 
     def test_closed_output_ends_it(self, tmp_path: Path) -> None:
         file = timed(tmp_path / "turn.rec", *((0.0, BODY) for _ in range(500)))
-        done = in_shell(f"argstream replay --raw {file} | head -c 5")
-        assert done.stdout == BODY[:5]
-        assert b"Traceback" not in done.stderr
+        with running("replay", "--raw", file) as process:
+            assert process.stdout.read(5) == BODY[:5]
+            process.stdout.close()
+            assert b"Traceback" not in process.stderr.read()

@@ -11,7 +11,7 @@ import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply, Status
 from tests.cli.in_process import argstream, refused
-from tests.cli.processes import COMMAND, ENVIRONMENT, run, running, wait_until
+from tests.cli.processes import ENVIRONMENT, run, running, wait_until
 from tests.support.provider_rules import strict_provider
 
 Go = Callable[..., tuple[int, str]]
@@ -172,7 +172,6 @@ def test_failing_provider_exits_with_1(go: Go) -> None:
     assert "■ failed" in shown
 
 
-@pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize(
     "signals",
     [
@@ -202,14 +201,13 @@ def test_tool_process_ends_with_the_command(tmp_path: Path, signals: list[signal
     assert trace.stat().st_size == size
 
 
-@pytest.mark.usefixtures("hangup_ends_processes")
 def test_ignored_signal_stays_ignored(tmp_path: Path) -> None:
     """As after ``nohup``."""
     call = CallTool("run_command", {"command": "touch begun; sleep 60"})
-    command = f"trap '' HUP; exec '{COMMAND}' run Go --tools shell --yes"
     with strict_provider([Reply(call)]) as provider:
-        environment = ENVIRONMENT | provided(provider)
-        with subprocess.Popen(["sh", "-c", command], env=environment, cwd=tmp_path) as process:
+        options = {"env": ENVIRONMENT | provided(provider), "cwd": tmp_path}
+        command = ("run", "Go", "--tools", "shell", "--yes")
+        with running(*command, ignored=(signal.SIGHUP,), **options) as process:
             wait_until((tmp_path / "begun").exists)
             process.send_signal(signal.SIGHUP)
             with pytest.raises(subprocess.TimeoutExpired):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from argstream.events import from_json
 from argstream.streaming import stream
 from tests import provider_streams as api
 from tests.cli.in_process import argstream, timeless
-from tests.cli.processes import BODY, in_shell, running, timed
+from tests.cli.processes import BODY, COMMAND, running, timed
 from tests.provider_streams import anthropic_call, sse
 
 TURN = [
@@ -123,7 +124,8 @@ def test_incomplete_or_unknown_stream_exits_with_1(body: bytes, message: str) ->
 
 
 def test_closed_output_exits_with_2() -> None:
-    done = in_shell("argstream watch >&-", sse(TURN))
+    command = ["sh", "-c", f"exec '{COMMAND}' watch >&-"]
+    done = subprocess.run(command, input=sse(TURN), stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert done.stderr == b"argstream: there is no standard output to write to\n"
 
@@ -174,7 +176,7 @@ def test_denied_call_ends_the_reading_and_the_writer(tmp_path: Path) -> None:
     rule = 'action = "deny"\nargument = "path"\nglob = "**/.env"'
     policy.write_text(f'default = "allow"\n[[rules]]\nname = "secrets"\n{rule}\n')
     turn = anthropic_call('{"path": "/srv/.env"', ', "content": "')
-    with running("watch", "--policy", str(policy), bufsize=0) as process:
+    with running("watch", "--policy", str(policy)) as process:
         process.send(sse(turn[:4]))
         assert process.wait(30) == 1  # though its input is still open
         shown = process.stdout.read().decode().splitlines()
@@ -205,4 +207,4 @@ def test_calls_that_need_approval_show_the_policy_decision(tmp_path: Path) -> No
     assert completed["policy_decision"] == expected
 
     seen = argstream("watch", *judged)
-    assert "? write needs approval by the policy (rule mine): check it" in seen.stdout.decode()
+    assert "? write needs approval under the policy (rule mine): check it" in seen.stdout.decode()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 
 from argstream.errors import UsageError
-from argstream.jsonstream import PENDING, Done, FragmentAggregator, Invalid, NestedParser
-from argstream.jsonstream.recursive import ArrayItem, ObjectEntry, Scalar, String
+from argstream.jsonstream import PENDING, Done, FragmentAggregator, Invalid
 from argstream.jsonstream.recursive import Done as NestedDone
+from argstream.jsonstream.recursive import nested
 from argstream.testing import cut
 from tests.strategies import cuts, json_texts
 from tests.support import run
@@ -14,13 +14,16 @@ from tests.support import run
 
 @given(json_texts, cuts)
 def test_aggregator_returns_the_value_of_every_done(text: str, sizes: list[int]) -> None:
-    aggregator = FragmentAggregator()
+    flat, recursive = FragmentAggregator(), FragmentAggregator()
     for fragment in run(cut(text, sizes))[1]:
-        value = aggregator.push(fragment)
+        value = flat.push(fragment)
         if isinstance(fragment, Done):
             assert repr(value) == repr(fragment.value)
         else:
             assert value is PENDING
+        forms = [form for form in nested(fragment) if not isinstance(form, Invalid)]
+        values = [found for form in forms if (found := recursive.push(form)) is not PENDING]
+        assert repr(values) == repr([] if value is PENDING else [value])
 
 
 def test_aggregated_value_shares_nothing_with_the_parser() -> None:
@@ -30,28 +33,6 @@ def test_aggregated_value_shares_nothing_with_the_parser() -> None:
     assert values[-1] == parser.value
     parser.value["a"].append("changed")  # type: ignore[index, union-attr, call-overload]
     assert values[-1] == {"a": [1, {"b": "x"}]}
-
-
-def test_recursive_fragments_nest_instead_of_a_path() -> None:
-    parser = NestedParser()
-    assert parser.push('{"a": ["x') == [ObjectEntry("a", ArrayItem(0, String("x")))]
-    assert parser.push('", 1]') == [
-        ObjectEntry("a", ArrayItem(0, NestedDone())),
-        ObjectEntry("a", ArrayItem(1, Scalar(1))),
-        ObjectEntry("a", ArrayItem(1, NestedDone())),
-        ObjectEntry("a", NestedDone()),
-    ]
-    assert (parser.value, parser.verdict) == ({"a": ["x", 1]}, "open")
-    assert parser.close() == [Invalid((), 14, "truncated")]
-
-
-@pytest.mark.parametrize(
-    "text", ['{"a": [1, {"b": "x"}], "c": null}', '[{}, [], ""]', "-1.5", '"x"']
-)
-def test_recursive_fragments_aggregate_to_the_same_value(text: str) -> None:
-    parser, aggregator = NestedParser(), FragmentAggregator()
-    values = [aggregator.push(one) for one in [*parser.push(text), *parser.close()]]
-    assert values[-1] == parser.value
 
 
 @pytest.mark.parametrize(

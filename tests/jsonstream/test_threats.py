@@ -18,8 +18,8 @@ from tests.support import feed_all, run
 @pytest.mark.bulk
 @pytest.mark.parametrize("size", [1, 7, 256, 1_000_000])
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-def test_million_openings_hit_the_limit_at_depth_256(opening: str, size: int) -> None:
-    parser = feed_all(cut(opening * 1_000_000, [size]))
+def test_many_openings_hit_the_limit_at_depth_256(opening: str, size: int) -> None:
+    parser = feed_all(cut(opening * 100_000, [size]))
     assert parser.error is not None
     assert (parser.error.reason, parser.error.offset) == ("too_deep", 256 * len(opening))
 
@@ -62,12 +62,11 @@ def feed_and_read(chunks: Sequence[str | bytes]) -> Callable[[], None]:
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("size", [2**20, 2**22])
-def test_cost_of_one_long_string_is_linear(size: int) -> None:
+def test_cost_of_one_long_string_is_linear() -> None:
     def job(length: int) -> Callable[[], None]:
         return feed_and_read(['{"content": "', *["lore", "m ip"] * (length // 8)])
 
-    assert growth(job, size) <= BOUND
+    assert growth(job, 2**18) <= BOUND
 
 
 @pytest.mark.timing
@@ -92,7 +91,7 @@ def test_cost_of_any_text_is_linear(before: str, unit: str) -> None:
     def job(length: int) -> Callable[[], None]:
         return feed_and_read(cut(before + unit * (length // len(unit)), [4]))
 
-    assert growth(job, 2**17) <= BOUND
+    assert growth(job, 2**16) <= BOUND
 
 
 @pytest.mark.timing
@@ -109,7 +108,7 @@ def test_cost_of_the_fields_of_a_tool_call_is_linear(chunk: int) -> None:
 
         return feed
 
-    assert growth(job, 2**17) <= BOUND
+    assert growth(job, 2**15) <= BOUND
 
 
 @pytest.mark.timing
@@ -123,7 +122,7 @@ def test_cost_of_strings_that_grow_side_by_side_is_linear() -> None:
 
         return feed_in_turn
 
-    assert growth(job, 20_000) <= BOUND
+    assert growth(job, 5_000) <= BOUND
 
 
 # Memory
@@ -131,19 +130,19 @@ def test_cost_of_strings_that_grow_side_by_side_is_linear() -> None:
 
 @pytest.mark.timing
 def test_open_string_takes_at_most_4_bytes_per_character() -> None:
-    chunk = "lorem ip"
+    chunk, characters = "lorem ip", 200_000
     tracemalloc.start()
     try:
         parser = feed_all(['{"content": "'])
         before, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
-        for _ in range(1_000_000 // len(chunk)):
+        for _ in range(characters // len(chunk)):
             parser.feed(chunk)
         now, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert now - before <= 4 * 1_000_000
-    assert peak - before <= 4 * 1_000_000
+    assert now - before <= 4 * characters
+    assert peak - before <= 4 * characters
 
 
 @pytest.mark.parametrize("text", ['{"a": ["x', "[1, 2]", "[x]", '{"k'])

@@ -141,7 +141,7 @@ def test_error_with_status_200_is_an_error(indent: int | None) -> None:
 @pytest.mark.parametrize(
     ("talk", "code", "message", "requests"),
     [
-        (respond("200 OK"), "empty_answer", "", 4),
+        (respond("200 OK"), "empty_response", "", 4),
         (
             respond("200 OK", b"<html><title>Sign in</title></html>", content_type="text/html"),
             *("not_a_stream", "'Sign in'", 1),

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from argstream import UsageError, stream
@@ -33,29 +31,34 @@ Send = Callable[[MockProvider, ModelRequest], Iterator[Any]]
 
 
 def with_anthropic(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
+    import anthropic
+
     with anthropic.Anthropic(base_url=provider.anthropic_url, api_key="any") as client:
         body = request_body(asked, "anthropic", model="claude-opus-4-7")
         yield from client.messages.create(**body)
 
 
 def with_chat(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
+    import openai
+
     with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
         body = request_body(asked, "openai-chat", model="deepseek-chat", server="deepseek")
         yield from client.chat.completions.create(**body)
 
 
 def with_responses(provider: MockProvider, asked: ModelRequest) -> Iterator[Any]:
+    import openai
+
     with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
         yield from client.responses.create(**request_body(asked, "openai-responses", model="gpt-5"))
 
 
 @pytest.mark.parametrize("send", [with_anthropic, with_chat, with_responses])
-@pytest.mark.parametrize("thinking", [None, "low"])
-def test_conversation_works_with_the_client_of_an_sdk(send: Send, thinking: Any) -> None:
+def test_conversation_works_with_the_client_of_an_sdk(send: Send) -> None:
     history = [QUESTION]
     with strict_provider(SCRIPT) as provider:
         for _ in SCRIPT:
-            asked = request(*history, max_tokens=5000, tool_choice="auto", thinking=thinking)
+            asked = request(*history, max_tokens=5000, tool_choice="auto", thinking="low")
             last = list(stream(send(provider, asked)))[-1]
             assert isinstance(last, TurnCompleted)
             history.append(last.message)

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -185,6 +186,10 @@ def test_error_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> None:
         run(refused())
 
 
+def given_client(**options: Any) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(verify=False, **options)  # loading certificates takes long
+
+
 def test_given_client_is_used_and_stays_open() -> None:
     async def turn() -> list[str]:
         seen: list[str] = []
@@ -193,7 +198,7 @@ def test_given_client_is_used_and_stays_open() -> None:
             seen.append(request.headers["x-mine"])
 
         hooks = {"request": [note]}
-        async with httpx2.AsyncClient(headers={"x-mine": "yes"}, event_hooks=hooks) as client:
+        async with given_client(headers={"x-mine": "yes"}, event_hooks=hooks) as client:
             model = model_of(provider, http_client=client)
             await ask(model)
             await model.aclose()
@@ -209,7 +214,7 @@ def test_given_client_is_used_and_stays_open() -> None:
 
 def test_given_client_does_not_follow_redirects_with_the_key() -> None:
     async def turn() -> None:
-        async with httpx2.AsyncClient(follow_redirects=True) as client:
+        async with given_client(follow_redirects=True) as client:
             found = await outcome_async(model_of(served.url, http_client=client))
             assert found.error.code == "redirect"
 
@@ -220,7 +225,7 @@ def test_given_client_does_not_follow_redirects_with_the_key() -> None:
 
 def test_given_client_belongs_to_one_event_loop() -> None:
     with serving(respond("400 Bad Request")) as served:
-        model = model_of(served.url, http_client=httpx2.AsyncClient())
+        model = model_of(served.url, http_client=given_client())
         run(outcome_async(model))
         with pytest.raises(UsageError, match="another event loop"):
             run(outcome_async(model))

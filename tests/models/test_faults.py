@@ -1,5 +1,6 @@
 """Faults of a provider, for each API: what is retried, what is raised, what is an event."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.support.provider_rules import strict_provider
 
 ANSWER = (Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 
-pytestmark = pytest.mark.parametrize("prefix", PREFIXES)
+for_each_api = pytest.mark.parametrize("prefix", PREFIXES)
 
 
 def ask(
@@ -27,6 +28,7 @@ def ask(
         return found, len(provider.requests)
 
 
+@for_each_api
 @pytest.mark.parametrize(
     "faults", [(), (Split((7, 200), seed=3),), (Slow(between=0.001, before=0.05),)]
 )
@@ -38,10 +40,10 @@ def test_response_is_complete_however_it_is_cut(prefix: str, faults: tuple[Fault
 
 
 @pytest.mark.parametrize(
-    "fault",
+    ("prefix", "fault"),
     [
-        *map(Status, (408, 409, 429, 500, 502, 503, 504, 529)),
-        *(ErrorEvent(at=0), Cut(at=0), Cut(at=20)),
+        *(("anthropic", Status(status)) for status in (408, 409, 429, 500, 502, 503, 504)),
+        *product(PREFIXES, (Status(529), ErrorEvent(at=0), Cut(at=0), Cut(at=20))),
     ],
 )
 def test_temporary_failure_before_the_first_event_is_retried(prefix: str, fault: Fault) -> None:
@@ -50,25 +52,33 @@ def test_temporary_failure_before_the_first_event_is_retried(prefix: str, fault:
     assert requests == 3
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422, 501])
+@pytest.mark.parametrize(
+    ("prefix", "status"),
+    [*product(["anthropic"], (400, 403, 404, 413, 422, 501)), *product(PREFIXES, (401,))],
+)
 def test_permanent_failure_is_not_retried(prefix: str, status: int) -> None:
     found, requests = ask(prefix, Status(status, message="No."))
     assert (found.error.status, found.error.retryable) == (status, False)
     assert "No." in found.error.message
     assert found.error.request_id == "req_mock_1"
     assert (found.events, requests) == ([], 1)
+
+
+@for_each_api
+def test_invalid_request_in_an_event_is_not_retried(prefix: str) -> None:
     found, requests = ask(prefix, ErrorEvent(at=0, status=400, message="Too many tools"))
     assert "Too many tools" in found.error.message
     assert (found.events, requests) == ([], 1)
 
 
-def test_number_of_retries_is_limited(prefix: str) -> None:
-    found, requests = ask(prefix, Status(529))
+def test_number_of_retries_is_limited() -> None:
+    found, requests = ask("anthropic", Status(529))
     assert found.error.retryable
     assert "tried 4 times" in found.error.message
     assert (found.events, requests) == ([], 4)
 
 
+@for_each_api
 def test_failure_after_the_first_event_is_not_retried(prefix: str) -> None:
     found, requests = ask(prefix, ErrorEvent(at="call"))
     assert (found.failure, requests) == (None, 1)
@@ -78,6 +88,7 @@ def test_failure_after_the_first_event_is_not_retried(prefix: str) -> None:
     assert (found.types[-1], requests) == ("tool_args_invalid", 1)
 
 
+@for_each_api
 def test_payload_that_is_no_json_is_an_event(prefix: str) -> None:
     for fault in (Malformed(at=0), Malformed(at="call")):
         found, requests = ask(prefix, fault)
@@ -85,6 +96,7 @@ def test_payload_that_is_no_json_is_an_event(prefix: str) -> None:
         assert "stream_failed" in found.types
 
 
+@for_each_api
 @pytest.mark.parametrize(
     ("slow", "timeout", "requests"),
     [

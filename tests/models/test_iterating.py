@@ -5,8 +5,6 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from argstream import UsageError, stream
@@ -66,6 +64,9 @@ def test_function_may_return_any_source(make: Callable[[ModelRequest], object]) 
 
 
 def test_function_may_use_an_sdk() -> None:
+    import anthropic
+    import openai
+
     message: Any = {"role": "user", "content": "hi"}
     options: Any = {"model": "m", "max_tokens": 9, "messages": [message]}
 

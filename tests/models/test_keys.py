@@ -5,6 +5,7 @@ import json
 import logging
 import traceback
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,11 @@ from tests.models.over_http import (
 from tests.support.provider_rules import strict_provider
 
 HEADER_SECRET = "gw-9d3e1f60b7c24e5d"
+REPEATED = (
+    Status(401, f"Incorrect API key provided: {KEY}. Or {HEADER_SECRET}?"),
+    ErrorEvent(at=0, message=f"wrong: {KEY}"),
+    ErrorEvent(at=3, message=f"wrong: {KEY}"),
+)
 
 
 def leaks(text: str, *secrets: str) -> bool:
@@ -67,16 +73,14 @@ def all_of(error: BaseException) -> str:
 
 
 @pytest.mark.usefixtures("_log_has_no_keys")
-@pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize(
-    "fault",
+    ("prefix", "fault"),
     [
-        None,
-        Status(400, f"no {KEY}"),
-        Status(401, f"Incorrect API key provided: {KEY}. Or {HEADER_SECRET}?"),
-        Status(429, f"{KEY} is limited"),
-        *(ErrorEvent(at=0, message=f"wrong: {KEY}"), ErrorEvent(at=3, message=f"wrong: {KEY}")),
-        *(Cut(at=30), Cut(at="call"), Slow(before=1)),
+        ("anthropic", None),
+        ("anthropic", Status(400, f"no {KEY}")),
+        ("anthropic", Status(429, f"{KEY} is limited")),
+        *(("anthropic", fault) for fault in (Cut(at=30), Cut(at="call"), Slow(before=1))),
+        *product(PREFIXES, REPEATED),
     ],
 )
 def test_key_does_not_leak(prefix: str, fault: Fault | None, tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_invalid_options_raise() -> None:
     for options in invalid:
         with pytest.raises(UsageError):
             make_model("anthropic:m", **options)
-    with pytest.raises(UsageError, match="waits must be seconds"):
+    with pytest.raises(UsageError, match="each wait must be at least 0"):
         Retries(first_wait=-1)
-    with pytest.raises(UsageError, match="must be greater than 0 or None"):
+    with pytest.raises(UsageError, match="must be greater than 0, or None"):
         Timeouts(connect=0)

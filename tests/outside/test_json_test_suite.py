@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from argstream.jsonstream import Invalid, Limits, Parser
+from argstream.jsonstream import Invalid, Parser
 from argstream.testing import chunkings, cut
 from tests.reference import judge
-from tests.support import encode, every_way, exact, feed_all, loads, run
+from tests.support import encode, every_way, exact, loads, run
 
 TOO_DEEP = {"n_structure_100000_opening_arrays.json", "n_structure_open_array_object.json"}
 
@@ -80,16 +80,6 @@ def test_i_files_have_a_verdict_and_raise_nothing(json_test_suite: Path) -> None
         parser, fragments = run([data])
         assert parser.verdict in ("complete", "malformed", "truncated"), name
         encode([fragments, parser.value])
-
-
-def test_depth_limit_does_not_depend_on_the_chunking(json_test_suite: Path) -> None:
-    for name in TOO_DEEP:
-        data = (json_test_suite / "test_parsing" / name).read_bytes()
-        for size in (1, 7, len(data)):
-            parser = feed_all(cut(data, [size]))
-            assert parser.error is not None
-            assert parser.error.reason == "too_deep"
-            assert len(parser.error.path) == Limits().max_depth
 
 
 def test_transform_files_have_the_value_of_json_loads(json_test_suite: Path) -> None:

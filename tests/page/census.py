@@ -1,5 +1,6 @@
 """Counts the elements of a page, also inside of custom elements."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +35,8 @@ _COUNT = """() => {
   };
   walk(document);
   const pwned = window.pwned ?? null;
-  return { kinds, attributes: [...attributes], texts, values, suspects, pwned };
+  const text = texts.join("");
+  return JSON.stringify({ kinds, attributes: [...attributes], text, values, suspects, pwned });
 }"""
 
 _OPEN = """() => {
@@ -77,9 +79,9 @@ class Census:
 def take_census(page: Page) -> Census:
     """Count the elements when the page has settled."""
     settle(page)
-    found = page.evaluate(_COUNT)
+    found = json.loads(page.evaluate(_COUNT))  # quicker than playwright's own format
     kinds, attributes = Counter(found.pop("kinds")), set(found.pop("attributes"))
-    return Census(kinds=kinds, attributes=attributes, text="".join(found.pop("texts")), **found)
+    return Census(kinds=kinds, attributes=attributes, **found)
 
 
 def open_everything(page: Page) -> None:

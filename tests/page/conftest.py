@@ -1,8 +1,10 @@
 """A browser for the tests of the page. Its errors fail the test.
 
-While playwright's sync API is used, an event loop runs in the main thread. So the browser lives for
-one module, and other tests of the same process may call ``asyncio.run``. Tests of the page call
+While playwright's sync API is used, an event loop runs in the main thread. So the browser is closed
+before tests of other folders, which may call ``asyncio.run``. Tests of the page call
 ``tests.page.looking.run_async`` instead.
+
+Most tests share one page: a new one takes longer to load than most tests last.
 """
 
 import os
@@ -17,18 +19,21 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Page,
+    ViewportSize,
     expect,
     sync_playwright,
 )
 
+from tests.page.looking import file_url, files_served
 from tests.support import program_is_missing
 
 _TIMEOUT = 30_000.0
 _FLAGS = ["--headless", "--no-sandbox", "--disable-background-networking"]
 # The first is the same browser without windows, and needs half of the time.
 _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
+_VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 _DEFAULTS = {
-    "viewport": {"width": 1280, "height": 800},
+    "viewport": _VIEWPORT,
     "locale": "en-GB",
     "timezone_id": "UTC",
 }
@@ -55,16 +60,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Browsing:
-    """Opens contexts without any stored data, and collects the errors of their pages."""
+    """Opens pages, and collects the errors of all of them."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
         self._contexts: list[BrowserContext] = []
+        self._shared: Page | None = None
         self._expected = [_GONE]
         self.errors: list[str] = []
 
     def context(self, **options: Any) -> BrowserContext:
-        """Open a context, with options of playwright's ``new_context``."""
+        """Open a context without stored data, with options of playwright's ``new_context``."""
         context = self._browser.new_context(**{**_DEFAULTS, **options})
         context.set_default_timeout(_TIMEOUT)
         context.add_init_script(_REPORT_VIOLATIONS)
@@ -80,6 +86,14 @@ class Browsing:
             page.goto(url)
         return page
 
+    def shared_page(self) -> Page:
+        """Return the page that tests share. Its browser cache has the files of the page."""
+        if self._shared is None:
+            self._shared = self.page()
+        elif self._shared.is_closed():
+            self._shared = self._shared.context.new_page()
+        return self._shared
+
     def expect_errors(self, *patterns: str) -> None:
         """Allow errors that match one of these regular expressions."""
         self._expected += patterns
@@ -90,24 +104,46 @@ class Browsing:
         wrong = [error for error in found if not any(re.search(p, error) for p in self._expected)]
         assert not wrong, "errors in the browser:\n" + "\n".join(wrong)
 
-    def close(self) -> None:
+    def finish(self) -> None:
+        """End a test: close what it has opened, reset the shared page, and check for errors."""
         for context in self._contexts:
-            context.close()
-        self.check()
+            if self._shared is None or context is not self._shared.context:
+                context.close()
+        self._contexts = []
+        if self._shared is not None:
+            self._contexts = [self._shared.context]
+            self._reset(self.shared_page())
+        try:
+            self.check()
+        finally:
+            self._expected = [_GONE]
+
+    def _reset(self, page: Page) -> None:
+        for other in page.context.pages:
+            if other is not page:
+                other.close()
+        page.unroute_all()
+        if page.url.startswith("http"):
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        page.goto(file_url("harness/blank.html"))
+        page.context.clear_cookies()
+        page.set_viewport_size(_VIEWPORT)
+        page.emulate_media(reduced_motion="no-preference")
+        page.mouse.move(0, 0)
 
     def _on_message(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self.errors.append(f"console: {message.text} ({message.location.get('url')})")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         program_is_missing("there is no chromium: make test-deps installs it")
     # The settings of the developer's own Node are not for the driver.
     environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
-    with sync_playwright() as playwright:
+    with files_served(), sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=program, args=_FLAGS, env={**environment}
         )
@@ -115,18 +151,17 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def browsing(chromium: Browser) -> Iterator[Browsing]:
-    opened = Browsing(chromium)
-    yield opened
-    opened.close()
+@pytest.fixture(scope="package")
+def _browsing(chromium: Browser) -> Browsing:
+    return Browsing(chromium)
 
 
 @pytest.fixture
-def context(browsing: Browsing) -> BrowserContext:
-    return browsing.context()
+def browsing(_browsing: Browsing) -> Iterator[Browsing]:
+    yield _browsing
+    _browsing.finish()
 
 
 @pytest.fixture
-def page(context: BrowserContext) -> Page:
-    return context.new_page()
+def page(browsing: Browsing) -> Page:
+    return browsing.shared_page()

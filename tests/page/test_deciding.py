@@ -1,9 +1,8 @@
 """Decisions in the page: approved calls run, denied ones do not, and the first decision counts."""
 
 import re
-from typing import Any
 
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from argstream.history import ResultPart
 from argstream.models import CallTool, Reply
@@ -21,15 +20,13 @@ def results(stage: Stage) -> list[str]:
     return [f"{part.result} {part.note}" for part in parts if isinstance(part, ResultPart)]
 
 
-def test_approval_in_one_tab_runs_the_call_and_shows_in_another(
-    page: Page, context: BrowserContext
-) -> None:
+def test_approval_in_one_tab_runs_the_call_and_shows_in_another(page: Page) -> None:
     with on_stage(CallTool("send_mail", MAIL), "It is sent.", held=True) as stage:
         here = Visitor(page, stage.url)
         here.say("Ask Ada for lunch")
         stage.model.let(4)
         here.sees("ada@example.org")
-        there = Visitor(context.new_page(), page.url)
+        there = Visitor(page.context.new_page(), page.url)
         there.sees("Ask Ada for lunch", "ada@example.org")
         there.sees_states("writing")
         stage.model.let()
@@ -92,23 +89,3 @@ def test_two_calls_are_decided_separately_and_the_model_gets_the_reason(page: Pa
         visitor.sees_states("denied", "completed")
         assert [done["to"] for _, done in stage.tools.done] == ["bob"]
         assert "She is on holiday" in results(stage)[0]
-
-
-def test_second_decision_is_refused_and_the_first_is_shown(page: Page, browsing: Browsing) -> None:
-    browsing.expect_errors("status of 403")
-
-    def decide_first(route: Route) -> None:
-        answer: Any = stage.client.decide(run["run"], decision="deny", reason="too late")
-        assert answer.status_code == 202
-        route.continue_()
-
-    with on_stage(CallTool("send_mail", MAIL), "Then not.") as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.say("Ask Ada for lunch")
-        expect(visitor.button("Approve")).to_be_visible()
-        [run] = stage.client.get("/api/runs").json()["runs"]
-        page.route("**/decisions", decide_first)
-        visitor.decides(visitor.button("Approve"))
-        visitor.sees("Then not.")
-        visitor.sees_states("denied")
-        assert not stage.tools.done

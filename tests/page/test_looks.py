@@ -3,12 +3,12 @@
 Screenshots are kept in ``seen/``. Look at them after a change of the page.
 """
 
-import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from argstream.models import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
@@ -16,13 +16,6 @@ from tests.page.looking import accessibility_problems, screenshot, settle
 from tests.page.recorded import answered_run, keep_run, nested_run
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
-
-PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"color_scheme": "light", "has_touch": True, "is_mobile": True, **PHONE},
-}
 
 HAIKU = '''"""Haiku, counted."""
 
@@ -55,26 +48,62 @@ REPLIES = (
 
 
 class Looking:
-    """A visitor that takes a screenshot of each scene and collects what axe finds."""
+    """Takes a screenshot of each scene in each look, and collects what axe finds."""
 
-    def __init__(self, browsing: Browsing, name: str) -> None:
-        self.name = name
-        self.page = browsing.page(bypass_csp=True, **LOOKS[name])
-        self.visitor = Visitor(self.page)
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.visitor = Visitor(page)
         self.problems: list[str] = []
 
     def look(self, scene: str) -> None:
         settle(self.page)
-        screenshot(self.page, f"{scene}-{self.name}")
-        self.problems += [f"{scene}: {one}" for one in accessibility_problems(self.page)]
+        self._check(f"{scene}-light")
+        self.page.emulate_media(color_scheme="dark")
+        self._check(f"{scene}-dark", runOnly=["color-contrast"])
+        self.page.emulate_media(color_scheme="light")
+        with self.phone():
+            self.look_on_phone(scene)
+
+    def look_on_phone(self, scene: str) -> None:
+        settle(self.page)
+        self._check(f"{scene}-phone", rules={"color-contrast": {"enabled": False}})
+
+    @contextmanager
+    def phone(self) -> Iterator[None]:
+        """Make the page small and touched, as playwright does for a new context."""
+        before = self.page.viewport_size
+        assert before is not None
+        size: ViewportSize = {"width": 390, "height": 844}
+        self.page.set_viewport_size(size)
+        session = self.page.context.new_cdp_session(self.page)
+        metrics = {**size, "deviceScaleFactor": 2, "mobile": True}
+        session.send("Emulation.setDeviceMetricsOverride", metrics)
+        session.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        yield
+        session.detach()
+        self.page.set_viewport_size(before)
+
+    def _check(self, name: str, **options: Any) -> None:
+        screenshot(self.page, name)
+        found = accessibility_problems(self.page, **options)
+        self.problems += [f"{name}: {one}" for one in found]
         if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            self.problems.append(f"{scene}: wider than the screen")
+            self.problems.append(f"{name}: wider than the screen")
 
 
-@pytest.fixture(params=list(LOOKS))
-def looking(browsing: Browsing, request: pytest.FixtureRequest) -> Iterator[Looking]:
-    looking = Looking(browsing, request.param)
+@pytest.fixture(scope="module")
+def opened(chromium: Browser) -> Iterator[tuple[Page, Browsing]]:
+    browsing = Browsing(chromium)
+    yield browsing.page(bypass_csp=True), browsing
+    browsing.finish()
+
+
+@pytest.fixture
+def looking(opened: tuple[Page, Browsing]) -> Iterator[Looking]:
+    page, browsing = opened
+    looking = Looking(page)
     yield looking
+    browsing.check()
     assert not looking.problems, "\n".join(looking.problems)
 
 
@@ -98,6 +127,7 @@ def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
         visitor.button("Edit").click()
         visitor.field("body").fill(MAIL["body"].replace("a frog", "a heron") + "\nand Carol")
         expect(visitor.region("Changes")).to_contain_text("a heron")
+        visitor.button("Approve changes").scroll_into_view_if_needed()
         looking.look("editing")
         visitor.decides(visitor.button("Approve changes"))
         visitor.sees("Everything is done")
@@ -109,6 +139,7 @@ def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
         looking.look("waterfall")
         visitor.button("Waterfall").click()
         visitor.button("Replay").click()
+        visitor.button("Pause").click()
         position = page.get_by_role("slider", name="Position")
         position.focus()
         for _ in range(3):
@@ -129,8 +160,13 @@ def test_sub_agents_and_the_list_of_runs(looking: Looking) -> None:
         visitor.sees("It was reviewed.")
         for _ in range(4):
             visitor.calls.get_by_role("button", expanded=False).first.click()
+        expect(visitor.calls).to_have_count(4)
+        expect(visitor.calls.first).to_contain_text("I look at the lines.")
+        deepest = visitor.page.locator("tool-call tool-call tool-call")
+        expect(deepest).to_have_count(1)
+        expect(deepest).to_contain_text("count")
         looking.look("sub-agents")
-        if looking.name == "phone":
+        with looking.phone():
             visitor.button("Runs").click()
-        expect(visitor.runs.get_by_role("link", name=re.compile("Question"))).not_to_have_count(0)
-        looking.look("list")
+            expect(visitor.link("Question")).not_to_have_count(0)
+            looking.look_on_phone("list")

@@ -15,17 +15,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Dialog, expect
+from playwright.sync_api import Dialog, Page, expect
 
 from argstream import events as ev
 from argstream import sanitise
 from argstream.models import CallTool, Reply, Say, Think
 from tests.page.census import Census, hidden_characters, open_everything, take_census
-from tests.page.conftest import Browsing
+from tests.page.looking import file_url
 from tests.page.payloads import PAYLOADS, harmless
 from tests.page.recorded import START, keep_run
 from tests.page.stage import Stage, on_stage
-from tests.page.visitor import Visitor
+from tests.page.visitor import Visitor, requests_of
 from tests.server.talking import eventually
 
 IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
@@ -100,51 +100,14 @@ def pending_run(texts: Texts) -> Iterator[ev.Event]:
 # The scenes
 
 
-def open_ended_run(visitor: Visitor, stage: Stage, texts: Texts) -> None:
+def written_waterfall_and_replay(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
     keep_run(stage.store, ended_run(texts))
     visitor.page.goto(f"{stage.url}/#/r/ended")
-
-
-def calls_of(texts: Texts) -> int:
-    """Return the number of calls in the ended run: one per text, and the invalid ones."""
-    return len(texts) + math.ceil(len(texts) / 3)
-
-
-def everything_written(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    open_ended_run(visitor, stage, texts)
-    expect(visitor.calls).to_have_count(calls_of(texts))
+    calls = len(texts) + math.ceil(len(texts) / 3)  # one per text, and the invalid ones
+    expect(visitor.calls).to_have_count(calls)
     open_everything(visitor.page)
+    yield
 
-
-def approvals_and_editors(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    keep_run(stage.store, pending_run(texts))
-    visitor.page.goto(f"{stage.url}/#/r/pending")
-    expect(visitor.button("Edit")).to_have_count(len(texts))
-    visitor.button("Edit").evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
-    expect(visitor.button("Approve changes")).to_have_count(len(texts))
-
-
-def live_run(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    visitor.page.goto(stage.url)
-    visitor.say("\n".join(texts))
-    visitor.sees("That is all.")
-    expect(visitor.calls).to_have_count(len(texts))
-    open_everything(visitor.page)
-
-
-def list_of_runs(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    for number, text in enumerate(texts):
-        run_id = f"run{number}"
-        events: list[ev.Event] = [ev.RunStarted(run_id, text), ev.RunFailed(text, text, run_id)]
-        keep_run(stage.store, events, begun=START + number)
-    visitor.page.goto(f"{stage.url}/#/r/run0")  # shows the later runs too
-    expect(visitor.conversation.get_by_role("article")).to_have_count(len(texts))
-    open_everything(visitor.page)
-    expect(visitor.runs.get_by_role("listitem")).to_have_count(len(texts))
-
-
-def waterfall(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    open_ended_run(visitor, stage, texts)
     visitor.button("Waterfall").click()
     more = visitor.region("Waterfall").get_by_role("button", name="Show")
     thoughts = visitor.region("Waterfall").get_by_role("row", name=re.compile("^Thinking "))
@@ -155,41 +118,70 @@ def waterfall(visitor: Visitor, stage: Stage, texts: Texts) -> None:
 
     eventually(is_complete, 30)
     expect(more).to_have_count(0)
+    yield
 
-
-def replay(visitor: Visitor, stage: Stage, texts: Texts) -> None:
-    open_ended_run(visitor, stage, texts)
+    visitor.button("Waterfall").click()
     visitor.button("Replay").click()
     visitor.page.get_by_role("slider", name="Position").focus()
     visitor.page.keyboard.press("End")
-    expect(visitor.region("Replay").locator("tool-call")).to_have_count(calls_of(texts))
+    expect(visitor.region("Replay").locator("tool-call")).to_have_count(calls)
     open_everything(visitor.page)
+    yield
 
 
-Scene = Callable[[Visitor, Stage, Texts], None]
+def approvals_and_editors(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
+    keep_run(stage.store, pending_run(texts))
+    visitor.page.goto(f"{stage.url}/#/r/pending")
+    expect(visitor.button("Edit")).to_have_count(len(texts))
+    visitor.button("Edit").evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
+    expect(visitor.button("Approve changes")).to_have_count(len(texts))
+    yield
+
+
+def live_run(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
+    visitor.page.goto(stage.url)
+    visitor.say("\n".join(texts))
+    visitor.sees("That is all.")
+    expect(visitor.calls).to_have_count(len(texts))
+    open_everything(visitor.page)
+    yield
+
+
+def list_of_runs(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
+    for number, text in enumerate(texts):
+        run_id = f"run{number}"
+        events: list[ev.Event] = [ev.RunStarted(run_id, text), ev.RunFailed(text, text, run_id)]
+        keep_run(stage.store, events, begun=START + number)
+    visitor.page.goto(f"{stage.url}/#/r/run0")  # shows the later runs too
+    expect(visitor.conversation.get_by_role("article")).to_have_count(len(texts))
+    open_everything(visitor.page)
+    expect(visitor.runs.get_by_role("listitem")).to_have_count(len(texts))
+    yield
+
+
+Scene = Callable[[Visitor, Stage, Texts], Iterator[None]]  # yields where elements are counted
 SCENES: tuple[Scene, ...] = (
-    everything_written,
+    written_waterfall_and_replay,
     approvals_and_editors,
     live_run,
     list_of_runs,
-    waterfall,
-    replay,
 )
 
 
 @pytest.mark.hypothesis  # `make soak-properties` shows all texts in each scene
 @pytest.mark.parametrize("number", range(len(SCENES)), ids=lambda at: SCENES[at].__name__)
-def test_hostile_text_is_shown_and_creates_no_element(browsing: Browsing, number: int) -> None:
+def test_hostile_text_is_shown_and_creates_no_element(page: Page, number: int) -> None:
     some = slice(None) if IS_SOAK else slice(number % 3, None, 3)
-    hostile = census_of(browsing, SCENES[number], PAYLOADS[some])
-    plain = census_of(browsing, SCENES[number], HARMLESS[some])
-    assert made_of(hostile) == made_of(plain)
-    assert hostile.attributes == plain.attributes
-    shown = joined(hostile.text)
-    assert not [text for text in PAYLOADS[some] if joined(sanitise.visible(text)) not in shown]
+    hostile = census_of(page, SCENES[number], PAYLOADS[some])
+    plain = census_of(page, SCENES[number], HARMLESS[some])
+    for one, other in zip(hostile, plain, strict=True):
+        assert made_of(one) == made_of(other)
+        assert one.attributes == other.attributes
+        shown = joined(one.text)
+        assert not [text for text in PAYLOADS[some] if joined(sanitise.visible(text)) not in shown]
 
 
-def census_of(browsing: Browsing, scene: Scene, texts: Texts) -> Census:
+def census_of(page: Page, scene: Scene, texts: Texts) -> list[Census]:
     """Play a scene, check that no text has acted, and count the elements."""
     dialogs: list[str] = []
 
@@ -200,20 +192,20 @@ def census_of(browsing: Browsing, scene: Scene, texts: Texts) -> Census:
     calls = ((Think(text), Say(text), CallTool(text, arguments_of(text))) for text in texts)
     reply = Reply(*(part for parts in calls for part in parts))
     with on_stage(reply, "That is all.", piece_size=64) as stage:
-        page = browsing.page()
         page.on("dialog", dismiss)
-        visitor = Visitor(page)
-        scene(visitor, stage, texts)
-        census = take_census(page)
-        requested = {place_of(url, stage.url) for url in visitor.requested}
+        visitor, requests = Visitor(page), requests_of(page)
+        censuses = [take_census(page) for _ in scene(visitor, stage, texts)]
+        requested = {place_of(url, stage.url) for url in requests}
         assert len(page.context.pages) == 1
+        page.goto(file_url("harness/blank.html"))
+        page.remove_listener("dialog", dismiss)
     assert not dialogs
-    assert census.pwned is None
-    assert not census.suspects
     assert requested <= {"", "static", "api"}, requested
-    for text in (census.text, *census.values):
-        assert not hidden_characters(text), text
-    return census
+    for census in censuses:
+        assert census.pwned is None
+        assert not census.suspects
+        assert not hidden_characters("\n".join((census.text, *census.values)))
+    return censuses
 
 
 # Highlighted code has spans, and a long line has several rows: these depend on the text.

@@ -2,6 +2,7 @@
 
 import random
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.sync_api import Dialog, Page, expect
 from argstream import events as ev
 from argstream.models import CallTool, Reply, Say
 from tests.page.conftest import Browsing
-from tests.page.looking import traced
+from tests.page.looking import assert_smooth, traced
 from tests.page.recorded import START, answered_run, keep_run
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
@@ -80,12 +81,12 @@ BURDEN = """async (name) => {
     parent_id: null,
   });
   const events = {
-    fences: [words("```\\n```\\n".repeat(6000))],
-    paragraphs: [words("a\\n\\n".repeat(30000))],
-    line: [words("word ".repeat(100000))],
-    code: [words("```\\n" + "code line\\n".repeat(40000))],
-    name: Array.from({ length: 2000 }, () => words("```" + "x".repeat(400))),
-    texts: Array.from({ length: 5000 }, (_, n) => words(`Text ${n}. `, n)),
+    fences: [words("```\\n```\\n".repeat(2000))],
+    paragraphs: [words("a\\n\\n".repeat(8000))],
+    line: [words("word ".repeat(30000))],
+    code: [words("```\\n" + "code line\\n".repeat(10000))],
+    name: Array.from({ length: 600 }, () => words("```" + "x".repeat(400))),
+    texts: Array.from({ length: 2000 }, (_, n) => words(`Text ${n}. `, n)),
     calls: Array.from({ length: 60 }, (_, n) => call(n)),
   }[name];
   events.forEach((event, n) => run.take({ seq: n + 1, time: 1, event, arguments: [] }));
@@ -119,18 +120,20 @@ BURDEN = """async (name) => {
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("name", ["fences", "paragraphs", "line", "code", "name", "texts", "calls"])
-def test_large_content_of_any_kind_is_shown_in_slices(page: Page, name: str) -> None:
-    with on_stage() as stage:
-        page.goto(stage.url)
+def test_large_content_of_any_kind_is_shown_in_slices(page: Page) -> None:
+    def measure(name: str) -> float:
         with traced(page, f"burden-{name}") as tasks:
             shown = page.evaluate(BURDEN, name)
-        assert shown["most"] < 8_100
-        assert shown["isWhole"]
+        assert shown["most"] < 8_100, name
+        assert shown["isWhole"], name
         assert shown["calls"] == (60 if name == "calls" else 0)
-        assert shown["skipped"] > 0 or name == "calls"
-        # The test itself has long tasks: it makes the run, and looks at it in the end.
-        assert tasks[3] < 50, tasks[:6]
+        assert shown["skipped"] > 0 or name == "calls", name
+        return tasks[3]  # the test itself has three: it makes the run, and looks at it in the end
+
+    with on_stage() as stage:
+        page.goto(stage.url)
+        for name in ("fences", "paragraphs", "line", "code", "name", "texts", "calls"):
+            assert_smooth(partial(measure, name))
 
 
 def test_draft_survives_a_reload_and_belongs_to_its_conversation(page: Page) -> None:
@@ -281,7 +284,15 @@ def test_hidden_pending_call_is_found_and_its_unsent_edit_is_not_lost(page: Page
         with page.expect_event("dialog") as asked:
             page.close(run_before_unload=True)
         assert asked.value.type == "beforeunload"
-        asked.value.accept()
+        with page.expect_event("close"):
+            asked.value.accept()
+
+
+# The list of runs is read every 3 seconds.
+READ_LIST_OFTEN = """() => {
+  const later = window.setTimeout;
+  window.setTimeout = (work, wait, ...more) => later(work, wait === 3000 ? 100 : wait, ...more);
+}"""
 
 
 def test_missing_and_deleted_runs_are_reported(page: Page, browsing: Browsing) -> None:
@@ -289,13 +300,16 @@ def test_missing_and_deleted_runs_are_reported(page: Page, browsing: Browsing) -
     with on_stage("Once.", "Twice.") as stage:
         visitor, status = Visitor(page), page.get_by_role("status")
         for kind, path in (("run", "#/r/nothing"), ("conversation", "#/c/nothing")):
+            page.goto("about:blank")  # otherwise an announcement waits for the one before
             page.goto(f"{stage.url}/{path}")
             heading = page.get_by_role("heading", name=f"There is no such {kind}", level=2)
             expect(heading).to_be_focused()
             expect(page).to_have_title(f"There is no such {kind} – argstream")
             expect(status).to_contain_text(f"There is no such {kind}.")
 
+        page.goto("about:blank")
         page.goto(f"{stage.url}/#/")
+        page.evaluate(READ_LIST_OFTEN)
         visitor.say("Forget me")
         visitor.sees("Once.")
         [run] = stage.client.get("/api/runs").json()["runs"]
@@ -343,6 +357,7 @@ def check_apart(page: Page, *selectors: str) -> None:
 def test_lost_connection_is_shown_until_it_is_back(page: Page) -> None:
     with on_stage(Say("one two three four"), held=True) as stage:
         visitor, form = Visitor(page, stage.url), page.get_by_role("form")
+        page.evaluate(READ_LIST_OFTEN)
         visitor.say("Count")
         expect(form).to_contain_text("The agent works")
         page.route(re.compile("/api/runs[?]"), lambda route: route.abort("connectionfailed"))

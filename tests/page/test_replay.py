@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from argstream.models import CallTool, Reply
+from tests.page.conftest import Browsing
 from tests.page.recorded import START, RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
@@ -81,7 +82,7 @@ def test_call_is_written_again_with_shortened_pauses(page: Page) -> None:
         expect_position(page, "00:12 of 00:12")
         expect(call).to_have_attribute("state", "completed")
         # At the end, Play starts again.
-        speed.select_option("0.5×")
+        speed.select_option("1×")
         visitor.button("Play").click()
         expect(call).to_have_attribute("state", "writing")
         expect(replay).not_to_contain_text("It is written")
@@ -121,7 +122,7 @@ def test_replay_scrolls_along_and_hides_the_status_of_the_run(page: Page) -> Non
         expect(bar).not_to_contain_text("Done")
         visibility = "(time) => getComputedStyle(time).visibility"
         assert bar.locator("time").evaluate(visibility) == "hidden"
-        page.get_by_role("combobox", name="Speed").select_option("5×")
+        page.get_by_role("combobox", name="Speed").select_option("20×")
         expect(replay.get_by_text("It is written, and")).to_be_in_viewport()
         expect(visitor.button("Leave replay")).to_be_in_viewport()
         visitor.button("Leave replay").click()
@@ -148,8 +149,9 @@ def test_unfinished_run_is_replayed_up_to_now(page: Page) -> None:
         visitor.sees("Done.")
 
 
-def start_alone(page: Page, stage: Stage, run: RunScript) -> None:
+def start_alone(browsing: Browsing, stage: Stage, run: RunScript) -> Page:
     """Start a replay whose clock moves only by ``page.clock``."""
+    page = browsing.page()  # of its own, since a clock stays installed
     page.clock.install(time=START)
     page.goto(stage.url)
     page.clock.pause_at(START + 100)
@@ -158,14 +160,14 @@ def start_alone(page: Page, stage: Stage, run: RunScript) -> None:
     for _ in range(200):
         page.clock.run_for(1)
         if page.evaluate("window.isBegun === true"):
-            return
+            return page
     pytest.fail("the replay does not start")
 
 
-def test_pace_is_that_of_the_run_times_the_speed(page: Page) -> None:
+def test_pace_is_that_of_the_run_times_the_speed(browsing: Browsing) -> None:
     with on_stage() as stage:
         run = script(waited=1.0)
-        start_alone(page, stage, run)
+        page = start_alone(browsing, stage, run)
 
         def expect_shown(seconds: float, views: int = 1) -> None:
             due = sum(at <= seconds for at, _ in run.timed)
@@ -188,9 +190,9 @@ def test_pace_is_that_of_the_run_times_the_speed(page: Page) -> None:
 
 
 @pytest.mark.parametrize("leave", ["replay.close()", "replay.element.remove()"])
-def test_replay_stops_when_it_is_left(page: Page, leave: str) -> None:
+def test_replay_stops_when_it_is_left(browsing: Browsing, leave: str) -> None:
     with on_stage() as stage:
-        start_alone(page, stage, script())
+        page = start_alone(browsing, stage, script())
         page.clock.run_for(1000)
         page.evaluate(f"() => {{ {leave}; }}")
         shown: Any = page.evaluate("shown.length")

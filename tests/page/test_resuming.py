@@ -1,9 +1,6 @@
 """A page resumes where its connection ended: nothing is lost, and nothing comes twice."""
 
 import re
-import subprocess
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -16,15 +13,13 @@ from argstream.server import AgentServer, Serving
 from tests.page.looking import settle
 from tests.page.proxy import proxied
 from tests.page.stage import HeldModel, Tools, on_stage
-from tests.page.visitor import Visitor
-from tests.runs.redis_server import RedisServer
-from tests.server.program import WORDS
-from tests.server.talking import Client
+from tests.page.visitor import Visitor, requests_of
 
-ROOT = Path(__file__).parents[2]
 NUMBERS = " ".join(f"number{number}." for number in range(60))
 LINES = "".join(f"line{number};\n" for number in range(60))
 STORY = Reply(Say(NUMBERS), CallTool("write_file", {"path": "lines.txt", "content": LINES}))
+# Clicked by script: the page may reconnect at this moment, and hide the button.
+TRY_NOW = "document.getElementById('connection-now').click()"
 ALL = [str(number) for number in range(60)]
 
 
@@ -43,6 +38,7 @@ def test_cut_connection_is_resumed_without_a_gap(page: Page) -> None:
         on_stage(STORY, "All is said.", held=True) as stage,
         proxied(httpx.URL(stage.url).port or 0) as proxy,
     ):
+        requests = requests_of(page)
         visitor = Visitor(page, proxy.url)
         visitor.say("Tell me all")
         stage.model.let(20)
@@ -52,8 +48,7 @@ def test_cut_connection_is_resumed_without_a_gap(page: Page) -> None:
         stage.model.let(20)
         expect(visitor.button("Try now")).to_be_visible()
         proxy.mend()
-        # Clicked by script: the page may reconnect at this moment, and hide the button.
-        page.evaluate("document.getElementById('connection-now').click()")
+        page.evaluate(TRY_NOW)
         visitor.sees("number20.")
         expect(visitor.button("Try now")).to_be_hidden()
 
@@ -64,7 +59,7 @@ def test_cut_connection_is_resumed_without_a_gap(page: Page) -> None:
         expect(visitor.button("Try now")).to_be_visible()
         proxy.mend()
         check_story(visitor)  # without a click
-        resumed = [int(seq) for url in visitor.requested for seq in re.findall(r"after=(\d+)", url)]
+        resumed = [int(seq) for url in requests for seq in re.findall(r"after=(\d+)", url)]
         assert 0 < resumed[0] < resumed[-1]
 
 
@@ -83,6 +78,7 @@ def test_page_resumes_after_a_restart_of_the_server(page: Page, tmp_path: Path) 
 
     second = AgentServer(Agent(after, tools.all(), store=store), token=None)
     with Serving(second, port=serving.port):
+        page.evaluate(TRY_NOW)
         expect(visitor.button("Try now")).to_be_hidden()
         visitor.decides(visitor.button("Approve"))
         visitor.sees("It is sent.")
@@ -112,39 +108,24 @@ def test_reloaded_page_shows_everything_and_resumes(page: Page) -> None:
         check_story(visitor)
 
 
-def test_run_of_another_process_is_followed_and_decided_over_redis(
-    page: Page, tmp_path: Path
-) -> None:
-    effects = tmp_path / "effects"
-    effects.touch()
-    with RedisServer() as redis, ExitStack() as stack:
-        # A lease lasts a minute, so that a busy machine cannot lose it.
-        command = [sys.executable, "-m", "tests.server.program", redis.url, str(effects), "60"]
-        outputs = []
-        for _ in range(2):
-            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            outputs.append(process.stdout)
-        driving, followed = (output.readline().strip() for output in outputs if output is not None)
-        http = stack.enter_context(httpx.Client(base_url=driving, timeout=20))
-        run_id = Client(http).start("Write to Ada")
-        visitor = Visitor(page, f"{followed}/#/r/{run_id}")
-        visitor.sees("Write to Ada", WORDS)
-        visitor.decides(visitor.button("Approve"))
-        visitor.sees(f"sent to ada {WORDS}")
-        visitor.sees_states("completed")
-        assert not any(driving in url for url in visitor.requested)
-        assert Client(http).show(run_id)["status"] == "completed"
-    assert effects.read_text() == "ada\n"
-
-
-def test_runs_of_another_server_with_the_same_store_are_listed(page: Page) -> None:
-    store = MemoryStore()
-    with on_stage("Here.", store=store) as one, on_stage("There.", store=store) as other:
-        visitor = Visitor(page, one.url)
-        run_id = other.client.start("Begun elsewhere")
-        other.client.until(run_id, "completed")
+def test_run_of_another_server_is_listed_followed_and_decided(page: Page) -> None:
+    store, mail = MemoryStore(), CallTool("send_mail", {"to": "ada"})
+    replies = Reply(Say(NUMBERS), mail), "It is sent."
+    with (
+        on_stage("It is sent.", store=store) as here,
+        on_stage(*replies, held=True, store=store) as there,
+    ):
+        visitor, requests = Visitor(page, here.url), requests_of(page)
+        run_id = there.client.start("Begun elsewhere")
         page.reload()
         visitor.link("Begun elsewhere").click()
-        visitor.sees("There.")
+        there.model.let(20)
+        visitor.sees("number10.")
+        there.model.let()
+        visitor.decides(visitor.button("Approve"))
+        visitor.sees("It is sent.")
+        visitor.sees_states("completed")
+        assert re.findall(r"number(\d+)\.", visitor.text()) == ALL
+        assert not any(there.url in url for url in requests)
+        assert [done["to"] for _, done in here.tools.done + there.tools.done] == ["ada"]
+        assert there.client.show(run_id)["status"] == "completed"

@@ -8,7 +8,7 @@ from tests.cli.test_serve import serve
 from tests.page.conftest import Browsing
 from tests.page.looking import screenshot
 from tests.page.stage import on_stage
-from tests.page.visitor import Visitor
+from tests.page.visitor import Visitor, requests_of
 
 TOKEN = "a-token-of-good-length"
 
@@ -20,15 +20,17 @@ window.fetch = (...asked) => { window.addresses.push(location.href); return fetc
 """
 
 
-def check_no_token_left(visitor: Visitor, token: str) -> None:
-    page = visitor.page
+def check_no_token_left(page: Page, requests: list[str], token: str) -> None:
     assert token not in page.url
-    assert not any(token in asked for asked in visitor.requested)
+    assert requests
+    assert not any(token in asked for asked in requests)
     stored = "document.cookie + JSON.stringify({...localStorage, ...sessionStorage})"
     assert token not in page.evaluate(stored)
 
 
-def test_link_of_the_command_signs_in_and_is_removed(page: Page, tmp_path: Path) -> None:
+def test_link_of_the_command_signs_in_and_is_removed(browsing: Browsing, tmp_path: Path) -> None:
+    page = browsing.page()
+    requests = requests_of(page)
     with serve(tmp_path) as running:
         assert running.link.startswith(f"{running.url}/#token=")
         page.add_init_script(WATCH_ADDRESS)
@@ -40,7 +42,7 @@ def test_link_of_the_command_signs_in_and_is_removed(page: Page, tmp_path: Path)
         assert set(page.evaluate("window.addresses")) == {f"{running.url}/#/"}
         visitor.say("Hello")
         visitor.sees("Hello! I am no model but a script")
-        check_no_token_left(visitor, running.token)
+        check_no_token_left(page, requests, running.token)
         screenshot(page, "sign-in-link")
         page.go_back()
         assert running.token not in page.url
@@ -52,6 +54,7 @@ def test_wrong_tokens_are_refused_and_the_right_one_signs_in(
     page: Page, browsing: Browsing
 ) -> None:
     browsing.expect_errors("status of 40[13]")
+    requests = requests_of(page)
     with on_stage("You may.", token=TOKEN) as stage:
         visitor = Visitor(page, f"{stage.url}/#token=not-the-token-at-all")
         dialog, field = page.get_by_role("dialog"), page.get_by_label("Token")
@@ -59,7 +62,7 @@ def test_wrong_tokens_are_refused_and_the_right_one_signs_in(
         expect(alert).to_have_text(
             "The token in the link is wrong. Enter the token of this server."
         )
-        check_no_token_left(visitor, "not-the-token-at-all")
+        check_no_token_left(page, requests, "not-the-token-at-all")
         screenshot(page, "sign-in-wrong-link")
         field.fill("not the token at all")
         visitor.button("Sign in").click()
@@ -75,13 +78,14 @@ def test_wrong_tokens_are_refused_and_the_right_one_signs_in(
         visitor.sees("You may.")
         page.reload()
         visitor.sees("You may.")
-        check_no_token_left(visitor, TOKEN)
+        check_no_token_left(page, requests, TOKEN)
         visitor.button("Sign out").click()
         expect(field).to_be_visible()
         expect(visitor.conversation).not_to_contain_text("You may.")
 
 
 def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(page: Page) -> None:
+    requests = requests_of(page)
     with on_stage("You may.", token=TOKEN) as stage:
         run_id = stage.client.start("May I?")
         visitor = Visitor(page, f"{stage.url}/#/r/{run_id}")
@@ -89,7 +93,7 @@ def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(page: Page) -> N
         page.evaluate(f"location.hash = '#token={TOKEN}'")
         visitor.sees("You may.")
         assert page.url == f"{stage.url}/#/r/{run_id}"
-        check_no_token_left(visitor, TOKEN)
+        check_no_token_left(page, requests, TOKEN)
 
         # Nothing changes for a signed-in user.
         visitor.message.fill("Not sent yet")
@@ -100,8 +104,9 @@ def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(page: Page) -> N
 
 
 def test_server_without_a_token_ignores_the_link(page: Page) -> None:
+    requests = requests_of(page)
     with on_stage("You may.") as stage:
         visitor = Visitor(page, f"{stage.url}/#token={TOKEN}")
         visitor.say("May I?")
         visitor.sees("You may.")
-        check_no_token_left(visitor, TOKEN)
+        check_no_token_left(page, requests, TOKEN)

@@ -1,16 +1,13 @@
 """Runs in the page: from the prompt to the answer, each way to end, and the list of runs."""
 
 import re
-from typing import Any
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
-from argstream.errors import ProviderError
 from argstream.models import CallTool, Reply, Say, Think
 from argstream.server import Limits
 from tests.page.conftest import Browsing
-from tests.page.recorded import answered_run, keep_run, nested_run
+from tests.page.recorded import answered_run, keep_run
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
 
@@ -120,33 +117,6 @@ def test_run_is_stopped_and_the_next_can_start(page: Page) -> None:
         expect(visitor.conversation).not_to_contain_text("three")
 
 
-@pytest.mark.parametrize(
-    ("call", "stop"),
-    [
-        (CallTool("write_file", {"path": 7, "content": "x"}), None),
-        (CallTool("write_file", '{"path": "a.txt", "content": "hel'), "length"),
-    ],
-    ids=["rejected", "truncated"],
-)
-def test_invalid_call_is_shown_and_does_not_run(page: Page, call: CallTool, stop: Any) -> None:
-    with on_stage(Reply(call, stop=stop), "I was wrong.") as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.say("Write a file")
-        visitor.sees_states("invalid")
-        visitor.opens(visitor.pill("write_file"))
-        expect(visitor.calls).to_contain_text("path")
-        assert not stage.tools.done
-
-
-def test_failure_of_the_provider_is_shown(page: Page) -> None:
-    failure = ProviderError("overloaded", "The provider has no room today.")
-    with on_stage(failure) as stage:
-        visitor = Visitor(page, stage.url)
-        visitor.say("Hello")
-        visitor.sees("Failed", "The provider has no room today.")
-        expect(visitor.button("Send")).to_be_visible()
-
-
 def test_refused_message_is_kept_and_one_with_lines_is_sent(page: Page, browsing: Browsing) -> None:
     browsing.expect_errors("status of 413")
     with on_stage("Here it is.", limits=Limits(max_prompt_chars=20)) as stage:
@@ -193,26 +163,3 @@ def test_runs_are_listed_opened_and_continued(page: Page) -> None:
         visitor.link("New conversation").click()
         expect(visitor.conversation).not_to_contain_text("Answer 1")
         expect(visitor.message).to_be_focused()
-
-
-def test_text_and_calls_of_sub_agents_stand_inside_their_calls(page: Page) -> None:
-    with on_stage() as stage:
-        keep_run(stage.store, nested_run("nested"))
-        visitor = Visitor(page, f"{stage.url}/#/r/nested")
-        visitor.sees("It was reviewed.")
-        expect(visitor.calls).to_have_count(4)
-        outer = visitor.calls.first
-        visitor.opens(visitor.pill("task").first)
-        expect(outer).to_contain_text("Review")
-        expect(outer.locator("tool-call").filter(has_text="read_file")).to_be_visible()
-        expect(outer.get_by_text("I look at the lines.")).to_be_visible()
-        deepest = page.locator("tool-call tool-call tool-call")
-        expect(deepest).to_have_count(1)
-        expect(deepest).to_contain_text("count")
-
-        visitor.button("Waterfall").click()
-        waterfall = visitor.region("Waterfall")
-        for name in ("task", "prompt", "read_file", "path", "count", "line"):
-            expect(waterfall.get_by_text(name, exact=True).first).to_be_visible()
-        visitor.button("Waterfall").click()
-        expect(waterfall).to_be_hidden()

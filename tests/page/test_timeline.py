@@ -1,13 +1,11 @@
 """The page's waterfall and replay compute the same times as ``argstream inspect``."""
 
-import json
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from argstream import events as ev
@@ -17,7 +15,7 @@ from argstream.terminal.timeline import Timeline, conclusion, name_of, silence
 from argstream.terminal.waterfall import Axis
 from tests.chance_runs import runs
 from tests.page.recorded import frames_of, records_of
-from tests.server.nodes import run_node
+from tests.server.nodes import examples_of, run_node_on
 
 FOLDER = Path(server.__file__).parent / "static" / "page"
 SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
@@ -27,14 +25,11 @@ TICK = 0.01373
 
 Timed = list[tuple[float, ev.Event]]
 _VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)  # not stored in a log
-_few = settings(max_examples=12, deadline=None)
 
 
-def computed(path: Path, **given: Any) -> list[Any]:
+def computed(**given: Any) -> list[Any]:
     """Run the modules of the page in Node."""
-    file = path / "given.json"
-    file.write_text(json.dumps({"folder": FOLDER.as_uri(), **given}))
-    return run_node(str(SCRIPT), str(file))
+    return run_node_on(str(SCRIPT), {"folder": FOLDER.as_uri(), **given})
 
 
 @st.composite
@@ -45,15 +40,10 @@ def timed_runs(draw: st.DrawFn) -> Timed:
     return list(zip(accumulate(TICK * pause for pause in draw(pauses)), events, strict=True))
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("timeline")
-
-
-@_few
-@given(st.lists(timed_runs(), min_size=1, max_size=8))
-def test_times_are_those_of_the_terminal(folder: Path, given: list[Timed]) -> None:
-    results = computed(folder, runs=[frames_of(timed) for timed in given])
+@pytest.mark.hypothesis
+def test_times_are_those_of_the_terminal() -> None:
+    given = examples_of(timed_runs())
+    results = computed(runs=[frames_of(timed) for timed in given])
     for timed, run in zip(given, results, strict=True):
         deep = deep_timeline(timed)
         view = SnapshotBuilder()
@@ -133,11 +123,14 @@ def numbers(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-@_few
-@given(st.lists(st.tuples(st.floats(1e-4, 2e5), st.integers(1, 12)), min_size=20, max_size=60))
-def test_ticks_are_those_of_the_terminal(folder: Path, given: list[tuple[float, int]]) -> None:
+_ticks = st.lists(st.tuples(st.floats(1e-4, 2e5), st.integers(1, 12)), min_size=20, max_size=30)
+
+
+@pytest.mark.hypothesis
+def test_ticks_are_those_of_the_terminal() -> None:
+    given = list(chain.from_iterable(examples_of(_ticks)))
     axes = [{"stretches": [[0, length]], "most": most, "times": []} for length, most in given]
-    for axis, (length, most) in zip(computed(folder, axes=axes), given, strict=True):
+    for axis, (length, most) in zip(computed(axes=axes), given, strict=True):
         ticks = Axis([(0.0, length)], "seconds").ticks(most)
         assert axis["labels"] == [label for _, label in ticks]
 
@@ -148,15 +141,13 @@ _stretches = st.lists(
 )
 
 
-@_few
-@given(st.lists(_stretches, min_size=10, max_size=40))
-@example([[[0.0, 5e-324]], [[0.0, 2.2e-308]], [[3.0, 3.0]]])
-def test_axis_is_monotonic_and_omits_long_pauses(
-    folder: Path, given: list[list[list[float]]]
-) -> None:
+@pytest.mark.hypothesis
+def test_axis_is_monotonic_and_omits_long_pauses() -> None:
+    some = chain.from_iterable(examples_of(st.lists(_stretches, min_size=4, max_size=8)))
+    given = [[[0.0, 5e-324]], [[0.0, 2.2e-308]], [[3.0, 3.0]], *some]
     times = [0.0, *(index * 77.7 for index in range(1, 140))]
     axes = [{"stretches": stretches, "most": 5, "times": times} for stretches in given]
-    for axis, stretches in zip(computed(folder, axes=axes), given, strict=True):
+    for axis, stretches in zip(computed(axes=axes), given, strict=True):
         places = axis["places"]
         assert all(0 <= place <= 100 for place in places)
         assert all(before <= after + 1e-9 for before, after in pairwise(places))
@@ -165,8 +156,8 @@ def test_axis_is_monotonic_and_omits_long_pauses(
         assert axis["left"] <= left + 1e-6
 
 
-def test_long_pauses_of_a_replay_are_shortened(folder: Path) -> None:
-    (result,) = computed(folder, schedules=[[100.0, 100.5, 103.5, 103.0, 103.25, 903.25]])
+def test_long_pauses_of_a_replay_are_shortened() -> None:
+    (result,) = computed(schedules=[[100.0, 100.5, 103.5, 103.0, 103.25, 903.25]])
     assert result["recorded"] == [0, 0.5, 3.5, 3.5, 3.75, 803.75]
     assert result["shortened"] == [0, 0.5, 2.5, 2.5, 2.75, 4.75]
     assert result["counts"] == [1, 2, 4, 4, 5, 6]

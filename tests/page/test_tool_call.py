@@ -1,30 +1,28 @@
-"""``<tool-call>`` by itself, with calls made by hand: each state, and decisions.
-
-The page consists of files, under the policy of the real one; there is no server.
-"""
+"""``<tool-call>`` by itself, with calls made by hand: each state, and decisions."""
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.page.conftest import Browsing
-from tests.page.looking import accessibility_problems, open_file, screenshot
+from tests.page.looking import accessibility_problems, file_url, screenshot
+from tests.page.visitor import STAND_STILL, expect_enabled
 
 MAIL = {"to": "ada@example.org", "body": "Today at one?\nAt the pond.", "copies": 2}
 
 
-def open_harness(context: BrowserContext) -> Page:
-    page = open_file(context, "harness/tool-call.html")
+@pytest.fixture
+def page(browsing: Browsing) -> Page:
+    return open_harness(browsing.shared_page())
+
+
+def open_harness(page: Page) -> Page:
+    page.goto(file_url("harness/tool-call.html"))
     page.wait_for_selector("html[data-ready]", state="attached")
     return page
-
-
-@pytest.fixture
-def page(context: BrowserContext) -> Page:
-    return open_harness(context)
 
 
 class Card:
@@ -54,6 +52,11 @@ class Card:
 
     def button(self, name: str) -> Locator:
         return self.element.get_by_role("button", name=name, exact=True)
+
+    def press(self, name: str) -> None:
+        """Click a button as soon as it is enabled and stands still."""
+        self.button(name).evaluate(STAND_STILL)
+        self.button(name).click()
 
     def field(self, name: str) -> Locator:
         return self.element.get_by_role("textbox", name=name, exact=True)
@@ -118,16 +121,6 @@ def test_each_state_is_shown_in_words(page: Page) -> None:
         expect(card.strip).to_be_visible(visible=text != "")
 
 
-def test_dot_pulses_only_during_writing_and_running(page: Page) -> None:
-    pulses = "dot => getComputedStyle(dot, '::before').animationName === 'pulse'"
-    for state in ("writing", "running", "written", "approved", "pending", "completed"):
-        card = Card(page, f"state: '{state}', request: {{}}", open=False)
-        expect(card.head).to_be_visible()
-        assert card.element.locator(".dot").evaluate(pulses) == (state in ("writing", "running"))
-    page.emulate_media(reduced_motion="reduce")
-    assert not page.locator("tool-call[state=writing] .dot").evaluate(pulses)
-
-
 def test_counter_grows_and_is_not_part_of_the_name(page: Page) -> None:
     writing = "state: 'writing', verdict: null, arguments: {a: 'x'}, startedAt: 1"
     card = Card(page, writing, open=False)
@@ -151,27 +144,6 @@ def test_card_opens_and_closes_by_keyboard(page: Page) -> None:
     expect(card.head).to_have_attribute("aria-expanded", "true")
     page.keyboard.press("Space")
     expect(card.element).not_to_have_attribute("open", "")
-
-
-def test_layout_is_stable_and_stays_within_the_page(page: Page) -> None:
-    card = Card(page, "state: 'writing', verdict: null, arguments: {path: 'a'}")
-    expect(card.element).to_contain_text("path")
-    heights = set()
-    request = "request: {reason: 'why', digest: 'd', arguments: {path: 'a'}}"
-    for state, button in (
-        ("state: 'writing'", None),
-        (f"state: 'pending', {request}", "Approve"),
-        ("state: 'completed', result: 'x'", "Show result"),
-    ):
-        card.becomes(f"verdict: 'complete', {state}")
-        if button:
-            expect(card.button(button)).to_be_visible()
-        heights.add(card.element.evaluate("element => element.offsetHeight"))
-    assert len(heights) == 1
-    long = Card(page, f"name: '{'x' * 500}'", open=False)
-    expect(long.element.locator(".name")).to_have_attribute("title", "x" * 500)
-    long.head.click()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_results_and_output_open_on_request(page: Page) -> None:
@@ -237,7 +209,7 @@ def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:
     expect(card.strip).to_contain_text("asks: it costs money")
     for text in ("ada@example.org", "Today at one?", "At the pond."):
         expect(card.element.get_by_text(text)).to_be_visible()
-    card.button("Approve").click()
+    card.press("Approve")
     assert decisions(page) == [["call-1", {"decision": "approve", "digest": "d1"}]]
     other = Card.asking(page, request="arguments: {to: 'eve@example.org'}")
     expect(other.element.get_by_label("What is asked about")).to_contain_text("eve@example.org")
@@ -249,7 +221,7 @@ def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
         menu = card.element.get_by_role("combobox", name="Approval holds for")
         expect(menu).to_have_value("")
         menu.select_option(always)
-        card.button("Approve").click()
+        card.press("Approve")
     assert [decision["always"] for _, decision in decisions(page)] == ["conversation", "rule"]
     expect(Card.asking(page).element.get_by_role("option")).to_have_count(2)
 
@@ -257,7 +229,7 @@ def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
 def test_card_is_busy_until_the_decision_is_answered(page: Page) -> None:
     card = Card.asking(page)
     answer(page, HELD_ANSWER)
-    card.button("Approve").click()
+    card.press("Approve")
     expect(card.strip).to_have_attribute("aria-busy", "true")
     for name in ("Approve", "Edit", "Deny"):
         expect(card.button(name)).to_be_disabled()
@@ -265,7 +237,7 @@ def test_card_is_busy_until_the_decision_is_answered(page: Page) -> None:
     page.evaluate("refuse(new Error('it was decided\\u202e'))")
     expect(card.alert).to_have_text("it was decided⟦RLO⟧")
     expect(card.button("Approve")).to_be_focused()
-    card.button("Approve").click()
+    card.press("Approve")
     expect(card.alert).to_have_text("")
     assert len(decisions(page)) == 2
     card.becomes("state: 'running', decision: {decision: 'approved', reason: ''}")
@@ -331,7 +303,7 @@ def test_decision_is_impossible_in_a_replay_or_without_a_listener(page: Page) ->
           old.replaceWith(fresh);
         }"""
     )
-    replayed.button("Approve").click()
+    replayed.press("Approve")
     expect(replayed.alert).to_have_text("Nothing on this page takes decisions.")
 
 
@@ -395,17 +367,17 @@ def test_approve_is_enabled_only_after_a_moment(page: Page) -> None:
     assert 390 < early["took"] < 3000
     assert early["isEqual"]
     card = Card.asking(page)
-    expect(card.button("Approve")).to_be_enabled()
+    expect_enabled(card.button("Approve"))
     # A page that becomes visible starts the wait again.
     become_visible = "document.dispatchEvent(new Event('visibilitychange'))"
     disabled = f"button => {{ {become_visible}; return button.ariaDisabled; }}"
     assert card.element.locator(".main").evaluate(disabled) == "true"
-    expect(card.button("Approve")).to_be_enabled()
+    expect_enabled(card.button("Approve"))
     card.head.click()
     expect(card.element.locator(".main")).to_have_attribute("aria-disabled", "true")
     card.head.click()
     card.button("Approve").focus()
-    expect(card.button("Approve")).to_be_enabled()
+    expect_enabled(card.button("Approve"))
     page.keyboard.press("Enter")
     assert [call for call, _ in decisions(page)] == ["call-2"]
 
@@ -413,7 +385,7 @@ def test_approve_is_enabled_only_after_a_moment(page: Page) -> None:
 def test_click_on_a_button_that_just_moved_is_ignored(page: Page) -> None:
     card = Card.asking(page)
     approve = card.button("Approve")
-    expect(approve).to_be_enabled()
+    expect_enabled(approve)
     page.evaluate(
         """() => {
           const spacer = document.createElement('div');
@@ -433,14 +405,14 @@ def test_click_on_a_button_that_just_moved_is_ignored(page: Page) -> None:
     assert len(decisions(page)) == 1
     denied = Card.asking(page)
     denied.button("Deny").evaluate("button => button.click()")
-    expect(denied.button("Deny")).to_be_enabled()
+    expect_enabled(denied.button("Deny"))
     press_at(page, denied.button("Deny"))
     expect(denied.strip).to_contain_text(NOT_STILL)
     denied.field("Reason").press("Enter")
     assert len(decisions(page)) == 2
     page.evaluate("clearInterval(moving)")
     other = Card.asking(page)
-    expect(other.button("Approve")).to_be_enabled()
+    expect_enabled(other.button("Approve"))
     page.wait_for_timeout(600)
     press_at(page, other.button("Approve"), count=2)  # of which one counts
     expect(other.strip).to_have_attribute("aria-busy", "true")
@@ -477,7 +449,7 @@ def test_approve_is_disabled_until_all_arguments_are_shown(page: Page) -> None:
     assert re.search(r"still being shown: \d+ %", result["words"][-1])
     card = page.locator("tool-call")
     approve = card.get_by_role("button", name="Approve", exact=True)
-    expect(approve).to_be_enabled()
+    expect_enabled(approve)
     expect(approve).to_have_accessible_description(
         re.compile("138,912 characters: scroll to read all")
     )
@@ -513,13 +485,13 @@ def test_pending_arguments_are_scrolled_to_their_start(page: Page) -> None:
             page.wait_for_timeout(150)
         before = card.element.evaluate(tops)
         card.becomes(f"state: 'pending', verdict: 'complete', {request}")
-        expect(card.button("Approve")).to_be_enabled()
+        expect_enabled(card.button("Approve"))
         after = card.element.evaluate(tops)
         assert after == (before if is_read else [0, 0])
         expect(card.strip).to_contain_text(re.compile(r"90 lines, \d+ characters: scroll"))
         card.element.evaluate("element => element.remove()")
     short = Card.asking(page)
-    expect(short.button("Approve")).to_be_enabled()
+    expect_enabled(short.button("Approve"))
     expect(short.strip).not_to_contain_text("scroll")
 
 
@@ -544,7 +516,7 @@ def test_edit_keeps_all_other_arguments_exactly(page: Page) -> None:
     card.field("id").fill("12345678901234567891")
     expect(card.changes.locator(".removed")).to_contain_text("12345678901234567890")
     expect(card.changes.locator(".added")).to_contain_text("12345678901234567891")
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     [(_, decision)] = decisions(page)
     assert decision == {
         "decision": "approve",
@@ -589,7 +561,7 @@ def test_all_arguments_can_be_edited_as_json(page: Page) -> None:
         expect(card.changes).to_contain_text(words)
     card.button("Edit in fields").click()
     expect(card.field("when")).to_have_value("now")
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     [(_, decision)] = decisions(page)
     assert decision["arguments"] == {"to": "eve", "when": "now"}
 
@@ -614,7 +586,7 @@ def test_call_without_fields_is_edited_as_json(page: Page) -> None:
     ):
         whole.fill(text)
         expect(whole).to_have_accessible_description(wrong)
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     assert [decision["arguments"] for _, decision in decisions(page)] == [
         {"__proto__": 1, "constructor": 2}
     ]
@@ -647,22 +619,29 @@ def test_refused_edit_is_kept(page: Page) -> None:
     answer(page, "'to: must be an address'")
     card.button("Edit").click()
     card.field("to").fill("x")
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     expect(card.alert).to_have_text("to: must be an address")
     expect(card.field("to")).to_have_value("x")
     card.field("to").fill("bob@example.org")
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     card.becomes("state: 'running', decision: {decision: 'edited', reason: ''}")
     expect(card.field("to")).to_have_count(0)
     expect(card.head).to_be_focused()
     assert [one["arguments"]["to"] for _, one in decisions(page)] == ["x", "bob@example.org"]
 
 
-def test_edit_can_be_read_after_a_decision_elsewhere(page: Page) -> None:
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_edit_can_be_read_after_a_decision_elsewhere(page: Page, is_sent: bool) -> None:
     card = Card.asking(page)
+    answer(page, HELD_ANSWER)
     card.button("Edit").click()
     card.field("body").fill("A long letter")
+    if is_sent:
+        card.press("Approve changes")
     card.becomes(DENIED)
+    expect(card.element).to_have_attribute("state", "denied")
+    if is_sent:
+        page.evaluate("refuse(new Error('it was decided already'))")
     expect(card.element).to_contain_text("Decided elsewhere: denied. What you typed was not sent.")
     expect(card.field("body")).to_have_value("A long letter")
     expect(card.field("body")).not_to_be_editable()
@@ -670,20 +649,6 @@ def test_edit_can_be_read_after_a_decision_elsewhere(page: Page) -> None:
     card.button("Dismiss").click()
     expect(card.field("body")).to_have_count(0)
     expect(card.head).to_be_focused()
-
-
-def test_edit_refused_by_a_decision_elsewhere_can_be_read(page: Page) -> None:
-    card = Card.asking(page)
-    answer(page, HELD_ANSWER)
-    card.button("Edit").click()
-    card.field("to").fill("bob")
-    card.button("Approve changes").click()
-    card.becomes(DENIED)
-    expect(card.element).to_have_attribute("state", "denied")
-    expect(card.field("to")).to_be_visible()
-    page.evaluate("refuse(new Error('it was decided already'))")
-    expect(card.element).to_contain_text("Decided elsewhere: denied.")
-    expect(card.field("to")).to_have_value("bob")
 
 
 def test_edit_of_a_large_text_shows_only_changes_and_sends_all(page: Page) -> None:
@@ -694,7 +659,7 @@ def test_edit_of_a_large_text_shows_only_changes_and_sends_all(page: Page) -> No
     card.field("text").press_sequentially("hello", delay=30)
     expect(card.changes.locator(".added")).to_contain_text("hello")
     expect(card.changes).to_contain_text("equal lines")
-    card.button("Approve changes").click()
+    card.press("Approve changes")
     assert len(decisions(page)[0][1]["arguments"]["text"]) == len(lines) + 5
 
 
@@ -720,16 +685,14 @@ def test_removed_element_stands_still_and_continues_when_it_is_back(page: Page) 
     assert gone == still != back
 
 
-def test_properties_set_before_the_definition_are_used(context: BrowserContext) -> None:
-    page = open_file(context, "harness/early.html")
+def test_properties_set_before_the_definition_are_used(page: Page) -> None:
+    page.goto(file_url("harness/early.html"))
     expect(page.get_by_role("button", name=re.compile("early written"))).to_be_visible()
     expect(page.locator("tool-call")).to_have_attribute("open", "")
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 390)])
-def test_no_state_has_accessibility_problems(browsing: Browsing, scheme: str, width: int) -> None:
-    size = {"width": width, "height": 2600}
-    page = open_harness(browsing.context(color_scheme=scheme, bypass_csp=True, viewport=size))
+def test_no_state_has_accessibility_problems(browsing: Browsing) -> None:
+    page = open_harness(browsing.page(bypass_csp=True))
     for call, *_ in STATES:
         Card(page, f"arguments: {{path: 'a\\nb', n: 1}}, {call}")
         Card(page, call, open=False)
@@ -741,5 +704,9 @@ def test_no_state_has_accessibility_problems(browsing: Browsing, scheme: str, wi
     editing.field("copies").fill("{")
     expect(editing.changes).to_contain_text("bob")
     page.locator("tool-call").get_by_role("button", name="Show result").first.click()
-    screenshot(page, f"tool-call-{scheme}-{width}")
-    assert not accessibility_problems(page)
+    looks: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1000), ("dark", 390))
+    for scheme, width in looks:
+        page.set_viewport_size({"width": width, "height": 2600})
+        page.emulate_media(color_scheme=scheme)
+        screenshot(page, f"tool-call-{scheme}-{width}")
+        assert not accessibility_problems(page), scheme

@@ -216,19 +216,3 @@ def test_log_is_read_again_only_if_a_snapshot_is_newer(page: Page) -> None:
         assert numbers(waterfall, "path")[2] == "3.9 s"
         page.evaluate("() => { panel.close(); panel.take(logged[0]); }")
         expect(waterfall).to_have_count(0)
-
-
-def test_on_a_phone_bars_are_below_and_nothing_overflows(browsing: Browsing) -> None:
-    with on_stage() as stage:
-        page = browsing.page(viewport={"width": 390, "height": 844}, has_touch=True)
-        waterfall = opened(page, stage)
-        path = row(waterfall, "path")
-        label = path.get_by_text("path", exact=True).bounding_box()
-        track = path.locator(".waterfall-track").bounding_box()
-        assert label is not None
-        assert track is not None
-        assert track["y"] >= label["y"] + label["height"] - 2
-        assert track["width"] > 250
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390
-        expect(waterfall.get_by_role("columnheader")).to_have_count(5)
-        expect(path.get_by_role("cell")).to_have_count(4)

@@ -228,44 +228,6 @@ def test_exception_in_a_function_denies_the_call() -> None:
         assert outcome.error.message.endswith(message)
 
 
-@pytest.mark.parametrize(
-    ("rules", "default", "arguments", "expected"),
-    [
-        ([B_IS_X, Rule("ask", argument="a", when=fails)], "ask", {"a": 1, "b": "x"}, "allow"),
-        ([Rule("ask", argument="a", when=fails), B_IS_X], "ask", {"a": 1, "b": "x"}, "deny"),
-        # Ignored if the rule cannot match.
-        ([Rule("ask", where={"a": fails, "b": Equals("x")})], "allow", {"a": 1, "b": "y"}, "allow"),
-        # Denies beside an unclear condition.
-        ([Rule("allow", where={"a": fails, "b": Prefix("x")})], "allow", {"a": 1, "b": 5}, "deny"),
-    ],
-)
-def test_exception_in_a_function_counts_in_the_order_of_the_rules(
-    rules: list[Rule], default: Any, arguments: Any, expected: str
-) -> None:
-    policy = Policy(rules, default=default)
-    for text in in_every_order(arguments):
-        assert read(policy, text).decision.action == expected
-
-
-def test_exception_in_a_function_counts_in_any_order_of_items() -> None:
-    def fails_on_five(value: Any) -> bool:
-        return fails(value) if value == 5 else bool(value == 1)
-
-    action: Any
-    for action, item, values, expected in (
-        ("allow", EVERY_ITEM, (1, 5), "deny"),
-        ("allow", EVERY_ITEM, (0, 5), "ask"),  # it does not match
-        ("ask", EVERY_ITEM, (1, 5), "deny"),
-        ("deny", EVERY_ITEM, (0, 5), "ask"),
-        ("ask", ANY_ITEM, (0, 5), "deny"),
-        ("ask", ANY_ITEM, (1, 5), "deny"),
-        ("deny", ANY_ITEM, (1, 5), "deny"),
-    ):
-        policy = Policy([Rule(action, argument=("a", item), when=fails_on_five)])
-        for order in (values, values[::-1]):
-            assert read(policy, json.dumps({"a": order})).decision.action == expected
-
-
 def test_reason_against_allowing_is_given_before_a_function_is_called() -> None:
     policy = Policy([Rule("allow", where={"a": Prefix("x"), "b": fails})], default="deny")
     outcome = read(policy, '{"a": 5, "b": 1}')
@@ -348,19 +310,6 @@ def test_tool_denied_by_name_is_refused_at_once() -> None:
     assert other.policy_decision == PolicyDecision("ask", DEFAULT.format("ask"))
 
 
-def test_incomplete_tool_name_is_not_denied() -> None:
-    """``read`` is no tool here; ``read_file`` is, and its name comes in two pieces."""
-    policy = Policy([Rule("deny", tool="read"), NO_SECRETS], default="allow")
-    assert policy.open("read", may_grow=True) is None  # ask again
-    assert opened(policy, "read").error is not None
-    assert opened(policy, "read_file").error is None
-    policy = Policy([NO_SECRETS], default="ask")
-    for name, decided in (("write", False), ("read", True)):
-        check = policy.open(name, may_grow=True)
-        assert check is not None
-        assert (check.policy_decision is not None) is decided
-
-
 def test_rule_without_conditions_decides_at_once_if_it_is_first() -> None:
     allow = Rule("allow", tool="write")
     reason = "the rule applies to every call of this tool"
@@ -418,14 +367,6 @@ def test_finish_checks_arguments_that_were_not_fed_or_reinterpreted() -> None:
     check.feed(Parser().feed('{"path": "a"}'))
     assert check.policy_decision is not None
     assert check.finish({"path": ".env"}, as_read=False) == check.error == error
-
-
-def test_incomplete_text_and_invalid_json_decide_nothing() -> None:
-    check = opened(Policy([NO_SECRETS]))
-    for fragment in parse('{"path": ".env'):
-        assert not isinstance(fragment, Done)
-        assert check.feed([fragment]) is None
-    assert check.policy_decision is None
 
 
 def test_reason_names_all_arguments_of_the_rule() -> None:
@@ -507,7 +448,7 @@ def test_reason_of_a_question_names_the_unmet_allow_rule() -> None:
     reason = f"{DEFAULT.format('ask')} ({NOT_IN_SRV})"
     assert decision == PolicyDecision("ask", reason, None, ("path",))
     policy = Policy([Rule("deny", argument="path", when=Not(Under("/srv")))])
-    tilde = "begins with '~', which many tools replace by a home directory"
+    tilde = "begins with '~', which many tools replace with a home directory"
     expected = UNCLEAR.format('path, "~/a"', 'is not under "/srv"', tilde)
     assert policy.decide("t", {"path": "~/a"}).reason == expected
 
@@ -558,4 +499,4 @@ def test_cost_of_an_item_does_not_grow_with_the_items_before_it() -> None:
 
         return run
 
-    assert growth(job, 5_000) <= BOUND
+    assert growth(job, 1_000) <= BOUND

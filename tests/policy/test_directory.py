@@ -220,7 +220,7 @@ def test_path_through_an_unreadable_directory_is_unclear(
         return lstat(path)
 
     monkeypatch.setattr(os, "lstat", refusing)
-    expected = Undecided("it cannot be looked up (permission denied)")
+    expected = Undecided("it cannot be resolved (permission denied)")
     assert inside(place).test("sub/b.txt") == expected
 
 

@@ -272,7 +272,7 @@ def test_noise_in_a_path_never_inverts_the_answer(
 @pytest.mark.parametrize("piece", ["../", "./", "\\", "a/../", " ", "//"])
 def test_globs_are_linear_in_any_spelling(piece: str) -> None:
     for glob in (Glob("*a/**"), Glob("a**b"), Glob("**/a")):
-        assert growth(partial(repeated, glob, piece), 5_000) <= BOUND
+        assert growth(partial(repeated, glob, piece), 2_000) <= BOUND
 
 
 def repeated(condition: Condition, piece: str, size: int) -> Callable[[], object]:
@@ -284,6 +284,6 @@ def repeated(condition: Condition, piece: str, size: int) -> Callable[[], object
 @pytest.mark.timing
 def test_many_stars_and_going_up_and_down_are_linear() -> None:
     stars, glob = Glob("**a*a*a*a*a*a**b"), Glob("a**b")
-    assert growth(lambda size: lambda: stars.test("a" * size), 20_000) <= BOUND
+    assert growth(lambda size: lambda: stars.test("a" * size), 10_000) <= BOUND
     assert growth(lambda size: lambda: glob.test("../" * 16 + "a/" * size), 5_000) <= BOUND
     assert growth(lambda size: lambda: glob.test("../" * size + "a/" * size), 5_000) <= BOUND

@@ -135,28 +135,36 @@ arguments = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 TOUCHY_ITEMS = Rule("allow", where={("a", EVERY_ITEM, EVERY_ITEM): touchy})
 TOUCHY_BESIDE = Rule("allow", where={"a": touchy, "b": Prefix("p")})
+TOUCHY = Rule("ask", argument="a", when=touchy)
+TOUCHY_ANY = Rule("ask", argument=("a", ANY_ITEM), when=touchy)
+TOUCHY_AND_P = Rule("ask", where={"a": touchy, "b": Equals("p")})
+B_IS_P = Rule("allow", argument="b", when=Equals("p"))
 
 
-@example([TOUCHY_ITEMS], "allow", {"a": ["p", ["q"]]}, Random(0), [1])
-@example([TOUCHY_ITEMS], "allow", {"a": [["q"], "p"]}, Random(0), [1])
-@example([TOUCHY_BESIDE], "allow", {"a": "q", "b": 1}, Random(0), [1])
-@example([TOUCHY_BESIDE], "allow", {"b": 1, "a": "q"}, Random(0), [1])
-@given(st.lists(rules(), max_size=5), actions, arguments, st.randoms(), cuts)
+@example([TOUCHY_ITEMS], "allow", {"a": ["p", ["q"]]}, 0, [1])
+@example([TOUCHY_ITEMS], "allow", {"a": [["q"], "p"]}, 0, [1])
+@example([TOUCHY_BESIDE], "allow", {"a": "q", "b": 1}, 0, [1])
+@example([TOUCHY_BESIDE], "allow", {"b": 1, "a": "q"}, 0, [1])
+@example([TOUCHY_ANY], "ask", {"a": ["p", "q"]}, 0, [1])
+@example([TOUCHY_AND_P], "allow", {"a": "q", "b": 1}, 0, [1])
+@example([TOUCHY, B_IS_P], "ask", {"a": "q", "b": "p"}, 0, [1])
+@example([B_IS_P, TOUCHY], "ask", {"a": "q", "b": "p"}, 0, [1])
+@given(st.lists(rules(), max_size=4), actions, arguments, st.integers(), cuts)
 def test_call_is_decided_as_by_the_oracle_in_any_order_and_chunking(
-    some_rules: list[Rule], default: Action, given: dict[str, Any], random: Any, sizes: Any
+    some_rules: list[Rule], default: Action, given: dict[str, Any], seed: int, sizes: Any
 ) -> None:
     policy = Policy(some_rules, default=default)
     expected = first_match(some_rules, default, given)
     assert policy.decide("tool", given).action == expected
     keys = list(given)
-    random.shuffle(keys)
+    Random(seed).shuffle(keys)
     text = json.dumps({key: given[key] for key in keys})
     outcome = read(policy, [text])
     assert outcome.decision.action == expected
     assert read(policy, cut(text, sizes)) == outcome
 
 
-@given(st.lists(rules(), max_size=5), actions, arguments, arguments)
+@given(st.lists(rules(), max_size=4), actions, arguments, arguments)
 def test_reinterpreted_arguments_are_checked_again(
     some_rules: list[Rule], default: Action, first: dict[str, Any], second: dict[str, Any]
 ) -> None:

@@ -154,9 +154,10 @@ def test_published_clients_see_the_same_whenever_they_join() -> None:
 
 def test_published_clients_in_a_second_tab_see_the_same_after_a_pause() -> None:
     records = asyncio.run(run_with_pauses())
-    streams = [for_node(stream(records, cut, is_alone=False)) for cut in range(len(records))]
+    cuts = range(0, len(records), 4)
+    streams = [for_node(stream(records, cut, is_alone=False)) for cut in cuts]
     for first, *others in run_node_on("ai_sdk_fold.mjs", streams):
-        assert len(others) == len(records) - 1
+        assert len(others) == len(cuts) - 1
         assert {part.get("state") for part in first["parts"] if "text" in part} == {"done"}
         for other in others:
             assert parts_of(other) == parts_of(first)

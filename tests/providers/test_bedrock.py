@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3  # type: ignore[import-untyped]
 import pytest
-from botocore.config import Config  # type: ignore[import-untyped]
-from botocore.exceptions import EventStreamError  # type: ignore[import-untyped]
 
 from argstream import stream
 from argstream.assembly import Assembler
@@ -313,6 +310,9 @@ def test_invalid_base64_is_a_failure_and_a_payload_without_bytes_is_ignored() ->
 @contextmanager
 def bedrock(body: bytes, content_type: str = "application/vnd.amazon.eventstream") -> Iterator[Any]:
     """Yield a client of boto3 whose requests get this response."""
+    import boto3  # type: ignore[import-untyped]
+    from botocore.config import Config  # type: ignore[import-untyped]
+
     with answering(body, content_type) as address:
         client = boto3.client(
             "bedrock-runtime",
@@ -345,6 +345,8 @@ def test_stream_of_boto3_is_read() -> None:
 
 
 def test_exception_of_boto3_is_raised_after_the_verdicts() -> None:
+    from botocore.exceptions import EventStreamError  # type: ignore[import-untyped]
+
     payloads = [*OPEN_CALL, {"throttlingException": {"message": "too much"}}]
     found: list[Event] = []
 

@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google import genai
-from google.genai import types as google
 
 from argstream import stream
 from argstream.assembly import Call
@@ -239,18 +236,14 @@ TURN = turn(
 )
 
 
-@pytest.fixture
-def client() -> Iterator[genai.Client]:
-    events = (f"event: {event['event_type']}\ndata: {json.dumps(event)}\n\n" for event in TURN)
-    with answering("".join(events).encode()) as address:
-        options = google.HttpOptions(base_url=address)
-        yield genai.Client(api_key="any", http_options=options)
+def test_stream_of_the_async_client_is_read() -> None:
+    from google import genai
 
-
-def test_stream_of_the_async_client_is_read(client: genai.Client) -> None:
-    async def read() -> list[Event]:
-        async with client.aio as models:
+    async def read(address: str) -> list[Event]:
+        async with genai.Client(api_key="any", http_options={"base_url": address}).aio as models:
             source: Any = models.interactions.create(model="gemini", input="hi", stream=True)
             return [event async for event in stream(source, "gemini-interactions")]
 
-    assert asyncio.run(read()) == READER.assemble(TURN)[1]
+    events = (f"event: {event['event_type']}\ndata: {json.dumps(event)}\n\n" for event in TURN)
+    with answering("".join(events).encode()) as address:
+        assert asyncio.run(read(address)) == READER.assemble(TURN)[1]

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from google.genai import types as google
 
 from argstream import stream
 from argstream.assembly import Assembler, Call
@@ -136,6 +135,8 @@ SESSION = [
 
 
 def test_bytes_text_and_messages_of_the_sdk_give_the_same_events() -> None:
+    from google.genai import types as google
+
     async def receive() -> AsyncIterator[google.LiveServerMessage]:
         for payload in SESSION:
             yield google.LiveServerMessage.model_validate(payload)

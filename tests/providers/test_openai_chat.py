@@ -138,12 +138,14 @@ def test_usage_comes_after_the_finish_reason() -> None:
     assert events[-1].usage == Usage(10, 5, cache_read_tokens=4, reasoning_tokens=3)
 
 
-def test_repeated_finish_reason_is_one_turn_and_a_new_turn_may_follow_done() -> None:
+def test_repeated_finish_reason_is_one_turn_and_a_new_turn_may_follow() -> None:
     _, events = assemble([*chat_call("{}"), chunk(finish="tool_calls"), DONE])
     assert len(turns(events)) == 1
-    calls, events = assemble([*chat_call("{}"), DONE, *chat_call("{}"), DONE])
-    assert [call.verdict for call in calls] == ["complete", "complete"]
-    assert len(turns(events)) == 2
+    second = [{**payload, "id": "chatcmpl-2"} for payload in chat_call("{}")]
+    for mark in ([DONE], []):
+        calls, events = assemble([*chat_call("{}"), *mark, *second, *mark])
+        assert [call.verdict for call in calls] == ["complete", "complete"]
+        assert len(turns(events)) == 2
 
 
 INVALID = {"message": "bad", "type": "invalid_request_error"}

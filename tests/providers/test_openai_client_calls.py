@@ -5,8 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from openai.types.responses import ResponsesServerEvent
-from pydantic import TypeAdapter
 
 from argstream import events as ev
 from argstream import stream
@@ -74,7 +72,6 @@ EMPTY: dict[str, Any] = {
     "tool_search_call": {"arguments": {}},
     "mcp_approval_request": {"arguments": ""},
 }
-_to_sdk: TypeAdapter[Any] = TypeAdapter(ResponsesServerEvent)
 
 
 def command(what: str, index: int = 0, **fields: Any) -> Payload:
@@ -107,7 +104,11 @@ def as_dicts(payloads: list[Payload]) -> list[Any]:
 
 
 def as_objects(payloads: list[Payload]) -> list[Any]:
-    return [_to_sdk.validate_python(payload) for payload in payloads]
+    from openai.types.responses import ResponsesServerEvent
+    from pydantic import TypeAdapter
+
+    to_sdk: TypeAdapter[Any] = TypeAdapter(ResponsesServerEvent)
+    return [to_sdk.validate_python(payload) for payload in payloads]
 
 
 def as_bytes(payloads: list[Payload]) -> list[Any]:

@@ -8,7 +8,6 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from openai import AsyncOpenAI, OpenAI
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.server import ServerConnection, serve
 
@@ -427,6 +426,8 @@ def realtime_server(payloads: list[Payload], code: int = 1000) -> Iterator[str]:
 
 
 def test_connection_of_the_async_client_is_a_source() -> None:
+    from openai import AsyncOpenAI
+
     async def read(url: str) -> tuple[list[str], list[Call]]:
         client = AsyncOpenAI(api_key="x", websocket_base_url=url)
         async with client.realtime.connect(model="gpt-realtime") as connection:
@@ -442,6 +443,8 @@ def test_connection_of_the_async_client_is_a_source() -> None:
 # The synchronous client of the SDK uses websockets in a deprecated way.
 @pytest.mark.filterwarnings("ignore:connect.. must be used:DeprecationWarning")
 def test_broken_connection_truncates_the_call_and_raises() -> None:
+    from openai import OpenAI
+
     with realtime_server(call("{}")[:3], code=1011) as url:
         client = OpenAI(api_key="x", websocket_base_url=url)
         with client.realtime.connect(model="gpt-realtime") as connection:

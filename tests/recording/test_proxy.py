@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from argstream import UsageError, stream
@@ -39,6 +38,10 @@ from argstream.testing import (
     cut,
 )
 
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+
 KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
 SCRIPT = Reply(
     Think("They want a file – a small one."),
@@ -50,16 +53,20 @@ MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
 ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
 CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
 RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
-SSL = httpx2.create_ssl_context()  # creating one takes longer than most tests here
+create_ssl_context = cache(httpx2.create_ssl_context)  # it takes longer than most tests here
 
 
-def anthropic_client(url: str) -> anthropic.Anthropic:
-    client = anthropic.DefaultHttpxClient(verify=SSL)
+def anthropic_client(url: str) -> "anthropic.Anthropic":
+    import anthropic
+
+    client = anthropic.DefaultHttpxClient(verify=create_ssl_context())
     return anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, http_client=client)
 
 
-def openai_client(url: str) -> openai.OpenAI:
-    client = openai.DefaultHttpxClient(verify=SSL)
+def openai_client(url: str) -> "openai.OpenAI":
+    import openai
+
+    client = openai.DefaultHttpxClient(verify=create_ssl_context())
     return openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, http_client=client)
 
 
@@ -97,7 +104,7 @@ def request_of(recording: Recording) -> Request:
 # Real clients
 
 
-@pytest.mark.parametrize("faults", [(), (Split((7,)),)])
+@pytest.mark.parametrize("faults", [(), (Split((31,)),)])
 def test_recordings_of_the_sdks_have_the_events_of_the_live_streams(
     tmp_path: Path, faults: tuple[Split, ...]
 ) -> None:
@@ -119,11 +126,13 @@ def test_recordings_of_the_sdks_have_the_events_of_the_live_streams(
 
 
 def test_whole_answers_and_errors_are_recorded(tmp_path: Path) -> None:
+    import anthropic
+
     replies = [Reply(Say("hello")), Reply(Say("no"), faults=[Status(401)])]
     with mocked(tmp_path, *replies) as url, anthropic_client(url) as client:
         message = client.messages.create(**ANTHROPIC)
         (whole,) = recordings(tmp_path)  # complete as soon as the client has its answer
-        with pytest.raises(anthropic.AuthenticationError):
+        with pytest.raises(anthropic.AuthenticationError, match="401"):
             client.messages.create(**ANTHROPIC)
     assert json.loads(whole.data)["id"] == message.id
     assert whole.ending == "orderly"
@@ -141,9 +150,9 @@ def test_concurrent_requests_get_a_file_each(tmp_path: Path) -> None:
         def ask(_: int) -> list[Event]:
             return list(stream(client.messages.create(**ANTHROPIC, stream=True)))
 
-        live = list(pool.map(ask, range(16)))
+        live = list(pool.map(ask, range(8)))
     seen = [events_of(file) for file in sorted(tmp_path.iterdir())]
-    assert len(seen) == 16
+    assert len(seen) == 8
     for events in live:
         seen.remove(events)
     assert seen == []
@@ -263,7 +272,7 @@ def test_cut_answer_is_cut_for_the_client_too(tmp_path: Path, pieces: tuple[byte
         ask(proxy.url)
     (recording,) = recordings(tmp_path)
     assert recording.data == b"hello"
-    assert recording.end[1:3] == ("cut", "the provider broke off its answer")
+    assert recording.end[1:3] == ("cut", "the provider disconnected before its response ended")
     assert proxy.exchanges[0].ending == "cut"
 
 
@@ -308,7 +317,7 @@ def test_client_that_hangs_up_ends_the_request(tmp_path: Path, begun: bytes) -> 
     (exchange,) = proxy.exchanges
     assert (exchange.status, exchange.ending) == (200 if begun else 499, "aborted")
     ends = [(recording.data, *recording.end[1:3]) for recording in recordings(tmp_path)]
-    assert ends == [(b"hello", "aborted", "the client hung up")] * bool(begun)
+    assert ends == [(b"hello", "aborted", "the client disconnected")] * bool(begun)
 
 
 @pytest.mark.parametrize("header", ["Content-Length: 9", "Transfer-Encoding: chunked"])
@@ -338,11 +347,11 @@ def test_client_that_closes_after_the_last_event_has_not_aborted(tmp_path: Path)
 
 
 def test_stop_ends_a_connection_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    look_up, connecting = socket.getaddrinfo, threading.Event()
+    connect, connecting = socket.socket.connect, list[socket.socket]()
 
-    def note_and_look_up(*given: Any, **options: Any) -> Any:
-        connecting.set()
-        return look_up(*given, **options)
+    def note_and_connect(used: socket.socket, address: Any) -> None:
+        connecting.append(used)
+        connect(used, address)
 
     with socket.socket() as full, ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
@@ -353,9 +362,11 @@ def test_stop_ends_a_connection_attempt(tmp_path: Path, monkeypatch: pytest.Monk
             taken.connect_ex(full.getsockname())
         proxy = RecordingProxy(f"http://127.0.0.1:{full.getsockname()[1]}", tmp_path).start()
         client = waiting.enter_context(connected(proxy))
-        monkeypatch.setattr(socket, "getaddrinfo", note_and_look_up)
+        monkeypatch.setattr(socket.socket, "connect", note_and_connect)
         client.sendall(GET)
-        assert connecting.wait(10)
+        # A socket has a port as soon as it connects. Before that, it cannot be shut down.
+        while not (connecting and connecting[0].getsockname()[1]):
+            time.sleep(0.005)
         start = time.monotonic()
         proxy.stop()
         assert time.monotonic() - start < 10  # it would try for 30 seconds
@@ -363,6 +374,8 @@ def test_stop_ends_a_connection_attempt(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_stop_ends_running_answers(tmp_path: Path) -> None:
+    import anthropic
+
     with MockProvider(SCRIPT, faults=[Slow(between=30)]) as provider:
         proxy = RecordingProxy(provider.url, tmp_path).start()
         with anthropic_client(proxy.url) as client:
@@ -388,7 +401,7 @@ def test_informational_answer_is_skipped_and_a_protocol_switch_refused(tmp_path:
     with proxied(tmp_path, switch) as proxy:
         status, body = ask(proxy.url)
     assert status == 502
-    assert b"switches to another protocol" in body
+    assert b"switched protocols (101)" in body
 
 
 @pytest.mark.parametrize(
@@ -549,14 +562,16 @@ def test_unsupported_request_is_refused(
 
 
 def test_unreachable_provider_is_a_502_with_the_reason(tmp_path: Path) -> None:
+    import anthropic
+
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with RecordingProxy(url, tmp_path) as proxy, anthropic_client(proxy.url) as client:
-        with pytest.raises(anthropic.InternalServerError) as caught:
+        with pytest.raises(
+            anthropic.InternalServerError, match=f"502.*cannot reach {url}: Connection refused"
+        ):
             client.messages.create(**ANTHROPIC)
-        assert caught.value.status_code == 502
-        assert f"cannot reach {url}: Connection refused" in str(caught.value)
-        for _ in range(5):  # also for a client that sends much
+        for _ in range(2):  # also for a client that sends much
             assert httpx2.post(f"{proxy.url}/v1", content=b"x" * 500_000).status_code == 502
     assert list(tmp_path.iterdir()) == []
     assert proxy.exchanges[0].status == 502
@@ -652,7 +667,7 @@ def test_file_numbers_continue_after_the_existing_files(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     with proxied(tmp_path, HEAD_OF_TEN, TEN) as proxy:
         ask(proxy.url, "/")
-    assert proxy.exchanges[0].file == tmp_path / "0043-answer.rec"
+    assert proxy.exchanges[0].file == tmp_path / "0043-response.rec"
 
 
 # Keys

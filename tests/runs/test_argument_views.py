@@ -171,4 +171,4 @@ def test_cost_is_linear_in_the_length_of_the_arguments() -> None:
 
         return read
 
-    assert growth(job, 10_000) <= BOUND
+    assert growth(job, 2_000) <= BOUND

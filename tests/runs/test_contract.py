@@ -110,10 +110,10 @@ ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 UNWRITABLE = r"tool_call_completed.*JSON"
 REJECTED: dict[str, tuple[Callable[[Writer], list[Record]], str]] = {
-    "a gap": (lambda writer: writer.texts("a", "b")[1:], "goes on with seq 4, not 5"),
-    "a gap within": (lambda writer: writer.texts("a", "b", "c")[::2], "after 4 came 6"),
+    "a gap": (lambda writer: writer.texts("a", "b")[1:], "expects seq 4, not 5"),
+    "a gap within": (lambda writer: writer.texts("a", "b", "c")[::2], "6 follows 4"),
     "other records": (lambda _: writer_after(1).texts("a", "other"), "other records from seq 2 on"),
-    "partly new": (lambda _: writer_after(2).texts("b", "new"), "goes on with seq 4, not 3"),
+    "partly new": (lambda _: writer_after(2).texts("b", "new"), "expects seq 4, not 3"),
     "after the end": (lambda w: [*w.completed(), *w.texts("more")], "nothing can follow"),
     "another run": (lambda _: Writer("run-2").texts("a"), "'run-2' is not one of 'run-1'"),
     "no JSON": (lambda writer: writer.records(*result(object)), UNWRITABLE),
@@ -128,28 +128,6 @@ async def test_rejected_batch_writes_nothing(store: Store) -> None:
         with pytest.raises(UsageError, match=reason):
             await store.append(lease, make(writer_after(3)))
         assert await store.read("run-1") == records
-
-
-@store_test
-async def test_repeated_batch_is_written_once(store: Store) -> None:
-    writer, lease, records = await begin_run(store)
-    some, last = writer.texts("a", "b"), writer.completed()
-    for batch in (some, some, last, last, some):
-        await store.append(lease, batch)
-    assert await store.read("run-1") == [*records, *some, *last]
-
-
-@store_test
-async def test_nothing_can_be_appended_to_a_finished_run(store: Store) -> None:
-    writer, lease, records = await begin_run(store)
-    await store.append(lease, end := writer.completed())
-    more = writer.texts("more")
-    with pytest.raises(RunBusyError):
-        await store.append(lease, more)
-    renewed = await store.acquire("run-1", "you", SECONDS)
-    with pytest.raises(UsageError, match="is over"):
-        await store.append(renewed, more)
-    assert await store.read("run-1") == records + end
 
 
 # Leases
@@ -170,6 +148,8 @@ async def test_lease_excludes_others_until_expiry(place: Place, store: Store, ot
     writer = Writer()
     old = await store.create(writer.started(), "me", 0.05)
     await store.renew(old, SECONDS)
+    info = await store.info("run-1")
+    assert info.leased_until == pytest.approx(place.now() + SECONDS, abs=10)
     await place.advance(0.1)
     with pytest.raises(RunBusyError, match="driven by me") as raised:
         await other.acquire("run-1", "you", SECONDS)
@@ -181,7 +161,7 @@ async def test_lease_excludes_others_until_expiry(place: Place, store: Store, ot
     assert new == Lease("run-1", "you", new.token)
     assert new.token > old.token
     texts = writer.texts("a")
-    await assert_lease_lost(store, old, texts, "driven by you")
+    await assert_lease_lost(store, old, texts, "you drives the run")
     with pytest.raises(RunBusyError, match="driven by you"):
         await store.acquire("run-1", "me", SECONDS)
     await store.release(old)
@@ -199,35 +179,6 @@ async def test_expired_lease_works_until_it_is_acquired(place: Place, store: Sto
     await store.renew(lease, SECONDS)
     with pytest.raises(RunBusyError):
         await store.acquire("run-1", "you", SECONDS)
-
-
-@store_test
-async def test_released_lease_is_void_and_can_be_acquired_at_once(store: Store) -> None:
-    writer, old, _ = await begin_run(store)
-    await store.release(old)
-    with pytest.raises(LeaseLostError, match="is out of date") as raised:
-        await store.append(old, writer.texts("a"))
-    assert (raised.value.owner, raised.value.seconds) == ("", 0)
-    new = await store.acquire("run-1", "you", SECONDS)
-    assert new.token > old.token
-    await store.release(old)
-    assert (await store.info("run-1")).owner == "you"
-
-
-@store_test
-async def test_lost_lease_may_only_repeat_what_it_wrote(store: Store) -> None:
-    writer, old, records = await begin_run(store)
-    texts = writer.texts("a", "b")
-    await store.append(old, texts)
-    await store.release(old)
-    await store.acquire("run-1", "you", SECONDS)
-    await store.append(old, texts)
-    await store.append(old, texts[1:])
-    writer.seq = 2
-    for batch in (writer.texts("other"), [texts[1], *writer.texts("x")], writer.texts("new")):
-        with pytest.raises(LeaseLostError, match="driven by you"):
-            await store.append(old, batch)
-    assert await store.read("run-1") == records + texts
 
 
 @without_redis
@@ -266,26 +217,11 @@ async def test_pausing_or_ending_releases_the_lease(
     assert old == Lease("run-1", "me", 1)
     info = await store.info("run-1")
     assert (info.owner, info.leased_until, info.is_abandoned) == (None, None, False)
-    await assert_lease_lost(store, old, writer_after(info.seq).texts("late"), "is out of date")
+    await assert_lease_lost(store, old, writer_after(info.seq).texts("late"), "was lost")
     new = await other.acquire("run-1", "you", SECONDS)
     assert new.token > old.token
     await store.release(old)
     assert (await store.info("run-1")).owner == "you"
-
-
-@store_test
-async def test_lease_is_kept_until_a_batch_ends_at_rest(store: Store) -> None:
-    writer, old, _ = await begin_run(store, "run-1", paused(), ev.RunResumed("run-1"))
-    await store.append(old, writer.records(requested(), paused(), ev.RunResumed("run-1")))
-    assert (await store.info("run-1")).owner == "me"
-    await store.append(old, writer.records(paused()))
-    lease = await store.acquire("run-1", "you", SECONDS)
-    await store.append(lease, writer.records(decided()))
-    info = await store.info("run-1")
-    assert (info.status, info.owner) == ("paused", "you")
-    await store.append(lease, writer.records(ev.RunResumed("run-1")))
-    await store.append(lease, writer.completed())
-    assert (await store.info("run-1")).owner is None
 
 
 @store_test
@@ -389,52 +325,7 @@ async def test_decision_is_dropped_if_the_request_changes_its_digest(store: Stor
     assert (await store.commands("run-1")).decisions == {"c2": Approve()}
 
 
-# Stopping
-
-
-@pytest.mark.parametrize("reason", ["enough", ""])
-@store_test
-async def test_first_stop_reason_counts(store: Store, other: Store, reason: str) -> None:
-    await begin_run(store, "run-1", paused())
-    await other.stop("run-1", reason)
-    await store.stop("run-1", "too late")
-    assert await store.commands("run-1") == Commands(stop_reason=reason)
-
-
-@store_test
-async def test_finished_run_takes_no_commands_and_drops_pending_ones(store: Store) -> None:
-    calls: list[Event] = [requested("c1"), requested("c2"), decided("c1"), requested("c3")]
-    writer, lease, _ = await begin_run(store, "run-1", *calls)
-    await store.stop("run-1", "enough")
-    await store.decide("run-1", {"c2": Approve()})
-    await store.append(lease, writer.records(ev.RunStopped("enough")))
-    assert await store.commands("run-1") == Commands()
-    with pytest.raises(UsageError, match="is over: it is stopped"):
-        await store.stop("run-1")
-    with pytest.raises(UsageError, match="no pending approval"):
-        await store.decide("run-1", {"c3": Approve()})
-    with pytest.raises(AlreadyDecidedError):
-        await store.decide("run-1", {"c1": Approve()})
-
-
 # Queries
-
-
-@store_test
-async def test_info_describes_the_progress_of_a_run(place: Place, store: Store) -> None:
-    writer, lease, records = await begin_run(store, conversation_id="talk")
-    info = await store.info("run-1")
-    assert (info.run_id, info.conversation_id, info.agent) == ("run-1", "talk", "agent")
-    assert (info.status, info.seq, info.is_over) == ("running", 1, False)
-    assert info.created == info.updated == records[0].time
-    assert info.owner == "me"
-    assert info.leased_until == pytest.approx(place.now() + SECONDS, abs=10)
-    end = writer.records(ev.TextDelta("a", 0), ev.RunCompleted("b"))
-    await store.append(lease, end)
-    info = await store.info("run-1")
-    assert (info.status, info.seq, info.is_over) == ("completed", 3, True)
-    assert (info.created, info.updated) == (records[0].time, end[-1].time)
-    assert (info.owner, info.leased_until) == (None, None)
 
 
 @store_test
@@ -493,22 +384,11 @@ async def test_runs_are_listed_by_user_session_and_status(store: Store, other: S
         found = " ".join(info.run_id.removeprefix("run-") for info in runs)
         assert found == expected, options
         assert runs == [await store.info(info.run_id) for info in runs]
-    with pytest.raises(UsageError, match="no run is 'busy'"):
+    with pytest.raises(UsageError, match="unknown status 'busy'"):
         await store.runs(status="busy")  # type: ignore[arg-type]
 
 
 # Deletion
-
-
-@store_test
-async def test_name_of_a_deleted_run_can_be_reused(store: Store) -> None:
-    for user, another in (("ada", "bob"), ("bob", "ada")):
-        lease = await store.create(Writer(user=user).started(), "me", SECONDS)
-        assert [info.user for info in await store.runs(user=user)] == [user]
-        assert await store.runs(user=another) == []
-        await store.release(lease)
-        await store.delete("run-1")
-        assert await store.runs(user=user) == []
 
 
 @store_test
@@ -533,18 +413,6 @@ async def test_follower_does_not_continue_with_a_reused_name(store: Store, other
         snapshot = await one.snapshot("run-1")
         assert (snapshot.seq, snapshot.event) == (6, folded(records))
     await store.decide("run-1", {"c1": Approve()})
-
-
-@store_test
-async def test_leased_run_is_deleted_only_if_it_is_over(store: Store) -> None:
-    writer, lease, records = await begin_run(store)
-    with pytest.raises(RunBusyError, match="driven by me"):
-        await store.delete("run-1")
-    assert await store.read("run-1") == records
-    await store.append(lease, writer.completed())
-    await store.delete("run-1")
-    with pytest.raises(RunNotFoundError):
-        await store.info("run-1")
 
 
 @store_test

@@ -48,7 +48,7 @@ def test_invalid_address_raises_without_repeating_a_password(where: str) -> None
     assert "canary" not in str(raised.value)
     assert raised.value.__cause__ is None
     if str(where).startswith(("redis://", "unix://")):
-        assert "percent-encoded" in str(raised.value)
+        assert "percent-encode" in str(raised.value)
 
 
 def test_missing_redis_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,7 +88,7 @@ async def test_run_of_another_format_can_only_be_deleted() -> None:
         _, lease, _ = await begin_run(store, "old")
         await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "format")
         for attempt in (store.info("old"), store.read("old"), store.renew(lease, 9)):
-            with pytest.raises(StoreError, match=r"format 1 .* this one reads format 2"):
+            with pytest.raises(StoreError, match=r"format 1, .* this one reads format 2"):
                 await attempt
         assert await store.runs() == []  # and a warning in the log
         await store.release(lease)
@@ -174,7 +174,7 @@ def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureF
             await client.set(f"{prefix}:{{text}}:run", "mine")
             assert ids(await store.runs()) == ["run-1"]
             for run_id in odd[1:]:
-                with pytest.raises(StoreError, match="something else"):
+                with pytest.raises(StoreError, match=r"another type|Another program"):
                     await store.info(run_id)
 
     with caplog.at_level(logging.WARNING, "argstream.runs"):
@@ -235,7 +235,7 @@ def test_given_client_stays_open_and_in_its_event_loop() -> None:
 
 
 def test_invalid_settings_raise() -> None:
-    with pytest.raises(UsageError, match=r"not a builtins\.int"):
+    with pytest.raises(UsageError, match=r"not builtins\.int"):
         RedisStore(6379)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="has its own"):
         RedisStore(Redis(), socket_timeout=1)
@@ -376,7 +376,7 @@ async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, plac
     await execute(shared_server(), "SET", f"{place.prefix}:runs", "mine")
     more = writer.texts("a", "b")
     for attempt in (store.append(lease, more), begin_run(store, "run-2")):
-        assert "give the store a prefix of its own" in await error_of(attempt)
+        assert "Pass a prefix that no other program uses" in await error_of(attempt)
     assert await store.read("run-1") == records
     with pytest.raises(RunNotFoundError):
         await store.info("run-2")
@@ -399,6 +399,6 @@ async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place:
         key = f"{place.prefix}:{name}"
         await execute(shared_server(), "SET", key, "mine")
         beginning = store.create(Writer(user="ada").started(), "me", 30)
-        assert "give the store a prefix of its own" in await error_of(beginning)
+        assert "Pass a prefix that no other program uses" in await error_of(beginning)
         assert await keys_of(place.prefix) == [key.encode()]
         await execute(shared_server(), "DEL", key)

@@ -40,9 +40,9 @@ async def test_password_is_not_in_errors_or_repr(locked: RedisServer) -> None:
         assert "canary" not in f"{store!r} {store}"
     await execute(locked, "ACL", "SETUSER", "guest", "on", f">{SECRET}", "~*", "+@read")
     for address, expected in (
-        (f":{secret}-not@127.0.0.1:{locked.port}", "another name or password"),
-        (f":{secret}@127.0.0.1:1", "127.0.0.1:1: it cannot be reached"),
-        (f"guest:{secret}@127.0.0.1:{locked.port}", "change its ACL"),
+        (f":{secret}-not@127.0.0.1:{locked.port}", "rejected the user name or password"),
+        (f":{secret}@127.0.0.1:1", "127.0.0.1:1: the server cannot be reached"),
+        (f"guest:{secret}@127.0.0.1:{locked.port}", "Change its ACL"),
     ):
         async with opened(f"redis://{address}", patience=0.1) as store:
             message = await error_of(begin_run(store))
@@ -55,7 +55,7 @@ async def test_password_is_not_in_errors_or_repr(locked: RedisServer) -> None:
 
 READ_ONLY = [
     ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "out of memory"),
-    ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "give the address of the primary"),
+    ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "Pass the address of the primary"),
 ]
 
 
@@ -348,7 +348,7 @@ async def test_run_begins_once(store: RedisStore, place: Place) -> None:
 async def test_run_has_begun_though_it_was_taken_over(store: RedisStore, place: Place) -> None:
     async with losing_response(place, meanwhile=acquire_by_another) as (_, through):
         writer, lease, records = await begin_run(through, "run-1", requested(), paused())
-        with pytest.raises(RunBusyError, match="driven by you"):
+        with pytest.raises(RunBusyError, match="you drives the run"):
             await through.append(lease, writer.records(RunResumed("run-1")))
     assert await store.read("run-1") == records
 

@@ -32,7 +32,10 @@ def run_node(script: str, *arguments: str, timeout: float = 50) -> list[Any]:
         text=True,
         encoding="utf-8",
         timeout=timeout,
-        env={key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"},
+        env={
+            **{key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"},
+            "NODE_COMPILE_CACHE": str(_SCRIPTS / "node_modules" / ".compiled"),
+        },
         check=False,
     )
     if done.returncode:

@@ -81,7 +81,7 @@ def scenes() -> Scenes:
         ("denied", {"states": ["text", "denied", "text"], "reason": "not to her"}),
         ("stopped", {"status": "stopped", "info": "stopped", "reason": "enough"}),
         ("listed", {"prompt": "send to ada", "status": "paused", "pending": 1}),
-        ("listed", {"reasons": ["send must be confirmed each time"]}),
+        ("listed", {"reasons": ["send always needs approval"]}),
         ("log", {"isSame": True, "isWhole": True, "isTimed": True, "rest": [-1, 0]}),
         ("token", {"status": "completed"}),
     ],

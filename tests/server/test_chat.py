@@ -129,7 +129,7 @@ def test_approval_continues_in_the_same_message(scenes: Scenes) -> None:
     pending = call(scene["paused"])
     assert scene["paused"]["status"] == "ready"
     assert (pending["state"], pending["input"]) == ("approval-requested", {"to": "ada"})
-    assert pending["approval"]["descriptor"]["reason"] == "send must be confirmed each time"
+    assert pending["approval"]["descriptor"]["reason"] == "send always needs approval"
     assert (call(scene)["state"], call(scene)["output"]) == ("output-available", "sent to ada")
     assert len(scene["messages"]) == 2
     has_reason = "requestReason" in call(scene)["approval"]

@@ -55,8 +55,8 @@ def test_refusal_says_when_to_retry(clock: Clock) -> None:
     refused = json.loads(body["body"])
     assert dict(head["headers"])[b"retry-after"] == b"40"
     assert refused["type"] == "urn:argstream:too-many-requests"
-    assert "requests_per_minute=1 is all" in refused["detail"]
-    assert "come again in 40 s" in refused["detail"]
+    assert "the limit is requests_per_minute=1 per client" in refused["detail"]
+    assert "Retry in 40 s" in refused["detail"]
 
 
 def test_health_checks_wrong_tokens_and_users_are_counted_separately() -> None:
@@ -91,7 +91,7 @@ def test_clients_are_counted_by_address(one: str, other: str, *, is_same: bool) 
 
 @pytest.mark.parametrize("value", [0, -1, None, "many", float("nan")])
 def test_limits_must_be_positive_numbers(value: Any) -> None:
-    with pytest.raises(UsageError, match="max_viewers must be a number above 0"):
+    with pytest.raises(UsageError, match="max_viewers must be a number greater than 0"):
         Limits(max_viewers=value)
 
 
@@ -104,8 +104,8 @@ def test_least_recent_client_is_forgotten() -> None:
 @pytest.mark.parametrize(
     ("limit", "value", "status", "code", "detail"),
     [
-        ("max_viewers", 1, 503, "too-many-open-streams", " that this server"),
-        ("max_viewers_per_client", 1, 429, "too-many-open-streams", " that a client"),
+        ("max_viewers", 1, 503, "too-many-open-streams", " at once for this server"),
+        ("max_viewers_per_client", 1, 429, "too-many-open-streams", " at once for a client"),
         ("max_running", 1, 503, "too-many-runs", ""),
         ("max_running_per_client", 1, 429, "too-many-runs", ""),
         ("runs_per_minute", 10, 429, "too-many-starts", ""),
@@ -121,7 +121,7 @@ def test_request_over_a_limit_is_refused_and_starts_no_run(
             for _ in range(2):
                 refused = client.post("/api/converse", {"message": "Hi"})
                 assert problem(refused) == (status, code)
-                assert f"{limit}={value} is all{detail}" in refused.json()["detail"]
+                assert f"the limit is {limit}={value}{detail}" in refused.json()["detail"]
                 assert int(refused.headers["retry-after"]) > 0
         assert [run["run"] for run in client.listed()] == [run_id]
 
@@ -159,7 +159,7 @@ def with_value(value: bytes) -> bytes:
                 *(b"{", b"id=x", b'{"data":[1,]}', b"nul", b'{"id":"\xff"}', b"NaN"),
                 with_value(b"[1,]"),
             ],
-            *(400, "no-json", "the body is no JSON"),
+            *(400, "no-json", "the body is not valid JSON"),
         ),
         ([b"[]"], 422, "wrong-body", "Expected `object`, got `array`"),
         ([b"{}"], 422, "wrong-body", "missing required field `id`"),

@@ -1,53 +1,45 @@
 """Several processes share one store: follow, decide and stop in any of them; one may be killed."""
 
-import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 
 from argstream.events import Event, RunResumed, TextSnapshot
 from tests.agent.following import only
+from tests.cli.processes import ENVIRONMENT, Process
 from tests.runs.redis_server import RedisServer
-from tests.server.program import WORDS
+from tests.server.program import WORDS, main
 from tests.server.raw import connect
 from tests.server.talking import Client, eventually, folded
 
-ROOT = Path(__file__).parents[2]
 GOODBYE = ["retry: 1000", ": the server ends; come again", ""]
 
 
-class Process(Client):
-    def __init__(self, process: "subprocess.Popen[str]", http: httpx.Client) -> None:
+class Server(Client):
+    def __init__(self, process: Process, http: httpx.Client) -> None:
         super().__init__(http)
         self.process = process
 
 
 @contextmanager
-def processes(store: str, effects: Path, count: int = 2) -> Iterator[list[Process]]:
-    command = [sys.executable, "-m", "tests.server.program", store, str(effects)]
+def processes(store: str, effects: Path, count: int = 2) -> Iterator[list[Server]]:
     with ExitStack() as stack:
-        started = []
+        servers = []
         for _ in range(count):
-            process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-            stack.enter_context(process)
-            stack.callback(process.kill)
-            started.append(process)
-        clients = []
-        for process in started:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
+            process = stack.enter_context(Process(main, store, str(effects)))
+            url = process.stdout.readline().decode().strip()
             assert url, "the server does not start"
             http = stack.enter_context(httpx.Client(base_url=url, timeout=20))
-            clients.append(Process(process, http))
-        yield clients
+            servers.append(Server(process, http))
+        yield servers
 
 
 @pytest.fixture(params=["redis", "sqlite"])
@@ -151,23 +143,17 @@ def test_second_signal_ends_the_server_at_once(effects: Path) -> None:
 
 @pytest.mark.parametrize("app", ["alone", "mounted"])
 def test_server_under_plain_uvicorn_ends_in_order(app: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "uvicorn", f"tests.server.uvicorn_apps:{app}", "--port", "0"]
-    environment = {**os.environ, "STORE": str(tmp_path / "runs.db")}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stderr is not None
-            line = next(line for line in process.stderr if "running on" in line)
-            [url] = re.findall(r"http://[\d.:]+", line)
-            with httpx.Client(base_url=url, timeout=20) as http:
-                run_id = Client(http).start()
-                with http.stream("GET", f"/api/runs/{run_id}/events") as answer:
-                    lines = answer.iter_lines()
-                    next(lines)
-                    process.send_signal(signal.SIGTERM)
-                    assert list(lines)[-3:] == GOODBYE
-            # uvicorn raises the signal again after it has ended in order.
-            assert process.wait(20) in (0, -signal.SIGTERM)
-        finally:
-            process.kill()
+    environment = ENVIRONMENT | {"STORE": str(tmp_path / "runs.db")}
+    run = partial(uvicorn.run, port=0)
+    with Process(run, f"tests.server.uvicorn_apps:{app}", env=environment) as process:
+        line = next(line for line in process.stderr if b"running on" in line)
+        [url] = re.findall(r"http://[\d.:]+", line.decode())
+        with httpx.Client(base_url=url, timeout=20) as http:
+            run_id = Client(http).start()
+            with http.stream("GET", f"/api/runs/{run_id}/events") as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                process.send_signal(signal.SIGTERM)
+                assert list(lines)[-3:] == GOODBYE
+        # uvicorn raises the signal again after it has ended in order.
+        assert process.wait() in (0, -signal.SIGTERM)

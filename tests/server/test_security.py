@@ -23,7 +23,7 @@ from argstream.runs import Record
 from argstream.server import AgentServer, Limits, token_cookie
 from tests.server import raw
 from tests.server.raw import Asked, ask, call, serving
-from tests.server.talking import Client, agent_for, eventually, hosted, problem, talking
+from tests.server.talking import Client, agent_for, hosted, problem, talking
 from tests.server.watching import RUN, Feeding
 
 TOKEN = "canary-token-0001"
@@ -425,7 +425,11 @@ def test_no_secret_reaches_a_log_or_an_answer(
                 )
             ]
         answers.append(call(port, "POST", body={"message": [WRONG]}, authorization=BEARER))
-    assert {answer.status for answer in answers} == {200, 401, 403, 404, 422, 500}
+        for token in (WRONG, TOKEN, [WRONG]):
+            signed_in = call(port, "POST", "/api/session", {"token": token})
+            signed_in.headers.pop("set-cookie", None)
+            answers.append(signed_in)
+    assert {answer.status for answer in answers} == {200, 204, 401, 403, 404, 422, 500}
     assert "user= raised ValueError: failed with" in caplog.text
     shown = caplog.text + "".join(capfd.readouterr()) + str(answers)
     for secret in (TOKEN, WRONG, QUERY, CODED, "canary-query-0004", VALUE):
@@ -446,7 +450,7 @@ def test_failures_are_logged_and_not_sent(caplog: Logs) -> None:
         asked.store.error = StoreError(f"cannot write\nto /srv/canary.db at {QUERY}")
         failed = call(port, path=f"/api/runs?{QUERY}")
     assert failed.refusal == (503, "store-failure")
-    assert failed.detail == "the store does not work just now: come again later"
+    assert failed.detail == "the store is unavailable. Retry later"
     [line] = caplog.messages
     assert line.endswith("503 store-failure: cannot write to /srv/canary.db at [removed]")
 
@@ -599,7 +603,7 @@ def test_many_wrong_tokens_are_429_and_right_ones_still_admit(client: Client, pa
         assert client.status(path, **wrong) == (200 if path == PATH else 401)
     for refused in (client.post(PATH, {"token": WRONG}), client.get(path, **wrong)):
         assert problem(refused) == (429, "too-many-wrong-tokens")
-        assert "wrong_tokens_per_minute=10 is all" in refused.json()["detail"]
+        assert "the limit is wrong_tokens_per_minute=10 per client" in refused.json()["detail"]
         assert 1 <= int(refused.headers["retry-after"]) <= 6
     assert client.status("/api/runs") == 401
     assert client.status("/api/runs", authorization=f"Bearer {TOKEN}") == 200
@@ -607,18 +611,6 @@ def test_many_wrong_tokens_are_429_and_right_ones_still_admit(client: Client, pa
     assert sign_in(client).status_code == 204
     assert client.status("/api/runs") == 200
     assert client.status(path, **wrong) == 429
-
-
-def test_tokens_do_not_reach_a_log_or_an_answer(client: Client, caplog: Logs) -> None:
-    caplog.set_level(logging.DEBUG)
-    answers = [sign_in(client, token) for token in (WRONG, TOKEN, [WRONG], TOKEN)]
-    answers += [client.get(PATH), client.get("/api/runs"), client.delete(PATH)]
-    assert {answer.status_code for answer in answers} == {200, 204, 401, 422}
-    eventually(lambda: caplog.text.count(" ms\n") >= len(answers))  # all requests are logged
-    shown = caplog.text + "".join(f"{one.text}{one.headers}" for one in answers)
-    assert f"POST '{PATH}': 204" in shown
-    assert TOKEN not in shown
-    assert WRONG not in shown
 
 
 @pytest.mark.parametrize("options", [{}, {"user": lambda request: request.headers["x-user"]}])

@@ -69,7 +69,7 @@ def test_all_addresses_of_a_host_name_are_checked(monkeypatch: pytest.MonkeyPatc
 
 def test_port_is_taken_while_it_is_used_and_released_after_a_failed_start() -> None:
     def fail() -> None:
-        with pytest.raises(UsageError, match=f"port {free} of '127.0.0.1' is taken"):
+        with pytest.raises(UsageError, match=f"port {free} of '127.0.0.1' is already in use"):
             Serving(app(), port=free)
         raise UsageError("the store cannot be used")
 

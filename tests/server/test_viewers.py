@@ -380,7 +380,7 @@ TEXT = "".join(f"{number:09d} " for number in range(300_000))
 
 @contextmanager
 def long_run(**limits: Any) -> Iterator[tuple[Serving, Client, str]]:
-    model = ScriptedModel(Reply(Say(TEXT), piece_size=2_000), delay=0.001)
+    model = ScriptedModel(Reply(Say(TEXT), piece_size=10_000), delay=0.001)
     server = AgentServer(Agent(model, store="memory:"), token=None, limits=Limits(**limits))
     with Serving(server) as serving, httpx.Client(base_url=serving.url, timeout=30) as http:
         client = Client(http)

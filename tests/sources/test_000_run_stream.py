@@ -12,7 +12,6 @@ import pytest
 from argstream import ToolArgStream, ToolFieldDelta, ToolFieldEnd, ToolFieldStart
 from argstream.agent import Agent, Conversation
 from argstream.events import (
-    ArgumentCompleted,
     ArgumentDelta,
     ArgumentStarted,
     ToolArgsDelta,
@@ -36,10 +35,6 @@ wrote /tmp/foo.py
 def write_file(path: str, content: str) -> str:
     assert content.endswith("😀")
     return f"wrote {path}"
-
-
-def configure(config: dict[str, int], *, verbose: bool) -> str:
-    return f"{config} {verbose}"
 
 
 async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
@@ -100,29 +95,3 @@ def test_usage_pattern_prints_fields_as_they_stream_in_and_then_the_result(
     model = ScriptedModel(Reply(FILE, piece_size=piece_size), "Done.")
     complete(lambda: loop(Agent(model, [write_file]), "Write it", Conversation()))
     assert capsys.readouterr().out == SHOWN
-
-
-@pytest.mark.parametrize("piece_size", [1, 3, 1000])
-def test_usage_pattern_shows_other_values_as_raw_json(
-    piece_size: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call = CallTool("configure", '{"config": {"retry": 3}, "verbose": true}')
-    model = ScriptedModel(Reply(call, piece_size=piece_size), "Done.")
-    complete(lambda: usage_pattern(Agent(model, [configure]), "Do it", Conversation()))
-    shown = "▶ configure\n\n  config: {\"retry\": 3}\n  verbose: true\n{'retry': 3} True\n"
-    assert capsys.readouterr().out == shown
-
-
-def test_why_streaming_args_the_first_field_is_shown_before_the_last_one_arrives() -> None:
-    async def first_field() -> tuple[object, bool]:
-        agent = Agent(ScriptedModel(Reply(FILE, piece_size=4)), [write_file])
-        later = False
-        async with agent.run_stream("Write it") as run:
-            async for event in run:
-                if isinstance(event, ArgumentStarted) and event.path == ("content",):
-                    later = True
-                if isinstance(event, ArgumentCompleted):
-                    return event.value, later
-        raise AssertionError
-
-    assert complete(first_field) == ("/tmp/foo.py", False)

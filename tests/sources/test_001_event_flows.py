@@ -1,4 +1,4 @@
-"""Source 001: both of its event flows, its complete example, and how to move over.
+"""Source 001: both of its event flows, and how to move over.
 
 Its names are these here: ``ToolCallStartedEvent`` is ``ToolCallStarted``, and so on, as
 docs/names.md says. It shows empty and cumulative deltas and says to concatenate them: deltas here
@@ -166,53 +166,6 @@ def test_event_flow_human_in_the_loop(supported: Models) -> None:
     assert one(events, ToolCallCompleted).result == "Email sent successfully"
     assert mailbox.sent == ["Hello to ada@example.org"]
     check_order(events)
-
-
-# Complete example with real model
-
-OUTPUT = """\
-Request: Calculate 25 * 40
---------------------------------------------------
-
-[ToolStarted] multiply
-  tool_call_id: call_xxx
-{"x": 25, "y": 40}
-[ArgsCompleted]
-  tool_args: {'x': 25, 'y': 40}
-[ToolCompleted] Result: 1000
-"""
-"""As the source has it, but for ``tool_args: None``: a call that starts has no such field here."""
-
-
-def test_complete_example_prints_what_the_source_says(
-    supported: Models, capsys: pytest.CaptureFixture[str]
-) -> None:
-    @tool(name="multiply")
-    def my_multiply_tool(x: int, y: int) -> int:
-        return x * y
-
-    call = CallTool("multiply", '{"x": 25, "y": 40}', call_id="call_xxx")
-    with supported(Reply(call), Reply("It is 1000.")) as model:
-        agent = Agent(model, [my_multiply_tool])
-
-        print("Request: Calculate 25 * 40")
-        print("-" * 50)
-
-        for chunk in agent.run("Calculate 25 * 40", stream=True):
-            if isinstance(chunk, ToolCallStarted):
-                print(f"\n[ToolStarted] {chunk.name}")
-                print(f"  tool_call_id: {chunk.call_id}")
-
-            elif isinstance(chunk, ToolArgsDelta):
-                print(chunk.delta, end="", flush=True)
-
-            elif isinstance(chunk, ToolArgsCompleted):
-                print("\n[ArgsCompleted]")
-                print(f"  tool_args: {chunk.arguments}")
-
-            elif isinstance(chunk, ToolCallCompleted):
-                print(f"[ToolCompleted] Result: {chunk.result}")
-    assert capsys.readouterr().out == OUTPUT
 
 
 # Best practices

@@ -4,10 +4,9 @@
 """
 
 import pytest
-from hypothesis import given
 
 from argstream.errors import UsageError
-from argstream.jsonstream import PENDING, FragmentAggregator, Invalid, NestedParser, parse
+from argstream.jsonstream import FragmentAggregator, Invalid, NestedParser, parse
 from argstream.jsonstream.recursive import (
     ArrayItem,
     Done,
@@ -17,26 +16,12 @@ from argstream.jsonstream.recursive import (
     String,
     nested,
 )
-from argstream.testing import cut
-from tests.strategies import cuts, json_texts
-from tests.support import run
 
 
 def pushed(*chunks: str) -> list[NestedFragment | Invalid]:
     parser = NestedParser()
     fragments = [fragment for chunk in chunks for fragment in parser.push(chunk)]
     return fragments + parser.close()
-
-
-def test_create_file_streams_its_content() -> None:
-    assert pushed('{"path": "/tmp/foo.rs", "content": "fn main(', ') {...}"}') == [
-        ObjectEntry("path", String("/tmp/foo.rs")),
-        ObjectEntry("path", Done()),
-        ObjectEntry("content", String("fn main(")),
-        ObjectEntry("content", String(") {...}")),
-        ObjectEntry("content", Done()),
-        Done(),
-    ]
 
 
 def test_modify_file_streams_nested_fields() -> None:
@@ -50,14 +35,6 @@ def test_modify_file_streams_nested_fields() -> None:
         *[ObjectEntry("patterns", ArrayItem(0, ObjectEntry("new", form))) for form in new],
         ObjectEntry("patterns", ArrayItem(0, Done())),
         ObjectEntry("patterns", Done()),
-        Done(),
-    ]
-
-
-def test_scalar_argument_is_one_fragment_and_done() -> None:
-    assert pushed('{"dry_run": true}') == [
-        ObjectEntry("dry_run", Scalar(True)),
-        ObjectEntry("dry_run", Done()),
         Done(),
     ]
 
@@ -86,26 +63,11 @@ def test_arguments_fill_up_as_their_done_arrives() -> None:
     assert (parser.close(), parser.verdict, parser.value) == ([], "complete", arguments)
 
 
-@given(json_texts, cuts)
-def test_aggregator_builds_the_same_values_from_both_forms(text: str, sizes: list[int]) -> None:
-    flat, recursive = FragmentAggregator(), FragmentAggregator()
-    for fragment in run(cut(text, sizes))[1]:
-        expected = flat.push(fragment)
-        forms = [form for form in nested(fragment) if not isinstance(form, Invalid)]
-        values = [value for form in forms if (value := recursive.push(form)) is not PENDING]
-        assert repr(values) == repr([] if expected is PENDING else [expected])
-
-
 def test_aggregator_refuses_an_end_that_says_nothing_about_its_value() -> None:
     aggregator = FragmentAggregator()
     with pytest.raises(UsageError, match=r"Done\('array'\)"):
         aggregator.push(ObjectEntry("tags", Done()))
     assert aggregator.push(ObjectEntry("tags", Done("array"))) == []
-
-
-def test_aggregator_refuses_what_is_not_a_fragment() -> None:
-    with pytest.raises(UsageError, match="not list"):
-        FragmentAggregator().push(NestedParser().push('{"a": "x"}'))  # type: ignore[arg-type]  # the mistake
 
 
 def test_empty_values_are_told_apart() -> None:

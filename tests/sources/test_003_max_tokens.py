@@ -113,22 +113,16 @@ def test_the_parameter_is_seen_as_it_arrives(api: str, folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_max_tokens_midway_through_a_parameter_runs_nothing(api: str, folder: Folder) -> None:
-    cut = Reply(CallTool("make_file", CUT), stop="length")
-    asked = Asked(api, [folder.make_file], cut, Reply("It was too long."))
-    assert folder.files == {}
-    invalid = one(asked.events, ToolArgsInvalid)
-    assert (invalid.verdict, invalid.raw) == ("truncated", CUT)
-    assert not only(asked.events, ToolExecutionStarted)
-    assert one(asked.events, RunCompleted).result == "It was too long."
-
-
-@pytest.mark.parametrize("api", APIS)
-def test_max_tokens_the_model_is_told_and_may_try_again(api: str, folder: Folder) -> None:
+def test_max_tokens_midway_runs_nothing_and_the_model_may_try_again(
+    api: str, folder: Folder
+) -> None:
     cut = Reply(CallTool("make_file", CUT), stop="length")
     shorter = Reply(CallTool("make_file", {"filename": "poem.txt", "lines_of_text": ["Roses"]}))
     asked = Asked(api, [folder.make_file], cut, shorter, Reply("Done."))
     assert folder.files == {"poem.txt": ["Roses"]}
+    invalid = one(asked.events, ToolArgsInvalid)
+    assert (invalid.verdict, invalid.raw) == ("truncated", CUT)
+    assert len(only(asked.events, ToolExecutionStarted)) == 1
     assert "truncated" in one(asked.events, ToolCallFailed).error
     assert "truncated" in json.dumps(asked.bodies[1])
     assert len(asked.bodies) == 3
@@ -174,15 +168,3 @@ def test_invalid_json_goes_back_in_a_wrapper_with_an_error(
     assert (result["tool_use_id"], result["is_error"]) == (call["id"], True)
     assert "not run" in json.dumps(result["content"])
     assert folder.files == {}
-
-
-def test_invalid_json_with_max_tokens_is_kept_exactly_for_debugging(folder: Folder) -> None:
-    asked = Asked(
-        "anthropic",
-        [folder.make_file],
-        Reply(CallTool("make_file", CUT), stop="length"),
-        Reply("I see."),
-    )
-    (turn, _) = only(asked.events, TurnCompleted)
-    (part,) = turn.message.parts
-    assert getattr(part, "raw", None) == CUT

@@ -215,7 +215,7 @@ async def test_closing_ends_waiting_readers_with_an_error() -> None:
     *errors, others = await waiting
     stopped = "the call is aborted (reading was stopped)"
     found = [str(error).partition(": ")[2] for error in errors]
-    assert found == [stopped, f"{stopped}; it has 'path', 'content'", stopped]
+    assert found == [stopped, f"{stopped}; the call has 'path', 'content'", stopped]
     assert [call.name for call in others] == ["write"]
     assert await call.argument("path") == "a.py"
     assert source.closed

@@ -209,13 +209,6 @@ def test_policy_applies_to_the_own_tools_of_an_agent() -> None:
         assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
 
 
-def test_call_that_the_provider_runs_is_not_checked() -> None:
-    search = block_start(0, "server_tool_use", id="srvtoolu_1", name="web_search", input={})
-    block = [search, input_json(0, '{"query": "x"}'), block_stop(0)]
-    payloads = [message_start(), *block, *message_end("end_turn")]
-    assert verdict(payloads, policy=Policy(default="deny")) == "complete"
-
-
 def custom_call(name: str) -> list[Any]:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": name}
     text = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": "SELECT 1"}
@@ -278,7 +271,7 @@ def test_check_can_be_shared_by_streams_and_assemblers() -> None:
         events = [event for one in anthropic_call('{"path": 7}') for event in assembler.feed(one)]
         assert refusal(events).keyword == "type"
     assert make_check() is None
-    with pytest.raises(UsageError, match="either check="):
+    with pytest.raises(UsageError, match="pass check= alone"):
         stream([], tools=[WRITE], check=check)
 
 
@@ -617,7 +610,7 @@ def test_only_a_policy_that_can_ask_needs_on_ask(policy: Policy) -> None:
         ({"on_ask": "allow"}, 'on_ask must be "deny" or "report", not \'allow\''),
         ({"on_ask": "allow", "policy": NO_SECRETS}, 'on_ask must be "deny" or "report"'),
         ({"on_ask": "allow", "policy": Policy()}, 'on_ask must be "deny" or "report"'),
-        ({"on_ask": "deny", "check": make_check([WRITE])}, "either check="),
+        ({"on_ask": "deny", "check": make_check([WRITE])}, "pass check= alone"),
         ({"stop_on": "always"}, "denied, rejected, never"),
         ({"policy": "policy.toml"}, r"Policy\.load"),
         ({"policy": {"rules": []}}, r"Policy\.load"),
@@ -636,7 +629,7 @@ def test_on_ask_deny_rejects_the_call_and_closes_the_source(policy: Policy) -> N
     assert types(events) == ["tool_call_started", "tool_args_invalid", "turn_completed"]
     error = refusal(events)
     assert error.reason == "denied"
-    assert error.message.startswith("a call to write needs approval by the policy")
+    assert error.message.startswith("a call to write needs approval under the policy")
     assert "this stream has no approver" in error.message
     assert ("(mine)" in error.message) == ("check it" in error.message) == (policy.rules != ())
     assert source.closed

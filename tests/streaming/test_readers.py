@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -145,15 +146,15 @@ def test_all_arguments_come_when_the_provider_has_closed_the_call(opened: Open) 
 @pytest.mark.parametrize(
     ("text", "path", "message"),
     [
-        ("", ("a",), "'a' of 'write' did not come: it has nothing in it"),
+        ("", ("a",), "'a' of 'write' is missing: the call has no arguments"),
         *(('{"path": "p", "edits": [{"a": 1}]}', path, message) for path, message in (
-            (("mode",), "'mode' of 'write' did not come: it has 'path', 'edits'"),
-            (("edits", 2), "'edits', 2 of 'write' did not come: 'edits' has 1 item"),
-            (("edits", 0, "z"), "'edits', 0, 'z' of 'write' did not come: 'edits', 0 has 'a'"),
-            (("path", "x"), "'path', 'x' of 'write' did not come: 'path' is a string"),
-            (("path", 0), "'path', 0 of 'write' did not come: 'path' is a string"),
-            (("edits", "a"), "'edits', 'a' of 'write' did not come: 'edits' has 1 item"),
-            ((0,), "0 of 'write' did not come: it has 'path', 'edits'"))),
+            (("mode",), "'mode' of 'write' is missing: the call has 'path', 'edits'"),
+            (("edits", 2), "'edits', 2 of 'write' is missing: 'edits' has 1 item"),
+            (("edits", 0, "z"), "'edits', 0, 'z' of 'write' is missing: 'edits', 0 has 'a'"),
+            (("path", "x"), "'path', 'x' of 'write' is missing: 'path' is a string"),
+            (("path", 0), "'path', 0 of 'write' is missing: 'path' is a string"),
+            (("edits", "a"), "'edits', 'a' of 'write' is missing: 'edits' has 1 item"),
+            ((0,), "0 of 'write' is missing: the call has 'path', 'edits'"))),
     ],
 )  # fmt: skip
 def test_missing_argument_is_reported_with_those_that_came(
@@ -217,14 +218,14 @@ def test_settled_arguments_of_a_cut_call_are_available(opened: Open) -> None:
     assert (error.verdict, error.path) == ("truncated", ())
     assert error.error == call.error
     assert str(error) == (
-        "the arguments of 'write' are not complete: the call is truncated (the turn was cut off "
-        "(max_tokens)); it has 'path', 'n', 'e', 'content'"
+        "the arguments of 'write' are unavailable: the call is truncated (the turn was cut off "
+        "(max_tokens)); the call has 'path', 'n', 'e', 'content'"
     )
     assert call.argument("path") == "a.py"
     assert list(call.items("n")) == [1, 2, 3]
     for path, message in [
         ("content", "'content' of 'write' is incomplete: the call is truncated (the turn was cut"),
-        ("mode", "'mode' of 'write' did not come: the call is truncated (the turn was cut off"),
+        ("mode", "'mode' of 'write' is missing: the call is truncated (the turn was cut off"),
     ]:
         error = unavailable(partial(call.argument, path))
         assert str(error).startswith(message)
@@ -544,7 +545,7 @@ def test_restated_value_goes_on_if_it_fits_or_else_raises(
         assert list(values) == after
     else:
         message = str(unavailable(partial(list, values)))
-        assert "differs from the text that was read before" in message
+        assert "differs from what was read before" in message
         assert "restated" in message
     assert call.arguments() == json.loads(last)
     for key, value in json.loads(last).items():
@@ -567,7 +568,7 @@ def free_text(last: str = "select") -> list[Any]:
 def test_free_text_is_read_without_a_path(opened: Open) -> None:
     call = first(opened(free_text()))
     for method in (call.argument, call.text, call.items):
-        with pytest.raises(UsageError, match=r"'sql' has free text and no arguments\. Use text"):
+        with pytest.raises(UsageError, match=r"'sql' takes free text and has no arguments\."):
             method("query")
     pieces = call.text()
     assert (next(pieces), call.verdict) == ("sel", "open")
@@ -582,7 +583,7 @@ def test_free_text_that_is_cut_or_contradicted_raises(opened: Open) -> None:
     assert [next(pieces), next(pieces)] == ["sel", "ect"]
     assert unavailable(lambda: next(pieces)).verdict == "truncated"
     assert [next(contradicted), next(contradicted)] == ["sel", "ect"]
-    assert "the text of 'sql' differs from the text" in str(unavailable(lambda: next(contradicted)))
+    assert "the text of 'sql' differs from what" in str(unavailable(lambda: next(contradicted)))
     assert other.arguments() == "delete"
 
 
@@ -746,21 +747,22 @@ keys = st.text(max_size=3)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
-    max_leaves=8,
+    max_leaves=6,
 )
 
 
-@given(st.dictionaries(keys, values, max_size=4), cuts, st.data())
+@given(st.dictionaries(keys, values, max_size=4), cuts, st.integers())
 def test_every_path_returns_its_value_in_any_chunking(
-    arguments: dict[str, Any], sizes: list[int], data: st.DataObject
+    arguments: dict[str, Any], sizes: list[int], seed: int
 ) -> None:
-    text = json.dumps(arguments, ensure_ascii=data.draw(st.booleans()))
+    random = Random(seed)
+    text = json.dumps(arguments, ensure_ascii=random.choice([True, False]))
     call = first(Face(anthropic_call(*cut(text, sizes))))
-    for path, value in data.draw(st.permutations(list(paths(arguments)))):
+    for path, value in sorted(paths(arguments), key=lambda _: random.random()):
         readings = ["argument"]
         readings += ["text"] if isinstance(value, str) else []
         readings += ["items"] if isinstance(value, list) else []
-        match data.draw(st.sampled_from(readings)):
+        match random.choice(readings):
             case "argument":
                 assert call.argument(*path) == value
             case "text":
@@ -770,12 +772,12 @@ def test_every_path_returns_its_value_in_any_chunking(
     assert call.arguments() == arguments
 
 
-@given(st.dictionaries(keys, values, min_size=1, max_size=4), cuts, st.data())
+@given(st.dictionaries(keys, values, min_size=1, max_size=4), cuts, st.floats(0, 1))
 def test_cut_call_never_returns_a_wrong_value(
-    arguments: dict[str, Any], sizes: list[int], data: st.DataObject
+    arguments: dict[str, Any], sizes: list[int], part: float
 ) -> None:
     text = json.dumps(arguments)
-    text = text[: data.draw(st.integers(0, len(text) - 1))]
+    text = text[: round(part * (len(text) - 1))]
     call = first(Face(cut_off(*cut(text, sizes))))
     for path, value in paths(arguments):
         try:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from ag_ui.core import RunStartedEvent, ToolCallStartEvent
 from ag_ui.encoder import EventEncoder
-from anthropic.types import Message
 from langchain_core.messages import AIMessage, HumanMessage
 
 from argstream import EventStream, StreamError, UsageError, stream
@@ -102,6 +101,8 @@ async def test_single_payload_and_awaitable_are_read() -> None:
     assert joined(await collect(stream(request(each([BODY]))))) == EXPECTED
     usage = {"input_tokens": 1, "output_tokens": 1}
     more = {"id": "m", "model": "x", "role": "assistant", "stop_sequence": None, "usage": usage}
+    from anthropic.types import Message
+
     whole = Message.model_validate({**MESSAGE, **more})
     assert types(await collect(stream(request(whole)))) == ["turn_completed"]
     with pytest.raises(UsageError, match="cannot read a int"):

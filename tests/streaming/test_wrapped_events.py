@@ -13,10 +13,6 @@ from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
-from mistralai.client import Mistral
-from mistralai.client.models import CompletionEvent
-from openai.types.responses import ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from argstream import stream
 from argstream.events import Event, StreamFailed, TextDelta, ThinkingDelta, TurnCompleted
@@ -79,6 +75,8 @@ def check_mistral(found: Any, events: list[Event]) -> None:
 
 
 def test_events_of_the_mistral_clients_are_read() -> None:
+    from mistralai.client import Mistral
+
     async def main(url: str) -> None:
         async with Mistral(api_key="any", server_url=url) as client:
             found = stream(client.chat.stream_async(**REQUEST))
@@ -90,7 +88,9 @@ def test_events_of_the_mistral_clients_are_read() -> None:
         asyncio.run(main(url))
 
 
-def mistral_events(payloads: list[Payload]) -> list[CompletionEvent]:
+def mistral_events(payloads: list[Payload]) -> list[Any]:
+    from mistralai.client.models import CompletionEvent
+
     return [CompletionEvent.model_validate({"data": HEAD | payload}) for payload in payloads]
 
 
@@ -129,11 +129,12 @@ class AgentUpdatedStreamEvent:
     type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
 
 
-_event: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-
-
 def response_events(number: int) -> list[object]:
     """The events of one response, as objects of the OpenAI SDK."""
+    from openai.types.responses import ResponseStreamEvent
+    from pydantic import TypeAdapter
+
+    to_sdk: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
     id_, arguments = f"fc_{number}", f'{{"a":{number}}}'
     item = {"type": "function_call", "id": id_, "call_id": f"call_{number}", "name": "add"}
     response = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt"}
@@ -147,7 +148,7 @@ def response_events(number: int) -> list[object]:
         {"type": "response.completed", "response": {**response, "status": "completed"}},
     ]
     return [
-        _event.validate_python({**payload, "sequence_number": at})
+        to_sdk.validate_python({**payload, "sequence_number": at})
         for at, payload in enumerate(payloads)
     ]
 
@@ -156,23 +157,23 @@ def run_item(name: str, kind: str) -> RunItemStreamEvent:
     return RunItemStreamEvent(name, SimpleNamespace(type=kind, raw_item={"type": kind}, agent=None))
 
 
-RUN_OF_OPENAI_AGENTS = [
-    AgentUpdatedStreamEvent(SimpleNamespace(name="adder")),
-    *map(RawResponsesStreamEvent, response_events(1)),
-    run_item("tool_called", "tool_call_item"),
-    run_item("tool_output", "tool_call_output_item"),
-    *map(RawResponsesStreamEvent, response_events(2)),
-    run_item("tool_called", "tool_call_item"),
-]
-
-
-@pytest.mark.parametrize("protocol", ["auto", "openai-responses"])
-def test_only_the_raw_events_of_openai_agents_are_read(protocol: ProtocolName) -> None:
-    found, events = read(RUN_OF_OPENAI_AGENTS, protocol)
-    assert found.protocol == "openai-responses"
-    assert complete_calls(found) == [("call_1", {"a": 1}), ("call_2", {"a": 2})]
-    assert len(of_type(events, TurnCompleted)) == 2
-    assert events == list(stream([*response_events(1), *response_events(2)]))
+def test_only_the_raw_events_of_openai_agents_are_read() -> None:
+    first, second = response_events(1), response_events(2)
+    run = [
+        AgentUpdatedStreamEvent(SimpleNamespace(name="adder")),
+        *map(RawResponsesStreamEvent, first),
+        run_item("tool_called", "tool_call_item"),
+        run_item("tool_output", "tool_call_output_item"),
+        *map(RawResponsesStreamEvent, second),
+        run_item("tool_called", "tool_call_item"),
+    ]
+    protocols: list[ProtocolName] = ["auto", "openai-responses"]
+    for protocol in protocols:
+        found, events = read(run, protocol)
+        assert found.protocol == "openai-responses"
+        assert complete_calls(found) == [("call_1", {"a": 1}), ("call_2", {"a": 2})]
+        assert len(of_type(events, TurnCompleted)) == 2
+        assert events == list(stream([*first, *second]))
 
 
 # Strands

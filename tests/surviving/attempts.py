@@ -20,6 +20,7 @@ from argstream.agent import Agent, Approval
 from argstream.history import Message
 from argstream.models import ScriptedModel
 from argstream.runs import Record, Store
+from tests.cli.processes import fork_server
 from tests.runs.redis_server import new_prefix, shared_server
 from tests.surviving.worker import USER, Execution, Part, Place, Traces, play
 
@@ -37,9 +38,7 @@ _fork = multiprocessing.get_context("fork")
 
 @contextmanager
 def process_pool() -> Iterator[ProcessPoolExecutor]:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.surviving.attempts", "pytest"])
-    with ProcessPoolExecutor(WORKERS, context) as pool:
+    with ProcessPoolExecutor(WORKERS, fork_server()) as pool:
         yield pool
 
 

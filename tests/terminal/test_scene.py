@@ -13,7 +13,7 @@ from argstream.history import Message, TextPart
 from argstream.runs import SnapshotBuilder
 from argstream.terminal.tool_views import ToolViews
 from tests.provider_streams import provider_failed
-from tests.terminal.looks.following import roles, text_of
+from tests.terminal.looks.following import roles
 from tests.terminal.scenes.watching import (
     COLUMNS,
     Watcher,
@@ -146,23 +146,6 @@ class TestText:
             (" ", "plain"),
             ("`x`", "code"),
         ]
-
-    @pytest.mark.parametrize("size", [1, 7, 480])
-    def test_chunking_does_not_matter(self, size: int) -> None:
-        text = "A sentence. " * 40 + "\n" + "word " * 40 + "\n" + "x" * 200 + "\n\nend"
-        pieces = [TextDelta(text[start : start + size], 0) for start in range(0, len(text), size)]
-        assert watch(pieces) == watch([TextDelta(text, 0)])
-
-    def test_code_between_fences_is_highlighted(self) -> None:
-        text = "# A\n**b** `c`\n```python\ndef f(): pass\n``` no end\n**not bold**\n"
-        watcher = Watcher()
-        watcher.scene.take(TextDelta(f"{text}**nor this**", 0), 0.0)
-        assert watcher.tail()[0] == "│ **nor this**"
-        lines = watcher.scene.committed()
-        assert "".join(f"{text_of(line.spans)}\n" for line in lines) == text
-        assert {span.role for span in lines[3].spans} >= {"keyword", "name"}
-        assert [line.spans[0].role for line in lines[:3]] == ["heading", "strong", "faint"]
-        assert [line.breaks for line in lines] == ["words"] * 3 + ["anywhere"] * 3
 
 
 class TestCalls:

@@ -192,4 +192,4 @@ def test_cost_is_linear(name: str, has_tail: bool) -> None:
 
         return job
 
-    assert growth(job_of_size, 1000) <= BOUND
+    assert growth(job_of_size, 400) <= BOUND

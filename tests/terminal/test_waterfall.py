@@ -475,13 +475,6 @@ class TestText:
         assert draw(noted(*WORK), 1) == draw(noted(*WORK), 23) == draw(noted(*WORK), 24)
         assert draw(Timeline(), 80) == []
 
-    def test_parts_have_roles(self) -> None:
-        lines = draw(noted(*WORK), 79)
-        roles = {span.text.strip(): span.role for line in lines for span in line.spans}
-        expected = {"write_file": "tool", "content": "argument", "without argstream": "faint"}
-        expected |= {"✓": "good", "✗": "bad", "┄┄┄": "warning"}
-        assert {text: roles[text] for text in expected} == expected
-
     def test_names_are_escaped_once(self) -> None:
         nasty = "\x1b⟦"
         shown = "\n".join(drawn(noted(call(0.0, nasty, [(nasty, 0.1, 0.2)], took=1.0))))

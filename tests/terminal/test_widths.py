@@ -18,8 +18,7 @@ from tests.growth import BOUND, growth
 _MARGIN = (Span("> ", "faint"),)
 _PIECES = st.text(
     st.one_of(
-        st.sampled_from("ab  世界\u0301\u0903\u20dd🇩🇪👍🏽。「\u1100\u1161\u3000⟦│"),
-        st.characters(),
+        st.sampled_from("ab  世界\u0301\u0903\u20dd🇩🇪👍🏽。「\u1100\u1161\u3000⟦│"), st.characters()
     ),
     max_size=30,
 )
@@ -144,7 +143,7 @@ class TestRows:
             line = Line((Span(text * (size // len(text))),), _MARGIN, None, "words")
             return lambda: rows_of(line, 80)
 
-        assert growth(job, 20_000) <= BOUND
+        assert growth(job, 5_000) <= BOUND
 
 
 class TestCut:

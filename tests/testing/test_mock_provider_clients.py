@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
 
 from argstream import stream
@@ -41,30 +41,31 @@ MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
 ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
 CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
 RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
-# While it streams, Anthropic's client lets through what its HTTP library raises.
-BROKEN = (anthropic.APIConnectionError, openai.APIConnectionError, httpx2.RemoteProtocolError)
-SSL = httpx2.create_ssl_context()  # creating one takes longer than most tests here
+create_ssl_context = cache(httpx2.create_ssl_context)  # it takes longer than most tests here
 
 
-def options(url: str, client: Any) -> dict[str, Any]:
-    return {"base_url": url, "api_key": "any", "max_retries": 0, "http_client": client(verify=SSL)}
+def broken() -> tuple[type[Exception], ...]:
+    """While it streams, Anthropic's client lets through what its HTTP library raises."""
+    import anthropic
+    import openai
+
+    return (anthropic.APIConnectionError, openai.APIConnectionError, httpx2.RemoteProtocolError)
 
 
-def anthropic_client(provider: MockProvider) -> anthropic.Anthropic:
-    return anthropic.Anthropic(**options(provider.anthropic_url, anthropic.DefaultHttpxClient))
+def client_of(sdk: str, provider: MockProvider, kind: str = "") -> Any:
+    """Create a client of an SDK, which is imported only where it is used."""
+    module = import_module(sdk)
+    name, url = {
+        "anthropic": ("Anthropic", provider.anthropic_url),
+        "openai": ("OpenAI", provider.openai_url),
+    }[sdk]
+    http = getattr(module, f"Default{kind}HttpxClient")(verify=create_ssl_context())
+    create = getattr(module, f"{kind}{name}")
+    return create(base_url=url, api_key="any", max_retries=0, http_client=http)
 
 
-def async_anthropic_client(provider: MockProvider) -> anthropic.AsyncAnthropic:
-    client = anthropic.DefaultAsyncHttpxClient
-    return anthropic.AsyncAnthropic(**options(provider.anthropic_url, client))
-
-
-def openai_client(provider: MockProvider) -> openai.OpenAI:
-    return openai.OpenAI(**options(provider.openai_url, openai.DefaultHttpxClient))
-
-
-def async_openai_client(provider: MockProvider) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(**options(provider.openai_url, openai.DefaultAsyncHttpxClient))
+anthropic_client = partial(client_of, "anthropic")
+openai_client = partial(client_of, "openai")
 
 
 @contextmanager
@@ -179,8 +180,8 @@ def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
 @pytest.mark.bulk
 @pytest.mark.parametrize("ask", [*STREAMED, WHOLE[0]])
 def test_pieces_and_splits_of_any_size_change_nothing(ask: Ask) -> None:
-    sizes = [Reply(*SCRIPT.parts, piece_size=size) for size in (1, 3, 10_000)]
-    faults = (Split(), Split((3, 1)), Split((40,), seed=1), Split((40,), seed=2))
+    sizes = [Reply(*SCRIPT.parts, piece_size=size) for size in (1, 10_000)]
+    faults = (Split((3, 1)), Split((40,), seed=1))
     split = [Reply(*SCRIPT.parts, faults=[fault]) for fault in faults]
     with MockProvider([*sizes, *split]) as provider:
         for _ in (*sizes, *split):
@@ -231,6 +232,8 @@ def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, .
 
 
 def test_script_ends_unless_it_repeats() -> None:
+    import openai
+
     script = [Reply("one"), Reply("two")]
     for repeat in (True, False):
         with MockProvider(script, repeat=repeat) as provider, openai_client(provider) as client:
@@ -239,7 +242,7 @@ def test_script_ends_unless_it_repeats() -> None:
             if repeat:
                 assert client.responses.create(**RESPONSES).output_text == "one"
             else:
-                with pytest.raises(openai.BadRequestError, match="the script has no reply after 2"):
+                with pytest.raises(openai.BadRequestError, match=r"400.*has no more replies"):
                     client.responses.create(**RESPONSES)
 
 
@@ -263,8 +266,8 @@ def test_script_ends_unless_it_repeats() -> None:
 def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -> None:
     async def read(provider: MockProvider) -> Any:
         async with (
-            async_anthropic_client(provider) as claude,
-            async_openai_client(provider) as gpt,
+            anthropic_client(provider, "Async") as claude,
+            openai_client(provider, "Async") as gpt,
         ):
             events = stream(open_stream(claude, gpt))
             return events, [event.type async for event in events]
@@ -305,7 +308,7 @@ def test_call_that_is_cut_is_truncated() -> None:
     ):
         for source in in_each_api(claude, gpt):
             events = stream(source)
-            with pytest.raises(BROKEN):
+            with pytest.raises(broken()):
                 list(events)
             (call,) = events.calls
             assert call.verdict == "truncated"
@@ -318,23 +321,25 @@ def test_call_that_is_cut_is_truncated() -> None:
 @pytest.mark.parametrize(
     ("status", "of_anthropic", "of_openai"),
     [
-        (401, anthropic.AuthenticationError, openai.AuthenticationError),
-        (429, anthropic.RateLimitError, openai.RateLimitError),
-        (500, anthropic.InternalServerError, openai.InternalServerError),
-        (529, anthropic.APIStatusError, openai.InternalServerError),
+        (401, "AuthenticationError", "AuthenticationError"),
+        (429, "RateLimitError", "RateLimitError"),
+        (500, "InternalServerError", "InternalServerError"),
+        (529, "APIStatusError", "InternalServerError"),
     ],
 )
 @pytest.mark.parametrize("streamed", [False, True])
 def test_status_raises_the_exception_of_the_sdk(
-    status: int, of_anthropic: type[Exception], of_openai: type[Exception], streamed: bool
+    status: int, of_anthropic: str, of_openai: str, streamed: bool
 ) -> None:
+    import anthropic
+    import openai
+
     fault = Status(status, "on request")
     with MockProvider(SCRIPT, faults=[fault]) as provider, clients(provider) as (claude, gpt):
-        with pytest.raises(of_anthropic, match="on request") as caught:
+        with pytest.raises(getattr(anthropic, of_anthropic), match=f"{status}.*on request"):
             claude.messages.create(**ANTHROPIC, stream=streamed)
-        assert caught.value.status_code == status  # type: ignore[attr-defined]
         for resource, body in ((gpt.chat.completions, CHAT), (gpt.responses, RESPONSES)):
-            with pytest.raises(of_openai, match="on request"):
+            with pytest.raises(getattr(openai, of_openai), match="on request"):
                 resource.create(**body, stream=streamed)
         provider.check()
 
@@ -350,13 +355,16 @@ def test_sdk_retries_after_the_time_that_the_provider_sends() -> None:
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
 def test_fault_raises_in_the_sdk(ask: Ask) -> None:
-    cuts = [Cut(at) for at in (0, 1, 700, "call", 1_000_000)]
+    import anthropic
+    import openai
+
+    cuts = [Cut(at) for at in (0, 700, "call", 1_000_000)]
     for fault in cuts if ask.is_streamed else [Cut(100)]:
-        with MockProvider(SCRIPT, faults=[Split((5,)), fault]) as provider:
+        with MockProvider(SCRIPT, faults=[Split((50,)), fault]) as provider:
             if ask.api == "chat" and fault.at == 1_000_000:
                 ask(provider)  # this client reads no further than [DONE]
             else:
-                with pytest.raises(BROKEN):
+                with pytest.raises(broken()):
                     ask(provider)
     for at in (2, "call"):
         error = ErrorEvent(at, message="too much")
@@ -399,10 +407,12 @@ def test_slow_events_arrive_one_by_one() -> None:
 
 
 def test_wait_that_is_too_long_is_a_timeout_of_the_sdk() -> None:
+    import anthropic
+
     with (
         MockProvider(SCRIPT, faults=[Slow(before=30)]) as provider,
         anthropic_client(provider) as client,
-        pytest.raises(anthropic.APITimeoutError),
+        pytest.raises(anthropic.APITimeoutError, match="Request timed out"),
     ):
         client.with_options(timeout=0.1).messages.create(**ANTHROPIC)
 
@@ -414,7 +424,7 @@ def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
     failures: list[BaseException] = []
 
     def ask() -> None:
-        with pytest.raises(BROKEN) as caught:
+        with pytest.raises(broken()) as caught:
             STREAMED[0](provider)
         failures.append(caught.value)
 
@@ -446,7 +456,7 @@ def test_requests_are_served_concurrently() -> None:
     all_arrived = threading.Barrier(10)
 
     async def ask_all(provider: MockProvider) -> list[Any]:
-        async with async_anthropic_client(provider) as client:
+        async with anthropic_client(provider, "Async") as client:
             asked = [client.messages.create(**ANTHROPIC) for _ in range(10)]
             return await asyncio.gather(*asked)
 

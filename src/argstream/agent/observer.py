@@ -198,7 +198,8 @@ class Observer(AsyncClosing):
         call_id = context.tool_use_id or ""
         text = _text_of_arguments(arguments)
         if text is None:
-            return _permission(name, _not_run("its arguments are no JSON object"), interrupt=False)
+            problem = _not_run("its arguments are not a JSON object")
+            return _permission(name, problem, interrupt=False)
         await self._news.until(lambda: self._drive_of(call_id, text) is not None, _UNHEARD)
         drive = self._drive_of(call_id, text)
         if drive is None:
@@ -321,7 +322,7 @@ class ObservedRun(FollowedRun):
     def iterate(self, *, records: bool) -> Iterator[Event | Record]:
         """Iterate without an event loop."""
         if self._drive.has_begun:
-            raise UsageError("this run is already being followed, or was: it can be followed once")
+            raise UsageError("the run already has a consumer. Start another with observe()")
         with closing(LoopThread(self.aclose)) as loop:
             while loop.call(partial(_fetch, self._drive, self._batch)):
                 while self._batch:
@@ -893,7 +894,7 @@ class Observed:
         if decision.always == "rule":
             return 'no rule asks about this call: use Approve(always="conversation")'
         if decision.arguments is not None and _text_of_arguments(decision.arguments) is None:
-            return "the edited arguments are no JSON object"
+            return "the edited arguments are not a valid JSON object"
         return None
 
     def check(self, decisions: Decisions) -> None:

@@ -115,7 +115,7 @@ class Conversation:
         """Return it as JSON, without its grants: the rules may have changed when it is read."""
         if self.run_id is not None:
             raise UsageError(
-                f"the conversation has a run that is not over ({self.run_id}): resume or stop it"
+                f"the conversation has an active run ({self.run_id}). Resume or stop it first"
             )
         return msgspec.json.encode(_Kept(self.id, self.messages, self.user))
 

@@ -482,7 +482,7 @@ class EventBuilder:
         self._cut(turn, "the turn ended before the provider closed the call", events)
         if not turn.failed:
             reason, message, usage = turn.stop_reason, turn.message(), turn.usage
-            stop = turn.stop(message)
+            stop = turn.stop_kind_of(message)
             events.append(TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
         self._past_usage += turn.usage
         self._turn = None

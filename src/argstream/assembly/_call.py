@@ -5,14 +5,14 @@
 - Text goes to one ``Parser``, which fails at the first invalid character. The call is then
   ``malformed``, unless the pieces fit a reinterpretation (the whole text again, ``{}`` first …). In
   that case the verdict is decided when the call is closed.
-- When the provider closes the call, complete JSON is ``complete`` and anything else ``truncated``.
-  Chat does not close calls: there the end of the turn closes them.
-- Without any text, the verdict depends on the stop reason: ``finished`` means no arguments, any
-  other ending means that they were cut off.
+- When the provider closes the call, a complete object is ``complete``, an incomplete one is
+  ``truncated``. Chat Completions does not close calls: there the end of the turn closes them.
+- Without any text, the ending of the turn decides: after ``finished`` the call is complete and has
+  no arguments, after any other ending they were cut off.
 - If the turn is cut off, open calls are ``truncated``, even if their text parses. The same holds
   for a lost connection, a provider's error and an unreadable payload: a piece may be missing.
-- A close may repeat the text. If it extends the text so far, the rest is used. If it contradicts
-  the text, it replaces it (``restated``) and must be valid by itself.
+- A close may repeat the text. If its text extends the text so far, the rest is used. If the two
+  differ, the text of the close is used instead (``restated``) and must be valid by itself.
 - An infinite number (``1e999``) is ``malformed``, because it cannot be encoded as JSON again.
 """
 
@@ -80,8 +80,8 @@ started with the first piece.
 class Call:
     """A call in progress. It changes while the stream is read, until its verdict is final.
 
-    Act only on the ``arguments`` of a complete call. While the call is open they are None, and for
-    an invalid call they are ``{"INVALID_JSON": raw}``, a form that models understand.
+    Act only on the ``arguments`` of a complete call. They are None while it is open. For an invalid
+    call they are ``{"INVALID_JSON": raw}``, which models understand, or ``raw`` for free text.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Call:
         """The exact text that arrived, including text after an error."""
         self.parser: Parser | None = None  # for assembly only
         self.in_doubt = False
-        """Whether the text so far may be reinterpreted or incomplete. If so, nothing is settled."""
+        """Whether the text may be reinterpreted or lack a piece. If so, nothing is settled."""
         self.in_leaves = False
         """Whether values are sent with their paths, so that any object or array may still grow."""
         self.error: ArgumentsError | None = None
@@ -157,7 +157,7 @@ class Outcome(NamedTuple):
     reinterpreted: Reinterpretation | None = None
 
 
-_EARLY_PIECES = 4  # to remember: a cumulative text is malformed as soon as it has two
+_EARLY_PIECES = 4  # to keep: a cumulative text is malformed by then, usually at its second
 
 StopOn: TypeAlias = Literal["denied", "rejected", "never"]
 """When to stop reading: after a call that a policy denies, after any rejected call, or never."""
@@ -170,7 +170,7 @@ class StreamChecks:
         self.check = check
         self._stop_on = stop_on
         self.must_stop = False
-        self.knows_all_tools = True  # False for an agent, which has tools of its own
+        self.knows_all_tools = True  # False for the stream of an agent, whose own tools are unknown
 
     def note_rejection(self, call: Call) -> None:
         self.must_stop = self.must_stop or self.stops_reading(call)
@@ -327,8 +327,8 @@ class CallBuilder:
     def end_turn(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
         shown = reason or "no stop reason"
         if not self.closed:
-            # A turn that was cut off closes no call. Free text and values with paths have no end of
-            # their own: for values, the writer closes the containers.
+            # A turn that was cut off closes no call. Nor does an unknown ending, if the text has no
+            # end of its own: free text, and values with paths, whose containers the writer closes.
             has_leaves = self._writer is not None and self._writer.is_open
             if ending == "cut" or (ending == "unknown" and (has_leaves or not self._is_json)):
                 self.cut(f"the turn was cut off ({shown})", events)
@@ -645,8 +645,8 @@ def _dumps(value: Any) -> str:
 class CallChecks:
     """Feeds one call to its check, and decides whether a rejection counts before the end.
 
-    It does not if the text may be reinterpreted, if values may still arrive for a closed container,
-    or if an empty object may be an empty prefix. Then only the complete arguments are checked.
+    A rejection does not count early if the text may be reinterpreted, values may still arrive for a
+    closed container, or an empty object may be an empty prefix. Then only complete arguments count.
     """
 
     def __init__(self, call: Call, stream_checks: StreamChecks) -> None:

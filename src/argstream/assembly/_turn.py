@@ -1,4 +1,4 @@
-"""One turn while it is written: its blocks in order, which become the message of the history."""
+"""One turn while it is written: its blocks in order. They become a message of the history."""
 
 from collections.abc import Collection, Hashable
 from typing import Any
@@ -89,7 +89,7 @@ class _SilentBlock:
 
 
 class Turn:
-    """The blocks of one message, by the keys that the provider gives them."""
+    """The blocks of one message, by the provider's keys."""
 
     def __init__(
         self, number: int, id_: str = "", model: str = "", parent_id: str | None = None
@@ -102,7 +102,7 @@ class Turn:
         self._unsettled: dict[Hashable, CallBuilder] = {}
         self._thinking: list[ThinkingBlock] = []  # some may be closed
         self.ids: set[str] = set()
-        self._made = 0  # the number in the newest generated call ID
+        self._last_number = 0  # the number in the newest generated call ID
         self.ended = False
         self.failed = False
         self.stop_reason: str | None = None
@@ -138,7 +138,7 @@ class Turn:
         return [block for block in blocks if not block.closed]
 
     def add_item(self, block: Hashable, item: Any) -> None:
-        """Store a provider's own form of a block, in a new block if there is none."""
+        """Store the provider's own form of a block. Add a new block if the key is unknown."""
         item = replace_lone_surrogates_in_json(dict(item))
         owner = self.texts.get(block) or self.calls.get(block) or self._results.get(block)
         if owner is None:
@@ -153,18 +153,19 @@ class Turn:
         self._blocks.append(added)
 
     def pop_unsettled(self, scope: Hashable = None) -> list[CallBuilder]:
-        """Remove and return the calls that may have no verdict. The caller settles them."""
+        """Remove and return the calls that may still need a verdict. The caller settles them."""
         unsettled, self._unsettled = self._unsettled, {}
-        if scope is not None:  # one of several choices
+        if scope is not None:  # only the calls of one choice
             for key in [key for key in unsettled if not isinstance(key, tuple) or key[0] != scope]:
                 self._unsettled[key] = unsettled.pop(key)
         return list(unsettled.values())
 
-    def make_id(self, given: str, taken: Collection[str]) -> str:
-        """Return an unused ID for a call without one. It is the same each time a stream is read."""
-        self._made = max(self._made, len(self.ids))
-        while (id_ := f"call_{given or self.id or 'turn'}_{self._number}_{self._made}") in taken:
-            self._made += 1  # never reset, so each taken ID is tested once (invariant 6)
+    def make_id(self, stem: str, taken: Collection[str]) -> str:
+        """Return an unused ID for a call without one, the same each time the stream is read."""
+        prefix = f"call_{stem or self.id or 'turn'}_{self._number}"
+        self._last_number = max(self._last_number, len(self.ids))
+        while (id_ := f"{prefix}_{self._last_number}") in taken:
+            self._last_number += 1  # never reset, so each taken ID is tested once (invariant 6)
         return id_
 
     @property
@@ -175,7 +176,7 @@ class Turn:
             if not isinstance(block, _SilentBlock)
         )
 
-    def stop(self, message: Message) -> StopKind:
+    def stop_kind_of(self, message: Message) -> StopKind:
         # Some providers send the same stop reason with and without calls.
         kind = stop_kind(self.stop_reason)
         if kind == "end_turn" and any(map(_waits_for_result, message.parts)):

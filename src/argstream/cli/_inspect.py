@@ -70,7 +70,7 @@ class Picture(NamedTuple):
             with Path(self.file).open("w" if self.overwrite else "x", encoding="utf-8") as file:
                 file.write(svg(timeline, about))
         except FileExistsError:
-            complain(f"{name} exists already: name another, or overwrite with --force")
+            complain(f"{name} already exists. Name another file, or use --force")
             return False
         except OSError as error:
             complain(f"cannot write {name}: {error.strerror}")

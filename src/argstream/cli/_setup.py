@@ -208,7 +208,7 @@ class Shown:
     def _show_approval(self, name: str, decision: PolicyDecision) -> None:
         if self.terminal is not None and decision.action == "ask":
             by = "" if decision.rule is None else f" (rule {decision.rule})"
-            text = f"  ? {name} needs approval by the policy{by}: {decision.reason}"
+            text = f"  ? {name} needs approval under the policy{by}: {decision.reason}"
             self.terminal.say(line_of(text))
 
 

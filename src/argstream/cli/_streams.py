@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from argstream.validation import ToolSpec
     from argstream.validation.lint import Finding
 
-_WAITING: Final = "waiting for a provider's stream on standard input"
+_WAITING: Final = "waiting for a provider's stream on standard input …"
 _PACE: Final = 0.03  # seconds for each event of a stream without times, as of the mock provider
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WIDTH: Final = 79
@@ -131,7 +131,7 @@ def print_fragments(file: str) -> int:
 
     # Users may parse files of any size: the memory is their own.
     parser = Parser(Limits(max_chars=sys.maxsize))
-    for chunk in chunks(file, "type JSON, then Ctrl-D on a line of its own"):
+    for chunk in chunks(file, "type JSON, then press Ctrl-D on an empty line"):
         _write_fragments(parser.feed(chunk))
         if parser.error is not None:
             break
@@ -233,20 +233,20 @@ def lint_files(files: Sequence[str], scope: LintScope, *, as_json: bool) -> int:
 def _tools(file: str) -> "list[ToolSpec]":
     from argstream.validation import tool_specs
 
-    data = b"".join(chunks(file, "waiting for tools on standard input"))
+    data = b"".join(chunks(file, "waiting for tools on standard input …"))
     try:
         content = json.loads(data)
         if not isinstance(content, list | dict):
-            raise UnreadableFileError(file, "give a list of tools, or a request with its tools")
+            raise UnreadableFileError(file, "expected a list of tools, or a request with tools")
         return tool_specs(content)
     except UnreadableFileError:
         raise
     except RecursionError as error:
-        raise UnreadableFileError(file, "it is nested too deeply") from error
+        raise UnreadableFileError(file, "nested too deeply") from error
     except UsageError as error:
         raise UnreadableFileError(file, str(error)) from error
     except ValueError as error:
-        raise UnreadableFileError(file, f"it is no JSON: {error}") from error
+        raise UnreadableFileError(file, f"not valid JSON: {error}") from error
 
 
 def _write_lines(file: str, findings: "Sequence[Finding]") -> None:
@@ -291,7 +291,7 @@ def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
             secrets=secrets_of_environment(os.environ),
         )
     except FileExistsError:
-        complain(f"{visible_line(output)} exists already: name another, or overwrite with --force")
+        complain(f"{visible_line(output)} already exists. Name another file, or use --force")
         return 2
     except OSError as error:
         if is_for_stdout:
@@ -314,7 +314,7 @@ def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int
         for number, chunk in enumerate(chunks("-", _WAITING)):
             if number == 0 and is_recording(chunk):
                 recorder.discard()
-                complain("this is already a recording: for its bytes, use argstream replay --raw")
+                complain("this is a recording already. Use argstream replay --raw for its bytes")
                 return 2
             if status == 0:
                 status = _write_chunk(recorder, chunk, output)
@@ -323,7 +323,7 @@ def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int
             if passing is not None:
                 passing.write(chunk)
     if recorder.removed:
-        complain(f"what looks like a key of the environment was removed {_times(recorder.removed)}")
+        complain(f"removed values that look like keys of the environment: {recorder.removed}")
     return status
 
 
@@ -333,13 +333,9 @@ def _write_chunk(recorder: "Recorder", chunk: bytes, output: str) -> int:
     except OSError as error:
         if output in ("", "-"):
             raise
-        complain(f"cannot write {visible_line(output)}, it ends here: {error.strerror}")
+        complain(f"{visible_line(output)} is incomplete: cannot write ({error.strerror})")
         return 2
     return 0
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 class _PassOn:
@@ -357,16 +353,16 @@ class _PassOn:
         except OSError as error:
             self._is_over = True
             silence(sys.stdout)
-            complain(f"cannot pass on more ({error.strerror}), but the recording goes on")
+            complain(f"standard output failed ({error.strerror}). The recording continues")
 
 
 def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> int:
-    """Record each answer of a provider as a proxy, until it is interrupted."""
+    """Record each response of a provider as a proxy, until it is interrupted."""
     from argstream.recording._recorder import secrets_of_environment
     from argstream.recording.proxy import RecordingProxy
 
     if Path(directory).suffix == ".rec" and not Path(directory).is_dir():
-        complain("the proxy writes a file for each answer: name a directory with -o")
+        complain("the proxy writes a file for each response. Pass a directory with -o")
         return 2
     try:
         proxy = RecordingProxy(
@@ -387,8 +383,8 @@ def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> 
 def _proxy_greeting(proxy: "RecordingProxy") -> str:
     upstream, directory = visible_line(proxy.upstream.url), visible_line(str(proxy.directory))
     return (
-        f"A recording proxy at {proxy.url}, until Ctrl-C. It passes on to {upstream}\n"
-        f"and writes each answer into {directory}/, without keys. Use it as the base URL:\n\n"
+        f"Recording proxy at {proxy.url} (Ctrl-C stops it). It forwards requests to {upstream}\n"
+        f"and writes each response to {directory}/, without keys. Use it as the base URL:\n\n"
         f'  anthropic.Anthropic(base_url="{proxy.url}")\n'
         f'  openai.OpenAI(base_url="{proxy.url}/v1")\n'
     )
@@ -400,7 +396,7 @@ def _tell(exchange: "Exchange") -> None:
         size(exchange.bytes),
         f"{exchange.seconds:.2f} s",
         *([str(exchange.file)] if exchange.file is not None else []),
-        *([f"(removed {_times(exchange.removed)})"] if exchange.removed else []),
+        *([f"({count(exchange.removed, 'secret')} removed)"] if exchange.removed else []),
         *([f"({exchange.problem})"] if exchange.problem else []),
     ]
     say_aside(visible_line("  ".join(words)))
@@ -414,7 +410,7 @@ def speed_factor(speed: str) -> float | None:
         factor = 0.0
     if factor > 0:
         return factor
-    complain(f"--speed is a number above 0, or max, not {visible_line(speed)}")
+    complain(f"--speed must be a number greater than 0, or max, not {visible_line(speed)}")
     return None
 
 
@@ -427,8 +423,8 @@ def replay_file(
     recording = recording_in(file, _PACE)
     if not recording.has_times and not math.isinf(factor):
         complain(
-            f"{visible_line(file)} is no recording, so it has no times: "
-            f"each event takes {_PACE / factor:.3g} s"
+            f"{visible_line(file)} is not a recording and has no times. "
+            f"Each event takes {_PACE / factor:.3g} s"
         )
     with Interruptions() as interruptions:
         if is_raw:
@@ -478,7 +474,7 @@ def _provider(file: str, port: int, faults: "Sequence[Fault]", *, is_timed: bool
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     if is_timed:
         if data is None:
-            raise UsageError("--timed plays a recording: name one")
+            raise UsageError("--timed needs a recording. Pass the file of one")
         return MockProvider.replaying(data, timed=True, port=port, on_request=_log)
     if data is None or _is_script(data):
         replies = EXAMPLE if data is None else parse_script(data)
@@ -497,7 +493,7 @@ def _is_script(data: bytes) -> bool:
 
 def _mock_greeting(provider: "MockProvider") -> str:
     return (
-        f"A mock provider at {provider.url}, until Ctrl-C. Any key will do:\n\n"
+        f"Mock provider at {provider.url} (Ctrl-C stops it). It accepts any key:\n\n"
         f'  anthropic.Anthropic(base_url="{provider.anthropic_url}", api_key="any")\n'
         f'  openai.OpenAI(base_url="{provider.openai_url}", api_key="any")\n'
     )
@@ -508,5 +504,5 @@ def _log(request: "ReceivedRequest") -> None:
     if request.is_streamed:
         words.append("streamed")
     words += [f"- {problem}" for problem in request.problems]
-    with contextlib.suppress(OSError):  # a closed output does not stop the answers
+    with contextlib.suppress(OSError):  # a closed output does not stop the responses
         say(visible_line(" ".join(words)))

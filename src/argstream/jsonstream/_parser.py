@@ -1,27 +1,27 @@
 """The incremental parser: chunks of JSON text → fragments.
 
-Each chunk returns everything that is certain and nothing twice. The parser keeps invariants 1 to 7
-and 9 of ARCHITECTURE.md for every input; the tests cite their numbers.
+Each ``feed`` returns all fragments that are certain, and each fragment only once. The parser keeps
+invariants 1 to 7 and 9 of ARCHITECTURE.md for every input; the tests cite their numbers.
 
 ``_parse_text`` is the grammar, a generator: ``send(text)`` resumes exactly where the last text
 ended, so all state between chunks is in local variables. Three decisions make it fast, each
 measured:
 
-- The fast path: while a string is open and the chunk is plain text, which is nearly always,
-  ``feed`` appends the chunk itself and does not resume the generator.
+- The fast path: while a string is open and the chunk is plain text (the usual case), ``feed``
+  appends the chunk itself and does not resume the generator.
 - Appending in place: CPython extends a ``str`` in place if nothing else refers to it. The string
   is removed from its container, extended and put back: O(1) per chunk.
-- Runs, not characters: ``str`` methods and one pattern find plain text. Only punctuation, white
+- Runs of characters: ``str`` methods and one pattern find plain text. Only punctuation, white
   space, numbers and literals, which are short, are read character by character.
 
-A number is done with the character after it, which shows that the number has ended; ``true`` is
-done at its ``e``. A byte order mark is an error (RFC 8259).
+A number is done when the character after it arrives; ``true`` is done at its ``e``. A byte order
+mark is an error (RFC 8259).
 """
 
 import re
 from codecs import utf_8_decode
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeAlias, cast
 
@@ -50,17 +50,16 @@ class Limits:
     max_digits: int = 4300  # of one number; CPython does not convert longer integers
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name, value in asdict(self).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageError(f"Limits({field.name}={value!r}): must be an int of at least 1")
+                raise UsageError(f"Limits: {name} must be an int of at least 1, not {value!r}")
 
 
 DEFAULT_LIMITS: Final = Limits()
 
 
 class Pending(Enum):
-    """The type of PENDING. As an enum, type checkers narrow ``is PENDING``."""
+    """The type of PENDING. It is an enum, so that type checkers narrow ``is PENDING``."""
 
     PENDING = "pending"
 
@@ -71,7 +70,7 @@ class Pending(Enum):
 PENDING: Final = Pending.PENDING
 
 
-# The start of a surrogate. It is not valid UTF-8, but Python's decoder waits for its end.
+# The first two bytes of a surrogate: not valid UTF-8, but Python's decoder waits for the third.
 _ENCODED_SURROGATE: Final = re.compile(b"\xed[\xa0-\xbf]")
 _PARSE_CHUNK: Final = 64 * 1024  # limits how many fragments of a whole text are in memory
 
@@ -131,7 +130,7 @@ class Parser:
 
     @property
     def verdict(self) -> Verdict:
-        """Open until ``close()`` or the first error."""
+        """``open`` until ``close()`` or the first error."""
         error = self._cursor.error
         if error is not None:
             return "truncated" if error.reason == "truncated" else "malformed"
@@ -144,7 +143,7 @@ class Parser:
 
     @property
     def path(self) -> JsonPath:
-        """The path of the innermost value that is not done. It has started, or its key is known."""
+        """The path of the innermost open value: one that has started, or whose key is known."""
         return self._cursor.path
 
     @property
@@ -172,7 +171,7 @@ class Parser:
         if type(chunk) is not str or (offset := cursor.offset + len(chunk)) > self._text_until:
             return self._feed_unusual(chunk)
         container = cursor.string_container
-        # The fast path: text inside a string, which is most of long arguments. isprintable() is
+        # The fast path: text inside a string, which is most of a long argument. isprintable() is
         # stricter than JSON: it is False for a no-break space.
         if container is not None and chunk.isprintable():
             piece = chunk
@@ -200,7 +199,7 @@ class Parser:
             raise UsageError(message) from None
 
     def close(self) -> list[Fragment]:
-        """End the text. Returns the end of a root number, or ``Invalid`` for truncated text."""
+        """End the text. Return the ``Done`` of a root number, or ``Invalid`` for truncated text."""
         cursor = self._cursor
         if cursor.error is not None or self._closed:
             return []
@@ -216,7 +215,7 @@ class Parser:
         return fragments
 
     def _feed_unusual(self, chunk: Chunk) -> list[Fragment]:
-        """Feed bytes, text beyond the limit or after incomplete UTF-8, or anything at the end."""
+        """Feed bytes, text beyond the limit or after incomplete UTF-8, or a chunk after the end."""
         cursor = self._cursor
         if not isinstance(chunk, Chunk):
             raise UsageError(f"Parser.feed accepts str or bytes, not {type(chunk).__name__}")
@@ -245,8 +244,8 @@ class Parser:
         fragments = self.feed(text)
         rest = data[used:]
         if rest and self._cursor.error is None:
-            # A character beyond ASCII follows, complete or not. Where none is allowed, report the
-            # same error at once, whatever the bytes will be.
+            # The next character is not ASCII, even if it is incomplete. If none is allowed here,
+            # report that now: the error does not depend on the missing bytes.
             if not self._accepts_any_text():
                 fragments = _joined(fragments, self.feed("\ufffd"))
             elif broken or _ENCODED_SURROGATE.match(rest):
@@ -313,8 +312,8 @@ def _joined(fragments: list[Fragment], more: list[Fragment]) -> list[Fragment]:
             return fragments + more
 
 
-# Maps a character to the token that it starts. Punctuation maps to the next table, white space
-# to the same table.
+# In an _Expectation, a character maps to the token that it starts. A comma or colon maps to the
+# table for what follows it, and white space maps to the same table.
 _Token: TypeAlias = Kind | Literal["key", "close"]
 _Expectation: TypeAlias = dict[str, "_Token | _Expectation"]
 
@@ -349,7 +348,7 @@ _new_fragment: Final = cast(
 
 
 class _Cursor:
-    """The position of the grammar coroutine in the text and in the value."""
+    """The position of the grammar generator in the text and in the value."""
 
     __slots__ = (
         "duplicates", "error", "held", "may_end", "offset", "path", "root",
@@ -357,13 +356,13 @@ class _Cursor:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.offset = 0  # characters read; the sender adds a text's length before sending it
+        self.offset = 0  # characters read; feed() adds a text's length before sending it
         self.path: JsonPath = ()
-        self.root: list[JsonValue | Pending] = [PENDING]  # a list, as a container of the root
+        self.root: list[JsonValue | Pending] = [PENDING]  # so that the root has a container
         self.may_end = False  # after the root value, or inside a number that is the root
         # Inside a string or key: the end of the text that cannot be decoded yet. Elsewhere None.
         self.held: str | None = None
-        self.string_container: Any = None  # of the open string, while the sender may append to it
+        self.string_container: Any = None  # of the open string, while feed() may append to it
         self.string_key: Any = None  # key or index of that string in its container
         # Object path and repeated key. Joining the two would cost O(depth) for each.
         self.duplicates: list[tuple[JsonPath, str]] = []
@@ -389,8 +388,8 @@ def _parse_text(  # noqa: PLR0915 - one loop, because calls and attributes are s
 ) -> Generator[list[Fragment], str, None]:
     """Parse one JSON text: send its chunks and receive the fragments of each.
 
-    Between tokens, the next character is looked up in ``expected``; the eight tables above are the
-    whole grammar. The generator refers to a ``_Cursor`` and not to the parser, which avoids a
+    Between tokens, the next character is looked up in ``expected``; the eight tables above define
+    what may follow. The generator refers to a ``_Cursor`` and not to the parser, which avoids a
     reference cycle: an abandoned parser is freed at once.
     """
     new = _new_fragment
@@ -410,8 +409,8 @@ def _parse_text(  # noqa: PLR0915 - one loop, because calls and attributes are s
 
     try:
         while True:
-            # The end of the text. Repeated at each yield, because "yield from" would cost a
-            # generator for every chunk.
+            # The end of the text. These lines are repeated at each yield: "yield from" would create
+            # a generator for every chunk.
             if position == end:
                 cursor.path = path
                 cursor.may_end = expected is _END
@@ -583,7 +582,7 @@ _ESCAPES: Final = {
 }  # fmt: skip
 _REPLACEMENT: Final = "\ufffd"
 
-_Run: TypeAlias = Callable[[str, int], re.Match[str]]  # of any length, even 0: it always matches
+_Run: TypeAlias = Callable[[str, int], re.Match[str]]  # never None: a run may be empty
 
 _plain_run: Final = cast("_Run", re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*').match)
 _hex_digits: Final = cast("_Run", re.compile(r"[0-9A-Fa-f]{0,4}").match)
@@ -596,7 +595,7 @@ _start_of_low_surrogate: Final = re.compile(
 def _decode_simple(text: str) -> str:
     """Decode printable text with one-letter escapes, or return "" if there is anything else."""
     if text.count("\\") == text.count("\\n") and '"' not in text:
-        return text.replace("\\n", "\n")  # by far the most frequent escape, at half the cost
+        return text.replace("\\n", "\n")  # the most frequent escape; costs half of the loop below
     decoded, *parts = text.split("\\")
     if '"' in decoded:
         return ""

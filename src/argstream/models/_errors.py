@@ -267,7 +267,7 @@ class RequestInfo(NamedTuple):
 
 class FailedAttempt(NamedTuple):
     failure: ProviderError
-    again: bool  # whether a retry may succeed
+    may_retry: bool
     retry_after: float | None = None
 
     def after(self, tries: int) -> ProviderError:
@@ -294,9 +294,9 @@ def refused(
     retry_after: float | None,
 ) -> FailedAttempt:
     details = parse_error(body)
-    again = may_succeed_later(status, headers)
+    may_retry = may_succeed_later(status, headers)
     if 300 <= status < 400:
-        again = False
+        may_retry = False
         message = (
             f"{info.url} redirects to {_without_query(headers.get('location', ''))!r} ({status}). "
             "Pass the target as base_url"
@@ -308,11 +308,11 @@ def refused(
         info,
         details.code or _CODES.get(status) or ("server_error" if status >= 500 else "refused"),
         f"{message}{_details(details)}",
-        retryable=again,
+        retryable=may_retry,
         status=status,
         headers=headers,
     )
-    return FailedAttempt(failure, again, retry_after)
+    return FailedAttempt(failure, may_retry, retry_after)
 
 
 def _headline(status: int, info: RequestInfo) -> str:
@@ -357,25 +357,25 @@ def failed_at_once(
 def not_a_stream(info: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
     details = parse_error(body)
     if not details.message:
-        code, message = "empty_answer", f"{info.name} sent an empty response"
+        code, message = "empty_response", f"{info.name} sent an empty response"
     else:
         code = "not_a_stream"
         message = (
             f"the response of {info.url} is not a stream of events. Check base_url. "
             f"The response is {details.message}"
         )
-    again = not details.message
-    failure = _failure(info, code, message, retryable=again, status=200, headers=headers)
-    return FailedAttempt(failure, again)
+    may_retry = not details.message
+    failure = _failure(info, code, message, retryable=may_retry, status=200, headers=headers)
+    return FailedAttempt(failure, may_retry)
 
 
-def unreachable(info: RequestInfo, error: Exception, patience: str) -> FailedAttempt:
-    """Describe a connection error. ``patience`` is the time waited, such as "10 s"."""
+def unreachable(info: RequestInfo, error: Exception, waited: str) -> FailedAttempt:
+    """Describe a connection error. ``waited`` is the time waited, such as "10 s"."""
     match error:
         case httpx2.ConnectTimeout():
-            code, message = "timeout", f"no connection to {_origin(info.url)} within {patience}"
+            code, message = "timeout", f"no connection to {_origin(info.url)} within {waited}"
         case TimeoutError() | httpx2.TimeoutException():
-            code, message = "timeout", f"{info.name} sent nothing for {patience}"
+            code, message = "timeout", f"{info.name} sent nothing for {waited}"
         case httpx2.LocalProtocolError():  # its text may show a header, and so a key
             code = "bad_request"
             message = "the request is not valid HTTP. Check its headers"
@@ -385,8 +385,8 @@ def unreachable(info: RequestInfo, error: Exception, patience: str) -> FailedAtt
         case _:
             code = "connection_lost"
             message = f"the connection to {info.name} was lost: {_text(error)}"
-    again = connection_may_recover(error)
-    return FailedAttempt(_failure(info, code, message, retryable=again), again)
+    may_retry = connection_may_recover(error)
+    return FailedAttempt(_failure(info, code, message, retryable=may_retry), may_retry)
 
 
 def _failure(

@@ -67,7 +67,7 @@ _LIMITS: Final = httpx2.Limits(
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 _MAX_FIRST_EVENT_BYTES: Final = 1024 * 1024  # a longer first event is not inspected
-_MAX_BLANK_BYTES: Final = 16 * 1024  # white space before it; some servers send it as a keep-alive
+_MAX_BLANK_BYTES: Final = 16 * 1024  # before the first event; white space may be a keep-alive
 _CONNECTION_ERRORS: Final = (httpx2.TransportError, httpx2.DecodingError, TimeoutError)
 _ERROR_BODY_TIMEOUT: Final = 10.0
 # The last event of a response. After it, some servers keep the connection open and some break it
@@ -105,7 +105,7 @@ class Timeouts(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for seconds in (self.connect, self.first_byte, self.idle):
             if seconds is not None and not seconds > 0:
-                raise UsageError(f"Timeouts: must be greater than 0 or None, not {seconds!r}")
+                raise UsageError(f"Timeouts: each must be greater than 0, or None, not {seconds!r}")
 
     def describe(self, error: Exception, seconds: float | None) -> str:
         waited = self.connect if isinstance(error, httpx2.ConnectTimeout) else seconds
@@ -124,7 +124,7 @@ def make_model(
     """Return a model by name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
 
     The key is ``api_key``, or the provider's usual environment variable, which is read for each
-    request. With a ``base_url``, requests go to any server with the provider's API, and a key is
+    request. With a ``base_url``, requests go to that server (with the provider's API), and a key is
     optional. ``timeout`` is how long to wait for data (see ``Timeouts``). ``retries`` is how often
     a request is retried before a response starts. An ``http_client`` is used unchanged, and stays
     open when the model is closed.
@@ -168,7 +168,7 @@ def make_model(
 class HttpModel:
     """A model over HTTP, created by ``make_model``. ``aclose()`` closes its connections.
 
-    Many tasks and several event loops may use it at once.
+    Many tasks may use it at once, and several event loops too, unless it has an ``http_client``.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class HttpModel:
         return f"<HttpModel {self.name} at {self.base_url}>"
 
     def require_key(self) -> None:
-        """Raise ``UsageError`` if the key is missing, as each request would."""
+        """Raise ``UsageError`` if the key is missing. Each request raises the same error."""
         self._key.value()
 
     async def aclose(self) -> None:
@@ -212,12 +212,12 @@ class HttpModel:
         """
         content = _encode(self._api.body(self._model, request))
         headers = _Headers(self._api, self._key, request.settings)
-        answer = await self._answer(content, headers)
-        async with aclosing(answer.chunks()) as chunks:
+        response = await self._response(content, headers)
+        async with aclosing(response.chunks()) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _answer(self, content: bytes, headers: "_Headers") -> "HttpStream":
+    async def _response(self, content: bytes, headers: "_Headers") -> "HttpStream":
         info = RequestInfo(
             name=self.name,
             model=self._model,
@@ -228,7 +228,7 @@ class HttpModel:
         while True:
             client = await self._connections.client()
             request = headers.build_request(client, info.url, content, self._timeouts)
-            answer = await ask(
+            found = await send_request(
                 client,
                 request,
                 info.hiding(request.headers),
@@ -236,19 +236,19 @@ class HttpModel:
                 protocol=self.protocol,
                 now=self._retries.now(),
             )
-            if isinstance(answer, HttpStream):
-                return answer
+            if isinstance(found, HttpStream):
+                return found
             made += 1
-            wait = self._retries.wait(made, waited, answer.retry_after) if answer.again else None
+            wait = self._retries.wait(made, waited, found.retry_after) if found.may_retry else None
             if wait is None:
-                raise answer.after(made)
+                raise found.after(made)
             waited += wait
-            _logger.info("%s: %s; trying again in %.1f s", info.name, answer.failure.code, wait)
+            _logger.info("%s: %s; retrying in %.1f s", info.name, found.failure.code, wait)
             await self._retries.sleep(wait)
 
 
 class _Headers:
-    """The headers of a request. They hold the key, so no local variable may hold them."""
+    """The headers of a request. Hides the key from tracebacks that show local variables."""
 
     __slots__ = ("_headers",)
 
@@ -350,7 +350,7 @@ def _provider(
 
 
 def _openai_chat(base_url: str) -> Api:
-    """Assume OpenAI's extensions only for its own hosts."""
+    """Assume OpenAI's extensions only for the hosts of OpenAI and Azure."""
     is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
     return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
 
@@ -434,7 +434,7 @@ def checked_base_url(url: str, origin: str) -> str:
 
 class _Open(NamedTuple):
     client: httpx2.AsyncClient
-    keeper: AsyncGenerator[httpx2.AsyncClient, None]
+    lifetime: AsyncGenerator[httpx2.AsyncClient, None]
 
 
 class Connections:
@@ -458,10 +458,10 @@ class Connections:
         self._forget_closed()
         found = self._open.get(loop)
         if found is None:
-            keeper = _keep_client(ref(self))
+            lifetime = _keep_client(ref(self))
             # anext() does not suspend here, so no other task creates a second client.
-            client = await anext(keeper)
-            self._open[loop] = found = _Open(client, keeper)
+            client = await anext(lifetime)
+            self._open[loop] = found = _Open(client, lifetime)
         return found.client
 
     def _require_one_loop(self) -> None:
@@ -480,7 +480,7 @@ class Connections:
     async def close(self) -> None:
         found = self._open.pop(current_token().native_token, None)
         if found is not None:
-            await found.keeper.aclose()
+            await found.lifetime.aclose()
 
     def forget(self, client: httpx2.AsyncClient) -> None:
         for loop, one in list(self._open.items()):
@@ -520,7 +520,7 @@ def _new_client() -> httpx2.AsyncClient:
 
 @cache
 def _certificates() -> SSLContext:
-    """Load the certificates once, because it takes 20 ms and more."""
+    """Load the certificates once, because loading takes at least 20 ms."""
     try:
         return httpx2.create_ssl_context()
     except OSError as error:  # includes ssl.SSLError
@@ -591,7 +591,7 @@ def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
             return None
 
 
-async def ask(
+async def send_request(
     client: httpx2.AsyncClient,
     request: httpx2.Request,
     info: RequestInfo,
@@ -601,10 +601,10 @@ async def ask(
     now: float,
 ) -> "HttpStream | FailedAttempt":
     response: httpx2.Response | None = None
-    patience = times.first_byte
-    begun = False
+    timeout = times.first_byte
+    is_stream = False
     try:
-        with anyio.fail_after(times.first_byte):
+        with anyio.fail_after(timeout):
             # Redirects are not followed, because they would receive the key.
             response = await client.send(request, stream=True, follow_redirects=False)
             info = info.hiding(response.request.headers)  # the client may have added some
@@ -614,30 +614,30 @@ async def ask(
             body = await _error_body(chunks, times.idle)
             wait = retry_after_seconds(response.headers, now)
             return refused(info, response.status_code, response.headers, body, wait)
-        patience = times.idle
-        opening = FirstEvent(protocol)
-        while chunk is not None and not opening.feed(chunk):
-            with anyio.fail_after(patience):
+        timeout = times.idle
+        first_event = FirstEvent(protocol)
+        while chunk is not None and not first_event.feed(chunk):
+            with anyio.fail_after(timeout):
                 chunk = await anext(chunks, None)
-        if opening.is_blank:
+        if first_event.is_blank:
             return not_a_stream(info, b"nothing but white space", response.headers)
-        if chunk is None and not opening.close():
-            return not_a_stream(info, bytes(opening.held), response.headers)
-        if opening.failure is not None:
-            return failed_at_once(info, opening.failure, response.headers)
-        begun = True
-        return HttpStream(response, chunks, bytes(opening.held), info, times)
+        if chunk is None and not first_event.close():
+            return not_a_stream(info, bytes(first_event.held), response.headers)
+        if first_event.failure is not None:
+            return failed_at_once(info, first_event.failure, response.headers)
+        is_stream = True
+        return HttpStream(response, chunks, bytes(first_event.held), info, times)
     except _CONNECTION_ERRORS as error:
-        return unreachable(info, error, times.describe(error, patience))
+        return unreachable(info, error, times.describe(error, timeout))
     finally:
-        if response is not None and not begun:
+        if response is not None and not is_stream:
             await _close(response)
 
 
-async def _error_body(chunks: AsyncGenerator[bytes, None], patience: float | None) -> bytes:
+async def _error_body(chunks: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
     body = bytearray()
     try:
-        with anyio.move_on_after(min(_ERROR_BODY_TIMEOUT, patience or inf)):
+        with anyio.move_on_after(min(_ERROR_BODY_TIMEOUT, timeout or inf)):
             async for chunk in chunks:
                 body += chunk
                 if len(body) > MAX_ERROR_BYTES:
@@ -687,16 +687,16 @@ class HttpStream:
             await _close(self._response)
 
     async def _next(self) -> bytes | None:
-        patience = self._times.idle
+        timeout = self._times.idle
         if self._deadline is not None:  # one deadline, because pings may continue forever
-            patience = self._deadline - anyio.current_time()
+            timeout = self._deadline - anyio.current_time()
         try:
-            with anyio.fail_after(patience):
+            with anyio.fail_after(timeout):
                 return await anext(self._chunks, None)
         except _CONNECTION_ERRORS as error:
             if self._is_over:
                 return None
-            failure = unreachable(self._info, error, self._times.describe(error, patience)).failure
+            failure = unreachable(self._info, error, self._times.describe(error, timeout)).failure
         raise failure  # not from the error, which refers to the request and its headers
 
     def _detect_end(self, chunk: bytes) -> None:

@@ -43,7 +43,7 @@ class Retries(Struct, frozen=True, kw_only=True):
             raise UsageError(f"Retries: most must be at least 0, not {self.most!r}")
         waits = (self.first_wait, self.longest_wait, self.longest_told_wait, self.longest_in_all)
         if not all(math.isfinite(wait) and wait >= 0 for wait in waits):
-            raise UsageError(f"Retries: waits must be seconds of at least 0, not {waits}")
+            raise UsageError(f"Retries: each wait must be at least 0 and finite, not {waits}")
 
     def wait(self, made: int, waited: float, retry_after: float | None) -> float | None:
         """Return the seconds to wait after ``made`` attempts, or None for no retry."""

@@ -172,9 +172,8 @@ class ScriptedModel:
 
     def _reply(self, number: int, request: ModelRequest) -> Reply:
         if not self._replies or (number > len(self._replies) and not self._repeat):
-            message = (
-                f"the script has no reply after {len(self._replies)}. Add one, or pass repeat=True"
-            )
+            sent = len(self._replies)
+            message = f"the script has no more replies ({sent} sent). Add one, or pass repeat=True"
             raise ProviderError("script_over", message)
         given = self._replies[(number - 1) % len(self._replies)]
         answer = given(request) if callable(given) else given

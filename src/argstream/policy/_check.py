@@ -46,9 +46,9 @@ class RuleState:
         self.name = name
         self.conditions = tuple(PendingCondition(self, *condition) for condition in rule.conditions)
         self.outcome: Action | bool | None = None if self.conditions else rule.action
-        """The action; False if the rule does not match; None while it waits."""
+        """The action; False if the rule does not match; None while the rule waits for arguments."""
         self.miss: Miss | None = None
-        """Why it does not match; while it waits, why it cannot allow the call."""
+        """Why it does not match, or why it cannot allow the call while it waits for arguments."""
 
     @property
     def possible(self) -> set[Action]:
@@ -270,15 +270,15 @@ def _walk(node: _Node, path: JsonPath, value: Any) -> None:
     _settle(node, path, value, None)
 
 
-_MAX_MISSES: Final = 3  # rules of which the reason says why they do not match
+_MAX_MISSES: Final = 3  # maximum number of rules that a reason explains
 
 
 def rejection_message(tool: str, decision: PolicyDecision) -> str:
     by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
     if decision.action == "ask":
         return (
-            f"a call to {name_words(tool)} needs approval by the policy{by}, but this stream has "
-            f"no approver: {decision.reason}"
+            f"a call to {name_words(tool)} needs approval under the policy{by}, but this stream "
+            f"has no approver: {decision.reason}"
         )
     return f"a call to {name_words(tool)} is denied by the policy{by}: {decision.reason}"
 
@@ -423,7 +423,7 @@ class PolicyCheck:
         self._offset: int | None = None
 
     def _decide(self, done: Done | None = None) -> bool:
-        """Decide if the remaining arguments cannot change the effect. Return True if decided.
+        """Decide once the remaining arguments cannot change the effect. Return True if decided.
 
         ``done`` is the value that has settled, if any.
         """
@@ -450,7 +450,7 @@ class PolicyCheck:
     def _decide_by(
         self, state: RuleState | None, action: Action, before: list[RuleState], done: Done | None
     ) -> None:
-        """Record the decision of a rule, or of the default after ``before`` did not match."""
+        """Record the decision of a rule or the default. ``before`` are the rules in front of it."""
         findings = [] if state is None else state.findings
         misses = [] if findings else _misses(before, action)
         path: JsonPath = ()

@@ -19,13 +19,13 @@ from argstream.policy._messages import listed, shown
 
 _SPECIAL: Final = frozenset("*?[")
 _SLASH: Final = "/"
-_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # repeating it changes nothing
-_MAX_LEVELS: Final = 16  # of "..": each level is one more reading of the path
+_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # "**/**/" means the same as "**/"
+_MAX_LEVELS: Final = 16  # of "..": each level adds one possible path
 _UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 # White space at an end, a backslash, and the segments "", "." and "..".
 _NOT_NORMALIZED: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z")
 _SEPARATORS: Final = re.compile(r"[/\\]")
-_LEADING_UPS: Final = re.compile(r"(?:\.\./)+")
+_LEADING_PARENTS: Final = re.compile(r"(?:\.\./)+")
 _EMPTY_SEGMENTS: Final = ("", ".")
 _NAME_GLOB: Final = re.compile(r"(?:\*{2,}/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
 _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
@@ -49,9 +49,9 @@ class Under(StringCondition):
 
     The path is resolved as a tool would open it: relative paths start at ``base`` (or the policy's
     ``root``), and symbolic links are followed, also in the parents of a missing file. The answer is
-    undecided if tools may differ (``~``, backslashes, a URL, white space at an end …) or if the
-    file system denies access. Without ``base`` and ``root``, a relative path is tested from the
-    directory and from the current directory of this process. If these differ, it is undecided.
+    undecided if tools may differ (``~``, backslashes, a URL, leading or trailing white space …) or
+    if the file system denies access. Without ``base`` and ``root``, a relative path is tested from
+    the directory and from the current directory of this process. If these differ, it is undecided.
 
     Links are resolved during the test. A link that is created later may lead elsewhere, so the tool
     must open files safely itself.
@@ -132,14 +132,14 @@ def expanded_directory(directory: str | os.PathLike[str]) -> str:
         raise UsageError(f"a directory cannot contain NUL: {shown(path)}")
     expanded = _expanduser(path)
     if expanded.startswith("~"):
-        raise UsageError(f"there is no such home directory: {shown(path)}")
+        raise UsageError(f"no home directory for {shown(path)}")
     return expanded
 
 
 def _is_inside(path: str, directory: str) -> bool:
     real_directory = _resolve(directory)
     # The system applies ".." to the target of a link. Many tools remove the name before ".."
-    # instead. Only if both lead to the same answer, it is known what will be opened.
+    # instead. The target is known only if both lead to the same answer.
     as_opened = _is_resolved_inside(_resolve(path), real_directory)
     as_written = _is_resolved_inside(_resolve(os.path.normpath(path)), real_directory)
     if as_opened is not as_written:
@@ -148,36 +148,36 @@ def _is_inside(path: str, directory: str) -> bool:
 
 
 class AmbiguousPathError(Exception):
-    """It is unknown where a path leads. The message is a clause about ``it``."""
+    """The target of a path is unknown. In the message, ``it`` is the path."""
 
 
 def _ambiguity(path: str) -> str | None:
-    """Return why tools may open different files for a path, as a clause about ``it``; else None."""
+    """Return why tools may open different files, with ``it`` for the path, or None."""
     if not path:
         return "it is empty"
     if len(path) > _MAX_CHARS:
         return f"it is longer than {_MAX_CHARS} characters"
     if path.startswith("~"):
-        return "it begins with '~', which many tools replace by a home directory"
+        return "it begins with '~', which many tools replace with a home directory"
     if path != path.strip():
         return "it begins or ends with white space"
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in path):
-        return "it has a control character in it"
+        return "it contains a control character"
     if _VARIABLE.search(path):
-        return "it has a '$' in it, which some tools replace by a variable"
+        return "it contains '$', which some tools replace with a variable"
     if not path.isascii():
         plain = unicodedata.normalize("NFKC", path)
         if any(plain.count(character) != path.count(character) for character in _STRUCTURE):
-            return "it has a character in it that some systems turn into a slash or a dot"
+            return "it contains a character that some systems turn into a slash or a dot"
     names = re.split(r"[/\\]", path)
     if any(name.endswith((".", " ")) and name not in (".", "..") for name in names):
-        return "it has a name in it that ends with a dot or a space"
+        return "it contains a name that ends with a dot or a space"
     return _windows_ambiguity(path) if os.name == "nt" else _posix_ambiguity(path)
 
 
 def _posix_ambiguity(path: str) -> str | None:
     if "\\" in path:
-        return "it has a backslash in it"
+        return "it contains a backslash"
     if _SCHEME.match(path):
         return "it begins like a URL or a drive"
     return None
@@ -186,13 +186,13 @@ def _posix_ambiguity(path: str) -> str | None:
 def _windows_ambiguity(path: str) -> str | None:
     rest = path[2:] if _DRIVE.match(path) else path
     if ":" in rest:
-        return "it has a colon in it"
+        return "it contains a colon"
     if path.startswith(("//", "\\\\", "\\/", "/\\")):
         return "it begins with two slashes"
     if "~" in path:
-        return "it has a '~' in it, as short names of Windows do"
+        return "it contains '~', as short names of Windows do"
     if "%" in path:
-        return "it has a '%' in it, which some tools replace by a variable"
+        return "it contains '%', which some tools replace with a variable"
     return None
 
 
@@ -206,7 +206,7 @@ def _resolve(path: str) -> str:
         return os.path.realpath(path) if os.name == "nt" else _resolve_links(path)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise AmbiguousPathError(f"it cannot be looked up ({reason})") from None
+        raise AmbiguousPathError(f"it cannot be resolved ({reason})") from None
     except ValueError:
         raise AmbiguousPathError("it is not a valid path") from None
 
@@ -259,7 +259,7 @@ def _is_resolved_inside(path: str, directory: str) -> bool:
     depth = len(PurePath(directory).parts)
     namesake = str(PurePath(*PurePath(path).parts[:depth]))
     if identity is None or _identity(namesake) is None:
-        raise AmbiguousPathError("its name differs only in case or in how letters are composed")
+        raise AmbiguousPathError("its case or Unicode form differs from that of the directory")
     return False
 
 
@@ -277,14 +277,14 @@ def _ancestors(path: str) -> Iterator[str]:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode of a path; None if it does not exist."""
+    """Return device and inode of a path, or None if it does not exist."""
     try:
         status = Path(path).stat()
     except FileNotFoundError:
         return None
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise AmbiguousPathError(f"it cannot be looked up ({reason})") from None
+        raise AmbiguousPathError(f"it cannot be resolved ({reason})") from None
     return status.st_dev, status.st_ino
 
 
@@ -303,8 +303,8 @@ class _PathCondition(StringCondition):
         readings = _other_readings(text)
         if _UP.search(text.strip()) is not None:
             if self._is_ambiguous(text, readings[0], matches=matches):
-                return Undecided("it has a '..' in it (use under for directories)")
-            readings += _readings_after_ups(readings[0])
+                return Undecided("it contains '..' (use under for directories)")
+            readings += _readings_from_parents(readings[0])
         if not readings and self._is_normalized:
             return matches
         matching = next(filter(self._matches_normalized, readings or (text,)), None)
@@ -318,7 +318,7 @@ class _PathCondition(StringCondition):
         """Return True if ``..`` may change the answer."""
         others = [pattern for pattern in self._parts if pattern not in self._names]
         if any("/" in one or "\\" in one for one in others) or (
-            self._names and _ends_upwards(text)
+            self._names and _ends_with_parent(text)
         ):
             return True
         if others and _levels_up(normalized) > _MAX_LEVELS:
@@ -401,23 +401,23 @@ class Glob(_PathCondition):
         return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
 
 
-def _ends_upwards(text: str) -> bool:
+def _ends_with_parent(text: str) -> bool:
     names = reversed(_SEPARATORS.split(text.strip()))
     return next((name for name in names if name not in _EMPTY_SEGMENTS), "") == ".."
 
 
 def _levels_up(path: str) -> int:
-    found = _LEADING_UPS.match(path)
+    found = _LEADING_PARENTS.match(path)
     return 0 if found is None else found.end() // len("../")
 
 
-def _readings_after_ups(path: str) -> tuple[str, ...]:
+def _readings_from_parents(path: str) -> tuple[str, ...]:
     """Return the other names of a normalized path that begins with ``..``.
 
     The working directory is unknown: the path may lead back into it. So each level may cancel one
     leading name.
 
-    >>> _readings_after_ups("../project/.env"), _readings_after_ups("../a/b/c")
+    >>> _readings_from_parents("../project/.env"), _readings_from_parents("../a/b/c")
     (('project/.env', '.env'), ('a/b/c', 'b/c'))
     """
     levels = _levels_up(path)
@@ -488,8 +488,8 @@ class _Set(NamedTuple):
     negated: bool
 
 
-# The character that leads from a state to the next: this one, one of a set, or any (True). None: no
-# character does, and the state is reached in another way.
+# The character that leads to the next state: this one, one of a set, or any (True). None if the
+# state is reached without a character.
 _Step: TypeAlias = str | _Set | bool | None
 
 
@@ -503,9 +503,9 @@ class CompiledGlob:
     def __init__(self, pattern: str, *, paths: bool) -> None:
         self._paths = paths
         self._steps: list[_Step] = []
-        self._any = 0  # bits of the states that stay at any character
-        self._segment = 0  # those that stay until a slash
-        self._entries = 0  # those before **/, which may be skipped
+        self._any = 0  # bits of the states that any character keeps
+        self._segment = 0  # those that any character except a slash keeps
+        self._entries = 0  # those before **/, which may match nothing
         self._compile(pattern)
         self._end = 1 << len(self._steps)
 
@@ -520,8 +520,8 @@ class CompiledGlob:
             move = moves.get(character)
             if move is None:
                 move = moves[character] = self._move(character)
-            entered, stays = move
-            states = (states << 1) & entered | states & stays
+            entered, kept = move
+            states = (states << 1) & entered | states & kept
             if not states:
                 return False
             if states & entries:
@@ -533,7 +533,7 @@ class CompiledGlob:
         return states | entered << 1 | entered << 2
 
     def _move(self, character: str) -> tuple[int, int]:
-        """Return the states that this character leads to, and those that stay at it."""
+        """Return the states that this character enters, and those that it keeps."""
         is_slash = self._paths and character == _SLASH
         entered = 0
         for number, step in enumerate(self._steps, 1):

@@ -1,6 +1,6 @@
 """Anthropic Messages, also from Vertex and Bedrock.
 
-A turn is a list of blocks. Each is started, grows by deltas, and is stopped; its index is its key.
+A turn is a list of blocks. A block starts, grows by deltas, and stops. Its index is its key.
 """
 
 from typing import Any, Final
@@ -66,7 +66,7 @@ class _Delta(Struct, gc=False):
 
 
 class _StreamEvent(Struct, gc=False):
-    """An event of the stream. A response that was not streamed looks like a message."""
+    """An event of the stream. A response that was not streamed has the type ``message``."""
 
     type: str = ""
     index: int | None = None
@@ -165,7 +165,7 @@ class AnthropicDecoder(ProviderDecoder):
                 if not change.partial_json:
                     return []
                 if self._inputs:
-                    self._inputs.pop(index, None)  # it was a placeholder
+                    self._inputs.pop(index, None)  # the input was a placeholder
                 return [ArgumentText(index, change.partial_json)]
             case "text_delta" if change.text:
                 self._extend(index, "text", change.text)
@@ -183,7 +183,7 @@ class AnthropicDecoder(ProviderDecoder):
             case "compaction_delta" if change.content:
                 self._extend(index, "content", change.content)
             case _ if change.partial_json:
-                raise UnreadableError("partial_json in a delta of another type")
+                raise UnreadableError(f"partial_json in a delta of type {change.type!r}")
             case _:
                 pass
         return []
@@ -288,7 +288,7 @@ class AnthropicDecoder(ProviderDecoder):
     def _message_changed(self, data: _StreamEvent) -> list[Delta]:
         change = data.delta or _Delta()
         deltas = self._usage_reported(data.usage)
-        if change.container is not None:  # its files are lost if not sent back
+        if change.container is not None:  # without it in the next request, its files are lost
             deltas.append(Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True

@@ -8,7 +8,7 @@ text block are not marked: consecutive text parts are one block. A signature bel
 a part with one is a separate block and is sent back unchanged.
 
 Most calls have no ID. Arguments arrive whole, or, if requested from Vertex, as leaves with JSON
-paths. Each piece then says whether the string and the call continue.
+paths. Each piece then has flags for whether the string and the call continue.
 """
 
 import re
@@ -281,12 +281,12 @@ class GeminiDecoder(ProviderDecoder):
         return deltas
 
     def interrupt(self) -> list[Delta]:
-        """Return the deltas of the readable part of a lost payload."""
+        """Return the deltas of the parts before an unreadable one."""
         unsent, self._unsent = self._unsent, []
         return unsent
 
     def close(self) -> list[Delta]:
-        """End the turn: it was open because usage may follow the stop reason."""
+        """End the turn. It stays open after the stop reason, because usage may follow."""
         deltas: list[Delta] = []
         for reader in self._candidates.values():
             reader.end(deltas)
@@ -344,8 +344,8 @@ class GeminiLiveDecoder(ProviderDecoder):
         self._raw.set(payload)
         deltas: list[Delta] = []
         usage = message.usage_metadata
-        is_of_a_turn = self._turn is not None or message.server_content or message.tool_call
-        has_usage = usage is not None and is_of_a_turn and any(tokens := usage.tokens())
+        belongs_to_turn = self._turn is not None or message.server_content or message.tool_call
+        has_usage = usage is not None and belongs_to_turn and any(tokens := usage.tokens())
         if has_usage:
             self._usage = tokens  # kept, because the turn may end in this message
         if message.tool_call is not None and message.tool_call.function_calls:
@@ -407,7 +407,7 @@ class GeminiLiveDecoder(ProviderDecoder):
 
 
 def _specified(reason: str | None) -> str | None:
-    """Return a reason, or None if it is unspecified, as it is in every chunk of some servers."""
+    """Return a reason, or None if unspecified. Some servers send that in every chunk."""
     return None if reason is None or reason.endswith("_UNSPECIFIED") else reason
 
 
@@ -431,7 +431,7 @@ class _PartsReader:
     ) -> None:
         """Read the next parts, which are at the path ``where`` of the payload.
 
-        ``is_cut``: the response was cut after them, so the call in the last one may be cut.
+        ``is_cut``: the response was cut after these parts, so the last call may be incomplete.
         """
         for index, part in enumerate(parts):
             text, call = part.text, part.function_call
@@ -498,7 +498,7 @@ class _PartsReader:
         item: _Item | None = None,
         may_be_cut: bool = False,
     ) -> None:
-        """Read a call or a piece of one. A name begins a new call; an empty piece ends it."""
+        """Read a call or a piece of one. A name begins a new call. An empty piece ends the call."""
         if call.name:
             self._close_as_cut(deltas)
             key = self._next_key(deltas)
@@ -595,7 +595,7 @@ class _PartsReader:
         ]
 
     def _begin_server_call(self, call: _Item, deltas: list[Delta]) -> _Key:
-        """Begin a call that Gemini runs. Without an ID it gets one, for its result."""
+        """Begin a call that Gemini runs. If it has no ID, generate one for its result."""
         key = self._next_key(deltas)
         own_id = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
         self._running = text_of(call.get("id")) or own_id
@@ -634,8 +634,8 @@ def _value(leaf: _PartialArg) -> int | float | None:
         except ValueError as error:
             raise UnreadableError(f"invalid numberValue: {error}") from error
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise UnreadableError(f"numberValue must not be a {type(number).__name__}")
-    # Google has only doubles: 5 on the wire is 5.0 in the SDK.
+        raise UnreadableError(f"numberValue must be a number, not {type(number).__name__}")
+    # Google sends only doubles: 5 on the wire is 5.0 in the SDK.
     is_whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**53
     return int(number) if is_whole else number
 

@@ -75,7 +75,7 @@ _ZLIB_HEADER_BYTES: Final = 2
 _NOT_COMPRESSED: Final = "the response does not match its content-encoding"
 _TRUNCATED: Final = "the compressed response is truncated"
 _MIN_SECRET: Final = 8  # a shorter secret would occur in ordinary words
-_MIN_RUN: Final = 12  # so many consecutive characters of a longer secret are removed
+_MIN_RUN: Final = 12  # any part of a random secret is removed if it has this many characters
 _BLOCK: Final = _MIN_RUN // 2
 _SEPARATOR: Final = b"\xff"  # does not occur in UTF-8
 # Parts of the names of headers and parameters whose values are secrets.
@@ -86,7 +86,7 @@ _SECRET_MEMBER: Final = (
     *("authorization", "connectionstring", "cookie", "credential", "credentials", "password"),
     *("secret", "token"),
 )
-# Objects whose members are secrets, whatever their names.
+# Objects whose members are secrets if they look random, whatever their names.
 _SECRET_OBJECTS: Final = ("auth", "authentication", "headers")
 # Ends of the names of environment variables with secrets.
 _SECRET_VARIABLE: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
@@ -102,8 +102,8 @@ class Recorder:
     """Writes one recording. Use ``with`` or ``close()`` to write how it ended.
 
     ``file`` is a path, which must not exist unless ``overwrite`` is true, or a binary file.
-    ``secrets`` are removed from everything that is written. ``clock`` returns seconds. Times are
-    counted from ``started``, by default the current time of the clock.
+    ``secrets`` (8 characters or more) are removed from the chunks and the end, not from ``request``
+    and ``response``. ``clock`` returns seconds. Times are counted from ``started``, by default now.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Recorder:
     def write(self, chunk: bytes) -> None:
         """Write bytes that have just arrived."""
         if self._is_closed:
-            raise UsageError("the recording is closed")
+            raise UsageError("the recording is closed. Create a new Recorder")
         if not isinstance(chunk, bytes | bytearray | memoryview):
             raise UsageError(
                 f"a recording needs bytes, not {type(chunk).__name__}. Record the chunks of the "
@@ -155,7 +155,7 @@ class Recorder:
                 self._path.unlink()
 
     def close(self, ending: Ending = "orderly", reason: str = "") -> None:
-        """Write how it ended. Later calls do nothing."""
+        """Write how the recording ended. Later calls do nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -196,7 +196,7 @@ class Recorder:
 
 
 def _open_new(file: str | Path, *, overwrite: bool = False) -> BinaryIO:
-    """Open a new file for its owner only, without a buffer. An existing file is not overwritten.
+    """Open a file for its owner only, without a buffer. Raises if it exists, unless ``overwrite``.
 
     A device or a pipe is used as it is.
     """
@@ -390,7 +390,7 @@ class Redactor:
 
 
 class SecretSearch:
-    """Searches for secrets. False if there are none."""
+    """Searches for secrets. Its truth value is False if there are none."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._whole: set[bytes] = set()
@@ -418,7 +418,7 @@ class SecretSearch:
         return bool(self._all)
 
     def partial_length(self, data: bytes) -> int:
-        """Return how many bytes at the end of the data may be the start of a secret."""
+        """Return how many bytes at the end of the data may be part of a secret that continues."""
         length = 0
         while length < len(data) and data[-length - 1 :] in self._all:
             length += 1
@@ -514,7 +514,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _parts(value: str) -> set[str]:
-    """Return a header's value without its scheme, its words, and the values of ``name=value``.
+    """Return parts of a header's value: all after the scheme, each word, each ``name=value`` value.
 
     Words are separate, because the rest may be public, such as the list of headers for AWS.
     """
@@ -533,7 +533,7 @@ def _parts(value: str) -> set[str]:
 
 
 def secrets_of_body(body: bytes | bytearray) -> set[str]:
-    """Return the keys in a request body, such as those of MCP servers or search services."""
+    """Return the API keys in a request body, such as those of MCP servers or search services."""
     try:
         return set(_in_json(msgspec.json.decode(body)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -574,7 +574,7 @@ def _is_secret_object(name: str) -> bool:
 
 
 def secrets_of_environment(environment: Mapping[str, str]) -> set[str]:
-    """Return the keys in the environment, which a provider may repeat in an error.
+    """Return the API keys in the environment, which a provider may repeat in an error.
 
     Only random values are returned, because a password that is a word occurs in ordinary text.
     """
@@ -641,7 +641,7 @@ class _Decompressor:
 
 
 class Tape:
-    """Records the decompressed response that a proxy passes on."""
+    """Decompresses the response that a proxy passes on, and records it."""
 
     def __init__(self, recorder: Recorder, file: Path, encoding: str) -> None:
         self._recorder: Recorder | None = recorder
@@ -664,7 +664,7 @@ class Tape:
             self._fail(error)
 
     def close(self, ending: Ending, reason: str) -> None:
-        """Write how it ended. Later calls do nothing."""
+        """Write how the recording ended. Later calls do nothing."""
         if self._recorder is None:
             return
         decompressor = self._decompressor
@@ -721,4 +721,4 @@ def _name(path: str) -> str:
     """Return a part of a file name: ``/v1/chat/completions`` becomes ``chat-completions``."""
     steps = [step for step in path.split("/") if not re.fullmatch(r"v\d+\w*|", step)]
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(steps)).strip("-.")
-    return plain[-_MAX_NAME_CHARS:].lstrip("-.") or "answer"
+    return plain[-_MAX_NAME_CHARS:].lstrip("-.") or "response"

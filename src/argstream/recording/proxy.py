@@ -54,16 +54,16 @@ __all__ = ["Exchange", "LoopbackServer", "RecordingProxy", "Upstream"]
 _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 3.0
-# A client may close after the last event, before the end of the body is passed on.
+# A client may disconnect after the last event, before the proxy has sent the end of the body.
 _GRACE_SECONDS: Final = 0.5
 _HANG_UP_SECONDS: Final = 0.2
-# A selector without a file descriptor, because there is one for each request.
+# PollSelector needs no file descriptor of its own. There is a selector for each request.
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
-# JSON can be six times as long, and the limit for a line is 64 MiB.
+# A body as a JSON string can be six times as long, and a line has at most 64 MiB.
 _MAX_RECORDED_BYTES: Final = 8 * 1024 * 1024
-_HUNG_UP: Final = "the client hung up"
-_BROKE_OFF: Final = "the provider broke off its answer"
+_DISCONNECTED: Final = "the client disconnected"
+_BROKE_OFF: Final = "the provider disconnected before its response ended"
 _EXAMPLE_URL: Final = "Pass a URL such as https://api.example.com"
 _STOPPED: Final = "the proxy was stopped"
 _SWITCHING_PROTOCOLS: Final = 101
@@ -87,7 +87,7 @@ _HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
     }
 )
 _CHUNK_BYTES: Final = 64 * 1024
-_USE_AS_BASE_URL: Final = "this is not a forward proxy. Use its URL as the client's base URL"
+_USE_AS_BASE_URL: Final = "this proxy is not a forward proxy. Use its URL as the client's base URL"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Exchange:
     path: str
     """Without the query."""
     status: int
-    """Of the response; 502 if there was none, 499 if the client did not wait for it."""
+    """Of the response; 502 if the provider sent none, 499 if the client disconnected before it."""
     bytes: int
     """Length of the response body."""
     seconds: float
@@ -214,7 +214,7 @@ class Upstream:
         return ssl.create_default_context()
 
     def connect(self, use: Callable[[socket.socket], None]) -> http.client.HTTPConnection:
-        """Open a connection without a read timeout, because models may think for long.
+        """Open a connection without a read timeout, because a model may think for minutes.
 
         ``use`` is called with each socket before it blocks, so that another thread can close it.
         """
@@ -294,12 +294,13 @@ class LoopbackServer(socketserver.TCPServer):
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", self.port), timeout=_POLL_SECONDS).close()
         self._accepting.join()
-        with self._lock:
-            for used in self._sockets:
-                _shut_down(used)
         deadline = time.monotonic() + _STOP_SECONDS
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            while thread.is_alive() and time.monotonic() < deadline:
+                with self._lock:  # repeated, because a socket may not have been connected yet
+                    for used in self._sockets:
+                        _shut_down(used)
+                thread.join(_POLL_SECONDS / 10)
         self.server_close()
 
     @contextlib.contextmanager
@@ -451,7 +452,7 @@ class _Reply:
             return
         self._handler.close_connection = True
         if self._has_no_length and not self._is_chunked:
-            # Closing would mark the end of this body, so reset the connection instead.
+            # Closing the connection would mark the end of this body, so reset it.
             reset = struct.pack("ii", 1, 0)
             self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
             self._handler.connection.close()
@@ -475,7 +476,7 @@ def _in_chunk(data: bytes) -> bytes:
 class _HangUpWatch:
     """Closes the provider's connection when a waiting client disconnects.
 
-    Otherwise this would be noticed only with the next bytes, and a model may think for long.
+    Otherwise the proxy would notice only at the next bytes, and a model may think for minutes.
     """
 
     def __init__(self, client: socket.socket, upstream: socket.socket) -> None:
@@ -499,7 +500,7 @@ class _HangUpWatch:
             while not self._is_over.is_set():
                 if not selector.select(_HANG_UP_SECONDS):
                     continue
-                # Otherwise the client has sent its next request, and still waits for this response.
+                # Data that is not the end is the next request. The client still waits for this one.
                 if self._has_hung_up() and not self._is_over.wait(_GRACE_SECONDS):
                     self.has_ended = True
                     _shut_down(self._upstream)
@@ -564,7 +565,7 @@ class _Forwarding:
             self._report(502, "cut", None, problem)
         except _ClientGoneError:
             handler.close_connection = True
-            self._report(499, "aborted", None, f"{_HUNG_UP} before there was an answer")
+            self._report(499, "aborted", None, f"{_DISCONNECTED} before the response started")
 
     def _connect(self, used: contextlib.ExitStack) -> HTTPConnection:
         server = self._handler.server
@@ -632,7 +633,8 @@ class _Forwarding:
                 raise _ClientGoneError from None
             raise self._no_response(error) from None
         if response.status == _SWITCHING_PROTOCOLS:
-            raise _NoResponseError(f"{self._proxy.upstream.url} switches to another protocol")
+            url = self._proxy.upstream.url
+            raise _NoResponseError(f"{url} switched protocols (101). The proxy supports only HTTP")
         return response
 
     def _no_response(self, error: Exception) -> _NoResponseError:
@@ -647,7 +649,7 @@ class _Forwarding:
         ending, reason = self._pass_body(response, reply, tape)
         if ending == "cut" or not marks_its_end:
             if watch.has_ended:
-                ending, reason = "aborted", _HUNG_UP
+                ending, reason = "aborted", _DISCONNECTED
             elif self._handler.server.stopping.is_set():
                 ending, reason = "aborted", _STOPPED
         if tape is not None:
@@ -665,7 +667,7 @@ class _Forwarding:
         try:
             reply.begin()
         except OSError:
-            return "aborted", _HUNG_UP
+            return "aborted", _DISCONNECTED
         while True:
             try:
                 chunk = response.read1(_CHUNK_BYTES)
@@ -681,7 +683,7 @@ class _Forwarding:
             try:
                 reply.write(chunk)
             except OSError:
-                return "aborted", _HUNG_UP
+                return "aborted", _DISCONNECTED
 
     def _open_tape(self, response: HTTPResponse) -> tuple[Tape | None, str]:
         encoding = (response.getheader("content-encoding") or "").strip().lower()

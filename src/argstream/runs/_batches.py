@@ -35,7 +35,7 @@ from argstream.runs._records import (
 ENDS: Final = (RunCompleted, RunFailed, RunStopped)
 """The events after which a run is over."""
 _LONGEST_ID: Final = 1_000
-_LONGEST_CLAIM: Final = 1e9  # seconds, about thirty years
+_LONGEST_LEASE: Final = 1e9  # seconds, about thirty years
 _LARGEST: Final = 2**53  # beyond it, not all stores can count one by one
 _TOKENS: Final = 2**63
 _UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
@@ -57,19 +57,17 @@ def user_of(user: object) -> str:
 def _named(value: object, what: str) -> str:
     found = text(value, what)
     if not 0 < len(found) <= _LONGEST_ID:
-        raise UsageError(f"{what} has 1 to {_LONGEST_ID} characters, not {len(found)}")
+        raise UsageError(f"{what} must have 1 to {_LONGEST_ID} characters, not {len(found)}")
     return found
 
 
 def text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{what} is text, not {type(value).__name__}")
+        raise UsageError(f"{what} must be a str, not {type(value).__name__}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"{what} cannot be {value!r}: it has a half of a character in it"
-        ) from error
+        raise UsageError(f"{what} contains a lone surrogate: {value!r}") from error
     return value
 
 
@@ -90,7 +88,7 @@ class Wanted(NamedTuple):
 
 def wanted(status: RunStatus | None, conversation_id: str | None, user: str | None) -> Wanted:
     if status is not None and status not in (known := get_args(RunStatus)):
-        raise UsageError(f"no run is {status!r}: give one of {', '.join(known)}")
+        raise UsageError(f"unknown status {status!r}. Use one of: {', '.join(known)}")
     if conversation_id is not None:
         text(conversation_id, "the id of a conversation")
     if user is not None:
@@ -111,10 +109,9 @@ def checked_lease(lease: object) -> Lease:
 
 def span(seconds: object) -> float:
     found = _number(seconds, "the time of a lease")
-    if not 0 < found <= _LONGEST_CLAIM:
-        raise UsageError(
-            f"a lease must be good for some time, and not for ever: not for {seconds} seconds"
-        )
+    if not 0 < found <= _LONGEST_LEASE:
+        bounds = f"greater than 0 and at most {_LONGEST_LEASE:.0f}"
+        raise UsageError(f"seconds must be {bounds}, not {seconds}")
     return found
 
 
@@ -128,7 +125,7 @@ def age(seconds: object) -> float:
 def place(after: object) -> int:
     found = _whole(after, "a place in a log")
     if found < 0:
-        raise UsageError(f"records are counted from 1 on: there is nothing after {after}")
+        raise UsageError(f"after must be at least 0, not {after}")
     return min(found, _LARGEST)
 
 
@@ -137,7 +134,7 @@ def limited(limit: object) -> int | None:
         return None
     found = _whole(limit, "a limit")
     if found < 1:
-        raise UsageError(f"a limit of {limit} gives nothing: leave it out for all there are")
+        raise UsageError(f"limit must be at least 1, or None for all, not {limit}")
     return min(found, _LARGEST)
 
 
@@ -191,7 +188,7 @@ class Batch(Struct, frozen=True):
 
 def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
     if not records:
-        raise UsageError("there is nothing to write: give at least one record")
+        raise UsageError("records is empty. Pass at least one record")
     first, last = records[0], records[-1]
     asked: list[tuple[str, str | None]] = []
     user = ""
@@ -199,9 +196,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         if record.run_id != run_id:
             raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
         if record.seq != expected:
-            raise UsageError(
-                f"records must follow each other: after {expected - 1} came {record.seq}"
-            )
+            raise UsageError(f"seq must increase by 1: {record.seq} follows {expected - 1}")
         _check(record)
         match record.event:
             case ApprovalRequested(call_id=call_id, digest=digest):
@@ -234,7 +229,7 @@ def _check(record: Record) -> None:
     if not 1 <= record.seq <= _LARGEST:
         raise UsageError(f"records are counted from 1 on: none has the seq {record.seq}")
     if not math.isfinite(record.time):
-        raise UsageError(f"a record is written at some time, not at {record.time}")
+        raise UsageError(f"the time of a record must be finite, not {record.time}")
     text(record.conversation_id, "the id of a conversation")
     text(record.agent, "the name of an agent")
 
@@ -244,7 +239,7 @@ def _line(record: Record) -> bytes:
         return to_json(record)
     except _UNWRITABLE as error:
         raise UsageError(
-            f"the event {record.event.type!r} cannot be written as JSON: {error}"
+            f"the event {record.event.type!r} cannot be encoded as JSON: {error}"
         ) from error
 
 
@@ -275,7 +270,7 @@ _decision_decoder = msgspec.json.Decoder(_StoredDecision)
 def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
     """Encode decisions by call ID, each with the digest that it is about (may be empty)."""
     if not isinstance(decisions, Mapping):
-        raise UsageError(f"decisions are given by the ids of their calls, not as {decisions!r}")
+        raise UsageError(f"decisions must be a dict by call ID, not {decisions!r}")
     encoded: dict[str, tuple[bytes, str]] = {}
     for call_id, decision in decisions.items():
         text(call_id, "the id of a call")
@@ -285,7 +280,7 @@ def approvals_to_json(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
             line = _posted(decision)
         except _UNWRITABLE as error:
             raise UsageError(
-                f"the decision on {call_id!r} cannot be written as JSON: {error}"
+                f"the decision on {call_id!r} cannot be encoded as JSON: {error}"
             ) from error
         encoded[call_id] = (line, getattr(decision, "digest", ""))
     return encoded
@@ -313,11 +308,11 @@ def commands_from_json(lines: Mapping[str, bytes | str], stop_reason: str | None
 
 
 def begun_already(run_id: str) -> UsageError:
-    return UsageError(f"there is a run {run_id!r} already: lease it to go on with it")
+    return UsageError(f"run {run_id!r} already exists. Acquire its lease to resume it")
 
 
 def gap(run_id: str, last: int, first: int) -> UsageError:
-    return UsageError(f"the run {run_id!r} goes on with seq {last + 1}, not {first}")
+    return UsageError(f"run {run_id!r} expects seq {last + 1}, not {first}")
 
 
 def other_record(run_id: str, first: int) -> UsageError:
@@ -325,7 +320,7 @@ def other_record(run_id: str, first: int) -> UsageError:
 
 
 def run_is_over(run_id: str, status: str) -> UsageError:
-    return UsageError(f"the run {run_id!r} is over: it is {status}")
+    return UsageError(f"the run {run_id!r} has ended ({status})")
 
 
 def not_pending(run_id: str, call_id: str) -> UsageError:
@@ -334,6 +329,6 @@ def not_pending(run_id: str, call_id: str) -> UsageError:
 
 def other_request(call_id: str) -> UsageError:
     return UsageError(
-        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
-        "anew"
+        f"the digest does not match the request for call {call_id!r}. Read the request again, then "
+        "decide"
     )

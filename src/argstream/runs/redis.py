@@ -113,15 +113,15 @@ _SEQ: Final = re.compile(rb"[0-9]{1,16}")
 # Errors from inside a script come with all kinds of words around them, so these are looked for
 # anywhere. The first that is found counts.
 _ANSWERS: Final = {
-    "WRONGTYPE": "a key of the store is something else's: give the store a prefix of its own",
-    "OOM ": "it is out of memory: raise its maxmemory, or let runs expire",
-    "READONLY": "it is a replica, which cannot be written to: give the address of the primary",
-    "MISCONF": "it cannot write to its disk, and so takes nothing: see its log",
-    "NOREPLICAS": "it has too few replicas to take anything: see its min-replicas-to-write",
-    "MASTERDOWN": "it is a replica that has lost its primary: give the address of the primary",
-    "CROSSSLOT": "it is a cluster: give the store a prefix in braces, such as '{argstream}'",
-    "MOVED ": "it is a node of a cluster, and another node has the runs: give the address of that",
-    "unknown command": "it does not know a command that is needed: use Redis 6.2 or newer",
+    "WRONGTYPE": "a key of the store has another type. Pass a prefix that no other program uses",
+    "OOM ": "the server is out of memory. Raise its maxmemory, or let runs expire (ttl)",
+    "READONLY": "the server is a read-only replica. Pass the address of the primary",
+    "MISCONF": "the server cannot write to its disk and rejects all writes. See the server's log",
+    "NOREPLICAS": "the server has fewer replicas than its min-replicas-to-write requires",
+    "MASTERDOWN": "the server is a replica that lost its primary. Pass the primary's address",
+    "CROSSSLOT": "the server is a cluster. Pass a prefix in braces, such as '{argstream}'",
+    "MOVED ": "the server is a cluster node without these runs. Pass the address of their node",
+    "unknown command": "the server lacks a command that the store needs. Use Redis 6.2 or newer",
 }
 
 _Argument = str | bytes
@@ -151,11 +151,11 @@ class RedisStore(BaseStore):
     ) -> None:
         super().__init__()
         if not prefix:
-            raise UsageError("the keys of a store need a prefix, such as 'argstream'")
+            raise UsageError("prefix must not be empty. Use a prefix such as 'argstream'")
         if ttl is not None and not 0 < ttl <= _LONGEST:
             raise UsageError(f"runs cannot be kept for {ttl} seconds: None keeps them for ever")
         if not patience > 0:
-            raise UsageError(f"the store needs some patience, not {patience} seconds")
+            raise UsageError(f"patience must be greater than 0 seconds, not {patience}")
         self._clients = _Clients(server, options)
         self._calls = _Calls(self._clients, patience)
         self._prefix = text(prefix, "the prefix of a store's keys")
@@ -233,8 +233,8 @@ class RedisStore(BaseStore):
         lines: list[bytes] = joined.split(b"\n") if joined else []
         if not lines and int(last) > after:
             raise StoreError(
-                f"Redis at {self._clients.place}: the log of the run {run_id!r} is gone. Did the "
-                "server throw it away? Set its maxmemory-policy to noeviction"
+                f"Redis at {self._clients.place}: the log of run {run_id!r} is missing. The server "
+                "may have evicted it. Set its maxmemory-policy to noeviction"
             )
         return lines, int(last) > after + len(lines)
 
@@ -369,7 +369,8 @@ class RedisStore(BaseStore):
             case [b"format", version]:
                 raise _other_format(run_id, version.decode())
             case _:
-                raise StoreError(f"Redis at {self._clients.place} said {answer[0]!r}")
+                place = self._clients.place
+                raise StoreError(f"unexpected response of Redis at {place}: {answer[0]!r}")
 
 
 def _may_pass(error: RedisError) -> bool:
@@ -392,17 +393,17 @@ def _place_of(settings: Mapping[str, Any]) -> str:
 def _problem(error: RedisError | None, time: str) -> str:
     match error:
         case AuthenticationError() | AuthorizationError():
-            return f"it wants another name or password: check those in the address ({error})"
+            return f"the server rejected the user name or password. Check the address ({error})"
         case NoPermissionError():
-            return f"this user may not do what the store needs: change its ACL ({error})"
+            return f"this user lacks permissions that the store needs. Change its ACL ({error})"
         case MaxConnectionsError():
-            return "all connections of the client are in use: raise its max_connections"
+            return "all connections of the client are in use. Raise max_connections"
         case BusyLoadingError():
-            return f"it still reads its data, after {time}: try again later"
+            return f"the server is still loading its data after {time}. Retry later"
         case NoAnswer() | None:
-            return f"it has not answered for {time}: see whether it runs, and is not too busy"
+            return f"the server has not answered for {time}. Check that it runs and has capacity"
         case ConnectionLost():
-            return f"it cannot be reached, tried for {time}: see whether it runs there ({error})"
+            return f"the server cannot be reached, tried for {time}. Check that it runs ({error})"
         case _:
             said = f"{error.status_code or ''} {error}".strip()
             return next((words for mark, words in _ANSWERS.items() if mark in said), said)
@@ -434,11 +435,11 @@ class _Clients:
             return
         if not isinstance(server, Redis):
             raise UsageError(
-                "a RedisStore needs the address of a server, such as redis://localhost:6379, or a "
-                f"redis.asyncio.Redis, not a {type(server).__module__}.{type(server).__name__}"
+                "server must be an address such as redis://localhost:6379, or a "
+                f"redis.asyncio.Redis, not {type(server).__module__}.{type(server).__name__}"
             )
         if options:
-            raise UsageError("options are for an address: a client that is given has its own")
+            raise UsageError("options need an address as server: a client has its own options")
         self._given = server
         self._settle(server.connection_pool.connection_kwargs)
 
@@ -450,7 +451,7 @@ class _Clients:
         loop = asyncio.get_running_loop()
         found = self._open.get(loop)
         if self._is_closed:  # what was under way must not open anything again
-            raise StoreError("the store is closed: open it anew")
+            raise StoreError("the store is closed. Open a new one")
         if found is None:
             self._require_one_loop(loop)
             self._forget_loops_that_are_over()
@@ -488,8 +489,8 @@ class _Clients:
         self._home = self._home or ref(loop)
         if self._home() is not loop:
             raise UsageError(
-                "the client that the RedisStore was given belongs to another event loop: use the "
-                "store in one loop, or give it the address of the server"
+                "the client of this RedisStore belongs to another event loop. Use it in one loop, "
+                "or pass the address of the server"
             )
 
     def _forget_loops_that_are_over(self) -> None:
@@ -535,9 +536,8 @@ def _settings(url: str) -> Mapping[str, Any]:
         if not is_cut_off:
             return parse_url(url)
     raise UsageError(
-        "this is no address of a Redis server: write redis://HOST:PORT/DATABASE, rediss://… or "
-        "unix://PATH, with a password as :PASSWORD@HOST, where characters such as @, /, ? and # "
-        "are percent-encoded (%40, %2F, %3F, %23)"
+        "not a Redis address. Use redis://HOST:PORT/DATABASE, rediss://… or unix://PATH. Write a "
+        "password as :PASSWORD@HOST, and percent-encode @, /, ? and # in it (%40, %2F, %3F, %23)"
     )
 
 
@@ -611,7 +611,8 @@ class _Whose(NamedTuple):
         try:
             return msgspec.json.decode(text, type=cls)
         except msgspec.MsgspecError as error:
-            raise StoreError(f"Redis says of a run that it is of {text!r}: {error}") from error
+            problem = f"invalid conversation or user of a run in Redis: {text!r}: {error}"
+            raise StoreError(problem) from error
 
 
 class _Keys:
@@ -717,7 +718,7 @@ class _News:
             if self._loop.is_closed():
                 return  # and those in it are, too
             problem = StoreError(
-                f"Redis at {self._clients.place}: what happens there cannot be heard any more: "
+                f"Redis at {self._clients.place}: the store cannot receive updates any more: "
                 f"{type(error).__name__}: {error}"
             )
             problem.__cause__ = error
@@ -805,7 +806,7 @@ class _News:
                 return error
             beat_at = self._clock() + _BEAT
             if self._clock() - max(self._heard_at, begun_at) > 2 * _BEAT:
-                return ConnectionLost("it does not answer any more")
+                return ConnectionLost("the server stopped answering")
             for channel in asked:
                 self._say(channel, None)
 
@@ -839,14 +840,14 @@ def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
         )
     except (KeyError, ValueError) as error:
         raise StoreError(
-            f"Redis has no run {run_id!r} that can be read: something else changed it"
+            f"run {run_id!r} in Redis cannot be read. Another program may have changed it"
         ) from error
 
 
 def _other_format(run_id: str, version: str) -> StoreError:
     return StoreError(
-        f"the run {run_id!r} has format {version} of another version of argstream; this one reads "
-        f"format {FORMAT}. Use the other version, or delete the run"
+        f"run {run_id!r} has format {version}, written by another version of argstream; this one "
+        f"reads format {FORMAT}. Use that version, or delete the run"
     )
 
 
@@ -948,7 +949,7 @@ class _Lists:
             try:
                 infos.append(_info_of(run_id, fields, float(now)))
             except StoreError as error:
-                logger.warning("%s; it is not listed", error)  # but the others are
+                logger.warning("%s. The run is not listed", error)  # but the others are
         if gone:
             await self._tidy(gone)
         return infos
@@ -960,7 +961,8 @@ class _Lists:
             try:
                 run_ids.append(name.decode())
             except UnicodeDecodeError:
-                logger.warning("Redis has %r in %r, which is no run", name, self._keys.index)
+                index = self._keys.index
+                logger.warning("Redis key %r contains %r, which is not a run ID", index, name)
         return run_ids
 
     async def _tidy(self, gone: Sequence[str]) -> None:

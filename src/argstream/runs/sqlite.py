@@ -761,7 +761,7 @@ class _Worker(ABC):
             if self._death is not None:
                 raise StoreError(self._death)
             if self._is_ended:
-                raise StoreError("the store is closed: open it anew")
+                raise StoreError("the store is closed. Open a new one")
             if self._thread is None:
                 self._process = os.getpid()
                 # A program that forgets to close the store can end: what was answered is stored.

@@ -103,7 +103,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not value > 0:
-                raise UsageError(f"the limit {name} must be a number above 0, not {value!r}")
+                raise UsageError(f"Limits: {name} must be a number greater than 0, not {value!r}")
 
 
 class Rates:
@@ -142,17 +142,15 @@ class Rates:
 
     def start(self, client: str) -> None:
         limit = f"runs_per_minute={self._limits.runs_per_minute}"
-        _refuse(self._starts.take(client), "too-many-starts", "runs in so short a time", limit)
+        _refuse(self._starts.take(client), "too-many-starts", "new runs", limit)
 
 
 def _refuse(
-    seconds: float, code: str, what: str, limit: str, burst: str = ", and a tenth of it at once"
+    seconds: float, code: str, what: str, limit: str, burst: str = ", a tenth of it at once"
 ) -> None:
     if seconds:
         wait = math.ceil(seconds)
-        detail = (
-            f"too many {what}: {limit} is all that a client may have{burst}; come again in {wait} s"
-        )
+        detail = f"too many {what}: the limit is {limit} per client{burst}. Retry in {wait} s"
         raise Problem(429, code, detail, {"retry-after": str(wait)})
 
 
@@ -237,8 +235,8 @@ class Quota:
         return Problem(
             status,
             f"too-many-{self._what.replace(' ', '-')}",
-            f"too many {self._what}: {limit} is all that {who} may have at once; come again when "
-            "some have ended",
+            f"too many {self._what}: the limit is {limit} at once for {who}. Retry when some have "
+            "ended",
             {"retry-after": "5"},
         )
 
@@ -279,8 +277,8 @@ async def read_json(
     while they arrive. ``most`` is a lower bound for bodies that are always short.
 
     Half of a surrogate pair becomes U+FFFD: a page can cut a text there, and no store could keep
-    it. 400: it is no JSON, or repeats a key. 408: it did not come. 413: it is too long. 422: it is
-    JSON of another shape. 429 and 503: too much is on its way.
+    it. 400: it is not valid JSON, or repeats a key. 408: it did not arrive in time. 413: it is too
+    long. 422: it is JSON of another shape. 429 and 503: too much is on its way.
     """
     place = Reservation(incoming, client_of(request.scope))
     try:
@@ -323,7 +321,7 @@ async def _read(request: Request, limits: Limits, place: Reservation, most: int 
                 place.grow(len(chunk))
                 chunks.append(chunk)
     except TimeoutError:
-        detail = f"the body did not come within {limits.body_seconds:g} s"
+        detail = f"the body did not arrive within {limits.body_seconds:g} s"
         raise Problem(408, "body-too-slow", f"{detail} (body_seconds)") from None
     return b"".join(chunks)
 
@@ -339,7 +337,7 @@ def _decode(body: bytes, kind: type[T], limits: Limits) -> T:
     except msgspec.ValidationError as error:
         raise Problem(422, "wrong-body", f"the body is not what is asked for: {error}") from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise Problem(400, "no-json", f"the body is no JSON: {error}") from None
+        raise Problem(400, "no-json", f"the body is not valid JSON: {error}") from None
     return decoded
 
 

@@ -55,8 +55,8 @@ _OURS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
     (RunNotFoundError, 404, "unknown-run", ""),
     (AlreadyDecidedError, 403, "already-decided", ""),
     (UsageError, 422, "unusable", ""),
-    (RunBusyError, 409, "run-taken", "another process drives the run: come again in a moment"),
-    (StoreError, 503, "store-failure", "the store does not work just now: come again later"),
+    (RunBusyError, 409, "run-taken", "another process drives the run. Retry in a moment"),
+    (StoreError, 503, "store-failure", "the store is unavailable. Retry later"),
 )
 
 
@@ -69,12 +69,12 @@ def problem_of(error: Exception) -> Problem:
     for kind, status, code, words in _OURS:
         if isinstance(error, kind):
             return Problem(status, code, words or str(error))
-    return Problem(500, "internal-error", "something went wrong: the log of the server says what")
+    return Problem(500, "internal-error", "internal error. See the server log")
 
 
 def _of_router(error: HTTPException) -> Problem:
     if error.status_code == HTTPStatus.NOT_FOUND:
-        return Problem(404, "not-found", "there is nothing at this path")
+        return Problem(404, "not-found", "not found")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = dict(error.headers or {})
         detail = f"this path takes {allowed.get('Allow', 'other methods')}"

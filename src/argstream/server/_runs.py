@@ -194,7 +194,7 @@ class Runs:
             async with self._turn(conversation):
                 await self._require_unchanged(conversation)
                 if self._driving.is_full:
-                    raise _full("come again")
+                    raise _full("retry")
                 run = self._driver.begin(prompt, conversation)
                 await self._driving.begin(run, rested)
                 await self._require_first(run.run_id, conversation)
@@ -213,7 +213,7 @@ class Runs:
             raise _busy(newest.run_id)
         if self._newest.get(conversation, newest.run_id) != newest.run_id:
             raise Problem(
-                409, "conversation-changed", "another message was quicker: send this one again"
+                409, "conversation-changed", "another message was sent first. Send this one again"
             )
 
     async def _require_first(self, run_id: str, conversation: Conversation) -> None:
@@ -224,7 +224,7 @@ class Runs:
         going = [info for info in found if not info.is_over]
         first = min(going, key=lambda info: (info.created, info.run_id), default=None)
         if first is not None and first.run_id != run_id:
-            await self.stop(run_id, "another message was quicker")
+            await self.stop(run_id, "another message was sent first")
             raise _busy(first.run_id)
 
     def _turn(self, conversation: Conversation) -> asyncio.Lock:
@@ -290,8 +290,8 @@ def other_request(call_id: str) -> Problem:
     return Problem(
         403,
         "other-request",
-        f"the digest is not that of the request for the call {call_id!r}: look at that, and decide "
-        "anew",
+        f"the call {call_id!r} changed since you saw it, or the digest is wrong. Review the call "
+        "and decide again",
     )
 
 
@@ -646,7 +646,7 @@ def _full(what_to_do: str) -> Problem:
     return Problem(
         503,
         "too-many-runs",
-        f"as many runs go on here as may (max_running): {what_to_do} in a moment",
+        f"the server is busy (max_running): {what_to_do} in a moment",
         {"retry-after": "5"},
     )
 
@@ -655,6 +655,6 @@ def _busy(run_id: str) -> Problem:
     return Problem(
         409,
         "conversation-busy",
-        f"this conversation has a run that is not over ({run_id}): wait for its end, decide what "
-        "it waits for, or stop it",
+        f"this conversation already has an active run ({run_id}). Wait until it ends, decide on "
+        "its pending calls, or stop it",
     )

@@ -212,7 +212,7 @@ class SecurityMiddleware:
             raise Problem(
                 403,
                 "wrong-host",
-                "this server is not asked for by that Host; who runs it can allow it: hosts=… or "
+                "this host name is not allowed. The operator can allow it with hosts=… or "
                 "--allowed-host",
             )
         method: str = scope["method"]

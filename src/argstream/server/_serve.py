@@ -587,8 +587,7 @@ def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.
 
 def _taken(host: str, port: int) -> UsageError:
     return UsageError(
-        f"port {port} of {host!r} is taken: something else listens there; take another, or 0 for "
-        "one that is free"
+        f"port {port} of {host!r} is already in use. Choose another, or 0 for any free port"
     )
 
 

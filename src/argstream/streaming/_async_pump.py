@@ -28,9 +28,9 @@ from typing import Any, Protocol, TypeVar
 
 from argstream.errors import UsageError
 from argstream.events import Event
-from argstream.streaming._pump import Question, StreamProgress
+from argstream.streaming._pump import Awaited, StreamProgress
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 
 class AsyncBatches(Protocol):
@@ -68,11 +68,11 @@ class AsyncPump:
         if self._work.held is None:
             self._work.is_direct = False
 
-    async def answer(self, question: Question[Answer]) -> Answer:
-        """Wait until the question can be answered. Cancelling this does not affect others."""
-        while not question.ready():
-            await self.wait(question.ready)
-        return question.result()
+    async def value_of(self, awaited: Awaited[Value]) -> Value:
+        """Wait until the value is ready. Cancelling this does not affect others."""
+        while not awaited.ready():
+            await self.wait(awaited.ready)
+        return awaited.result()
 
     async def close(self) -> None:
         await self._work.close()
@@ -225,7 +225,7 @@ class _Fetching:
 
     async def wait(self, is_ready: Callable[[], bool]) -> None:
         if self.progress.ended or self.task is None:
-            raise AssertionError("at the end of a stream every question has an answer")
+            raise AssertionError("a reader still waits after the end of the stream")
         future = _loop_of(self.task).create_future()
         self.waiting[future] = is_ready
         self._wake_task()

@@ -1,4 +1,4 @@
-"""Fetches items for the readers of a sync stream, and answers the questions of readers.
+"""The sync pump, which fetches items from the source, and the values that readers wait for.
 
 A batch is the events of one item of the source. Batches are fetched only while a reader or a loop
 waits, so a slow consumer slows the provider down. Batches that were fetched for a reader are kept
@@ -30,7 +30,7 @@ class End(Enum):
     END = "end"
 
 
-# Of a value: it may still arrive; it is growing; it is final; it cannot arrive.
+# waiting: may still arrive. open: growing. settled: final. never: cannot arrive.
 Stage: TypeAlias = Literal["waiting", "open", "settled", "never"]
 # Events that set or clear the failure of a stream.
 OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
@@ -42,8 +42,8 @@ class StreamProgress:
     ) -> None:
         self.calls_from = calls_from
         self.ended: bool = False
-        self.failed: StreamFailed | RunFailed | None = None  # the first, until RunCompleted
-        # The first failure since there are readers, which do not receive events.
+        self.failed: StreamFailed | RunFailed | None = None  # the first one; RunCompleted clears it
+        # The first failure since the first reader was created. Readers do not receive events.
         self.reported: StreamFailed | RunFailed | None = None
         self.has_readers = False
         self._abort = abort
@@ -63,7 +63,7 @@ class StreamProgress:
     def fail(self, failure: BaseException) -> None:
         """Record that the source failed, and which calls are incomplete because of it."""
         if self.ended:
-            return  # an error of closing the source
+            return  # the error comes from closing the source
         self._failure = failure
         self._traceback = failure.__traceback__
         self._failed_calls = {
@@ -109,7 +109,7 @@ class CallProgress:
         return self.call.verdict != "open"
 
     @property
-    def is_doubtful(self) -> bool:
+    def is_ambiguous(self) -> bool:
         """Whether values are uncertain until the verdict."""
         return self.call.in_doubt and not self.is_over
 
@@ -119,7 +119,7 @@ class CallProgress:
         return self._stream.failure_of(self.call)
 
     def stage(self, path: JsonPath) -> Stage:
-        if self.is_doubtful:
+        if self.is_ambiguous:
             return "waiting"
         value = self.call.partial
         for depth, key in enumerate(path):
@@ -135,19 +135,19 @@ class CallProgress:
         return "never" if self.is_over else "open"
 
 
-Answer_co = TypeVar("Answer_co", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
 Reader = TypeVar("Reader")
 
 
-class Question(Protocol[Answer_co]):
-    """A question about a stream. It is ready at the latest when the stream ends."""
+class Awaited(Protocol[Value_co]):
+    """A value that a reader waits for. It is ready at the latest when the stream ends."""
 
     def ready(self) -> bool: ...
-    def result(self) -> Answer_co:
-        """Return the answer, or raise an error."""
+    def result(self) -> Value_co:
+        """Return the value, or raise an error."""
 
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
 
 class Pump:
@@ -175,13 +175,13 @@ class Pump:
         finally:
             if not self._batches.gi_running:
                 self.close()
-        if (failure := progress.failure) is not None:  # it was raised in a reader
+        if (failure := progress.failure) is not None:  # a reader has raised it already
             raise failure
 
-    def answer(self, question: Question[Answer]) -> Answer:
-        while not question.ready():
+    def value_of(self, awaited: Awaited[Value]) -> Value:
+        while not awaited.ready():
             self._fetch()
-        return question.result()
+        return awaited.result()
 
     def close(self) -> None:
         self._batches.close()
@@ -190,7 +190,7 @@ class Pump:
     def _fetch(self) -> None:
         progress = self.progress
         if progress.ended:
-            raise AssertionError("at the end of a stream every question has an answer")
+            raise AssertionError("a reader still waits after the end of the stream")
         try:
             batch = next(self._batches, None)
         except BaseException as error:
@@ -205,7 +205,7 @@ class Pump:
             self._held.append(batch)
 
     def _refuse_threads(self) -> None:
-        if self._batches.gi_frame is not None:  # the generator is running, it did not fail
+        if self._batches.gi_frame is not None:  # the generator is running; it did not fail
             raise UsageError("another thread reads this stream. Read it in one thread") from None
 
 
@@ -230,7 +230,7 @@ class Argument:
         return value
 
 
-class Whole:
+class AllArguments:
     """All arguments. Ready when the call has its verdict."""
 
     def __init__(self, progress: CallProgress) -> None:
@@ -261,10 +261,10 @@ class StringPieces:
         self._offset = 0
 
     def ready(self) -> bool:
-        if self._progress.is_doubtful or (self._container is None and not self._find()):
+        if self._progress.is_ambiguous or (self._container is None and not self._find()):
             return False
         return (
-            self._container is None  # result() raises
+            self._container is None  # there is no string: result() raises
             or len(self._container[self._key]) > self._offset
             or self._progress.is_over
             or is_settled(self._progress.call, self._path)
@@ -347,7 +347,7 @@ class Items:
                 return False
             _, value = _container_and_value(progress.call, path)
             if not isinstance(value, list):
-                return True  # result() raises
+                return True  # there is no array: result() raises
             self._items = value
         has_next = self._has_next(self._items)
         return progress.is_over or has_next or is_settled(progress.call, path)
@@ -443,17 +443,18 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
         return _error(progress, path, f"{asked} is incomplete: {verdict_words(call)}")
     contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{asked} did not come: {verdict_words(call)}; {contents}")
-    return _error(progress, path, f"{asked} did not come: {contents}")
+        return _error(progress, path, f"{asked} is missing: {verdict_words(call)}; {contents}")
+    return _error(progress, path, f"{asked} is missing: {contents}")
 
 
 def incomplete(progress: CallProgress) -> BaseException:
     """Return the error for a call that is not complete."""
     if (failure := progress.failure) is not None:
         return failure
-    contents = _contents((), progress.call.partial)
-    why = verdict_words(progress.call)
-    message = f"the arguments of {_name(progress)} are not complete: {why}; {contents}"
+    call = progress.call
+    # A call without JSON has no parts to list.
+    contents = "" if call.partial is PENDING else f"; {_contents((), call.partial)}"
+    message = f"the arguments of {_name(progress)} are unavailable: {verdict_words(call)}{contents}"
     return _error(progress, (), message)
 
 
@@ -463,13 +464,13 @@ def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: st
 
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
-    """Return the error for a value that differs from the text that was read before."""
+    """Return the error for a value that differs from what was read before."""
     asked = (
         f"{_format_path(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
     )
     reason = progress.call.reinterpreted
     message = (
-        f"{asked} differs from the text that was read before: the call was reinterpreted at its "
+        f"{asked} differs from what was read before: the call was reinterpreted at its "
         f"end ({reason}). Use arguments() for the final values"
     )
     return _error(progress, path, message)
@@ -487,7 +488,7 @@ def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnav
 
 
 def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
-    """Follow a path as far as possible. Returns the path and value there, and True at its end."""
+    """Return the existing part of a path, its value, and True if that is the whole path."""
     for depth in range(len(path)):
         value = value_at(root, path[depth : depth + 1])
         if value is PENDING:
@@ -497,17 +498,19 @@ def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
 
 
 def _contents(place: JsonPath, value: Any) -> str:
-    whose = f"{_format_path(place)} " if place else "it "
+    if not place and (value is PENDING or value == {}):
+        return "the call has no arguments"
+    owner = _format_path(place) if place else "the call"
     if isinstance(value, dict):
-        return f"{whose}has {_keys(value)}"
+        return f"{owner} has {_keys(value)}"
     if isinstance(value, list):
-        return f"{whose}has {len(value)} item{'' if len(value) == 1 else 's'}"
-    return f"{whose}is {_kind_words(value)}" if place else "it is empty"
+        return f"{owner} has {len(value)} item{'' if len(value) == 1 else 's'}"
+    return f"{owner} is {_kind_words(value)}"
 
 
 def _keys(found: dict[str, Any]) -> str:
     if not found:
-        return "nothing in it"
+        return "no keys"
     shown = [_short.repr(key) for key in islice(found, _MAX_KEYS)]
     more = len(found) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

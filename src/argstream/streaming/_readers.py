@@ -30,17 +30,17 @@ With a sync source, use the same names without ``await``:
 write a.py open
 ['import', ' os'] open
 {'path': 'a.py', 'content': 'import os'} complete
->>> call.argument("mode")
+>>> call.argument("n")
 Traceback (most recent call last):
-argstream.errors.ArgumentUnavailableError: 'mode' of 'write' did not come: it has 'path', 'content'
+argstream.errors.ArgumentUnavailableError: 'n' of 'write' is missing: the call has 'path', 'content'
 
-Nothing is queued. A reader reads the value that the call holds anyway, and each step of ``text``
-returns all text since the last one. Items are fetched only while a reader waits.
+There is no queue. A reader reads from the call itself, and each step of ``text`` returns all text
+since the last one. Items are fetched only while a reader waits.
 
 ``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot arrive, or that
-the call is malformed, truncated or closed. Its message lists what did arrive. Settled values stay
-available. Only a call that is ``reinterpreted`` at its end can have other values than before. As
-soon as its text is ambiguous, none of its values are settled.
+the call is malformed, truncated or closed. The message lists what did arrive. Settled values stay
+available. Only a call that is ``reinterpreted`` at its end can have values that differ from those
+read before. As soon as its text is ambiguous, none of its values are settled.
 
 If the provider reports an error or closes the connection, ``live_calls()`` raises ``StreamError``
 after the last call. If the source itself raises, readers of missing values raise that exception.
@@ -60,16 +60,16 @@ from argstream.history import CallKind
 from argstream.jsonstream import JsonPath
 from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.streaming._pump import (
+    AllArguments,
     Argument,
+    Awaited,
     CallProgress,
     End,
     FreeTextPieces,
     Items,
     NextCall,
     Pump,
-    Question,
     StringPieces,
-    Whole,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ _TYPES: Final = (str, int, float, bool, dict, list)
 
 
 class _CallReader:
-    """What sync and async readers share."""
+    """Base class of the sync and async readers."""
 
     def __init__(self, progress: CallProgress) -> None:
         self._progress = progress
@@ -93,7 +93,7 @@ class _CallReader:
 
     @property
     def id(self) -> str:
-        """The call ID, which the result must carry."""
+        """The call ID. The result of the call must have the same ID."""
         return self._progress.call.id
 
     @property
@@ -136,7 +136,7 @@ class _CallReader:
     def _checked(self, path: JsonPath, method: str) -> JsonPath:
         if self.kind in FREE_TEXT_KINDS:
             raise UsageError(
-                f"{self.name!r} has free text and no arguments. Use text() without a path"
+                f"{self.name!r} takes free text and has no arguments. Use text() without a path"
             )
         if not path:
             raise UsageError(f'{method}() needs a path, such as {method}("edits", 0, "path")')
@@ -146,7 +146,7 @@ class _CallReader:
                     f"a path must consist of keys (str) and indexes (int), not {key!r}"
                 )
             if isinstance(key, int) and key < 0:
-                raise UsageError(f"an index must not be negative: {key}. The array is not complete")
+                raise UsageError(f"an index must not be negative: {key}. The array may still grow")
         return path
 
 
@@ -173,7 +173,7 @@ class CallReader(_CallReader):
 
         Raises ``ArgumentUnavailableError`` as soon as it is certain that there is no such value.
         """
-        return self._pump.answer(self._argument(path, type))
+        return self._pump.value_of(self._argument(path, type))
 
     def text(self, *path: str | int) -> Iterator[str]:
         """Iterate over the string at this path while it grows, to its closing quote.
@@ -197,14 +197,14 @@ class CallReader(_CallReader):
         For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError``
         with the verdict if the call is not complete.
         """
-        return self._pump.answer(Whole(self._progress))
+        return self._pump.value_of(AllArguments(self._progress))
 
 
 class AsyncCallReader(_CallReader):
     """Reads one call of an async stream while it is written.
 
-    Any number of tasks may read the same call or others. Cancelling one, for instance by a timeout,
-    does not affect the others, and the value can be read again.
+    Any number of tasks can read calls, also the same one. Cancelling a task, for instance by a
+    timeout, does not affect the others, and the value can be read again.
     """
 
     def __init__(self, progress: CallProgress, pump: "AsyncPump") -> None:
@@ -217,7 +217,7 @@ class AsyncCallReader(_CallReader):
     async def argument(self, *path: str | int, type: type[Value]) -> Value: ...
     async def argument(self, *path: str | int, type: type | None = None) -> Any:
         """Return the value at this path as soon as it is settled: see ``CallReader.argument``."""
-        return await self._pump.answer(self._argument(path, type))
+        return await self._pump.value_of(self._argument(path, type))
 
     def text(self, *path: str | int) -> AsyncIterator[str]:
         """Iterate over the string at this path while it grows: see ``CallReader.text``."""
@@ -229,7 +229,7 @@ class AsyncCallReader(_CallReader):
 
     async def arguments(self) -> dict[str, Any] | str:
         """Return all arguments when the call is complete: see ``CallReader.arguments``."""
-        return await self._pump.answer(Whole(self._progress))
+        return await self._pump.value_of(AllArguments(self._progress))
 
 
 def live_calls(pump: Pump) -> Iterator[CallReader]:
@@ -241,26 +241,26 @@ def live_calls_async(pump: "AsyncPump") -> AsyncIterator[AsyncCallReader]:
 
 
 class _Iteration(Iterator[Value]):
-    """Asks one question repeatedly. Not a generator, so no error or timeout ends it."""
+    """An iterator that continues after an error or a timeout. A generator would be closed."""
 
-    def __init__(self, question: Question[Value | End], pump: Pump) -> None:
-        self._question = question
+    def __init__(self, awaited: Awaited[Value | End], pump: Pump) -> None:
+        self._awaited = awaited
         self._pump = pump
 
     def __next__(self) -> Value:
-        found = self._pump.answer(self._question)
+        found = self._pump.value_of(self._awaited)
         if isinstance(found, End):
             raise StopIteration
         return found
 
 
 class _AsyncIteration(AsyncIterator[Value]):
-    def __init__(self, question: Question[Value | End], pump: "AsyncPump") -> None:
-        self._question = question
+    def __init__(self, awaited: Awaited[Value | End], pump: "AsyncPump") -> None:
+        self._awaited = awaited
         self._pump = pump
 
     async def __anext__(self) -> Value:
-        found = await self._pump.answer(self._question)
+        found = await self._pump.value_of(self._awaited)
         if isinstance(found, End):
             raise StopAsyncIteration
         return found

@@ -73,10 +73,10 @@ def stream(
     """Return the events of a model's turn while it is written.
 
     ``source`` is an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude
-    Agent SDK …; entered or not), its events, dicts, the bytes or lines of a response, a file, a
-    recording, or the HTTP response itself (of httpx, requests, aiohttp, urllib). The result is an
-    iterator for a sync source and an async iterator for an async source. With httpx's async client,
-    pass ``response.aiter_bytes()``, so that type checkers see that it is async.
+    Agent SDK …; before or after entering its ``with``), its events, dicts, the bytes or lines of a
+    response, a file, a recording, or an HTTP response itself (of httpx, requests, aiohttp, urllib).
+    The result is an iterator for a sync source and an async iterator for an async source. With
+    httpx's async client, pass ``response.aiter_bytes()``: type checkers then see that it is async.
 
     The protocol is detected from the first payload unless ``protocol`` names it. See ``Assembler``
     for ``quirks`` and ``after``.
@@ -89,15 +89,15 @@ def stream(
     as ``rejected``. ``stop_on`` changes that: ``rejected`` also stops for a call that violates its
     schema, ``never`` does not stop.
 
-    ``on_ask`` is required if the policy can answer ``ask``, its default action, because a stream
-    has no approver. ``deny`` rejects the call as early as a denial would. ``report``
-    completes it. ``ToolArgsCompleted.policy_decision`` has the policy's answer.
+    ``on_ask`` is required if the policy can answer ``ask`` (the default action of a ``Policy``),
+    because a stream has no approver. ``deny`` rejects the call as early as a denial would.
+    ``report`` completes it, with the policy's answer in ``ToolArgsCompleted.policy_decision``.
 
     To read many streams, create the ``check`` once with ``make_check`` and pass it instead.
 
-    Bad input does not raise. It becomes an event: ``StreamFailed`` if the whole stream failed (see
-    ``raise_for_failure``). An exception of the source is raised unchanged after every open call has
-    its verdict.
+    Bad input does not raise. It becomes an event: ``ToolArgsInvalid`` for a call, ``StreamFailed``
+    for the rest (see ``raise_for_failure``). An exception of the source is raised unchanged after
+    every open call has its verdict.
 
     After an early exit from the loop, the source is closed when nothing refers to the stream any
     more. An async source is closed in a task. To close it at once, use ``with`` or ``async with``,
@@ -108,7 +108,7 @@ def stream(
     """
     if tools is not None or policy is not None or on_ask is not None:
         if check is not None:
-            raise UsageError("pass either check= or tools=, policy= and on_ask=, not both")
+            raise UsageError("pass check= alone, without tools=, policy= and on_ask=")
         check = make_check(tools, policy, on_ask=on_ask)
     assembler = Assembler(
         protocol, quirks=quirks, after=after, limits=limits, check=check, stop_on=stop_on
@@ -194,7 +194,7 @@ class EventStream(_Reading, Iterator[Event]):
         self._pump = Pump(_read(source, intake, self._progress), self._progress)
         self._events = self._pump.events()
 
-    def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: a call less for each event
+    def __iter__(self) -> Iterator[Event]:  # noqa: PYI034 - not self: saves a call for each event
         return self._events
 
     def __next__(self) -> Event:
@@ -208,11 +208,11 @@ class EventStream(_Reading, Iterator[Event]):
     def live_calls(self) -> Iterator[CallReader]:
         """Iterate over the calls, each as soon as it starts, to read its arguments as they arrive.
 
-        Calls that have started before are included. Other events are dropped, unless a loop over
-        the events has started: then they are kept for the loop.
+        Calls that started earlier are included. Events that are fetched are dropped, unless a loop
+        over the events has started: then they are kept for the loop.
 
-        If the stream fails, ``StreamError`` is raised after the last call, unless a loop over the
-        events has already received the failure.
+        If the stream fails, ``StreamError`` is raised after the last call, unless the stream had
+        failed before ``live_calls()`` was first called.
         """
         return live_calls(self._pump)
 
@@ -320,8 +320,8 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         Several tasks may read calls at once, and be cancelled. This needs asyncio: one task fetches
         for all of them until the stream ends or is closed, so use ``async with``.
 
-        A loop over the events that started before fetches itself until a reader waits. Then the
-        task continues. Some sources must stay in one task, because they hold a cancel scope, a
+        A loop over the events that started before fetches items itself until a reader waits. Then
+        the task takes over. Some sources must stay in one task, because they hold a cancel scope, a
         timeout or a context variable between items. For these, call this method before the loop
         starts, also if you only use ``live_call``.
         """

@@ -109,7 +109,8 @@ class MockProvider:
     """A server on the loopback interface that answers from a script or recordings.
 
     A single reply answers every request. The replies of a list answer one request each. Later
-    requests are rejected, unless ``repeat`` starts again. Rejected requests use no reply.
+    requests are rejected, unless ``repeat`` is true: then the list starts again. Rejected requests
+    use no reply.
 
     ``faults`` apply to every response, in addition to those of the reply. ``on_request`` is called
     for each request before the response is sent, in the thread of the connection.
@@ -132,7 +133,7 @@ class MockProvider:
             script, repeat = (script,), True
         given = tuple(script)
         if not given or not all(isinstance(one, ScriptedReply | RecordedAnswer) for one in given):
-            raise UsageError("MockProvider needs a Reply, or a list of at least one")
+            raise UsageError("MockProvider needs Reply objects. For recordings, use replaying()")
         self._answers = [Reply.of(one) if isinstance(one, ScriptedReply) else one for one in given]
         self._faults = checked_faults(faults)
         self._repeats = repeat
@@ -141,7 +142,7 @@ class MockProvider:
         self._port = port
         self._server: _MockServer | None = None
         self._hang_ups: list[HangUp] = []
-        # Guards the two below, because each connection has a thread. A check may read the requests.
+        # Guards _requests and _answered: each connection has a thread. A check may read requests.
         self._lock = threading.RLock()
         self._requests: list[ReceivedRequest] = []
         self._answered = 0
@@ -159,11 +160,11 @@ class MockProvider:
         """Serve recorded responses: files, or their bytes.
 
         These are recordings of ``argstream record``, or bodies of server-sent events or JSON lines.
-        One recording answers every request to its API, several answer one request each. ``timed``
+        One recording answers every request to its API. Several answer one request each. ``timed``
         sends the chunks with the recorded timing, and allows no faults.
         """
         if timed and tuple(faults):
-            raise UsageError("MockProvider: timed cannot be combined with faults")
+            raise UsageError("MockProvider: timed and faults cannot be combined. Pass one of them")
         read = [read_answer(recording, timed=timed) for recording in recordings]
         return cls(
             read[0] if len(read) == 1 else read,
@@ -217,7 +218,7 @@ class MockProvider:
 
     @property
     def hang_ups(self) -> list[HangUp]:
-        """The responses during which the client disconnected. Detected by the next write."""
+        """Responses that the client did not read to the end, detected at the next write."""
         return list(self._hang_ups)
 
     def check(self) -> None:
@@ -228,7 +229,7 @@ class MockProvider:
             for problem in request.problems
         ]
         if problems:
-            raise UsageError("\n".join(["the mock provider rejected:", *problems]))
+            raise UsageError("\n".join(["the mock provider rejected these requests:", *problems]))
 
     def _respond(self, raw: "_RawRequest") -> "Answer":
         path = raw.path.partition("?")[0]  # the query may contain a key
@@ -284,13 +285,14 @@ class MockProvider:
     def _reply_problems(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
         """Return why the script has no answer to a valid request."""
         if self._answered >= len(self._answers) and not self._repeats:
-            message = "the script has no reply after {}. Add one, or pass repeat=True"
+            message = "the script has no more replies ({} sent). Add one, or pass repeat=True"
             return [Problem(message.format(len(self._answers)))]
         answer = self._scripted()
         if isinstance(answer, Reply):
             return []
         if answer.protocol != dialect.protocol:
-            return [Problem(f"the recording is of {answer.protocol}, not of {dialect.protocol}")]
+            request = f"the request is for {dialect.protocol}"
+            return [Problem(f"the recording is for {answer.protocol}, but {request}")]
         is_stream = answer.whole is None
         if answer.status < 400 and is_stream != (body.get("stream") is True):
             found, wanted = ("a stream", "true") if is_stream else ("not a stream", "false")
@@ -330,12 +332,12 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response that is complete before its first byte is sent."""
+    """A response that is built in full before its first byte is sent."""
 
     status: int
     headers: Mapping[str, str]
     writes: Sequence[Write]
-    length: int | None = None  # None: sent in chunks, one for each write
+    length: int | None = None  # None: chunked encoding, one chunk for each write
     seconds_before: float = 0.0
     is_cut: bool = field(default=False, kw_only=True)  # closed without a proper end
 
@@ -503,7 +505,7 @@ class RecordedAnswer:
     timed: Answer | None = None  # the response with its timing, for ``timed=True``
 
     def with_head(self, answer: Answer) -> Answer:
-        """Add status, content type and cut of the recording to a response."""
+        """Apply the recording's status, content type and cut to a response."""
         headers = dict(answer.headers)
         if self.content_type:
             headers["content-type"] = self.content_type
@@ -529,9 +531,7 @@ def _parse(data: bytes, *, timed: bool) -> RecordedAnswer:
     if is_recording(data):
         return _parse_recording(parse_recording(data), timed=timed)
     if timed:
-        raise UsageError(
-            "timed needs a recording of argstream. The body of a response has no times"
-        )
+        raise UsageError("timed needs a recording of argstream. A response body has no times")
     return _parse_body(data)
 
 
@@ -564,7 +564,7 @@ def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswe
         made = _parse_body(recording.data)
     except UsageError:  # another API, or too short to detect it
         return RecordedAnswer(protocol, chunks)
-    if is_cut and made.whole is None:  # do not repair it
+    if is_cut and made.whole is None:  # do not complete a truncated event
         return replace(made, events=chunks)
     return made
 
@@ -679,7 +679,7 @@ class _Handler(BaseHTTPRequestHandler):
             headers[name.lower()] = value
         self._send(self.server.respond(_RawRequest(self.command, self.path, headers, body)))
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server has it so
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
 
     def _read_body(self) -> bytes | None:
         length = self.headers.get("content-length", "0")

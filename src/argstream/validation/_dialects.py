@@ -129,9 +129,10 @@ class SchemaLimits(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            limit = getattr(self, name)
-            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-                raise UsageError(f"SchemaLimits.{name} must be an integer above 0, not {limit!r}")
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                expected = "an int of at least 1"
+                raise UsageError(f"SchemaLimits: {name} must be {expected}, not {value!r}")
 
 
 DEFAULT_SCHEMA_LIMITS = SchemaLimits()

@@ -15,14 +15,14 @@ r"""Typed arguments of a call in progress, for a tool that is defined by a class
 A field is validated once, by its own validators, when it is first read after it has settled.
 Validators of the model, and its rules for unknown keys, run only in ``value()``.
 
-- An open model inside is a view too: ``view.so_far.address.city``. An open list has the items that
-  have settled.
+- A nested model that is not complete is also a view: ``view.so_far.address.city``. A list that is
+  not complete has the items that have settled.
 - A field with several names (``AliasChoices``, ``populate_by_name``) settles before the end only
   under its first name, which has precedence over the others.
 - A field whose validators take ``info`` waits for the fields defined before it.
-- If a validator raises another exception than ValueError, such as a KeyError, ``errors`` has its
-  message. Reading the field raises ``ArgumentUnavailableError`` with that exception as the cause.
-  ``value()`` raises the exception itself.
+- If a validator raises an exception other than ValueError or AssertionError, such as a KeyError,
+  ``errors`` has its message. Reading the field raises ``ArgumentUnavailableError`` with that
+  exception as the cause. ``value()`` raises the exception itself.
 - pydantic turns an ``Iterable`` into an iterator, which can be used once and validates each item
   when it is fetched. ``errors`` does not include these items. Prefer ``list``.
 """
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 
 _Schema = dict[str, Any]
 
-_OF_OBJECTS: Final = {"model", "dataclass", "typed-dict"}
-_NO_SCHEMAS: Final = {"metadata", "serialization", "default", "config", "expected"}
+_OBJECT_TYPES: Final = {"model", "dataclass", "typed-dict"}
+_KEYS_WITHOUT_SCHEMAS: Final = {"metadata", "serialization", "default", "config", "expected"}
 _MAX_ERRORS: Final = 3  # of one field in a message
 
 
@@ -85,42 +85,42 @@ class _Context(NamedTuple):
 class ValuePart:
     """A value inside a model, and its validator."""
 
-    def __init__(self, schema: _Schema, place: _Context) -> None:
+    def __init__(self, schema: _Schema, context: _Context) -> None:
         self._schema = schema
-        self._place = place
+        self._context = context
 
     @cached_property
     def shape(self) -> "Shape | None":
-        """The fields of an object that can be read separately; None for other values."""
-        return _field_shape(self._schema, self._place, is_root=False)
+        """The fields of an object that can be read separately, or None for other values."""
+        return _field_shape(self._schema, self._context, is_root=False)
 
     @cached_property
     def items(self) -> "ValuePart | None":
-        """The items of an array that can be read separately; None for other values."""
-        schema = _unwrapped(self._schema, self._place.definitions)
+        """The items of an array that can be read separately, or None for other values."""
+        schema = _unwrapped(self._schema, self._context.definitions)
         items: Any = schema.get("items_schema")
         if schema["type"] == "tuple":
             items = items[0] if schema.get("variadic_item_index") == 0 and len(items) == 1 else None
         if schema["type"] not in ("list", "tuple") or items is None or self.takes_info:
             return None
-        return ValuePart(items, self._place)
+        return ValuePart(items, self._context)
 
     @cached_property
     def takes_info(self) -> bool:
         """Whether a validator may use other fields."""
-        return _takes_info(self._schema, self._place.definitions)
+        return _takes_info(self._schema, self._context.definitions)
 
-    def is_used_up(self, value: object) -> bool:
-        """Return True for a value with an iterator, which can be read only once."""
+    def is_single_use(self, value: object) -> bool:
+        """Return True if the value contains an iterator, which can be read only once."""
         return self._has_iterator or isinstance(value, Iterator)
 
     @cached_property
     def _has_iterator(self) -> bool:
-        return _has_iterator(self._schema, self._place.definitions)
+        return _has_iterator(self._schema, self._context.definitions)
 
     @cached_property
     def _validator(self) -> "SchemaValidator":
-        return self._place.compile(self._schema)
+        return self._context.compile(self._schema)
 
     def validate(self, value: object) -> Outcome:
         return _validated(self._validator, value, depth=0)
@@ -128,15 +128,15 @@ class ValuePart:
 
 class FieldPart(ValuePart):
     def __init__(
-        self, name: str, field: _Schema, place: _Context, *, earlier: "tuple[FieldPart, ...]"
+        self, name: str, field: _Schema, context: _Context, *, earlier: "tuple[FieldPart, ...]"
     ) -> None:
-        super().__init__(field["schema"], place)
+        super().__init__(field["schema"], context)
         self.name = name
-        self.places = tuple(_places(name, field, place.config or {}))
-        """The paths of the value. If it has several, the first one counts."""
+        self.places = tuple(_places(name, field, context.config or {}))
+        """The paths where the value may be. If several exist, the first one counts."""
         first = self.places[0]
         counts_from_end = any(isinstance(key, int) and key < 0 for key in first)
-        self.early_place = None if counts_from_end else first  # valid before the object is closed
+        self.early_place = None if counts_from_end else first  # usable before the object is closed
         self._earlier = earlier
         self._may_be_missing = field.get("required") is False  # in a TypedDict
 
@@ -153,7 +153,7 @@ class FieldPart(ValuePart):
         given = {} if value is PENDING else {self.name: value}
         if not given and self._may_be_missing:
             return Outcome(PENDING)
-        # Validated values are not JSON any more, so functions return them.
+        # Earlier values may no longer be valid JSON, so constant functions return them.
         validator = self._compile(earlier) if earlier else self._validator
         outcome = _validated(validator, {**dict.fromkeys(earlier), **given}, depth=1)
         if outcome.message is not None:
@@ -164,15 +164,15 @@ class FieldPart(ValuePart):
     def _compile(self, earlier: Mapping[str, Any]) -> "SchemaValidator":
         fields = {name: _field(_constant(value)) for name, value in earlier.items()}
         fields[self.name] = _field(self._schema)
-        return self._place.compile({"type": "model-fields", "fields": fields})
+        return self._context.compile({"type": "model-fields", "fields": fields})
 
 
 class Shape(NamedTuple):
     name: str
     fields: Mapping[str, FieldPart]
     has_keys: bool  # a TypedDict: the fields are keys, not attributes
-    takes_more: bool  # unknown keys are kept
-    more: ValuePart | None  # validates the values of unknown keys
+    allows_extra: bool  # unknown keys are kept
+    extra: ValuePart | None  # validates the values of unknown keys
 
 
 @lru_cache(maxsize=256)
@@ -189,9 +189,9 @@ def shape_of(definition: Definition) -> Shape | None:
     return shape._replace(name=definition.name, fields=fields)
 
 
-def _field_shape(schema: _Schema, place: _Context, *, is_root: bool) -> Shape | None:
-    schema = _unwrapped(schema, place.definitions, is_root=is_root)
-    if schema["type"] not in _OF_OBJECTS or schema.get("root_model"):
+def _field_shape(schema: _Schema, context: _Context, *, is_root: bool) -> Shape | None:
+    schema = _unwrapped(schema, context.definitions, is_root=is_root)
+    if schema["type"] not in _OBJECT_TYPES or schema.get("root_model"):
         return None
     config = schema.get("config") or {}
     inner = schema if schema["type"] == "typed-dict" else schema["schema"]
@@ -199,19 +199,19 @@ def _field_shape(schema: _Schema, place: _Context, *, is_root: bool) -> Shape | 
         inner = inner["schema"]  # validators of the whole model
     if "fields" not in inner:
         return None
-    place = _Context(config, place.definitions)
-    extra = inner.get("extra_behavior") or config.get("extra_fields_behavior")
-    more = inner.get("extras_schema")
+    context = _Context(config, context.definitions)
+    behavior = inner.get("extra_behavior") or config.get("extra_fields_behavior")
+    extra = inner.get("extras_schema")
     return Shape(
         schema["cls"].__name__ if "cls" in schema else "the object",
-        dict(_fields(inner, place)),
+        dict(_fields(inner, context)),
         has_keys=schema["type"] == "typed-dict",
-        takes_more=extra == "allow",
-        more=None if more is None else ValuePart(more, place),
+        allows_extra=behavior == "allow",
+        extra=None if extra is None else ValuePart(extra, context),
     )
 
 
-def _fields(inner: _Schema, place: _Context) -> Iterator[tuple[str, FieldPart]]:
+def _fields(inner: _Schema, context: _Context) -> Iterator[tuple[str, FieldPart]]:
     fields = inner["fields"]
     pairs = (
         fields.items()
@@ -220,7 +220,7 @@ def _fields(inner: _Schema, place: _Context) -> Iterator[tuple[str, FieldPart]]:
     )
     earlier: tuple[FieldPart, ...] = ()
     for name, field in pairs:
-        part = FieldPart(name, field, place, earlier=earlier)
+        part = FieldPart(name, field, context, earlier=earlier)
         yield name, part
         earlier = (*earlier, part)
 
@@ -230,7 +230,7 @@ def _unwrapped(
 ) -> _Schema:
     """Remove wrappers that do not change which parts a value has.
 
-    Validators that run before may change the value, so they are kept. At the root they are removed,
+    "Before" validators may change the value, so they are kept. At the root they are removed,
     because validators of the model run only in ``value()``.
     """
     while True:
@@ -251,7 +251,7 @@ def _takes_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
     """Return True if a validator of the field takes info. Models inside the field do not count."""
     return any(
         one.get("type") == "with-info" or one.get("default_factory_takes_data")
-        for one in _parts_of(schema, definitions, set(), stop=_OF_OBJECTS)
+        for one in _parts_of(schema, definitions, set(), stop=_OBJECT_TYPES)
     )
 
 
@@ -276,7 +276,7 @@ def _parts_of(
             yield from _parts_of(definitions[ref], definitions, seen, stop)
         elif schema.get("type") not in stop:
             for key, value in schema.items():
-                if key not in _NO_SCHEMAS:
+                if key not in _KEYS_WITHOUT_SCHEMAS:
                     yield from _parts_of(value, definitions, seen, stop)
 
 
@@ -326,7 +326,7 @@ def _message(error: Any, depth: int) -> str:
 
 
 _UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
-_OF_CALLS: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
+_CALL_ATTRIBUTES: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
 
 
 class CallHolder(Protocol):
@@ -339,10 +339,10 @@ class CallHolder(Protocol):
 
 def live_call(given: LiveCall | CallHolder) -> LiveCall:
     for found in (given, getattr(given, "call", None)):
-        if not isinstance(found, type) and all(hasattr(found, name) for name in _OF_CALLS):
+        if not isinstance(found, type) and all(hasattr(found, name) for name in _CALL_ATTRIBUTES):
             return cast("LiveCall", found)
     raise UsageError(
-        f"{describe(given)} is not a call. Pass a call of events.calls, or a reader of live_calls()"
+        f"{describe(given)} is not a call. Pass one of events.calls, or a reader of live_calls()"
     )
 
 
@@ -379,13 +379,15 @@ def unavailable(
 ) -> ArgumentUnavailableError:
     """Return the error for a value that has not settled, or never will."""
     size = _size(call, path)
+    has = "has" if path else "have"  # without a path, the name is a plural
     if call.verdict != "open":
         why = "the call does not have it" if call.verdict == "complete" else verdict_words(call)
-        message = f"{name} is {'incomplete' if size else 'missing'}: {why}"
+        state = "is incomplete" if kind_at(call, path) else "is missing"
+        message = f"{name} {state if path else 'are unavailable'}: {why}"
     elif call.in_doubt:
-        message = f"{name} has not settled: the text of the call may be reinterpreted"
+        message = f"{name} {has} not settled: the text of the call may be reinterpreted"
     elif reason:
-        message = f"{name} has not settled: {reason}"
+        message = f"{name} {has} not settled: {reason}"
     else:
         message = f"{name} has not settled: {size} so far" if size else f"{name} has not arrived"
     return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
@@ -415,14 +417,14 @@ class Fields:
         self.shape = shape
         self._root: Any = None
         self._outcomes: dict[str, Outcome] = {}
-        self._more: dict[str, Outcome] = {}
+        self._extra: dict[str, Outcome] = {}
         self._views: dict[JsonPath, Any] = {}
 
     def is_ready(self, part: FieldPart) -> bool:
         return self._stage(part)[0] == "ready"
 
     def outcome(self, part: FieldPart) -> Outcome | None:
-        """Return the outcome of a field; None if it has not settled."""
+        """Return the outcome of a field, or None if it has not settled."""
         stage, path = self._stage(part)
         return self._validate(part, path) if stage == "ready" else None
 
@@ -448,7 +450,7 @@ class Fields:
         return ("waiting" if stage == "ready" and self._awaited(part) else stage), path
 
     def _awaited(self, part: FieldPart) -> list[str]:
-        """Return the names of the unsettled fields that it waits for."""
+        """Return the names of the unsettled fields that the field waits for."""
         return [one.name for one in part.waits_for if self._own_stage(one)[0] != "ready"]
 
     def _own_stage(self, part: FieldPart) -> tuple[_Stage, JsonPath]:
@@ -484,7 +486,7 @@ class Fields:
     def _use(self, part: FieldPart, path: JsonPath) -> Outcome:
         """Return an outcome, and forget it if its value can be used only once."""
         outcome = self._validate(part, path)
-        if part.is_used_up(outcome.value):
+        if part.is_single_use(outcome.value):
             del self._outcomes[part.name]
         return outcome
 
@@ -496,24 +498,24 @@ class Fields:
     def _unknown(self, name: str) -> Any:
         """Return the value of an unknown key, if the model keeps such values."""
         path = (*self._base, name)
-        if self.shape.takes_more and not name.startswith("__"):
+        if self.shape.allows_extra and not name.startswith("__"):
             if kind_at(self._call, path) is not None and is_settled(self._call, path):
                 return self._extra_value(name, path)
             raise unavailable(self._call, path, repr(name))
         known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
-        raise kind(f"{self.shape.name} has no field {name!r}. Fields: {known}")
+        raise kind(f"unknown field {name!r} of {self.shape.name}. Fields: {known}")
 
     def _extra_value(self, name: str, path: JsonPath) -> Any:
-        part = self.shape.more
+        part = self.shape.extra
         if part is None:
             return value_at(self._call.partial, path)
         self._reset_if_reparsed()
-        if name not in self._more:
-            self._more[name] = part.validate(value_at(self._call.partial, path))
-        outcome = self._more[name]
-        if part.is_used_up(outcome.value):
-            del self._more[name]
+        if name not in self._extra:
+            self._extra[name] = part.validate(value_at(self._call.partial, path))
+        outcome = self._extra[name]
+        if part.is_single_use(outcome.value):
+            del self._extra[name]
         if outcome.message is not None:
             raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
         return outcome.value
@@ -522,7 +524,7 @@ class Fields:
         if self._call.partial is not self._root:
             self._root = self._call.partial
             self._outcomes.clear()
-            self._more.clear()
+            self._extra.clear()
 
     def _reason(self, part: FieldPart, stage: _Stage, path: JsonPath) -> str:
         if stage != "waiting" or kind_at(self._call, path) is None:
@@ -616,7 +618,7 @@ class ItemsSoFar(Sequence[Any]):
         if number not in self._outcomes:
             self._outcomes[number] = self._part.validate(value_at(self._call.partial, path))
         outcome = self._outcomes[number]
-        if self._part.is_used_up(outcome.value):
+        if self._part.is_single_use(outcome.value):
             del self._outcomes[number]
         if outcome.message is not None:
             raise invalid(self._call, path, f"item {number}", outcome.message) from outcome.cause
@@ -624,7 +626,7 @@ class ItemsSoFar(Sequence[Any]):
 
 
 def view_of(call: LiveCall, path: JsonPath, part: ValuePart) -> Any:
-    """Return a view of an open value; None if it has no parts to read."""
+    """Return a view of an open value, or None if it has no parts to read."""
     kind = kind_at(call, path)
     if kind is dict and part.shape is not None:
         return ObjectSoFar(Fields(call, path, part.shape))
@@ -694,9 +696,8 @@ class TypedArguments(Generic[Model]):
         ``ValidationError`` if the arguments are not valid, and any exception of your validators.
         """
         if self._call.verdict != "complete":
-            raise unavailable(
-                self._call, (), f"the call {self._call.name!r}", "it is being written"
-            )
+            name = f"the arguments of {self._call.name!r}"
+            raise unavailable(self._call, (), name, "the call is being written")
         text = json.dumps(self._call.partial, ensure_ascii=False)
         found = self._definition.adapter.validator.validate_json(text)
         parameters = self._definition.parameters
@@ -708,9 +709,8 @@ class TypedArguments(Generic[Model]):
     def _part(self, name: str) -> FieldPart:
         shape = self._fields.shape
         if name not in shape.fields:
-            raise UsageError(
-                f"{shape.name} has no field {name!r}. Fields: {', '.join(shape.fields) or 'none'}"
-            )
+            known = ", ".join(shape.fields) or "none"
+            raise UsageError(f"unknown field {name!r} of {shape.name}. Fields: {known}")
         return shape.fields[name]
 
     def __repr__(self) -> str:
@@ -734,12 +734,12 @@ def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any
     if isinstance(definition, ToolSpec):
         if definition.source is None:
             raise UsageError(
-                f"the tool {definition.name!r} is defined by a JSON Schema, which has no types. "
+                f"the tool {definition.name!r} is defined by a JSON Schema, without Python types. "
                 "Pass a pydantic model or a function"
             )
         definition = definition.source
     if call.kind in FREE_TEXT_KINDS:
-        raise UsageError(f"{call.name!r} takes free text, which has no fields. Use call.raw")
+        raise UsageError(f"{call.name!r} takes free text and has no arguments. Use call.raw")
     read = read_definition(definition)
     return TypedArguments(read, _shape(read), call)
 
@@ -748,7 +748,7 @@ def _shape(definition: Definition) -> Shape:
     shape = shape_of(definition)
     if shape is None:
         raise UsageError(
-            f"{definition.name} has no fields, but the arguments of a tool have names. Pass a "
+            f"{definition.name} has no fields, and tool arguments need field names. Pass a "
             "model with fields, a dataclass, a TypedDict or a function"
         )
     return shape

@@ -3,9 +3,9 @@
 ``close()`` returns an event without its final blank line instead of dropping it. Recordings often
 lack that line, and the payload itself shows whether it is complete.
 
-Some servers omit the blank lines. If a complete JSON object, or ``[DONE]``, is followed by another
-data line, it is a frame of its own, because the two lines together would not be JSON. From then on,
-up to the next blank line, each data line is a frame.
+Some servers omit the blank lines. If another data line follows a complete JSON object or
+``[DONE]``, the object is a frame of its own, because the two lines together are not JSON. From then
+on, up to the next blank line, each data line is a frame.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Final
 
 from argstream.wire._frames import BYTE_ORDER_MARK, MAX_FRAME_BYTES, Broken, Frame, LineSplitter
 
-# The fast path: an event of one or two lines, which is nearly every one.
+# The fast path: events of one or two lines, nearly all of them.
 _SHORT_EVENT: Final = re.compile(rb"(?:event: (.*)\n)?data: (.*)\n\n")
 _new = tuple.__new__  # half the cost of calling Frame()
 
@@ -59,7 +59,7 @@ class SseDecoder:
                 name = "" if name_bytes is None else self._names.get(name_bytes)
                 end = event.end()
                 if name is None or end - position > self._max_frame_bytes:
-                    break  # _feed_lines decodes the name, or compares the exact length
+                    break  # _feed_lines decodes a new name and compares the exact length
                 frames.append(_new(Frame, (data, name, self.last_id, False)))
                 position = end
         if position < len(chunk):
@@ -116,7 +116,7 @@ class SseDecoder:
 
     def _field(self, line: bytes, frames: list[Frame | Broken]) -> None:
         if line.startswith(b"data: ") and not self._data and not self._no_blank_lines:
-            self._data.append(line[6:])  # nearly always
+            self._data.append(line[6:])  # the usual case
             return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
@@ -137,10 +137,10 @@ class SseDecoder:
         # Comments (empty name) and unknown fields are ignored.
 
     def _add_data(self, value: bytes, frames: list[Frame | Broken]) -> None:
-        """Append a data line. If the data before it is a complete payload, emit that first."""
+        """Append a data line. If the data before it is a complete payload, emit a frame for it."""
         is_blank = not value.strip()
         if self._data and not is_blank and not self._is_document:
-            before = b"".join(self._data).strip()  # one line, and blank ones
+            before = b"".join(self._data).strip()  # at most one of these lines is not blank
             if _is_payload(before):
                 self._no_blank_lines = True
                 self._add_unterminated(before, frames)

@@ -11,7 +11,8 @@ from tests.agent.toolkits.projects import CANARY, Project
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     project = Project(tmp_path)
-    yield project
+    with project.runner:
+        yield project
     assert project.secret.read_text(encoding="utf-8") == CANARY
     assert [path.name for path in project.outside.iterdir()] == ["secret.txt"]
     assert {path.name for path in tmp_path.iterdir()} == {"outside", "project"}

@@ -26,6 +26,7 @@ class Project:
         self.secret.write_text(CANARY, encoding="utf-8")
         self.tools = {tool.name: tool for tool in file_tools(self.root)}
         self.answers: list[str] = []
+        self.runner = asyncio.Runner()
 
     def file(self, path: str, content: str | bytes = "") -> Path:
         place = self.root / path
@@ -39,7 +40,7 @@ class Project:
 
     def call(self, name: str, /, **arguments: Any) -> str:
         """Call a tool and return its answer for the model."""
-        answer: str = asyncio.run(run(self.tools[name], **arguments))
+        answer: str = self.runner.run(run(self.tools[name], **arguments))
         self.answers.append(answer)
         return answer
 

@@ -341,10 +341,8 @@ def test_search_for_the_nearest_line_blocks_no_other_call(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_meanwhile(_text: str, _old: str) -> str:
-        def write() -> None:
-            project.call("write_file", path="b.txt", content="y")
-
-        work = threading.Thread(target=write, daemon=True)
+        writing = run(project.tools["write_file"], path="b.txt", content="y")
+        work = threading.Thread(target=asyncio.run, args=(writing,), daemon=True)
         work.start()
         work.join(5)
         return f": {(project.root / 'b.txt').exists()}"

@@ -359,9 +359,9 @@ def test_function_that_can_be_no_tool_raises_with_the_fix(function: Any, message
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timeout": 0}, "above 0"),
-        ({"timeout": float("nan")}, "above 0"),
-        ({"timeout": True}, "above 0"),
+        ({"timeout": 0}, "greater than 0"),
+        ({"timeout": float("nan")}, "greater than 0"),
+        ({"timeout": True}, "greater than 0"),
         ({"requires_confirmation": "yes"}, "True, False or a Policy"),
         ({"eager_input_streaming": "x"}, "True, False or None"),
         ({"idempotent": "x"}, "True or False"),
@@ -404,13 +404,13 @@ def plan(
             '{"number": 2, "edits": [{"line": 1}, {"line": "x"}]}',
             "edits[1].line: Input should be a valid integer, unable to parse string as an integer",
         ),
-        ('{"number": 2, "nummer": 2}', "there is no argument 'nummer'; it takes: number, edits"),
-        ('{"number": 2, "number": 4}', "the arguments are no valid JSON: "),
-        ('{"number": 2} x', "the arguments are no valid JSON: "),
-        ('{"number": 2', "the arguments are no valid JSON: the text ended before"),
-        ("[2]", "the arguments must be a JSON object"),
-        ('{"number": 1e999}', "a number in the arguments is too large"),
-        ('{"number": 2, "fragile": 1}', "the arguments could not be checked: KeyError: 1"),
+        ('{"number": 2, "nummer": 2}', "unknown argument 'nummer'. Arguments: number, edits"),
+        ('{"number": 2, "number": 4}', "the arguments are not valid JSON: "),
+        ('{"number": 2} x', "the arguments are not valid JSON: "),
+        ('{"number": 2', "the arguments are not valid JSON: the text ended before"),
+        ("[2]", "the arguments must be a JSON object, not an array"),
+        ('{"number": 1e999}', "a number in the arguments is too large for a float"),
+        ('{"number": 2, "fragile": 1}', "the validator failed: KeyError: 1"),
     ],
 )
 def test_invalid_arguments_are_explained_to_the_model(text: str, problem: str | None) -> None:
@@ -420,7 +420,7 @@ def test_invalid_arguments_are_explained_to_the_model(text: str, problem: str | 
         return
     assert found.startswith(problem)
     assert "https://" not in found
-    with pytest.raises(UsageError, match="plan cannot be called with this"):
+    with pytest.raises(UsageError, match="plan cannot be called with these arguments"):
         plan.bind(text)
 
 

@@ -147,7 +147,7 @@ window.race = async (feed, milliseconds) => {
     while (more && step < due) more = feed(step++);
     if (performance.now() - begun > milliseconds) more = false;
   }
-  await new Promise((resolve) => setTimeout(resolve, 600));
+  await new Promise((resolve) => setTimeout(resolve, 200));
   goesOn = false;
   observer.disconnect();
   frames.sort((one, other) => one - other);

@@ -81,7 +81,7 @@ def post(provider: MockProvider, api: Api, sent: Any) -> list[Event]:
     """Send a body and return all events of the response."""
     base = provider.anthropic_url if api.protocol == "anthropic" else provider.openai_url
     with (
-        httpx2.Client() as client,
+        httpx2.Client(verify=False) as client,
         client.stream("POST", base + api.path, json=sent, headers=api.headers("any")) as response,
     ):
         if response.status_code != 200:

@@ -218,7 +218,7 @@ def provider() -> Iterator[MockProvider]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx2.Client]:
-    with httpx2.Client() as client:
+    with httpx2.Client(verify=False) as client:
         yield client
 
 

@@ -12,17 +12,17 @@ from unittest.mock import patch
 
 import pyte
 
-from argstream.agent import Agent, AgentRun, Approval, tool
-from argstream.events import ApprovalDecided, ApprovalRequested
+from argstream.agent import Agent, AgentRun, tool
+from argstream.events import ApprovalDecided
 from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
 from argstream.terminal import LiveTerminal, RunView, TerminalApprover, _approval
 
-__all__ = ["CONTENT", "PROMPT", "Sitting", "asked", "editor", "sitting", "write_call"]
+__all__ = ["CONTENT", "PROMPT", "Sitting", "editor", "sitting", "write_call"]
 
 CONTENT = "import os\n\nprint(os.name)\n"
 PROMPT = "? Run write_file?"
-_PATIENCE = 10.0
+_PATIENCE = 30.0  # the machine may be busy
 # Delays for a user who reads and presses keys as quickly as a test.
 _QUICK = {
     "_keyboard._MOMENT_SECONDS": 0.02,
@@ -30,7 +30,7 @@ _QUICK = {
     "_keyboard._LOOK_SECONDS": 0.02,
     "_approval._TURN_SECONDS": 0.01,
     "_live._FRAME": 0.01,
-    "_live._TICK": 0.02,
+    "_live._TICK": 0.1,
 }
 
 
@@ -51,12 +51,12 @@ class Sitting:
 
     terminal: LiveTerminal
     run: AgentRun
-    decision: Approval
     following: asyncio.Task[None]
 
     def __init__(self, columns: int, rows: int, quiet: float) -> None:
         self._keys, self._terminal = os.openpty()
         self._screen = pyte.Screen(columns, rows)
+        self._text = ""  # of the screen, if it was read since it was painted
         self.resize(columns, rows)
         self._stream = pyte.ByteStream(self._screen)
         self.source = os.fdopen(self._terminal, "r", closefd=False)
@@ -69,12 +69,17 @@ class Sitting:
     def resize(self, columns: int, rows: int) -> None:
         termios.tcsetwinsize(self._terminal, (rows, columns))
         self._screen.resize(rows, columns)
+        self._text = ""
 
     def modes(self) -> list[Any]:
         return termios.tcgetattr(self._terminal)
 
     def screen(self) -> str:
-        return "\n".join(row.rstrip() for row in self._screen.display)
+        if not self._text:
+            rows = [self._screen.buffer[y] for y in range(self._screen.lines)]
+            cells = ((row[x].data for x in range(max(row, default=-1) + 1)) for row in rows)
+            self._text = "\n".join("".join(row).rstrip() for row in cells)
+        return self._text
 
     def above(self, question: str) -> list[str]:
         """Return the rows above a question, the nearest first."""
@@ -90,6 +95,7 @@ class Sitting:
 
     def paint(self) -> None:
         self._stream.feed(os.read(self._keys, 65536))
+        self._text = ""
 
     async def sees(self, text: str) -> None:
         await self._until(lambda: text in self.screen(), f"{text!r} does not come")
@@ -214,17 +220,4 @@ async def sitting(
                     at.terminal.show(event)
 
         at.following = asyncio.create_task(follow())
-        yield at
-
-
-@asynccontextmanager
-async def asked(request: ApprovalRequested) -> AsyncIterator[Sitting]:
-    """Ask about one call, without an agent. The answer is ``decision``."""
-    at = Sitting(80, 40, 0.05)
-    async with _seated(at) as approver:
-
-        async def decide() -> None:
-            at.decision = await approver(request)
-
-        at.following = asyncio.create_task(decide())
         yield at

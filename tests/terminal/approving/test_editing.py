@@ -1,65 +1,65 @@
-"""Arguments as files for an editor, and back."""
+"""Arguments as files for an editor, and back. test_approver.py tests them with real editors."""
 
-import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from argstream import Approve, Deny
-from argstream.events import ApprovalRequested
-from tests.terminal.approving.sitting import asked, editor
+from argstream.terminal._editor import Documents, NotReadableError, same
 
-TEXT = {"text": "a\nb"}
-Edit = Callable[..., Any]
+TEXT: dict[str, Any] = {"text": "a\nb"}
+Change = Callable[[Path], object]
 
 
-@pytest.fixture
-def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Edit:
-    """Return a function that edits arguments. It returns the new ones, or {} after a denial."""
-
-    def apply(arguments: dict[str, object], script: str, problem: str = "") -> object:
-        copy = f'mkdir -p {tmp_path}/seen; cp "$@" {tmp_path}/seen; cd "$(dirname "$1")"'
-        monkeypatch.setenv("VISUAL", editor(tmp_path, f"{copy}\n{script}"))
-        request = ApprovalRequested("c1", "tool", arguments, "digest", "why")
-
-        async def scenario() -> Any:
-            async with asked(request) as at:
-                await at.answer("e", "? Run tool?")
-                if problem:
-                    await at.sees(problem)
-                    question = "cannot be used" if "Nothing was" not in problem else "? Run tool"
-                    await at.answer("n", question)
-                else:
-                    await at.answer("y", "with these changes?")
-                await at.end()
-            return at.decision
-
-        decision = asyncio.run(scenario())
-        if isinstance(decision, Deny):
-            return {}
-        assert isinstance(decision, Approve)
-        return decision.arguments
-
-    return apply
+def edited(folder: Path, arguments: dict[str, Any], change: Change) -> dict[str, Any]:
+    """Return the arguments after their files were changed."""
+    documents = Documents(folder, arguments)
+    change(folder)
+    return documents.read()
 
 
 def files(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text("utf-8") for path in (folder / "seen").iterdir()}
+    return {path.name: path.read_text("utf-8") for path in folder.iterdir()}
 
 
-def test_long_texts_are_files_and_all_files_are_read_back(edit: Edit, tmp_path: Path) -> None:
+def replaced(file: str, old: str, new: str) -> Change:
+    def change(folder: Path) -> None:
+        text = (folder / file).read_text("utf-8")
+        assert old in text
+        (folder / file).write_text(text.replace(old, new), "utf-8")
+
+    return change
+
+
+def written(file: str, data: str | bytes) -> Change:
+    raw = data if isinstance(data, bytes) else data.encode()
+    return lambda folder: (folder / file).write_bytes(raw)
+
+
+def both(*changes: Change) -> Change:
+    return lambda folder: [change(folder) for change in changes]
+
+
+def removed(file: str) -> Change:
+    return lambda folder: (folder / file).unlink()
+
+
+def test_long_texts_are_files_and_all_files_are_read_back(tmp_path: Path) -> None:
     arguments = {"path": "src/app.py", "content": "import os\nprint(1)\n", "mode": "append"}
-    script = "sed -i 's/print(1)/print(2)/' content.py; sed -i 's/append/replace/' arguments.json"
-    changed = {"path": "src/app.py", "content": "import os\nprint(2)\n", "mode": "replace"}
-    assert edit(arguments, script) == changed
+    documents = Documents(tmp_path, arguments)
+    assert [path.name for path in documents.paths] == ["content.py", "arguments.json"]
     assert files(tmp_path) == {
         "content.py": "import os\nprint(1)\n",
         "arguments.json": '{\n  "path": "src/app.py",\n  "content": {\n    "file": "content.py"\n'
         '  },\n  "mode": "append"\n}\n',
     }
+    replaced("content.py", "print(1)", "print(2)")(tmp_path)
+    replaced("arguments.json", "append", "replace")(tmp_path)
+    changed = {"path": "src/app.py", "content": "import os\nprint(2)\n", "mode": "replace"}
+    assert documents.read() == changed
 
 
 @pytest.mark.parametrize(
@@ -71,55 +71,71 @@ def test_long_texts_are_files_and_all_files_are_read_back(edit: Edit, tmp_path: 
         {"a b": "1\n", "a-b": "2\n", "A?B": "3\n", "": [1, None, {"x": 1e300}]},
     ],
 )
-def test_unchanged_file_is_no_change(edit: Edit, arguments: dict[str, object]) -> None:
-    script = "sed -i 's/^{$/{ /' arguments.json"
-    assert edit(arguments, script, "Nothing was changed.") == {}
+def test_unchanged_file_is_no_change(tmp_path: Path, arguments: dict[str, Any]) -> None:
+    documents = Documents(tmp_path, arguments)
+    replaced("arguments.json", "{\n", "{ \n")(tmp_path)
+    assert same(documents.read(), arguments)
+    assert not documents.has_changes()
 
 
-def test_hidden_characters_can_be_removed_in_the_editor(edit: Edit, tmp_path: Path) -> None:
+def test_hidden_characters_can_be_removed_in_the_editor(tmp_path: Path) -> None:
     arguments = {"text": "a\n\u202eb\x1b\r\n", "name": "Zoë 不\u202e\x7f"}
-    changed = edit(arguments, "sed -i 's/⟦RLO⟧//' text.txt")
-    assert changed == {"text": "a\nb\x1b\r\n", "name": "Zoë 不\u202e\x7f"}
+    documents = Documents(tmp_path, arguments)
     seen = files(tmp_path)
     assert seen["text.txt"] == "a\n⟦RLO⟧b⟦ESC⟧⟦CR⟧\n"
     assert r'"name": "Zoë 不\u202e\u007f"' in seen["arguments.json"]
+    replaced("text.txt", "⟦RLO⟧", "")(tmp_path)
+    assert documents.read() == {"text": "a\nb\x1b\r\n", "name": "Zoë 不\u202e\x7f"}
 
 
 @pytest.mark.parametrize(
-    ("script", "changed"),
+    ("change", "changed"),
     [
-        ("echo >> text.txt", {"text": "a\nb\n", "n": 1}),  # one newline more than editors write
-        ("""echo '{"text": "short"}' > arguments.json""", {"text": "short"}),
-        ("""echo '{"n": 1}' > arguments.json""", {"n": 1}),
-        ("sed -i 's/: 1/: true/' arguments.json", TEXT | {"n": True}),
+        (written("text.txt", "a\nb\n\n"), {"text": "a\nb\n", "n": 1}),  # editors write one newline
+        (written("arguments.json", '{"text": "short"}'), {"text": "short"}),
+        (written("arguments.json", '{"n": 1}'), {"n": 1}),
+        (replaced("arguments.json", ": 1", ": true"), TEXT | {"n": True}),
     ],
 )
-def test_edited_arguments_are_used(edit: Edit, script: str, changed: dict[str, object]) -> None:
-    assert edit(TEXT | {"n": 1}, script) == changed
+def test_edited_arguments_are_used(tmp_path: Path, change: Change, changed: dict[str, Any]) -> None:
+    found = edited(tmp_path, TEXT | {"n": 1}, change)
+    assert same(found, changed)
+    assert not same(found, TEXT | {"n": 1})
 
 
 @pytest.mark.parametrize(
-    ("script", "problem"),
+    ("change", "problem"),
     [
-        ("echo '{\"text\": ]' > arguments.json", "arguments.json, line 1, column 10: this"),
+        (written("arguments.json", '{"text": ]'), "arguments.json, line 1, column 10: this"),
+        (written("arguments.json", '{"a": 1,\n "a": 2}'), "line 2, column 4: the object already"),
+        (written("arguments.json", "[1]"), "the arguments of a tool must be an object: {…}"),
+        (written("arguments.json", '{"a": 1'), "arguments.json, line 1, column 8: the text"),
+        (written("arguments.json", b'{"a": "\xff"}'), "arguments.json is not UTF-8 (at byte 7)"),
+        (written("text.txt", b"a\n\xe9"), "text.txt is not UTF-8 (at byte 2)"),
+        (removed("text.txt"), "text.txt is not there any more"),
+        (removed("arguments.json"), "arguments.json is not there any more"),
         (
-            'echo \'{"a": 1,\n "a": 2}\' > arguments.json',
-            "line 2, column 4: the object already",
+            both(removed("text.txt"), lambda folder: (folder / "text.txt").mkdir()),
+            "text.txt cannot be read: ",
         ),
-        ("echo '[1]' > arguments.json", "the arguments of a tool must be an object: {…}"),
-        ("printf '{\"a\": 1' > arguments.json", "arguments.json, line 1, column 8: the text"),
-        ('printf \'{"a": "\\377"}\' > arguments.json', "arguments.json is not UTF-8 (at byte 7)"),
-        ("printf 'a\\n\\351' > text.txt", "text.txt is not UTF-8 (at byte 2)"),
-        ("rm text.txt", "text.txt is not there any more"),
-        ("rm arguments.json", "arguments.json is not there any more"),
-        ("rm text.txt; mkdir text.txt", "text.txt cannot be read: "),
-        ("rm text.txt; mkfifo text.txt", "text.txt cannot be read: "),
-        ("rm arguments.json; mkfifo arguments.json", "arguments.json cannot be read: "),
-        ("echo '{}' > arguments.json; echo > text.txt", "text.txt was changed, but arguments.json"),
+        (
+            both(removed("text.txt"), lambda folder: os.mkfifo(folder / "text.txt")),
+            "text.txt cannot be read: ",
+        ),
+        (
+            both(removed("arguments.json"), lambda folder: os.mkfifo(folder / "arguments.json")),
+            "arguments.json cannot be read: ",
+        ),
+        (
+            both(written("arguments.json", "{}"), written("text.txt", "\n")),
+            "text.txt was changed, but arguments.json",
+        ),
     ],
 )
-def test_unreadable_files_are_explained(edit: Edit, script: str, problem: str) -> None:
-    assert edit(TEXT, script, problem) == {}
+def test_unreadable_files_are_explained(tmp_path: Path, change: Change, problem: str) -> None:
+    with pytest.raises(NotReadableError) as raised:
+        edited(tmp_path, TEXT, change)
+    assert problem in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -133,14 +149,12 @@ def test_unreadable_files_are_explained(edit: Edit, script: str, problem: str) -
         ({"path": "x.json", "arguments": "a\nb"}, "arguments-2.json"),
     ],
 )
-def test_file_names_are_harmless(
-    edit: Edit, tmp_path: Path, arguments: dict[str, object], file: str
-) -> None:
-    edit(arguments, "true", "Nothing was changed.")
+def test_file_names_are_harmless(tmp_path: Path, arguments: dict[str, Any], file: str) -> None:
+    Documents(tmp_path, arguments)
     assert set(files(tmp_path)) == {file, "arguments.json"}
 
 
-def test_json_values_are_kept_exactly(edit: Edit) -> None:
+def test_json_values_are_kept_exactly(tmp_path: Path) -> None:
     values = {"a": [1, 1.0, True, None, "1"], "b": {"c": 12345678901234567890}, "n": 1}
-    changed = edit(values, 'sed -i \'s/"n": 1/"n": 2/\' arguments.json')
+    changed = edited(tmp_path, values, replaced("arguments.json", '"n": 1', '"n": 2'))
     assert json.dumps(changed) == json.dumps(values | {"n": 2})

@@ -77,10 +77,7 @@ PLAIN: list[tuple[Any, ...]] = [
     ({"note": "1\n\t2\n\n3"}, "  note =\n  │ 1\n  │     2\n  │\n  │ 3\n"),
     ({"a": "x\n"}, "  a =\n  │ x\n  │\n"),
     ({"a": {"b": [{"c": 1}, [2]]}}, "  a.b[0].c = 1\n  a.b[1] = [2]\n"),
-    (
-        {"x.y": {"z z": ""}, "e": {}, "f": [[]]},
-        '  ["x.y"]["z z"] = ""\n  e = {}\n  f[0] = []\n',
-    ),
+    ({"x.y": {"z z": ""}, "e": {}, "f": [[]]}, '  ["x.y"]["z z"] = ""\n  e = {}\n  f[0] = []\n'),
     ({"tags": ["a", 1, None]}, '  tags = ["a", 1, null]\n'),
     ({"tags": ["x" * 50] * 2}, f'  tags[0] = "{"x" * 50}"\n  tags[1] = "{"x" * 50}"\n'),
     ('{"a": "ab', '  a = "ab\n'),  # cut, so without a closing quote

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
-from argstream.errors import ProviderError
 from argstream.events import ApprovalRequested, Event, ToolCallCompleted, ToolOutputDelta
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
@@ -59,12 +58,6 @@ def write_file(path: str, content: str) -> str:
     return f"{len(content.splitlines())} lines written to {path}"
 
 
-@tool
-def read_file(path: str) -> str:
-    """Read a file."""
-    return APP if path.endswith("app.py") else "nothing"
-
-
 def pieces(text: str) -> list[str]:
     """Cut a text into pieces, as a model writes it."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
@@ -81,7 +74,7 @@ def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Itera
 def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[Event]:
     """Return the events of a run whose model sends these replies."""
     model = ScriptedModel(*replies, piece_size=PIECE)
-    return events_of(Agent(model, **{"tools": [write_file, read_file], **options}), prompt)
+    return events_of(Agent(model, **{"tools": [write_file], **options}), prompt)
 
 
 def app_looks() -> ToolViews:
@@ -109,15 +102,6 @@ def three_hunks() -> Iterable[Event]:
     return written("edit_file", {"path": "src/app.py", "edits": edits})
 
 
-def new_first() -> Iterable[Event]:
-    edit = {
-        "new_string": "    for name in sorted(sys.argv[1:]):\n        print(greet(name))\n",
-        "old_string": "    for name in sys.argv[1:]:\n        print(greet(name))\n",
-        "path": "src/app.py",
-    }
-    return written("edit_file", edit)
-
-
 def parallel() -> Iterable[Event]:
     """Three calls of OpenAI Chat Completions whose pieces alternate."""
     texts = [
@@ -139,13 +123,6 @@ def parallel() -> Iterable[Event]:
             if start < len(text)
         ]
     return stream([*payloads, api.chunk(finish="tool_calls")])
-
-
-def cut() -> Iterable[Event]:
-    text = json.dumps({"path": "src/app.py", "content": APP})[:150]
-    payloads = api.anthropic_call(*pieces(text), stop_reason="max_tokens")
-    payloads[1] = api.tool_use(0, "write_file")
-    return stream(payloads)
 
 
 def rejected() -> Iterator[Event]:
@@ -278,13 +255,6 @@ def hostile() -> list[Event]:
     )
 
 
-def failing() -> list[Event]:
-    return run(
-        Reply(Say("I begin."), CallTool("read_file", {"path": "src/app.py"})),
-        ProviderError("overloaded", "the provider is overloaded", retryable=True),
-    )
-
-
 def failing_stream() -> Iterable[Event]:
     text = '{"path": "a.txt", "content": "one\\ntw'
     payloads = [api.message_start(), api.tool_use(0, "write_file")]
@@ -306,9 +276,7 @@ def joined() -> Iterator[Event]:
 SCRIPTS = (
     Script("file_write", "A file is written", file_write, (0.1, 0.6)),
     Script("three_hunks", "An edit with three hunks", three_hunks, (0.4, 0.8), looks=app_looks),
-    Script("new_first", "An edit, the new text first", new_first, (0.4, 0.8), looks=app_looks),
     Script("parallel", "Three calls are written at the same time", parallel, (0.3, 0.8)),
-    Script("cut", "A call that is cut off", cut),
     Script("rejected", "Two calls that are refused while they are written", rejected),
     Script("approvals", "Of two pending calls, one is edited, one denied", approvals, (0.35,)),
     Script("two_questions", "Two calls are pending at once", two_questions, (0.8,)),
@@ -317,7 +285,6 @@ SCRIPTS = (
     Script("hostile", "Wide characters and control sequences", hostile, (0.7,)),
     Script("sub_agents", "Two sub-agents at once", claude_code, (0.5, 0.7)),
     Script("narrow", "A file is written in a narrow terminal", file_write, (0.6,), 40, 12),
-    Script("failing", "The provider fails between two turns", failing, (0.8,)),
     Script("failing_stream", "The provider fails in the middle of a call", failing_stream, (0.8,)),
     Script("joined", "A viewer connects late", joined, (0.02, 0.5)),
 )

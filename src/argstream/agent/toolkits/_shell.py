@@ -51,7 +51,7 @@ def shell_tool(root: Path | str, *, timeout: float = 120.0) -> Tool:
     if os.name != "posix":
         raise UsageError("run_command needs /bin/sh and process groups, which this system has not")
     if isinstance(timeout, bool) or not 0 < timeout < math.inf:
-        raise UsageError("shell_tool(timeout=…) must be a number of seconds above 0")
+        raise UsageError(f"shell_tool: timeout must be seconds greater than 0, not {timeout!r}")
     folder = Folder(root)
 
     async def run_command(command: str, context: ToolContext | None = None) -> str:

@@ -1,7 +1,7 @@
-"""From the text of a call's arguments to what its function is called with.
+"""Binds the text of a call's arguments to the parameters of its function.
 
-The text is parsed anew each time, exactly as it stands (invariant 12): what is run shares nothing
-with what was shown or approved.
+The text is parsed again for each execution, unchanged (invariant 12), so the tool shares no objects
+with approvers and viewers.
 """
 
 import json
@@ -15,6 +15,7 @@ from argstream.checks import LiveCall, is_settled, value_at
 from argstream.errors import UsageError
 from argstream.events import ArgumentsError
 from argstream.jsonstream import PENDING, JsonPath, Parser
+from argstream.jsonstream._fragments import KIND_WORDS, kind_of
 from argstream.validation import typed
 
 
@@ -59,7 +60,7 @@ def bind(face: ToolSignature, text: str) -> Bound:
     """Validate a whole text. Raises UsageError if it does not fit: call ``problem_of`` first."""
     found = _validated(face, text)
     if isinstance(found, str):
-        raise UsageError(f"{face.spec.name} cannot be called with this: {found}")
+        raise UsageError(f"{face.spec.name} cannot be called with these arguments: {found}")
     if face.streamed is None:
         return Bound(found, None)
     feed = TextFeed()
@@ -118,13 +119,13 @@ def _validated(face: ToolSignature, text: str) -> dict[str, Any] | str:
     unknown = [] if face.takes_more else [name for name in parsed if name not in face.names]
     if unknown:
         known = ", ".join(face.names) or "none"
-        return f"there is no argument {_short(repr(unknown[0]))}; it takes: {known}"
+        return f"unknown argument {_short(repr(unknown[0]))}. Arguments: {known}"
     try:
         found: dict[str, Any] = typed(face.spec, _Reread(face.spec.name, parsed)).value()
     except ValidationError as error:
         return _problems(error)
     except Exception as error:  # noqa: BLE001 - a validator failed: the arguments may be invalid
-        return f"the arguments could not be checked: {_short(failure_words(error))}"
+        return f"the validator failed: {_short(failure_words(error))}"
     return found
 
 
@@ -134,14 +135,14 @@ def _parsed(text: str) -> dict[str, Any] | str:
         return {}
     parser = parsed_anew(text)
     if parser.error is not None:
-        return f"the arguments are no valid JSON: {parser.error.message}"
+        return f"the arguments are not valid JSON: {parser.error.message}"
     found: Any = parser.value
     if not isinstance(found, dict):
-        return "the arguments must be a JSON object"
+        return f"the arguments must be a JSON object, not {KIND_WORDS[kind_of(found) or 'null']}"
     try:
         json.dumps(found, allow_nan=False)
     except ValueError:
-        return "a number in the arguments is too large"
+        return "a number in the arguments is too large for a float"
     return found
 
 

@@ -182,7 +182,7 @@ def jsonable(result: object, name: str) -> Any:
     except Exception as error:
         why = failure_words(error)
         raise ToolError(
-            f"{name} has run, but what it returned cannot be written as JSON: {why}"
+            f"{name} has run, but its result cannot be encoded as JSON: {why}"
         ) from error
 
 

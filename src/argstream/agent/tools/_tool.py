@@ -56,7 +56,7 @@ class _Options(Struct, frozen=True, kw_only=True):
             and not isinstance(timeout, bool)
             and 0 < timeout < math.inf
         ):
-            raise _wrong("timeout", "a number of seconds above 0, or None")
+            raise _wrong("timeout", "a number of seconds greater than 0, or None")
         if self.eager_input_streaming not in (True, False, None):
             raise _wrong("eager_input_streaming", "True, False or None")
         if self.idempotent not in (True, False):

@@ -130,8 +130,10 @@ class Process:
         self.stdin.write(data)
 
     def send_signal(self, number: int) -> None:
+        # The fork server reaps an ended process shortly before it reports the exit status.
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

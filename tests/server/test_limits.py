@@ -20,7 +20,7 @@ RUNS = "/api/runs"
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed = 0.0
-        frozen = time.monotonic()
+        frozen = float(int(time.monotonic()))  # whole, so that sums of seconds are exact
         monkeypatch.setattr(time, "monotonic", lambda: frozen + self.passed)
 
 

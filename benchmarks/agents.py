@@ -49,11 +49,9 @@ def measure(*, quick: bool = False) -> Chapter:
     """Measure CPU time, then count calls."""
     return Chapter(
         "The agent",
-        "CPU time per delta of `stream()` and of a run of the same bytes, whose tool runs and "
-        "which ends after a second turn, and what a store adds to the run. The second table counts "
-        "Python function calls per delta: with deltas 2 ms apart, a burst, and 30 ms apart, about "
-        "as a model writes. The server has one viewer, without a network, whose frames must not "
-        "collect many deltas.",
+        "CPU time per delta of `stream()` and of a run of the same bytes with one tool and two "
+        "turns, and what a store adds. The second table counts Python function calls per delta, "
+        "with deltas 2 ms apart (a burst) and 30 ms apart (a model). The server has one viewer.",
         [_times(quick=quick), _calls(quick=quick)],
         versions("anyio", "starlette"),
     )

@@ -38,12 +38,10 @@ def measure(*, quick: bool = False) -> Chapter:
     """Measure both."""
     return Chapter(
         "Checks while a call is written",
-        "With `stream(source, tools=…, policy=…)` a wrong call is rejected at the first character "
-        "after which it cannot be right. *Read* is how many characters of the arguments had come "
-        "by then; validating at the end reads all of them. *Long text first* is the same call "
-        "with its longest argument in front, an order that `argstream lint` warns of. These "
-        "figures are the same in every run. The second table has the CPU time per chunk of the "
-        "parser alone and with the check, at 100 kB, and how the latter grows.",
+        "A wrong call is rejected at the first character after which it cannot be right. *Read* "
+        "is how many characters of its arguments had come by then. *Long text first* is the same "
+        "call with its longest argument in front, an order that `argstream lint` warns of. The "
+        "second table has the CPU time per chunk of the parser alone and with the check.",
         [_earliness(), _costs(quick=quick)],
         versions("jsonschema-rs"),
     )
@@ -83,14 +81,11 @@ def _wrong_calls() -> dict[str, tuple[str, dict[str, Any]]]:
     renamed = [*edits[:2], {"old_string": edits[2]["old"], "new": edits[2]["new"]}, *edits[3:8]]
     without_path = {name: file[name] for name in ("mode", "content")}
     return {
-        "tool that does not exist": ("create_file", file),
         "path under /etc/": ("write_file", {**file, "path": "/etc/cron.d/backup"}),
-        "path is a list": ("write_file", {**file, "path": ["src/app.py"]}),
         "mode is not in the enum": ("write_file", {**file, "mode": "write"}),
         "path is missing": ("write_file", without_path),
         "recipient outside": ("send_email", {**email, "to": ["ada@example.com", "eve@evil.test"]}),
         "third edit: misspelt key": ("edit_file", {"path": "src/app.py", "edits": renamed}),
-        "15 edits, at most 10": ("edit_file", {"path": "src/app.py", "edits": edits}),
     }
 
 

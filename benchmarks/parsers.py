@@ -62,12 +62,11 @@ def measure(*, quick: bool = False) -> Chapter:
     libraries = "jsonriver", "jiter", "ijson", "partial-json-parser", "langchain-core"
     return Chapter(
         "Parsers",
-        "One more chunk of about 4 characters, and the value so far after it: argstream's time as "
-        "a fraction of the other's. *Growth* compares a string of 1 MB with one of 10 kB. *Taken "
-        "back*: chunks after which something untrue was shown, such as the 12 of 123. *Behind*: "
-        "chunks after which less was shown than by argstream, mostly none of an open string. axio "
-        "shows top-level fields only; it was measured with argstream beside it under Python "
-        f"{beside['python']}. Parsers that parse all of the text again are sampled.",
+        "One more chunk of about 4 characters, and the value so far: argstream's time as a "
+        "fraction of the other's. *Growth*: a string of 1 MB beside one of 10 kB. *Taken back*: "
+        "chunks after which something untrue was shown, such as the 12 of 123. *Behind*: chunks "
+        "after which less was shown than by argstream. axio shows top-level fields only "
+        f"(Python {beside['python']}).",
         [_table(found, sizes)],
         versions(*libraries) + f", axio {beside['axio']}",
         growth_plot(_lines(found, sizes)),

@@ -86,9 +86,7 @@ def measure(*, quick: bool = False) -> Chapter:
         "The server under load",
         "Time from when a delta was due at the provider to a viewer over HTTP, the server's share "
         "of a core, and its memory. Every viewer checks that nothing is lost, repeated or out of "
-        "order. Stalled clients ask for a run of some megabytes and read nothing: all of them are "
-        "disconnected; the row has what each costs the server, and how long 20 other viewers "
-        "wait meanwhile. Needs a machine that does nothing else.",
+        "order. Stalled clients read nothing and are disconnected, while 20 others watch.",
         [Table(header, rows)],
         versions("uvicorn", "uvloop", "httptools"),
     )

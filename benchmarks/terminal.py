@@ -46,11 +46,9 @@ def measure(*, quick: bool = False) -> Chapter:
     """Show a file in each way, in processes that have a terminal of their own."""
     return Chapter(
         "The terminal",
-        "A model writes a file at 100 deltas a second, and the terminal shows it with line numbers "
-        "and colours: CPU time of all threads in the last seconds of a file of 100 kB, in a "
-        "pseudo-terminal of 120 × 40 that is read as fast as it is written. *Growth* compares a "
-        "frame with one of a file of 20 kB. Rich prints complete lines above a `Live` display, in "
-        "which the last line grows.",
+        "A file of 100 kB at 100 deltas a second, with line numbers and colours, in a "
+        "pseudo-terminal of 120 × 40. *Growth* compares a frame with one of a file of 20 kB. Rich "
+        "prints complete lines above a `Live` display, in which the last line grows.",
         [_table(quick=quick)],
         versions("rich", "pygments"),
     )
@@ -77,7 +75,8 @@ def _table(*, quick: bool) -> Table:
             found[way, size] = shown
     ours, rich = found[_OURS, _LARGE], found[_RICH, _LARGE]
     rows: list[list[Cell]] = []
-    for way, shown in ((_OURS, ours), (_RICH, rich)):
+    beside = fraction(ours.cpu_per_frame / rich.cpu_per_frame, _MOST_BESIDE_RICH)
+    for way, shown, ratio in ((_OURS, ours, beside), (_RICH, rich, "–")):
         share, growth = (_MOST_OF_A_CORE, _MOST_GROWTH) if way == _OURS else (None, None)
         rows.append(
             [
@@ -85,12 +84,12 @@ def _table(*, quick: bool) -> Table:
                 percent(shown.cpu_seconds / shown.seconds, share),
                 number(shown.frames / shown.seconds),
                 milliseconds(shown.cpu_per_frame),
+                ratio,
                 times(shown.cpu_per_frame / found[way, _SMALL].cpu_per_frame, growth),
             ]
         )
-    beside = fraction(ours.cpu_per_frame / rich.cpu_per_frame, _MOST_BESIDE_RICH)
-    rows.append(["argstream / Rich", "–", "–", beside, "–"])
-    return Table(["way", "of a core", "frames a second", "ms per frame", "growth"], rows)
+    header = ["way", "of a core", "frames a second", "ms per frame", "of Rich's", "growth"]
+    return Table(header, rows)
 
 
 def _in_terminal(way: str, size: int, seconds: float) -> _Shown:

@@ -353,10 +353,7 @@ test_error_truncates_the_call = READER.test_failures(
     [begin()],
     [
         *((one, provider_failed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
-        (
-            error(400, "bad key", "INVALID_ARGUMENT"),
-            provider_failed("INVALID_ARGUMENT", "bad key"),
-        ),
+        (error(400, "bad key", "INVALID_ARGUMENT"), provider_failed("INVALID_ARGUMENT", "bad key")),
     ],
 )
 

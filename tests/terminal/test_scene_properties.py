@@ -87,11 +87,12 @@ def test_looking_loses_nothing_of_a_long_line(
     st.integers(1, 50),
 )
 def test_looking_adds_no_break_to_a_long_line(text: str, columns: int, size: int) -> None:
-    events = [e.TextDelta(piece, 0) for piece in cut(text, size)]
-    lines = committed(events, lambda scene, now: scene.tail(now, columns, 3))
-    (whole,) = committed([e.TextDelta(text, 0)])
-    seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
-    assert seen == [text_of(row) for row in rows_of(whole, columns)]
+    for kind in (e.TextDelta, e.ThinkingDelta):
+        events = [kind(piece, 0) for piece in cut(text, size)]
+        lines = committed(events, lambda scene, now: scene.tail(now, columns, 3))
+        (whole,) = committed([kind(text, 0)])
+        seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
+        assert seen == [text_of(row) for row in rows_of(whole, columns)]
 
 
 @some

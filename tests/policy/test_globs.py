@@ -86,11 +86,9 @@ def by_trying(pattern: str, text: str, *, start: bool) -> bool:
     token, rest = pattern[:end], pattern[end:]
     if not text:
         return False
-    fits = {
-        "?": text[0] != "/",
-        "[ab]": text[0] in "ab",
-        "[!a]": text[0] not in "a/",
-    }.get(token, text[0] == token)
+    fits = {"?": text[0] != "/", "[ab]": text[0] in "ab", "[!a]": text[0] not in "a/"}.get(
+        token, text[0] == token
+    )
     return fits and by_trying(rest, text[1:], start=token == "/")
 
 

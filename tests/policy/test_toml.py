@@ -121,9 +121,7 @@ TWO = "there are two conditions on"
         pytest.param(f"default = 0x{'f' * 5000}", "not a number of 20000 bits", id="a long 0x"),
         pytest.param("a = " + "[" * 2000, "policy: nested too deeply", id="many arrays"),
         pytest.param(
-            ON_A + "not." * 2000 + "equals = 1",
-            "policy: nested too deeply",
-            id="many negations",
+            ON_A + "not." * 2000 + "equals = 1", "policy: nested too deeply", id="many negations"
         ),
         ("rules = 1", "rules must be an array of tables"),
         ("[rules]", "rules must be an array of tables"),

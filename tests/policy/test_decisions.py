@@ -4,7 +4,6 @@
 """
 
 import json
-from itertools import product
 from typing import Any
 
 import pytest
@@ -122,34 +121,6 @@ def test_call_is_decided_as_soon_as_nothing_can_change_it(
 def test_decision_names_the_rule_that_made_it_certain() -> None:
     policy = Policy([A_IS_X, BOTH, C_IS_X], default="allow")
     assert read(policy, '{"c": "x", "b": "x", "a": "x"}').decision.rule == "c is x"
-
-
-def expected_if_unclear(action: str) -> tuple[str, Any]:
-    """Return the decision if a rule is unclear, and a default that would be less strict."""
-    return ("deny", "deny") if action == "allow" else (action, "allow")
-
-
-@pytest.mark.parametrize("value", ["text", 5, True, [["x"]], {"b": ["x"]}])
-@pytest.mark.parametrize("steps", [("a", "b"), ("a", "*"), ("a", "*", "b"), ("a", 0, "b")])
-def test_unexpected_container_on_the_path_is_unclear(value: Any, steps: Any) -> None:
-    """A tool may parse a JSON text, or accept one object instead of a list."""
-    every = tuple(EVERY_ITEM if step == "*" else step for step in steps)
-    cases: list[tuple[Any, Any]] = [("deny", steps), ("ask", steps), ("allow", every)]
-    for action, argument in cases:
-        expected, default = expected_if_unclear(action)
-        policy = Policy([Rule(action, argument=argument, when=Equals(5))], default=default)
-        assert read(policy, json.dumps({"a": value})).decision.action == expected
-
-
-def test_unclear_condition_is_decided_cautiously() -> None:
-    def unsure(_: Any) -> None:
-        return None
-
-    actions: list[Any] = ["deny", "ask", "allow"]
-    for condition, action in product((Equals(True), Not(Equals(True)), unsure), actions):
-        expected, default = expected_if_unclear(action)
-        policy = Policy([Rule(action, argument="a", when=condition)], default=default)
-        assert decided(policy, '{"a": "true"}') == (expected, ("a",))
 
 
 class UnspeakableError(Exception):

@@ -230,14 +230,3 @@ def test_policy_of_the_docs_page_decides_as_described(tmp_path: Path) -> None:
     ):
         decision = policy.decide(tool, arguments)
         assert [decision.action, decision.rule] == expected, (tool, arguments)
-
-
-def test_python_of_the_docs_page_runs() -> None:
-    codes = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    namespace: dict[str, Any] = {}
-    exec(codes[-1], namespace)
-    decision = namespace["decision"]
-    assert (decision.action, decision.rule, decision.path) == ("deny", "rule 1", ("path",))
-    policy = namespace["policy"]
-    assert policy.decide("send", {"to": "a@b.org", "urgent": True}).action == "ask"
-    assert policy.decide("sum", {str(n): n for n in range(11)}).action == "deny"

@@ -6,7 +6,7 @@ import pytest
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Parser
-from argstream.testing import chunkings, cut
+from argstream.testing import cut
 from argstream.validation import Schema, SchemaCheck
 from tests.validation.checking import JsonSchema, batches, check_text
 
@@ -74,24 +74,6 @@ def test_refusal_has_the_text_up_to_the_rejected_character() -> None:
     assert (refusal.text, refusal.error.keyword) == ("/a/long/p", "maxLength")
 
 
-@pytest.mark.parametrize(
-    "branches",
-    [
-        [{"const": "abcd"}, {"maxLength": 1}],
-        [{"enum": ["abd", "b"]}, {"enum": ["abc"]}, NULL, {"maxLength": 2}],
-        [{"maxLength": 3}, {"maxLength": 2}, {"maxLength": 0}],
-    ],
-)
-@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
-def test_message_does_not_depend_on_the_chunking(keyword: str, branches: list[Any]) -> None:
-    schema = Schema({"items": {keyword: branches}})
-    text = r'["abcé😀\u0061fgh", 1]'
-    expected = check_text(schema, [text])
-    assert expected.verdict == "rejected"
-    for name, chunks in chunkings(text):
-        assert check_text(schema, chunks).stable == expected.stable, name
-
-
 def test_checks_of_one_schema_are_independent() -> None:
     schema = Schema(WRITE)
     first, second = schema.check(), schema.check()
@@ -102,26 +84,6 @@ def test_checks_of_one_schema_are_independent() -> None:
     assert (first.verdict, second.verdict) == ("open", "rejected")
     first.feed(one.feed("}"))
     assert first.verdict == "valid"
-
-
-def test_finish_checks_reinterpreted_arguments() -> None:
-    """``{}{"path": "a"}`` is read as ``{}``; the arguments that were meant are valid."""
-    check = fed(WRITE, "{}")
-    assert check.verdict == "rejected"
-    assert check.finish({"path": "a"}, as_read=False) is None
-    error = fed(WRITE, '{"path": "a"}').finish({"path": 3}, as_read=False)
-    assert isinstance(error, ArgumentsError)
-    assert (error.reason, error.path, error.keyword) == ("schema", ("path",), "type")
-    check = Schema({"type": "string", "maxLength": 3}).check()  # for free text
-    assert check.finish("abc", as_read=False) is None
-    assert check.finish("abcd", as_read=False) is not None
-
-
-def test_formats_are_annotations_by_default() -> None:
-    schema = {"properties": {"day": {"format": "date"}}}
-    text = '{"day": "someday", "n": 1}'
-    assert check_text(Schema(schema), [text]).verdict == "valid"
-    assert check_text(Schema(schema, formats=True), [text]).verdict == "rejected"
 
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -160,14 +122,6 @@ def test_property_may_have_the_name_of_a_keyword(name: str) -> None:
     assert fed(schema, f'{{"{name}": "a", "b": [1]}}').verdict == "valid"
     assert fed(schema, f'{{"{name}": 1').verdict == "rejected"
     assert fed(schema, '{"b": [true').verdict == "rejected"
-
-
-def test_lone_surrogate_is_checked_as_its_replacement() -> None:
-    r"""Invariant 4: ``\ud800`` alone is U+FFFD, for us and for jsonschema-rs alike."""
-    schema = Schema({"enum": ["\ufffd", "\ufffda"]})
-    assert check_text(schema, cut(r'"\ud800a"', [1])).verdict == "valid"
-    assert check_text(schema, cut(r'"\udc00"', [1])).verdict == "valid"
-    assert check_text(schema, cut(r'"\ud800b"', [1])).verdict == "rejected"
 
 
 ADDRESS = "https://example.com/tool.json"

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import subprocess
 import sys
 import time
 import warnings
@@ -403,34 +402,6 @@ def test_source_is_closed_quietly_when_the_program_ends(
     leave_and_end(leave, lambda: open_source(closed))
     gc.collect()
     assert closed
-
-
-def test_program_that_breaks_prints_nothing() -> None:
-    """While it goes on, and when it ends at once."""
-    program = f"""
-import asyncio, httpx, sys
-from argstream import stream
-
-async def main(goes_on):
-    client = httpx.AsyncClient(verify=False)
-    async for event in stream(client.stream("POST", sys.argv[1], **{REQUEST})):
-        break
-    if goes_on:
-        await asyncio.sleep(0.1)
-    print(event.type)
-
-asyncio.run(main(True))
-asyncio.run(main(False))
-"""
-    with MockProvider([REPLY] * 2) as provider:
-        done = subprocess.run(
-            [sys.executable, "-c", program, f"{provider.url}/v1/messages"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert hangs_up(provider, 2)
-    assert (done.stdout, done.stderr) == ("tool_call_started\n" * 2, "")
 
 
 @silent

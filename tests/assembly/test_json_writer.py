@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from argstream import events as ev
 from argstream.assembly import Call, Numbering
 from argstream.assembly._assembler import EventBuilder
-from argstream.assembly._text_repair import JsonWriter, UnwritableError
+from argstream.assembly._text_repair import JsonWriter
 from argstream.jsonstream import Done, Limits, Parser, parse
 from argstream.jsonstream._parser import DEFAULT_LIMITS
 from argstream.providers._deltas import (
@@ -97,30 +97,6 @@ def run(
 def same(found: Any, value: Any) -> bool:
     """Compare exactly: in Python, 1 equals True."""
     return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
-
-
-@pytest.mark.parametrize(
-    ("puts", "texts"),
-    [
-        ([(("a",), "x"), (("b", "c", 0), True), (("b", "c", 1), None), (("b", "d"), "y"),
-          (("e", 0, 0), "z"), (("e", 1, "f"), [1, {}])],
-         ['{"a":"x"', ',"b":{"c":[true', ",null", '],"d":"y"', '},"e":[["z"', '],{"f":[1,{}]',
-          "}]}"]),
-        # A string grows by its pieces. The next leaf or the close ends it.
-        ([(("a", "b"), "", True), (("a", "b"), 'say "', True), (("a", "b"), "\n", True),
-          (("a", "b"), ""), (("a", "c"), "d")],
-         ['{"a":{"b":"', r"say \"", r"\n", '"', ',"c":"d"', "}}"]),
-        ([(("a",), "x", True), (("b",), "y", True)], ['{"a":"x', '","b":"y', '"}']),
-    ],
-)  # fmt: skip
-def test_leaf_is_written_when_it_comes(puts: list[Put], texts: list[str]) -> None:
-    assert write(puts) == texts
-
-
-def test_number_is_complete_at_once() -> None:
-    """In JSON text only the next character ends a number, and the next leaf may come late."""
-    _, events = take(CallOpened(0, "c", "tool"), ArgumentValue(0, ("a",), 0.5))
-    assert events[-1] == ev.ArgumentCompleted("c", "tool", ("a",), 0.5)
 
 
 @given(_arguments, st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -288,14 +264,6 @@ def test_surrogates_are_joined_across_pieces_and_replaced_in_keys() -> None:
     key = "\ud83d"
     call, _ = run([((key, "a"), 1), (("b",), 2), ((key, "c"), 3)])
     assert call.arguments == {"\ufffd": {"a": 1, "c": 3}, "b": 2}
-
-
-def test_refused_value_leaves_the_writer_usable() -> None:
-    writer = JsonWriter(DEFAULT_LIMITS)
-    text = writer.put(("a",), 1)
-    with pytest.raises(UnwritableError):
-        writer.put(("a",), 2)
-    assert json.loads(text + writer.put(("b",), 2) + writer.close()) == {"a": 1, "b": 2}
 
 
 STRING_IN_PIECES = [("abc", True), ("def", True), ("", False)]

@@ -270,13 +270,6 @@ def tool_result(content: str, id_: str = "c1") -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": id_, "content": content}
 
 
-def test_results_come_first_and_in_order() -> None:
-    calls = assistant(call(), call(call_id="c2"))
-    last = user("And?", result("two", "c2"), result("one", "c1"))
-    sent = [tool_result("two", "c2"), tool_result("one"), text("And?")]
-    assert messages(HI, calls, last)[-1]["content"] == sent
-
-
 @pytest.mark.parametrize(
     ("part", "content"),
     [
@@ -313,14 +306,6 @@ def test_ids_that_the_api_refuses_are_replaced() -> None:
     assert len(set(ids)) == 2
     assert all(id_.isalnum() for id_ in ids)
     assert messages(HI, *odd)[1] == found[1], "they stay when the history grows"
-
-
-def test_roles_alternate_and_no_message_is_empty() -> None:
-    foreign = assistant(ThinkingPart(text="hm"))
-    history = [user("a"), user("b"), foreign, user("b", ""), assistant("c"), assistant("d")]
-    assert [one["role"] for one in messages(*history, user(" "))] == ["user", "assistant"]
-    found = messages(assistant("Hello!"), HI)
-    assert [one["role"] for one in found] == ["user", "assistant", "user"]
 
 
 def test_picture_of_the_user_is_sent() -> None:

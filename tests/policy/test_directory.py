@@ -252,15 +252,9 @@ def test_link_that_is_made_later_counts(place: Path) -> None:
 
 
 ODD_ON_WINDOWS = [
-    *(
-        "C:a.txt",
-        "a.txt::$DATA",
-        "a.txt:stream",
-        "\\\\server\\share",
-        "\\\\?\\C:\\a",
-        "//server/share",
-    ),
-    *("PROGRA~1/a.txt", "%USERPROFILE%\\a", "a.txt.", "..\\a.txt ", "file:///C:/a"),
+    *("C:a.txt", "a.txt::$DATA", "a.txt:stream", "\\\\server\\share", "\\\\?\\C:\\a"),
+    *("//server/share", "PROGRA~1/a.txt", "%USERPROFILE%\\a", "a.txt.", "..\\a.txt "),
+    "file:///C:/a",
 ]
 
 

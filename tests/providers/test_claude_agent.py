@@ -335,6 +335,7 @@ def test_cut_text_and_thinking_are_completed_from_the_whole_message(form: str) -
         ('{"a": 1.0, "b": 1e2}', {"a": 1, "b": 100}, {"a": 1.0, "b": 100.0}, None),
         ('{"a": 12345678901234567890}', {"a": 12345678901234567000}, "complete", None),
         ('{"b": 1, "2": 2, "1": 3}', {"1": 3, "2": 2, "b": 1}, {"b": 1, "2": 2, "1": 3}, None),
+        (f'{{"a": {10**400}}}', {"a": 10**500}, "complete", None),  # both are Infinity
         ('{"a": "\\ud83d"}', {"a": "\ud83d"}, "complete", None),
         (" ", {}, {}, None),
         (" ", {"a": 1}, {"a": 1}, None),

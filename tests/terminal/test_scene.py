@@ -110,6 +110,16 @@ def test_markup_continues_after_committed_rows() -> None:
     ]
 
 
+def test_escapes_in_a_long_line_are_committed_without_a_visible_break() -> None:
+    watcher = Watcher()
+    for _ in range(20):
+        watcher.take(TextDelta("a \x1b\u202e " * 3, 0))
+        watcher.tail(columns=COLUMNS - 1)
+    assert len(watcher.seen) > 3
+    watcher.finish()
+    assert watcher.seen == watch([TextDelta("a \x1b\u202e " * 60, 0)])
+
+
 class TestCalls:
     @pytest.mark.parametrize(
         ("old", "new", "counted"),

@@ -6,7 +6,7 @@ import pytest
 
 from argstream.events import ArgumentsError
 from argstream.jsonstream import Parser
-from argstream.testing import cut
+from argstream.testing import chunkings, cut
 from argstream.validation import Schema, SchemaCheck
 from tests.validation.checking import JsonSchema, batches, check_text
 
@@ -72,6 +72,24 @@ def test_refusal_has_the_text_up_to_the_rejected_character() -> None:
     refusal = Schema(WRITE).check().feed(Parser().feed('{"path": "/a/long/path"}'))
     assert refusal is not None
     assert (refusal.text, refusal.error.keyword) == ("/a/long/p", "maxLength")
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        [{"const": "abcd"}, {"maxLength": 1}],
+        [{"enum": ["abd", "b"]}, {"enum": ["abc"]}, NULL, {"maxLength": 2}],
+        [{"maxLength": 3}, {"maxLength": 2}, {"maxLength": 0}],
+    ],
+)
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_message_does_not_depend_on_the_chunking(keyword: str, branches: list[Any]) -> None:
+    schema = Schema({"items": {keyword: branches}})
+    text = r'["abcé😀\u0061fgh", 1]'
+    expected = check_text(schema, [text])
+    assert expected.verdict == "rejected"
+    for name, chunks in chunkings(text):
+        assert check_text(schema, chunks).stable == expected.stable, name
 
 
 def test_checks_of_one_schema_are_independent() -> None:

@@ -308,6 +308,14 @@ def test_ids_that_the_api_refuses_are_replaced() -> None:
     assert messages(HI, *odd)[1] == found[1], "they stay when the history grows"
 
 
+def test_roles_alternate_and_no_message_is_empty() -> None:
+    foreign = assistant(ThinkingPart(text="hm"))
+    history = [user("a"), user("b"), foreign, user("b", ""), assistant("c"), assistant("d")]
+    assert [one["role"] for one in messages(*history, user(" "))] == ["user", "assistant"]
+    found = messages(assistant("Hello!"), HI)
+    assert [one["role"] for one in found] == ["user", "assistant", "user"]
+
+
 def test_picture_of_the_user_is_sent() -> None:
     picture = {"type": "image", "source": {"type": "url", "url": "x"}}
     assert messages(user("See:", OpaquePart(item=picture)))[0]["content"][1] == picture

@@ -171,13 +171,6 @@ def test_relative_path_without_a_root_is_inside_only_if_this_process_is(
     assert inside.test(str(place / "project" / "a.txt")) is True
 
 
-def test_relative_directory_starts_at_the_root(place: Path) -> None:
-    rule = Rule("allow", argument="path", when=Under("project/sub"))
-    policy = Policy([rule], root=place, default="deny")
-    assert policy.decide("tool", {"path": "project/sub/b.txt"}).action == "allow"
-    assert policy.decide("tool", {"path": "project/a.txt"}).action == "deny"
-
-
 def test_directory_may_be_a_link_or_not_exist_yet(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,12 +199,6 @@ def test_leaves_are_shown_as_they_come() -> None:
     ]
 
 
-def test_contradicting_leaves_make_the_call_malformed() -> None:
-    calls, events = assemble(*leaves(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y")))
-    assert calls[0].verdict == "malformed"
-    assert of_type(events, ev.ToolArgsInvalid)[0].error.path == ("a",)
-
-
 @pytest.mark.parametrize(
     ("written", "path"),
     [

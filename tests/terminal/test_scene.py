@@ -263,11 +263,6 @@ class TestTools:
         rows = watcher.take(wrote('"}'), ToolArgsCompleted("c1", "write", {"a": "x"}))
         assert rows[-3:] == ["  ┆ one", "  └ 1", "  ran for 2.0 s"]
 
-    def test_result_after_other_rows_repeats_the_name(self) -> None:
-        watcher = Watcher()
-        watcher.take(*call({}), runs(), printed("one\n"), e.RunResumed("r"))
-        assert watcher.take(returned(1))[:2] == ["● write", "  └ 1"]
-
 
 class TestApprovals:
     def test_request_shows_all_arguments_reason_rule_and_deadline(self) -> None:

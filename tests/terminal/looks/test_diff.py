@@ -317,14 +317,6 @@ def test_number_of_held_lines_is_bounded() -> None:
     assert settled[0] == ("+", "new 0")
 
 
-def test_old_text_can_be_extended() -> None:
-    comparison = StreamingDiff(["a"])
-    comparison.add("a")
-    comparison.extend(["b"])
-    assert comparison.add("xb") == []
-    assert comparison.finish() == [("-", "b"), ("+", "xb")]
-
-
 @pytest.mark.timing
 @pytest.mark.parametrize(
     "line",

@@ -8,7 +8,6 @@ from argstream.events import TextDelta, ToolCallCompleted, ToolCallStarted, Turn
 from argstream.history import CallPart
 from tests import provider_streams as api
 from tests.provider_streams import of_type
-from tests.provider_streams import tool_use as call_start
 
 
 def test_second_stream_continues_numbers_and_renames_repeated_ids() -> None:
@@ -17,7 +16,7 @@ def test_second_stream_continues_numbers_and_renames_repeated_ids() -> None:
         api.block_start(0, "text", text=""),
         api.block_delta(0, "text_delta", text="Hello"),
         api.block_stop(0),
-        call_start(1, "add", "functions.add:0"),
+        api.tool_use(1, "add", "functions.add:0"),
         api.block_stop(1),
         *api.message_end(),
     ]
@@ -42,7 +41,7 @@ def ids_of(*calls: str, after: Numbering | None = None, messages: int = 1) -> li
     """Return the IDs of calls that came under these IDs, in each of several messages."""
     payloads = []
     for _ in range(messages):
-        starts = [call_start(index, "add", id_) for index, id_ in enumerate(calls)]
+        starts = [api.tool_use(index, "add", id_) for index, id_ in enumerate(calls)]
         stops = [api.block_stop(index) for index in range(len(calls))]
         payloads += [api.message_start(), *starts, *stops, *api.message_end()]
     return [event.call_id for event in of_type(stream(payloads, after=after), ToolCallStarted)]
@@ -84,7 +83,7 @@ def test_result_under_a_shared_id_goes_to_the_call_that_the_provider_runs() -> N
         api.message_start(),
         api.block_start(0, "server_tool_use", id="a", name="web_search", input={}),
         api.block_stop(0),
-        call_start(1, "add", "a"),
+        api.tool_use(1, "add", "a"),
         api.block_stop(1),
         api.block_start(2, "web_search_tool_result", tool_use_id="a", content=[]),
         api.block_stop(2),

@@ -1,6 +1,5 @@
 """Claude Code and the Agent SDK: on lines and on the SDK's own messages."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -11,14 +10,12 @@ from claude_agent_sdk import (
     ServerToolUseBlock,
     TextBlock,
     ToolUseBlock,
-    query,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream import stream
 from argstream.assembly import Assembler
 from argstream.history import ResultPart, TextPart, ThinkingPart
 from argstream.providers.claude_agent import rest_of, same
@@ -26,7 +23,6 @@ from argstream.testing import cut
 from tests.claude_agent import (
     FORMS,
     SESSION,
-    FakeTransport,
     assistant,
     event,
     in_form,
@@ -754,24 +750,6 @@ def test_surrogate_pair_split_between_lines_is_joined() -> None:
     whole = streamed_call('{"a":"\ud83d', '\ude00"}', value={"a": "😀"})
     (call,), _ = read("lines", run(*streamed(message_start()), *whole))
     assert (call.arguments, call.reinterpreted) == ({"a": "😀"}, None)
-
-
-# The SDK itself
-
-
-CONVERSATION = run(
-    *(*turn(*streamed_call(*PIECES)), user([tool_result("written")])),
-    assistant(text("Done."), id_="msg_2"),
-)
-
-
-def test_query_of_the_sdk_is_a_source() -> None:
-    async def main() -> list[ev.Event]:
-        messages = query(prompt="write", transport=FakeTransport(CONVERSATION))
-        async with stream(messages, protocol="claude-agent") as events:
-            return [found async for found in events]
-
-    assert joined(asyncio.run(main())) == joined(read("objects", CONVERSATION)[1])
 
 
 # The rest of a cut JSON text, computed from its value

@@ -28,6 +28,7 @@ from argstream.recording import (
     record_async,
     without_times,
 )
+from tests.cli.processes import Clock
 from tests.recording.test_stream import recorded
 
 CHUNKS = st.one_of(
@@ -35,13 +36,6 @@ CHUNKS = st.one_of(
     st.text(min_size=1, max_size=20).map(lambda text: text.encode("utf-8", "replace")),
 )
 CUT_OFF = "the recording itself was cut off"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # Writing and reading

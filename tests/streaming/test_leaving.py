@@ -284,30 +284,6 @@ async def generator(closed: list[str]) -> AsyncIterator[Any]:
         closed.append("generator")
 
 
-async def open_iterable(closed: list[str]) -> Any:
-    class Iterable:
-        def __aiter__(self) -> AsyncIterator[Any]:
-            return each(TURN)
-
-        async def aclose(self) -> None:
-            await asyncio.sleep(0)
-            closed.append("iterable")
-
-    return Iterable()
-
-
-async def open_context(closed: list[str]) -> Any:
-    class Context:
-        async def __aenter__(self) -> Any:
-            return generator([])
-
-        async def __aexit__(self, *_: object) -> None:
-            await asyncio.sleep(0)
-            closed.append("context")
-
-    return Context()
-
-
 def model(closed: list[str]) -> Any:
     """Return a chat model that writes one tool call in many pieces."""
     from langchain_core.language_models import GenericFakeChatModel
@@ -363,8 +339,6 @@ async def open_claude_agent_sdk(closed: list[str]) -> Any:
 OpenSource = Callable[[list[str]], Awaitable[Any]]
 SOURCES: dict[str, OpenSource] = {
     "generator": lambda closed: given(generator(closed)),
-    "iterable": open_iterable,
-    "context": open_context,
     "LangChain": lambda closed: given(model(closed).astream("go")),
     "LangGraph": open_langgraph,
     "Claude Agent SDK": open_claude_agent_sdk,

@@ -22,6 +22,7 @@ from argstream.recording import record_async
 from argstream.testing import CallTool, MockProvider, Reply, Slow
 from tests.provider_streams import anthropic_call
 from tests.streaming.faces import collect, each
+from tests.testing.test_mock_provider_clients import client_of
 
 REPLY = Reply(
     CallTool("write", {"path": "/srv/.env", "content": "x" * 4_000}), faults=[Slow(between=0.01)]
@@ -124,23 +125,11 @@ def leave_and_end(leave: Leave, open_source: Callable[[], Awaitable[Any]]) -> No
 
 
 def claude(provider: MockProvider, kind: str = "Async") -> Any:
-    import anthropic
-
-    client = getattr(anthropic, f"{kind}Anthropic")
-    return client(base_url=provider.anthropic_url, **no_tls(anthropic, kind)).messages
+    return client_of("anthropic", provider, kind).messages
 
 
 def gpt(provider: MockProvider, kind: str = "Async") -> Any:
-    import openai
-
-    client = getattr(openai, f"{kind}OpenAI")
-    return client(base_url=provider.openai_url, **no_tls(openai, kind))
-
-
-def no_tls(library: Any, kind: str) -> dict[str, Any]:
-    """Options for an SDK's client that does not load certificates, which takes long."""
-    http_client = getattr(library, f"Default{kind}HttpxClient")
-    return {"http_client": http_client(verify=False), "api_key": "any"}
+    return client_of("openai", provider, kind)
 
 
 async def given(source: Any) -> Any:

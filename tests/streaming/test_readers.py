@@ -19,6 +19,7 @@ from argstream.events import TextDelta
 from argstream.testing import cut
 from tests import provider_streams as api
 from tests.provider_streams import anthropic_call, chat_call, types
+from tests.providers import test_gemini as gemini
 from tests.strategies import cuts
 from tests.streaming.faces import Face
 
@@ -439,21 +440,15 @@ def test_call_in_doubt_shows_no_misread_value(opened: Open) -> None:
 def leaves(*leaves: tuple[str, Any], finish: str = "STOP") -> list[Any]:
     """A call of Gemini, leaf by leaf; a string that goes on ends with …"""
 
-    def chunk(parts: list[Any], **more: Any) -> dict[str, Any]:
-        return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **more}]}
+    def leaf(path: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return gemini.leaf(path, numberValue=value)
+        more = value.endswith("…")
+        return gemini.leaf(path, stringValue=value.removesuffix("…"), more=more)
 
-    def leaf(path: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, str):
-            more = {"willContinue": True} if value.endswith("…") else {}
-            return {"jsonPath": path, "stringValue": value.removesuffix("…"), **more}
-        return {"jsonPath": path, "numberValue": value}
-
-    pieces = [
-        {"name": "write", "id": "g1", "willContinue": True},
-        *({"partialArgs": [leaf(*found)], "willContinue": True} for found in leaves),
-        *([{}] if finish == "STOP" else []),
-    ]
-    return [*(chunk([{"functionCall": piece}]) for piece in pieces), chunk([], finishReason=finish)]
+    pieces = [gemini.chunk(gemini.piece(leaf(*found))) for found in leaves]
+    end = [gemini.END] if finish == "STOP" else []
+    return [gemini.begin(), *pieces, gemini.chunk(*end, finish=finish)]
 
 
 def test_container_of_leaves_is_open_until_the_end(opened: Open) -> None:

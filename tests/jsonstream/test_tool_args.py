@@ -1,4 +1,4 @@
-"""ToolArgStream: every statement and example of axio's documentation (source 000), and its errors."""
+"""ToolArgStream: all statements and examples of axio's documentation (source 000), and errors."""
 
 import dataclasses
 from collections.abc import Iterable

@@ -90,6 +90,14 @@ def test_reasoning_is_thinking_and_a_refusal_is_text() -> None:
     assert of_type(events, TextDelta) == [TextDelta("so", 1), TextDelta("no", 1)]
 
 
+def test_content_may_be_a_list_of_parts() -> None:
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    content = [thinking, {"type": "text", "text": "so"}, 3]
+    _, events = assemble([chunk(content=content), chunk(finish="stop")])
+    assert types(events)[:3] == ["thinking_started", "thinking_delta", "thinking_completed"]
+    assert types(events)[3] == "text_delta"
+
+
 def thought(field: str, text: str) -> Payload:
     fields: Payload = {field: text}
     return chunk(**fields)

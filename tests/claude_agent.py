@@ -1,11 +1,9 @@
 """Output of Claude Code: its lines, and the same as messages of the Agent SDK."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from claude_agent_sdk import Transport
 from claude_agent_sdk._internal.message_parser import parse_message
 
 from argstream.assembly import Assembler, Call
@@ -103,35 +101,3 @@ def read(form: str, lines: Iterable[Payload]) -> tuple[list[Call], list[Event]]:
     for payload in in_form(form, lines):
         events += assembler.feed(payload)
     return assembler.calls, events + assembler.close()
-
-
-class FakeTransport(Transport):
-    """Sends lines to the SDK as Claude Code does."""
-
-    def __init__(self, lines: Sequence[Payload]) -> None:
-        self._lines = lines
-        self._requests: asyncio.Queue[str] = asyncio.Queue()
-
-    async def connect(self) -> None:
-        """Nothing to start."""
-
-    async def write(self, data: str) -> None:
-        request = json.loads(data)
-        if request["type"] == "control_request":
-            self._requests.put_nowait(request["request_id"])
-
-    async def read_messages(self) -> AsyncIterator[Payload]:
-        answer = {"subtype": "success", "request_id": await self._requests.get(), "response": {}}
-        yield {"type": "control_response", "response": answer}
-        for line in self._lines:
-            await asyncio.sleep(0)
-            yield line
-
-    async def close(self) -> None:
-        """Nothing to stop."""
-
-    def is_ready(self) -> bool:
-        return True
-
-    async def end_input(self) -> None:
-        """Nothing to do."""

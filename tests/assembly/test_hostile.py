@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    Event,
-    StreamFailed,
-    TextDelta,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallStarted,
-    TurnCompleted,
-    from_json,
-    to_json,
-)
 from argstream.jsonstream import Limits
 from argstream.testing import cut
 from tests.provider_streams import (
@@ -104,23 +93,23 @@ LONG_TURNS: dict[str, list[Payload]] = {
 }
 
 
-def check(events: list[Event], calls: list[Any]) -> None:
+def check(events: list[ev.Event], calls: list[Any]) -> None:
     """Check what holds for the events of every stream."""
     started: list[str] = []  # the text of each call, in order
     places: dict[str, int] = {}  # index of the newest call with the ID; IDs may repeat
     settled: set[int] = set()
     for event in events:
-        assert from_json(to_json(event)) == event
+        assert ev.from_json(ev.to_json(event)) == event
         call_id = getattr(event, "call_id", "")
-        if isinstance(event, ToolCallStarted):
+        if isinstance(event, ev.ToolCallStarted):
             assert call_id not in places or places[call_id] in settled
             places[call_id] = len(started)
             started.append("")
-        elif isinstance(event, ToolArgsDelta):
+        elif isinstance(event, ev.ToolArgsDelta):
             assert event.delta
             assert places[call_id] not in settled
             started[places[call_id]] += event.delta
-        elif isinstance(event, ToolArgsCompleted | ToolArgsInvalid):
+        elif isinstance(event, ev.ToolArgsCompleted | ev.ToolArgsInvalid):
             assert places[call_id] not in settled
             settled.add(places[call_id])
         elif event.type.startswith("argument_"):
@@ -459,7 +448,7 @@ REPEATED = {"choices": [{"index": 0, "message": {"content": "hello"}, "finish_re
 )
 def test_text_is_delivered_once_and_whole(payloads: list[Any]) -> None:
     _, events = assemble(payloads)
-    assert "".join(event.text for event in of_type(events, TextDelta)) == "hello"
+    assert "".join(event.text for event in of_type(events, ev.TextDelta)) == "hello"
 
 
 @pytest.mark.parametrize(
@@ -476,14 +465,14 @@ def test_id_that_differs_from_the_call_id_is_kept_for_the_result(
 ) -> None:
     calls, events = assemble(chats(*payloads))
     assert len({call.id for call in calls}) == len(ids)
-    (turn,) = of_type(events, TurnCompleted)
+    (turn,) = of_type(events, ev.TurnCompleted)
     assert [part.item and part.item["id"] for part in turn.message.parts] == ids
 
 
 def test_signature_of_a_thought_that_is_never_stopped_is_kept() -> None:
     signature = block_delta(0, "signature_delta", signature="sig")
     _, events = assemble(messages(block_start(0, "thinking", thinking=""), signature))
-    (turn,) = of_type(events, TurnCompleted)
+    (turn,) = of_type(events, ev.TurnCompleted)
     assert turn.message.parts[0].item["signature"] == "sig"
 
 
@@ -527,7 +516,7 @@ def test_deeply_nested_payload_does_not_raise() -> None:
 
 def test_invalid_utf_8_becomes_replacement_characters() -> None:
     body = sse(messages(block_delta(0, "text_delta", text="a?b")))
-    assert next(stream([body.replace(b"a?b", b"a\xffb")])) == TextDelta("a\ufffdb", 0)
+    assert next(stream([body.replace(b"a?b", b"a\xffb")])) == ev.TextDelta("a\ufffdb", 0)
 
 
 @pytest.mark.parametrize(
@@ -552,7 +541,7 @@ def test_duplicate_key_is_refused_wherever_arguments_are_objects(body: str) -> N
     )
     calls, events = assemble([body])
     assert [call for call in calls if call.verdict == "complete"] == []
-    assert of_type(events, StreamFailed)[0].message == "duplicate key in an object"
+    assert of_type(events, ev.StreamFailed)[0].message == "duplicate key in an object"
 
 
 @pytest.mark.parametrize(
@@ -570,7 +559,7 @@ def test_duplicate_key_is_refused_wherever_arguments_are_objects(body: str) -> N
 def test_error_of_any_form_fails_the_turn(turn: list[Any], error: Any) -> None:
     calls, events = assemble([*turn, error, b"[DONE]"])
     assert outcomes(calls) == TRUNCATED
-    failed = of_type(events, StreamFailed)[0]
+    failed = of_type(events, ev.StreamFailed)[0]
     if "message" in str(error):
         assert failed.message == "no"
 
@@ -579,9 +568,9 @@ def test_text_for_a_complete_call_is_a_failure() -> None:
     """A server that sends "stop" with every chunk completes the call too early."""
     calls, events = assemble(with_finish("stop", chat_call("{}", '{"path": "x"}', finish="stop")))
     assert (calls[0].verdict, calls[0].raw) == ("complete", "")
-    assert [failure.code for failure in of_type(events, StreamFailed)] == ["late_text"]
+    assert [failure.code for failure in of_type(events, ev.StreamFailed)] == ["late_text"]
     _, events = assemble([*chat_call(A1), tool_calls(entry(A1))])
-    assert of_type(events, StreamFailed) == []  # some servers repeat the text
+    assert of_type(events, ev.StreamFailed) == []  # some servers repeat the text
 
 
 # Whole streams

@@ -10,18 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argstream import events as ev
 from argstream.assembly import Call, Numbering
 from argstream.assembly._assembler import EventBuilder
-from argstream.assembly._text_repair import JsonWriter, UnwritableError
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    Event,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-)
+from argstream.assembly._text_repair import JsonWriter
 from argstream.jsonstream import Done, Limits, Parser, parse
 from argstream.jsonstream._parser import DEFAULT_LIMITS
 from argstream.providers._deltas import (
@@ -85,9 +77,9 @@ def write(puts: Iterable[Put], limits: Limits = DEFAULT_LIMITS) -> list[str]:
     return [*texts, writer.close()]
 
 
-def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[Event]]:
+def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[ev.Event]]:
     builder = EventBuilder(Numbering(), limits, ())
-    events: list[Event] = []
+    events: list[ev.Event] = []
     builder.apply(list(deltas), events)
     (call,) = builder.calls
     return call, events
@@ -95,7 +87,7 @@ def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[Event
 
 def run(
     puts: Iterable[Put], *, end: Delta | None = CLOSED, limits: Limits | None = None
-) -> tuple[Call, list[Event]]:
+) -> tuple[Call, list[ev.Event]]:
     """Feed all values to a call, close it, and end its turn."""
     values = [ArgumentValue(0, path, value, any(more)) for path, value, *more in puts]
     closing = [*([] if end is None else [end]), TurnEnded("STOP", "finished"), TurnClosed()]
@@ -105,30 +97,6 @@ def run(
 def same(found: Any, value: Any) -> bool:
     """Compare exactly: in Python, 1 equals True."""
     return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
-
-
-@pytest.mark.parametrize(
-    ("puts", "texts"),
-    [
-        ([(("a",), "x"), (("b", "c", 0), True), (("b", "c", 1), None), (("b", "d"), "y"),
-          (("e", 0, 0), "z"), (("e", 1, "f"), [1, {}])],
-         ['{"a":"x"', ',"b":{"c":[true', ",null", '],"d":"y"', '},"e":[["z"', '],{"f":[1,{}]',
-          "}]}"]),
-        # A string grows by its pieces. The next leaf or the close ends it.
-        ([(("a", "b"), "", True), (("a", "b"), 'say "', True), (("a", "b"), "\n", True),
-          (("a", "b"), ""), (("a", "c"), "d")],
-         ['{"a":{"b":"', r"say \"", r"\n", '"', ',"c":"d"', "}}"]),
-        ([(("a",), "x", True), (("b",), "y", True)], ['{"a":"x', '","b":"y', '"}']),
-    ],
-)  # fmt: skip
-def test_leaf_is_written_when_it_comes(puts: list[Put], texts: list[str]) -> None:
-    assert write(puts) == texts
-
-
-def test_number_is_complete_at_once() -> None:
-    """In JSON text only the next character ends a number, and the next leaf may come late."""
-    _, events = take(CallOpened(0, "c", "tool"), ArgumentValue(0, ("a",), 0.5))
-    assert events[-1] == ArgumentCompleted("c", "tool", ("a",), 0.5)
 
 
 @given(_arguments, st.lists(st.integers(1, 5), min_size=1, max_size=4))
@@ -170,12 +138,12 @@ def test_in_any_order_a_call_gets_the_value_of_all_leaves(
     call, events = run(puts)
     assert call.verdict == "complete"
     assert same(call.arguments, value)
-    streamed = "".join(event.delta for event in of_type(events, ToolArgsDelta))
+    streamed = "".join(event.delta for event in of_type(events, ev.ToolArgsDelta))
     assert streamed == call.raw
     # A call whose text is not all of it is marked.
     assert (call.reinterpreted is None) == same(json.loads(streamed), value)
     # Each completed value is true, except that a string may have gone on.
-    for event in of_type(events, ArgumentCompleted):
+    for event in of_type(events, ev.ArgumentCompleted):
         if isinstance(event.value, str):
             assert at(value, event.path).startswith(event.value)
         elif not isinstance(event.value, dict | list):
@@ -205,7 +173,7 @@ def test_late_leaf_waits_for_the_close(
 ) -> None:
     call, events = run(puts)
     assert (call.verdict, call.reinterpreted, call.raw) == ("complete", "restated", streamed)
-    assert call.arguments == of_type(events, ToolArgsCompleted)[0].arguments == arguments
+    assert call.arguments == of_type(events, ev.ToolArgsCompleted)[0].arguments == arguments
     assert run(puts, end=None)[0].arguments == arguments
     assert run(puts, end=CallClosed(0, cut=True))[0].verdict == "truncated"
 
@@ -219,7 +187,7 @@ def test_field_of_an_open_container_does_not_wait() -> None:
 def test_late_leaf_does_not_end_the_open_string() -> None:
     late: list[Put] = [(("a", 1), "late"), (("b",), "one ", True), (("a", 2), "later")]
     call, events = run([*late, (("b",), "string"), (("a", 0), "last")])
-    assert [event.text for event in of_type(events, ArgumentDelta)] == ["one ", "string", "last"]
+    assert [event.text for event in of_type(events, ev.ArgumentDelta)] == ["one ", "string", "last"]
     assert call.arguments == {"a": ["last", "late", "later"], "b": "one string"}
 
 
@@ -260,9 +228,9 @@ CONTRADICTIONS: dict[str, list[Put]] = {
 def test_contradiction_is_malformed(puts: list[Put]) -> None:
     call, events = run([*puts, (("z",), "more")])
     assert call.verdict == "malformed"
-    (invalid,) = of_type(events, ToolArgsInvalid)
+    (invalid,) = of_type(events, ev.ToolArgsInvalid)
     assert len(invalid.error.path) <= DEFAULT_LIMITS.max_depth
-    assert not of_type(events, ToolArgsCompleted)
+    assert not of_type(events, ev.ToolArgsCompleted)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +243,7 @@ def test_contradiction_is_malformed(puts: list[Put]) -> None:
 def test_error_has_a_reason_and_a_path(
     puts: list[Put], max_depth: int, reason: str, path: Path
 ) -> None:
-    (invalid,) = of_type(run(puts, limits=Limits(max_depth=max_depth))[1], ToolArgsInvalid)
+    (invalid,) = of_type(run(puts, limits=Limits(max_depth=max_depth))[1], ev.ToolArgsInvalid)
     assert (invalid.error.reason, invalid.error.path) == (reason, path)
 
 
@@ -286,7 +254,7 @@ def test_deepest_allowed_path_is_written() -> None:
 def test_value_for_a_complete_call_is_a_failure() -> None:
     values = ArgumentValue(0, ("a",), "x"), ArgumentValue(0, ("b",), "y")
     call, events = take(CallOpened(0, "c", "tool"), values[0], CallClosed(0), values[1])
-    assert [failed.code for failed in of_type(events, StreamFailed)] == ["late_text"]
+    assert [failed.code for failed in of_type(events, ev.StreamFailed)] == ["late_text"]
     assert call.arguments == {"a": "x"}
 
 
@@ -296,14 +264,6 @@ def test_surrogates_are_joined_across_pieces_and_replaced_in_keys() -> None:
     key = "\ud83d"
     call, _ = run([((key, "a"), 1), (("b",), 2), ((key, "c"), 3)])
     assert call.arguments == {"\ufffd": {"a": 1, "c": 3}, "b": 2}
-
-
-def test_refused_value_leaves_the_writer_usable() -> None:
-    writer = JsonWriter(DEFAULT_LIMITS)
-    text = writer.put(("a",), 1)
-    with pytest.raises(UnwritableError):
-        writer.put(("a",), 2)
-    assert json.loads(text + writer.put(("b",), 2) + writer.close()) == {"a": 1, "b": 2}
 
 
 STRING_IN_PIECES = [("abc", True), ("def", True), ("", False)]

@@ -6,26 +6,19 @@ from argstream import stream
 from argstream.assembly import Numbering
 from argstream.events import TextDelta, ToolCallCompleted, ToolCallStarted, TurnCompleted
 from argstream.history import CallPart
-from tests.provider_streams import (
-    block_delta,
-    block_start,
-    block_stop,
-    message_end,
-    message_start,
-    of_type,
-)
-from tests.provider_streams import tool_use as call_start
+from tests import provider_streams as api
+from tests.provider_streams import of_type
 
 
 def test_second_stream_continues_numbers_and_renames_repeated_ids() -> None:
     payloads = [
-        message_start(),
-        block_start(0, "text", text=""),
-        block_delta(0, "text_delta", text="Hello"),
-        block_stop(0),
-        call_start(1, "add", "functions.add:0"),
-        block_stop(1),
-        *message_end(),
+        api.message_start(),
+        api.block_start(0, "text", text=""),
+        api.block_delta(0, "text_delta", text="Hello"),
+        api.block_stop(0),
+        api.tool_use(1, "add", "functions.add:0"),
+        api.block_stop(1),
+        *api.message_end(),
     ]
     first = stream(payloads, after=Numbering())
     events = list(first)
@@ -48,9 +41,9 @@ def ids_of(*calls: str, after: Numbering | None = None, messages: int = 1) -> li
     """Return the IDs of calls that came under these IDs, in each of several messages."""
     payloads = []
     for _ in range(messages):
-        starts = [call_start(index, "add", id_) for index, id_ in enumerate(calls)]
-        stops = [block_stop(index) for index in range(len(calls))]
-        payloads += [message_start(), *starts, *stops, *message_end()]
+        starts = [api.tool_use(index, "add", id_) for index, id_ in enumerate(calls)]
+        stops = [api.block_stop(index) for index in range(len(calls))]
+        payloads += [api.message_start(), *starts, *stops, *api.message_end()]
     return [event.call_id for event in of_type(stream(payloads, after=after), ToolCallStarted)]
 
 
@@ -87,14 +80,14 @@ def test_generating_ids_takes_linear_time_if_the_provider_guesses_them() -> None
 
 def test_result_under_a_shared_id_goes_to_the_call_that_the_provider_runs() -> None:
     payloads = [
-        message_start(),
-        block_start(0, "server_tool_use", id="a", name="web_search", input={}),
-        block_stop(0),
-        call_start(1, "add", "a"),
-        block_stop(1),
-        block_start(2, "web_search_tool_result", tool_use_id="a", content=[]),
-        block_stop(2),
-        *message_end(),
+        api.message_start(),
+        api.block_start(0, "server_tool_use", id="a", name="web_search", input={}),
+        api.block_stop(0),
+        api.tool_use(1, "add", "a"),
+        api.block_stop(1),
+        api.block_start(2, "web_search_tool_result", tool_use_id="a", content=[]),
+        api.block_stop(2),
+        *api.message_end(),
     ]
     (completed,) = of_type(stream(payloads, after=Numbering()), ToolCallCompleted)
     assert (completed.call_id, completed.name) == ("a", "web_search")

@@ -20,7 +20,6 @@ from argstream.jsonstream import (
     JsonPath,
     Key,
     Limits,
-    Location,
     Parser,
     Reason,
     Start,
@@ -126,15 +125,6 @@ def test_unescaped_surrogates_are_decoded_the_same_way(chunks: list[str], read: 
     assert run(chunks)[0].value == read
 
 
-def test_incomplete_escape_waits_until_its_partner_came_or_cannot_come() -> None:
-    parser = fed('"a')
-    for piece in ("\\", "u", "d", "8", "3", "d", "\\", "u", "d", "e", "0"):
-        assert parser.feed(piece) == []
-        assert parser.value == "a"
-    assert parser.feed("0") == [Text((), "😀")]
-    assert fed(r'"\ud83d').feed(r"\u0") == [Text((), "\ufffd")]
-
-
 # Bytes
 
 
@@ -229,19 +219,6 @@ def test_error_is_at_the_first_impossible_character(
     assert parser.error is None
     parser.feed(text[offset])
     assert parser.error is not None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", " ", "[", "[1", "[1,", "{", '{"', '{"a', '{"a"', '{"a":', '{"a":1,'),
-        *('"', '"\\', '"\\u12', '"\\ud83d', "-", "1.", "1e", "1e+", "tr"),
-    ],
-)
-def test_text_that_ends_early_is_truncated(text: str) -> None:
-    parser, fragments = run([text])
-    assert parser.verdict == "truncated"
-    assert fragments[-1] == Invalid(parser.path, len(text), "truncated")
 
 
 def test_text_before_an_error_is_one_fragment() -> None:
@@ -445,13 +422,6 @@ def test_parse_fetches_chunks_only_as_needed() -> None:
     assert len(fetched) == 1
     assert list(fragments)[-1] == Invalid(("a",), 11, "duplicate_key")
     assert len(fetched) == 2  # nothing after the error
-
-
-def test_error_is_located_by_line_and_column() -> None:
-    text = '{\n  "a": 1,\n  "b" 2\n}'
-    error = fed(text).error
-    assert error is not None
-    assert locate(text, error.offset) == Location(line=3, column=7)
 
 
 @given(st.text("ab\n", min_size=1))

@@ -159,13 +159,3 @@ def test_abandoned_parser_is_freed_without_the_collector(text: str) -> None:
         assert [reference() for reference in references] == [None, None]
     finally:
         gc.enable()
-
-
-def test_empty_chunks_change_nothing_anywhere() -> None:
-    text = r'{"a": [1.5e3, true, "x\ud83d\ude00y"], "b": null}'
-    expected = run(cut(text, [1]))[1]
-    for empty in ("", b"", bytearray(), memoryview(b"")):
-        chunks: list[str | bytes] = []
-        for char in cut(text, [1]):
-            chunks += [empty, char, empty]  # type: ignore[list-item]
-        assert run(chunks)[1] == expected

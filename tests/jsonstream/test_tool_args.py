@@ -1,4 +1,4 @@
-"""ToolArgStream: every lease and example of axio's documentation (source 000), and its errors."""
+"""ToolArgStream: all statements and examples of axio's documentation (source 000), and errors."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -71,21 +71,6 @@ def test_chunks_make_these_events(fed: list[tuple[str, list[ToolFieldEvent]]]) -
     stream = ToolArgStream("call")
     for chunk, events in fed:
         assert stream.feed(chunk) == events, chunk
-
-
-def test_usage_pattern_of_the_documentation() -> None:
-    shown = ""
-    parsers = {"a": ToolArgStream("a"), "b": ToolArgStream("b")}
-    for identity, piece in [("a", '{"x": "1'), ("b", '{"y": tr'), ("a", '2"}'), ("b", "ue}")]:
-        for event in parsers[identity].feed(piece):
-            match event:
-                case ToolFieldStart(key=key):
-                    shown += f"\n{event.tool_use_id} {key}: "
-                case ToolFieldDelta(text=text):
-                    shown += text
-                case ToolFieldEnd():
-                    shown += ";"
-    assert shown == "\na x: 1\nb y: tr2;ue;"
 
 
 def test_every_event_has_the_index_and_the_id() -> None:

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from argstream import ModelRequest, stream
+from argstream import stream
 from argstream.events import StreamFailed, TurnCompleted
-from argstream.history import CallPart, Message, ResultPart, TextPart
-from argstream.providers.anthropic_requests import AnthropicApi
-from argstream.providers.openai_requests import ChatApi, ResponsesApi
+from argstream.history import CallPart, Message
 from argstream.sanitise import visible
 from argstream.terminal import Line, RunView
 from argstream.validation import Schema, tool_specs
 from tests.outside.provider_facts import measure, order_table, pieces_table, same_tool_table
 from tests.outside.recordings import Recording
+from tests.providers.requests import asking
+from tests.providers.requests.asking import Api
 
 pytestmark = pytest.mark.bulk
 
@@ -107,12 +107,11 @@ def test_terminal_shows_every_word_of_every_argument(all_recordings: list[Record
 
 # Requests
 
-Api = AnthropicApi | ChatApi | ResponsesApi
 Turns = list[tuple[Recording, list[TurnCompleted]]]
 APIS: dict[str, Api] = {
-    "anthropic_messages": AnthropicApi(),
-    "openai_chat": ChatApi(),
-    "openai_responses": ResponsesApi(),
+    "anthropic_messages": asking.APIS["anthropic"],
+    "openai_chat": asking.APIS["openai-chat"],
+    "openai_responses": asking.APIS["openai-responses"],
 }
 # Strings that the provider requires back byte for byte.
 SEALED = {
@@ -122,17 +121,12 @@ SEALED = {
 }
 
 
-def body(api: Api, *answers: Message) -> dict[str, Any]:
+def body(api: Api, *answers: Message) -> Any:
     """Return a request after an answer, or after a paused one and its continuation."""
-    question = Message(role="user", parts=(TextPart(text="hi"),))
     calls = [part for part in answers[-1].parts if isinstance(part, CallPart)]
-    results = tuple(
-        ResultPart(call_id=part.call_id, result="done")
-        for part in calls
-        if part.kind not in ("server", "mcp", "code")  # the provider runs these itself
-    )
-    last = Message(role="user", parts=(*results, TextPart(text="Go on.")))
-    return api.body("some-model", ModelRequest(messages=(question, *answers, last)))
+    own = [part for part in calls if part.kind not in ("server", "mcp", "code")]
+    results = [asking.result("done", part.call_id) for part in own]
+    return asking.body(api, asking.user("hi"), *answers, asking.user(*results, "Go on."), tools=())
 
 
 def sealed(value: object, names: tuple[str, ...]) -> set[str]:

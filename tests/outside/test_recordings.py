@@ -7,16 +7,8 @@ from random import Random
 
 import pytest
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    Event,
-    RunCompleted,
-    StreamFailed,
-    ToolCallCompleted,
-    TurnCompleted,
-    from_json,
-    to_json,
-)
 from argstream.streaming import EventStream
 from argstream.testing import cut
 from tests.outside.recordings import PROTOCOLS, UNLISTED, Recording, actual, expected
@@ -42,7 +34,7 @@ def ways(recording: Recording) -> Iterator[tuple[str, Sequence[bytes]]]:
         yield f"random cut {seed}", list(cut(data, sizes))
 
 
-def read(chunks: Sequence[bytes]) -> tuple[EventStream, list[Event]]:
+def read(chunks: Sequence[bytes]) -> tuple[EventStream, list[ev.Event]]:
     events = stream(chunks)
     return events, list(events)
 
@@ -58,7 +50,7 @@ def test_recording_gives_its_calls_however_it_is_cut(
 ) -> None:
     for recording in all_recordings[part::PARTS]:
         unlisted = UNLISTED.get(recording.name, [])
-        whole: list[Event] = []
+        whole: list[ev.Event] = []
         for way, chunks in ways(recording):
             events, found = read(chunks)
             place = (recording.name, way)
@@ -79,9 +71,9 @@ def test_events_survive_json_and_turns_end_with_the_recorded_stop_reason(
     for recording in all_recordings:
         _, events = read([recording.data])
         for event in events:
-            assert from_json(to_json(event)) == event, recording.name
-        reasons = [event.stop_reason for event in events if isinstance(event, TurnCompleted)]
-        failed = any(isinstance(event, StreamFailed) for event in events)
+            assert ev.from_json(ev.to_json(event)) == event, recording.name
+        reasons = [event.stop_reason for event in events if isinstance(event, ev.TurnCompleted)]
+        failed = any(isinstance(event, ev.StreamFailed) for event in events)
         recorded = [stop.partition(":")[2] or stop for stop in recording.stops if stop]
         if recording.protocol == "xai_grpc":
             recorded = recorded[-1:]  # the others are of steps inside the turn
@@ -126,7 +118,9 @@ def test_stream_cut_at_any_byte_gives_each_call_a_correct_verdict(
             complete = sum(call.verdict == "complete" for call in events.calls)
             assert complete <= _closed_before(recording, end), place
             last = found[-1]
-            assert isinstance(last, StreamFailed | TurnCompleted | RunCompleted | ToolCallCompleted)
+            assert isinstance(
+                last, ev.StreamFailed | ev.TurnCompleted | ev.RunCompleted | ev.ToolCallCompleted
+            )
         assert closed, recording.name
 
 

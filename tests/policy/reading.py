@@ -1,9 +1,7 @@
 """Feed a call to a policy as a stream does, and find when it is decided."""
 
-import json
-from collections.abc import Iterable, Iterator
-from itertools import permutations
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Parser
@@ -49,9 +47,3 @@ def read(policy: Policy, chunks: Iterable[str], tool: str = "tool") -> Outcome:
 
 def decision_of(check: PolicyCheck) -> PolicyDecision | None:
     return check.policy_decision  # a function, so that type checkers do not narrow it
-
-
-def in_every_order(arguments: dict[str, Any]) -> Iterator[str]:
-    """Write the arguments with their keys in every order."""
-    for keys in permutations(arguments):
-        yield json.dumps({key: arguments[key] for key in keys})

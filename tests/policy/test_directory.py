@@ -124,11 +124,6 @@ def test_parent_of_a_link_is_unclear_if_the_two_readings_differ(place: Path) -> 
     assert answer(place, "to-sub/../a.txt") is True  # both stay inside
 
 
-def test_json_escapes_in_a_path_are_decoded(place: Path) -> None:
-    policy = Policy([Rule("deny", argument="path", when=Not(Under(place / "project")))])
-    assert read(policy, r'{"path": "\u002e\u002e\u002foutside\/secret"}').error is not None
-
-
 @pytest.mark.parametrize(
     ("base", "path", "expected"),
     [
@@ -174,13 +169,6 @@ def test_relative_path_without_a_root_is_inside_only_if_this_process_is(
     assert isinstance(inside.test("a.txt"), Undecided)
     assert answer(place, "a.txt") is True  # it has a base
     assert inside.test(str(place / "project" / "a.txt")) is True
-
-
-def test_relative_directory_starts_at_the_root(place: Path) -> None:
-    rule = Rule("allow", argument="path", when=Under("project/sub"))
-    policy = Policy([rule], root=place, default="deny")
-    assert policy.decide("tool", {"path": "project/sub/b.txt"}).action == "allow"
-    assert policy.decide("tool", {"path": "project/a.txt"}).action == "deny"
 
 
 def test_directory_may_be_a_link_or_not_exist_yet(
@@ -257,15 +245,9 @@ def test_link_that_is_made_later_counts(place: Path) -> None:
 
 
 ODD_ON_WINDOWS = [
-    *(
-        "C:a.txt",
-        "a.txt::$DATA",
-        "a.txt:stream",
-        "\\\\server\\share",
-        "\\\\?\\C:\\a",
-        "//server/share",
-    ),
-    *("PROGRA~1/a.txt", "%USERPROFILE%\\a", "a.txt.", "..\\a.txt ", "file:///C:/a"),
+    *("C:a.txt", "a.txt::$DATA", "a.txt:stream", "\\\\server\\share", "\\\\?\\C:\\a"),
+    *("//server/share", "PROGRA~1/a.txt", "%USERPROFILE%\\a", "a.txt.", "..\\a.txt "),
+    "file:///C:/a",
 ]
 
 

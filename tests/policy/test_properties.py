@@ -14,13 +14,17 @@ from argstream.policy import (
     ANY_ITEM,
     EVERY_ITEM,
     Action,
+    AllOf,
     Between,
     Condition,
     Equals,
+    Glob,
     Not,
     Policy,
     Prefix,
+    Regex,
     Rule,
+    Search,
     Undecided,
 )
 from argstream.testing import cut
@@ -99,7 +103,8 @@ actions: st.SearchStrategy[Action] = st.sampled_from(["allow", "ask", "deny"])
 conditions = st.sampled_from(
     [
         *(Equals("p"), Equals(1, "q"), Equals(None), Not(Equals("p")), Prefix("p")),
-        *(Between(at_least=1), touchy, Not(touchy)),
+        *(Between(at_least=1), Between(below=1), Glob("p*"), Regex("p+"), Search("q$")),
+        *(AllOf(Prefix("p"), Search("q$")), touchy, Not(touchy)),
     ]
 )
 _item = st.sampled_from([ANY_ITEM, EVERY_ITEM])
@@ -162,6 +167,9 @@ def test_call_is_decided_as_by_the_oracle_in_any_order_and_chunking(
     outcome = read(policy, [text])
     assert outcome.decision.action == expected
     assert read(policy, cut(text, sizes)) == outcome
+    match some_rules:
+        case [Rule(action=action, conditions=[_])] if action != default:  # there is one reason
+            assert outcome.decision == policy.decide("tool", given)
 
 
 @given(st.lists(rules(), max_size=4), actions, arguments, arguments)

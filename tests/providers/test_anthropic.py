@@ -105,10 +105,6 @@ def test_type_of_the_block_is_the_kind_of_the_call(type_: str, kind: str) -> Non
     assert (call.kind, call.arguments) == (kind, {"a": 1})
 
 
-def test_truncated_call_without_text_has_no_arguments() -> None:
-    assert only_call(empty("max_tokens")).arguments == {"INVALID_JSON": ""}
-
-
 def test_delta_without_a_block_start_is_a_malformed_call() -> None:
     call = only_call(turn(input_json(0, '{"a":1}'), block_stop(0)))
     assert (call.name, call.verdict, call.raw) == ("", "malformed", '{"a":1}')

@@ -224,12 +224,6 @@ def test_usage_includes_cached_tokens_and_may_come_before_the_stop_reason() -> N
     assert completed([*OPEN_CALL, stop(0), end()[0]]).usage == Usage()
 
 
-def test_one_stream_may_have_several_turns() -> None:
-    calls, events = assemble([*one_call('{"a":1}')[:-1], *one_call('{"b":2}')])
-    assert [call.arguments for call in calls] == [{"a": 1}, {"b": 2}]
-    assert len(turns(events)) == 2
-
-
 test_unreadable_payload_truncates_the_call = READER.test_unreadable(
     OPEN_CALL,
     [

@@ -199,12 +199,6 @@ def test_leaves_are_shown_as_they_come() -> None:
     ]
 
 
-def test_contradicting_leaves_make_the_call_malformed() -> None:
-    calls, events = assemble(*leaves(leaf("$.a", stringValue="x"), leaf("$.a", stringValue="y")))
-    assert calls[0].verdict == "malformed"
-    assert of_type(events, ev.ToolArgsInvalid)[0].error.path == ("a",)
-
-
 @pytest.mark.parametrize(
     ("written", "path"),
     [
@@ -353,10 +347,7 @@ test_error_truncates_the_call = READER.test_failures(
     [begin()],
     [
         *((one, provider_failed("UNAVAILABLE", "overloaded", True)) for one in FORMS_OF_ERROR),
-        (
-            error(400, "bad key", "INVALID_ARGUMENT"),
-            provider_failed("INVALID_ARGUMENT", "bad key"),
-        ),
+        (error(400, "bad key", "INVALID_ARGUMENT"), provider_failed("INVALID_ARGUMENT", "bad key")),
     ],
 )
 

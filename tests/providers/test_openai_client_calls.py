@@ -145,27 +145,6 @@ def test_item_that_the_client_answers_is_a_call_with_arguments(
         assert part.item == item
 
 
-@pytest.mark.parametrize(
-    ("item", "tool", "steps"),
-    [
-        (SHELL, "shell", ["commands", "*"]),
-        (LOCAL_SHELL, "local_shell", ["command", "*"]),
-        (COMPUTER, "computer", ["actions", "*", "text"]),
-        (OLD_COMPUTER, "computer", ["action", "type"]),
-        (SEARCH, "tool_search", ["goal"]),
-        (APPROVAL, "mcp__github__*", ["repo"]),
-    ],
-)
-def test_policy_checks_the_arguments_of_each_client_call(
-    item: Payload, tool: str, steps: list[str]
-) -> None:
-    matches = Search("rm|hello|click|mail|argstream")
-    policy = Policy([Rule("deny", tool=tool, argument=steps, when=matches)], default="allow")
-    (refused,) = verdicts(list(stream(turn(item_done(0, **item)), policy=policy)))
-    assert isinstance(refused, ev.ToolArgsInvalid)
-    assert refused.error.reason == "denied"
-
-
 def test_client_call_must_fit_the_schema_of_a_tool_with_its_name() -> None:
     commands = {"type": "array", "items": {"enum": ["ls"]}}
     schema = {"type": "object", "properties": {"commands": commands}}
@@ -196,13 +175,6 @@ def test_policy_rejects_a_shell_call_at_the_end_of_the_denied_command(form: Form
     assert refused.raw == '{"commands":["ls","rm -rf /"'  # nothing after it is read
     assert verdicts(found) == [refused]
     assert [event.stop_reason for event in turns(found)] == ["rejected"]
-
-
-def test_policy_checks_the_finished_item_if_its_commands_differ() -> None:
-    payloads = shell_turn(("ls",))
-    payloads[-2] = {**item_done(0, **SHELL), "sequence_number": 9}
-    found = list(stream(payloads, policy=DENY_RM))
-    assert [event.verdict for event in of_type(found, ev.ToolArgsInvalid)] == ["rejected"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from argstream import stream
 from argstream.assembly import Call
-from argstream.events import Event, ToolArgsDelta, ToolCallCompleted, Usage
+from argstream.events import Event, ToolCallCompleted, Usage
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from tests.provider_streams import (
     FUNCTION_CALL,
@@ -18,7 +18,6 @@ from tests.provider_streams import (
     failures,
     item_added,
     item_done,
-    of_type,
     provider_failed,
     response_created,
     response_ended,
@@ -71,19 +70,6 @@ test_outcomes = READER.test_outcomes(
 )
 
 
-def test_without_deltas_the_text_at_the_end_counts() -> None:
-    call = {**FUNCTION_CALL, "arguments": '{"a":1}'}
-    for payloads in (
-        turn(item_added(0, **FUNCTION_CALL), arguments_done(0, '{"a":1}')),
-        turn(item_added(0, **FUNCTION_CALL), item_done(0, **call)),
-        turn(item_done(0, **call)),
-        turn(output=[call]),
-    ):
-        calls, events = assemble(payloads)
-        assert calls[0].arguments == {"a": 1}
-        assert [event.delta for event in of_type(events, ToolArgsDelta)] == ['{"a":1}']
-
-
 @pytest.mark.parametrize(
     ("delta", "done", "arguments", "raw", "reading"),
     [
@@ -110,20 +96,6 @@ def test_incomplete_response_truncates_its_last_call() -> None:
     )
     assert calls[0].verdict == "truncated"
     assert turns(events)[0].stop_reason == "max_output_tokens"
-
-
-def test_input_of_a_custom_tool_is_free_text() -> None:
-    item = {"type": "custom_tool_call", "id": "ct", "call_id": "c1", "name": "sql", "input": ""}
-    type_ = "response.custom_tool_call_input"
-    payloads = turn(
-        item_added(0, **item),
-        *({"type": f"{type_}.delta", "output_index": 0, "delta": text} for text in ("sel", "ect")),
-        {"type": f"{type_}.done", "output_index": 0, "input": "select"},
-    )
-    call = only_call(payloads)
-    assert (call.kind, call.arguments, call.id) == ("custom", "select", "c1")
-    cut = only_call(payloads[:3])
-    assert (cut.verdict, cut.arguments) == ("truncated", "sel")
 
 
 def test_code_is_free_text_and_its_outputs_are_its_result() -> None:

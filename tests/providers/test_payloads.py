@@ -11,10 +11,14 @@ from tests.turns import STREAMED, Streamed
 
 @pytest.mark.parametrize("streamed", STREAMED, ids=lambda one: one.protocol)
 def test_call_starts_at_once_and_its_arguments_grow(streamed: Streamed) -> None:
-    events = stream([streamed.body("", '{"path": "/t', 'mp"}')], streamed.protocol)
+    events = stream([streamed.body("", '{"path": "/t', 'mp", "n": [1]}')], streamed.protocol)
     found = [type_ for type_ in types(events) if type_ not in ("turn_completed", "run_completed")]
-    assert found == providers.ONE_ARGUMENT_IN_TWO_PIECES
-    assert [call.arguments for call in events.calls] == [{"path": "/tmp"}]
+    assert found == [
+        *providers.ONE_ARGUMENT_IN_TWO_PIECES[:-1],
+        *("argument_started", "argument_started", "argument_completed", "argument_completed"),
+        "tool_args_completed",
+    ]
+    assert [call.arguments for call in events.calls] == [{"path": "/tmp", "n": [1]}]
 
 
 def test_fields_that_an_sdk_does_not_know_are_read() -> None:

@@ -10,21 +10,15 @@ from argstream import stream
 from argstream.assembly import Call, Numbering
 from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
 from argstream.testing import cut
+from tests import provider_streams as api
 from tests.provider_streams import (
-    FUNCTION_CALL,
-    arguments_delta,
-    arguments_done,
     assemble,
     chat_call,
     chunk,
     entry,
-    item_added,
-    item_done,
     of_type,
     only_call,
     outcomes,
-    response_created,
-    response_ended,
     sse,
     tool_calls,
     types,
@@ -222,11 +216,6 @@ def test_text_that_fits_no_reading_is_malformed(pieces: list[str]) -> None:
     assert invalid.raw == "".join(pieces)
 
 
-@pytest.mark.parametrize("quirks", [[], ["double_encoded"]])
-def test_cut_double_encoded_arguments_are_truncated(quirks: list[Any]) -> None:
-    assert only_call(chat_call(*TWICE[:2]), quirks=quirks).verdict == "truncated"
-
-
 def test_arguments_may_come_as_an_object() -> None:
     payloads = [tool_calls(entry({"a": [1, "é"], "b": {}}, id="call_a", name="tool")), END]
     calls, events = assemble(payloads)
@@ -279,13 +268,6 @@ def test_generated_ids_are_stable_and_differ_between_turns() -> None:
     assert ids("", 0) != ids("", 1)
 
 
-def test_id_that_repeats_across_turns_is_kept() -> None:
-    """The result must go back under it."""
-    turn = [tool_calls(entry("{}", id="functions.add:0", name="add")), END, b"[DONE]"]
-    calls, _ = assemble([*turn, *turn])
-    assert [(call.id, call.verdict) for call in calls] == [("functions.add:0", "complete")] * 2
-
-
 def both(payload: Any) -> Any:
     """Add the entry under both message and delta."""
     (choice,) = payload["choices"]
@@ -305,11 +287,11 @@ LEGACY: list[Any] = [{"name": "f", "arguments": ""}, {"arguments": '{"a":'}, {"a
 CUSTOM = {"index": 0, "id": "call_a", "type": "custom", "custom": {"name": "f", "input": ""}}
 FREE_TEXT = [{"index": 0, "custom": {"input": text}} for text in ("select ", '"a"')]
 ITEMS = [
-    *(response_created(), item_added(0, **{**FUNCTION_CALL, "id": "a", "name": "f"})),
-    *(arguments_delta(0, '{"a"', item_id="b"), arguments_delta(0, ":1}", item_id="c")),
-    {**arguments_done(0, A1), "item_id": "d"},
-    item_done(0, **{**FUNCTION_CALL, "id": "e", "name": "f", "arguments": A1}),
-    response_ended(),
+    *(api.response_created(), api.item_added(0, **{**api.FUNCTION_CALL, "id": "a", "name": "f"})),
+    *(api.arguments_delta(0, '{"a"', item_id="b"), api.arguments_delta(0, ":1}", item_id="c")),
+    {**api.arguments_done(0, A1), "item_id": "d"},
+    api.item_done(0, **{**api.FUNCTION_CALL, "id": "e", "name": "f", "arguments": A1}),
+    api.response_ended(),
 ]
 # msgspec rejects a lone surrogate in an escape. The stream must survive that.
 LONE = escaped(r"{\"a\": \"x\ud83d", name="f")
@@ -361,10 +343,3 @@ def test_lone_surrogate_in_text_is_replaced() -> None:
     assert shown == "�ba�!"
     for event in events:
         to_json(event)  # raises for a lone surrogate
-
-
-def test_utf8_split_between_network_chunks_is_joined() -> None:
-    body = sse(chat_call('{"a": "é😀"}')).replace(rb"\u00e9\ud83d\ude00", "é😀".encode())
-    assert "😀".encode() in body
-    for size in (1, 2, 3, 5):
-        assert [call.arguments for call in calls_of(cut(body, [size]))] == [{"a": "é😀"}]

@@ -28,27 +28,14 @@ from argstream.recording import (
     record_async,
     without_times,
 )
+from tests.cli.processes import Clock
+from tests.recording.test_stream import recorded
 
 CHUNKS = st.one_of(
     st.binary(min_size=1, max_size=30),
     st.text(min_size=1, max_size=20).map(lambda text: text.encode("utf-8", "replace")),
 )
 CUT_OFF = "the recording itself was cut off"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def recorded(*chunks: bytes) -> bytes:
-    file = io.BytesIO()
-    with Recorder(file) as recorder:
-        for chunk in chunks:
-            recorder.write(chunk)
-    return file.getvalue()
 
 
 # Writing and reading
@@ -98,7 +85,7 @@ def test_recording_is_ascii_json_lines() -> None:
 
 
 def test_truncated_recording_is_read_up_to_there() -> None:
-    data = recorded(b"one", b"two")
+    data = recorded([b"one", b"two"])
     first, *lines = data.splitlines(keepends=True)
     ends = [len(first)]
     for line in lines:
@@ -116,11 +103,11 @@ def test_truncated_recording_is_read_up_to_there() -> None:
 
 
 def test_additions_of_later_versions_and_of_editors_are_skipped() -> None:
-    first, *lines = recorded(b"x").splitlines(keepends=True)
+    first, *lines = recorded([b"x"]).splitlines(keepends=True)
     later = first.replace(b'"version":1', b'"version":1,"new":[1]')
     assert parse_recording(b"".join([later, b'{"note":"hello"}\n', *lines])).data == b"x"
     for before in (b"\xef\xbb\xbf", b"\n\n", b"\xef\xbb\xbf \r\n"):
-        assert parse_recording(before + recorded(b"x")).data == b"x"
+        assert parse_recording(before + recorded([b"x"])).data == b"x"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +122,7 @@ def test_additions_of_later_versions_and_of_editors_are_skipped() -> None:
         (b'{"argstream":"recording","version":0}\n', "no version"),
         (b'{"argstream":"recording","version":1,"request":3}\n', "is damaged"),
         (b'{"argstream":"recording","version":\n', "is damaged"),
-        (recorded(b"x") + recorded(b"y"), r"data after the end.*at a time \(line 4\)"),
+        (recorded([b"x"]) + recorded([b"y"]), r"data after the end.*at a time \(line 4\)"),
     ],
 )
 def test_invalid_recording_is_refused(data: bytes, message: str) -> None:
@@ -151,7 +138,7 @@ def test_invalid_recording_is_refused(data: bytes, message: str) -> None:
     ],
 )
 def test_invalid_line_ends_the_recording(line: bytes) -> None:
-    first, *rest = recorded(b"x").splitlines(keepends=True)
+    first, *rest = recorded([b"x"]).splitlines(keepends=True)
     recording = parse_recording(b"".join([first, rest[0], line + b"\n", *rest]))
     assert recording.data == b"x"
     assert recording.end.reason == f"{CUT_OFF} in line 3"

@@ -11,14 +11,7 @@ from argstream import stream
 from argstream.events import StreamFailed, ToolArgsInvalid, TurnCompleted
 from argstream.recording import Recorder, parse_recording
 from argstream.testing import chunkings
-from tests.provider_streams import (
-    anthropic_call,
-    chat_call,
-    joined,
-    of_type,
-    responses_call,
-    sse,
-)
+from tests.provider_streams import anthropic_call, chat_call, joined, of_type, responses_call, sse
 
 TURNS = {
     "anthropic": sse(anthropic_call('{"path": "é', '.txt", "n": 1}')),

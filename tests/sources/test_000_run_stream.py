@@ -10,14 +10,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from argstream import ToolArgStream, ToolFieldDelta, ToolFieldEnd, ToolFieldStart
+from argstream import events as ev
 from argstream.agent import Agent, Conversation
-from argstream.events import (
-    ArgumentDelta,
-    ArgumentStarted,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallStarted,
-)
 from argstream.models import CallTool, Reply, ScriptedModel
 from tests.agent.following import complete
 
@@ -43,12 +37,12 @@ async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
 
     async for event in agent.run_stream(prompt, ctx):
         match event:
-            case ToolCallStarted(call_id=tid, name=name):
+            case ev.ToolCallStarted(call_id=tid, name=name):
                 # Create a new parser for this tool call
                 parsers[tid] = ToolArgStream(tid)
                 print(f"▶ {name}")
 
-            case ToolArgsDelta(call_id=tid, delta=delta):
+            case ev.ToolArgsDelta(call_id=tid, delta=delta):
                 # Parse streaming JSON into field events
                 for field_event in parsers[tid].feed(delta):
                     match field_event:
@@ -59,7 +53,7 @@ async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
                         case ToolFieldEnd():
                             pass  # Field complete
 
-            case ToolCallCompleted(call_id=tid, result=result):
+            case ev.ToolCallCompleted(call_id=tid, result=result):
                 print(f"\n{result}")
                 parsers.pop(tid, None)  # Clean up parser
 
@@ -72,13 +66,13 @@ async def moved_over(agent: Agent, prompt: str, conversation: Conversation) -> N
     """The same without parsers, as docs/names.md says: the events of the fields are there."""
     async for event in agent.run_stream(prompt, conversation):
         match event:
-            case ToolCallStarted(name=name):
+            case ev.ToolCallStarted(name=name):
                 print(f"▶ {name}")
-            case ArgumentStarted(path=(key,)):
+            case ev.ArgumentStarted(path=(key,)):
                 print(f"\n  {key}: ", end="")
-            case ArgumentDelta(text=text):
+            case ev.ArgumentDelta(text=text):
                 print(text, end="", flush=True)
-            case ToolCallCompleted(result=result):
+            case ev.ToolCallCompleted(result=result):
                 print(f"\n{result}")
             case _:
                 pass

@@ -9,15 +9,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import query
 
-from argstream import (
-    Agent,
-    Approve,
-    Conversation,
-    ScriptedModel,
-    observe,
-    open_store,
-    tool,
-)
+from argstream import Agent, Approve, Conversation, ScriptedModel, observe, open_store, tool
 from argstream.events import ArgumentCompleted, RunCompleted, RunPaused, RunStopped, ToolArgsDelta
 from argstream.models import CallTool
 from argstream.runs import Record, is_stored

@@ -3,9 +3,6 @@
 ``IncrementalArgParser`` is ``NestedParser``, and ``StreamFragment`` is ``NestedFragment``.
 """
 
-import pytest
-
-from argstream.errors import UsageError
 from argstream.jsonstream import FragmentAggregator, Invalid, NestedParser, parse
 from argstream.jsonstream.recursive import (
     ArrayItem,
@@ -61,13 +58,6 @@ def test_arguments_fill_up_as_their_done_arrives() -> None:
     assert progress == [["path"], ["path"], ["path", "content", "tags"], [*arguments]]
     assert arguments == {"path": "a.rs", "content": "fn main", "tags": [], "dry_run": True}
     assert (parser.close(), parser.verdict, parser.value) == ([], "complete", arguments)
-
-
-def test_aggregator_refuses_an_end_that_says_nothing_about_its_value() -> None:
-    aggregator = FragmentAggregator()
-    with pytest.raises(UsageError, match=r"Done\('array'\)"):
-        aggregator.push(ObjectEntry("tags", Done()))
-    assert aggregator.push(ObjectEntry("tags", Done("array"))) == []
 
 
 def test_empty_values_are_told_apart() -> None:

@@ -10,18 +10,8 @@ from typing import Any
 
 import pytest
 
+from argstream import events as ev
 from argstream.agent import Agent, tool
-from argstream.events import (
-    ArgumentCompleted,
-    Event,
-    RunCompleted,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolExecutionStarted,
-    TurnCompleted,
-)
 from argstream.models import ModelSettings
 from argstream.testing import CallTool, Reply
 from tests.agent.following import events_of, one, only, served
@@ -64,7 +54,7 @@ class Asked:
         with strict_provider(list(replies)) as provider:
             model = served(f"{api}:claude-opus-4-7", provider)
             agent = Agent(model, tools, settings=ModelSettings(max_tokens=65536))
-            self.events: list[Event] = events_of(agent, PROMPT)
+            self.events: list[ev.Event] = events_of(agent, PROMPT)
             provider.check()
             self.bodies: list[Any] = [request.body for request in provider.requests]
         check_order(self.events)
@@ -101,11 +91,11 @@ def test_the_parameter_is_seen_as_it_arrives(api: str, folder: Folder) -> None:
     lines = [
         (place, event.value)
         for place, event in enumerate(asked.events)
-        if isinstance(event, ArgumentCompleted) and len(event.path) == 2
+        if isinstance(event, ev.ArgumentCompleted) and len(event.path) == 2
     ]
     assert [value for _, value in lines] == POEM["lines_of_text"]
-    assert lines[0][0] < lines[1][0] < kinds.index(ToolArgsCompleted)
-    assert kinds.index(TurnCompleted) < kinds.index(ToolExecutionStarted)
+    assert lines[0][0] < lines[1][0] < kinds.index(ev.ToolArgsCompleted)
+    assert kinds.index(ev.TurnCompleted) < kinds.index(ev.ToolExecutionStarted)
     assert folder.files == {"poem.txt": POEM["lines_of_text"]}
 
 
@@ -120,17 +110,17 @@ def test_max_tokens_midway_runs_nothing_and_the_model_may_try_again(
     shorter = Reply(CallTool("make_file", {"filename": "poem.txt", "lines_of_text": ["Roses"]}))
     asked = Asked(api, [folder.make_file], cut, shorter, Reply("Done."))
     assert folder.files == {"poem.txt": ["Roses"]}
-    invalid = one(asked.events, ToolArgsInvalid)
+    invalid = one(asked.events, ev.ToolArgsInvalid)
     assert (invalid.verdict, invalid.raw) == ("truncated", CUT)
-    assert len(only(asked.events, ToolExecutionStarted)) == 1
-    assert "truncated" in one(asked.events, ToolCallFailed).error
+    assert len(only(asked.events, ev.ToolExecutionStarted)) == 1
+    assert "truncated" in one(asked.events, ev.ToolCallFailed).error
     assert "truncated" in json.dumps(asked.bodies[1])
     assert len(asked.bodies) == 3
 
 
 def test_max_tokens_in_the_middle_of_a_text_ends_the_run(folder: Folder) -> None:
     asked = Asked("anthropic", [folder.make_file], Reply("Roses are", stop="length"))
-    ended = one(asked.events, RunCompleted)
+    ended = one(asked.events, ev.RunCompleted)
     assert (ended.result, ended.stop_reason) == ("Roses are", "max_tokens")
 
 
@@ -142,7 +132,7 @@ def test_accumulating_a_block_without_a_fragment_is_a_call_without_arguments() -
         return "12:00"
 
     asked = Asked("anthropic", [now], Reply(CallTool("now", "")), Reply("Noon."))
-    assert one(asked.events, ToolCallCompleted).result == "12:00"
+    assert one(asked.events, ev.ToolCallCompleted).result == "12:00"
     assert next(asked.blocks("tool_use"))["input"] == {}
 
 

@@ -9,18 +9,11 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 
+from argstream import events as ev
 from argstream import stream
-from argstream.events import (
-    Event,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallStarted,
-)
 from tests.claude_agent import (
     FORMS,
     assistant,
@@ -59,22 +52,12 @@ def form(request: pytest.FixtureRequest) -> str:
     return name
 
 
-def block(index: int, start: Payload, deltas: list[Payload], whole: Payload, order: str) -> Any:
-    """A block in stream events, and its complete message, where it comes or is expected."""
-    message = assistant(whole, id_="msg_1")
-    ends = {
-        "before the stop": [message, event(block_stop(index))],
-        "after the stop": [event(block_stop(index)), message],
-        "stream events alone": [event(block_stop(index))],
-    }
-    return [event(start), *streamed(*deltas), *ends[order]]
-
-
-def glob(order: str = "before the stop", index: int = 0, id_: str = "toolu_01") -> list[Payload]:
-    """The call that the source shows, piece by piece."""
+def glob() -> list[Payload]:
+    """The call that the source shows, piece by piece. Its complete message precedes its stop."""
     pieces = ['{"patter', 'n": "**/', "models", '.py"}']
-    deltas = [input_json(index, piece) for piece in pieces]
-    return list(block(index, tool_use(index, "Glob", id_), deltas, use(GLOB, id_, "Glob"), order))
+    deltas = [input_json(0, piece) for piece in pieces]
+    whole = assistant(use(GLOB, "toolu_01", "Glob"))
+    return [*streamed(tool_use(0, "Glob", "toolu_01"), *deltas), whole, event(block_stop(0))]
 
 
 def conversation(*lines: Payload) -> list[Payload]:
@@ -85,24 +68,15 @@ def turn(*lines: Payload) -> list[Payload]:
     return conversation(*streamed(message_start()), *lines, *streamed(*message_end()))
 
 
-def chunks(events: list[Event]) -> list[tuple[str, str]]:
+def chunks(events: list[ev.Event]) -> list[tuple[str, str]]:
     """What the source calls chunks: of a tool, its start and its end."""
     return [
-        (found.type, found.call_id) for found in of_type(events, ToolCallStarted, ToolArgsCompleted)
+        (found.type, found.call_id)
+        for found in of_type(events, ev.ToolCallStarted, ev.ToolArgsCompleted)
     ]
 
 
 ONCE = [("tool_call_started", "toolu_01"), ("tool_args_completed", "toolu_01")]
-
-
-# The field names
-
-
-def test_the_field_is_partial_json(form: str) -> None:
-    delta = block_delta(0, "input_json_delta", input_json='{"wrong": 1}', partial_json='{"a": 1}')
-    whole = assistant(use({"a": 1}, "toolu_01", "Glob"))
-    lines = turn(*streamed(tool_use(0, "Glob", "toolu_01"), delta), whole)
-    assert [found.delta for found in of_type(read(form, lines)[1], ToolArgsDelta)] == ['{"a": 1}']
 
 
 # What was measured on 2026-02-22: 2 × thinking and tool_use, in two messages
@@ -135,9 +109,9 @@ def test_the_measured_stream_gives_two_thoughts_and_two_calls(form: str) -> None
     assert counts["turn_completed"] == 3
     assert [call.arguments for call in calls] == [GLOB, READ]
     assert counts["tool_args_delta"] == len(json.dumps(GLOB)) + len(json.dumps(READ))
-    assert of_type(events, ToolCallCompleted) == [
-        ToolCallCompleted("toolu_01", "Glob", GLOB, "found"),
-        ToolCallCompleted("toolu_02", "Read", READ, "found"),
+    assert of_type(events, ev.ToolCallCompleted) == [
+        ev.ToolCallCompleted("toolu_01", "Glob", GLOB, "found"),
+        ev.ToolCallCompleted("toolu_02", "Read", READ, "found"),
     ]
 
 
@@ -195,4 +169,4 @@ def test_results_in_messages_that_were_dumped_to_dicts_complete_their_calls() ->
     dumped = [asdict(message) for message in in_form("objects", measured()[1:])]
     events = list(stream(dumped))
     assert events == list(stream(in_form("objects", measured()[1:])))
-    assert [found.result for found in of_type(events, ToolCallCompleted)] == ["found", "found"]
+    assert [found.result for found in of_type(events, ev.ToolCallCompleted)] == ["found", "found"]

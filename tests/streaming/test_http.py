@@ -99,10 +99,6 @@ def test_sync_response_is_read(fetch: Callable[[str], Any], method: str, url: st
         assert arguments(getattr(response, method)() if method else response) == ARGUMENTS
 
 
-def test_response_that_was_not_entered_is_read(url: str) -> None:
-    assert arguments(by_httpx(url)) == ARGUMENTS
-
-
 async def test_async_responses_are_read(url: str) -> None:
     async def arguments(source: Any) -> object:
         events = stream(source)

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import logging
-import subprocess
 import sys
 import time
 import warnings
@@ -23,6 +22,7 @@ from argstream.recording import record_async
 from argstream.testing import CallTool, MockProvider, Reply, Slow
 from tests.provider_streams import anthropic_call
 from tests.streaming.faces import collect, each
+from tests.testing.test_mock_provider_clients import client_of
 
 REPLY = Reply(
     CallTool("write", {"path": "/srv/.env", "content": "x" * 4_000}), faults=[Slow(between=0.01)]
@@ -125,23 +125,11 @@ def leave_and_end(leave: Leave, open_source: Callable[[], Awaitable[Any]]) -> No
 
 
 def claude(provider: MockProvider, kind: str = "Async") -> Any:
-    import anthropic
-
-    client = getattr(anthropic, f"{kind}Anthropic")
-    return client(base_url=provider.anthropic_url, **no_tls(anthropic, kind)).messages
+    return client_of("anthropic", provider, kind).messages
 
 
 def gpt(provider: MockProvider, kind: str = "Async") -> Any:
-    import openai
-
-    client = getattr(openai, f"{kind}OpenAI")
-    return client(base_url=provider.openai_url, **no_tls(openai, kind))
-
-
-def no_tls(library: Any, kind: str) -> dict[str, Any]:
-    """Options for an SDK's client that does not load certificates, which takes long."""
-    http_client = getattr(library, f"Default{kind}HttpxClient")
-    return {"http_client": http_client(verify=False), "api_key": "any"}
+    return client_of("openai", provider, kind)
 
 
 async def given(source: Any) -> Any:
@@ -285,30 +273,6 @@ async def generator(closed: list[str]) -> AsyncIterator[Any]:
         closed.append("generator")
 
 
-async def open_iterable(closed: list[str]) -> Any:
-    class Iterable:
-        def __aiter__(self) -> AsyncIterator[Any]:
-            return each(TURN)
-
-        async def aclose(self) -> None:
-            await asyncio.sleep(0)
-            closed.append("iterable")
-
-    return Iterable()
-
-
-async def open_context(closed: list[str]) -> Any:
-    class Context:
-        async def __aenter__(self) -> Any:
-            return generator([])
-
-        async def __aexit__(self, *_: object) -> None:
-            await asyncio.sleep(0)
-            closed.append("context")
-
-    return Context()
-
-
 def model(closed: list[str]) -> Any:
     """Return a chat model that writes one tool call in many pieces."""
     from langchain_core.language_models import GenericFakeChatModel
@@ -364,8 +328,6 @@ async def open_claude_agent_sdk(closed: list[str]) -> Any:
 OpenSource = Callable[[list[str]], Awaitable[Any]]
 SOURCES: dict[str, OpenSource] = {
     "generator": lambda closed: given(generator(closed)),
-    "iterable": open_iterable,
-    "context": open_context,
     "LangChain": lambda closed: given(model(closed).astream("go")),
     "LangGraph": open_langgraph,
     "Claude Agent SDK": open_claude_agent_sdk,
@@ -403,34 +365,6 @@ def test_source_is_closed_quietly_when_the_program_ends(
     leave_and_end(leave, lambda: open_source(closed))
     gc.collect()
     assert closed
-
-
-def test_program_that_breaks_prints_nothing() -> None:
-    """While it goes on, and when it ends at once."""
-    program = f"""
-import asyncio, httpx, sys
-from argstream import stream
-
-async def main(goes_on):
-    client = httpx.AsyncClient(verify=False)
-    async for event in stream(client.stream("POST", sys.argv[1], **{REQUEST})):
-        break
-    if goes_on:
-        await asyncio.sleep(0.1)
-    print(event.type)
-
-asyncio.run(main(True))
-asyncio.run(main(False))
-"""
-    with MockProvider([REPLY] * 2) as provider:
-        done = subprocess.run(
-            [sys.executable, "-c", program, f"{provider.url}/v1/messages"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert hangs_up(provider, 2)
-    assert (done.stdout, done.stderr) == ("tool_call_started\n" * 2, "")
 
 
 @silent

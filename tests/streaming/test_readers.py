@@ -17,23 +17,9 @@ from argstream import stream
 from argstream.errors import ArgumentUnavailableError, StreamError, UsageError
 from argstream.events import TextDelta
 from argstream.testing import cut
-from tests.provider_streams import (
-    FUNCTION_CALL,
-    anthropic_call,
-    arguments_delta,
-    arguments_done,
-    block_start,
-    block_stop,
-    chat_call,
-    input_json,
-    item_added,
-    message_end,
-    message_start,
-    response_created,
-    response_ended,
-    tool_use,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import anthropic_call, chat_call, types
+from tests.providers import test_gemini as gemini
 from tests.strategies import cuts
 from tests.streaming.faces import Face
 
@@ -206,7 +192,7 @@ def test_keys_in_messages_are_shortened_and_sanitised(opened: Open) -> None:
 
 
 def cut_off(*pieces: str) -> list[Any]:
-    return [*anthropic_call(*pieces)[:-3], *message_end("max_tokens")]
+    return [*anthropic_call(*pieces)[:-3], *api.message_end("max_tokens")]
 
 
 CUT = cut_off('{"path": "a.py", "n": [1, 2', ', 3], "e": [1, {"b": 2}], "content": "impo')
@@ -318,8 +304,8 @@ def test_source_that_fails_to_close_changes_no_verdict() -> None:
 def test_exception_of_the_source_is_raised_unchanged(opened: Open) -> None:
     """Invariant 9: only for values that are missing because of it."""
     failure = ConnectionResetError("gone")
-    bad = [message_start(), tool_use(0, id_="t0"), input_json(0, '{"a": x')]
-    good = [tool_use(1, id_="t1"), input_json(1, '{"path": "p", "content": "impo')]
+    bad = [api.message_start(), api.tool_use(0, id_="t0"), api.input_json(0, '{"a": x')]
+    good = [api.tool_use(1, id_="t1"), api.input_json(1, '{"path": "p", "content": "impo')]
     face = opened([*bad, *good], failure)
     calls = face.live_calls()
     malformed, call = next(calls), next(calls)
@@ -361,7 +347,7 @@ OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": 
     [
         ([OVERLOADED], "overloaded_error", "Overloaded"),
         ([], "empty", "the stream ended before a message began"),
-        ([message_start()], "truncated", "the stream ended before the model did"),
+        ([api.message_start()], "truncated", "the stream ended before the model did"),
     ],
 )
 def test_stream_that_fails_before_any_call_raises(
@@ -378,7 +364,7 @@ def test_stream_that_fails_before_any_call_raises(
 
 def test_stream_that_fails_yields_its_calls_first(opened: Open) -> None:
     complete = anthropic_call('{"a": 1}')[:4]
-    cut_call = [tool_use(1, id_="t1"), input_json(1, '{"a": 1, "b": ')]
+    cut_call = [api.tool_use(1, id_="t1"), api.input_json(1, '{"a": 1, "b": ')]
     calls = opened([*complete, *cut_call, OVERLOADED]).live_calls()
     one, other = next(calls), next(calls)
     assert [one.arguments(), other.argument("a")] == [{"a": 1}, 1]
@@ -454,21 +440,15 @@ def test_call_in_doubt_shows_no_misread_value(opened: Open) -> None:
 def leaves(*leaves: tuple[str, Any], finish: str = "STOP") -> list[Any]:
     """A call of Gemini, leaf by leaf; a string that goes on ends with …"""
 
-    def chunk(parts: list[Any], **more: Any) -> dict[str, Any]:
-        return {"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0, **more}]}
+    def leaf(path: str, value: Any) -> Any:
+        if not isinstance(value, str):
+            return gemini.leaf(path, numberValue=value)
+        more = value.endswith("…")
+        return gemini.leaf(path, stringValue=value.removesuffix("…"), more=more)
 
-    def leaf(path: str, value: Any) -> dict[str, Any]:
-        if isinstance(value, str):
-            more = {"willContinue": True} if value.endswith("…") else {}
-            return {"jsonPath": path, "stringValue": value.removesuffix("…"), **more}
-        return {"jsonPath": path, "numberValue": value}
-
-    pieces = [
-        {"name": "write", "id": "g1", "willContinue": True},
-        *({"partialArgs": [leaf(*found)], "willContinue": True} for found in leaves),
-        *([{}] if finish == "STOP" else []),
-    ]
-    return [*(chunk([{"functionCall": piece}]) for piece in pieces), chunk([], finishReason=finish)]
+    pieces = [gemini.chunk(gemini.piece(leaf(*found))) for found in leaves]
+    end = [gemini.END] if finish == "STOP" else []
+    return [gemini.begin(), *pieces, gemini.chunk(*end, finish=finish)]
 
 
 def test_container_of_leaves_is_open_until_the_end(opened: Open) -> None:
@@ -516,11 +496,11 @@ def test_arguments_are_found_in_the_final_reading(opened: Open, pieces: list[str
 
 def restated(*pieces: str, last: str) -> list[Any]:
     return [
-        response_created(),
-        item_added(0, **FUNCTION_CALL),
-        *(arguments_delta(0, piece) for piece in pieces),
-        arguments_done(0, last),
-        response_ended(),
+        api.response_created(),
+        api.item_added(0, **api.FUNCTION_CALL),
+        *(api.arguments_delta(0, piece) for piece in pieces),
+        api.arguments_done(0, last),
+        api.response_ended(),
     ]
 
 
@@ -562,7 +542,7 @@ def free_text(last: str = "select") -> list[Any]:
     delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
     done = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": last}
     pieces = [{**delta, "delta": "sel"}, {**delta, "delta": "ect"}]
-    return [response_created(), item_added(0, **item), *pieces, done, response_ended()]
+    return [api.response_created(), api.item_added(0, **item), *pieces, done, api.response_ended()]
 
 
 def test_free_text_is_read_without_a_path(opened: Open) -> None:
@@ -648,18 +628,18 @@ def test_second_thread_raises_and_the_first_reads_on() -> None:
 
 
 TWO = [
-    message_start(),
-    block_start(0, "text", text="I will."),
-    block_stop(0),
-    tool_use(1, "read", id_="r"),
-    input_json(1, '{"path": "a'),
-    tool_use(2, "write", id_="w"),
-    input_json(2, '{"path": "b", "content": "x'),
-    input_json(1, '.py"}'),
-    block_stop(1),
-    input_json(2, 'y"}'),
-    block_stop(2),
-    *message_end(),
+    api.message_start(),
+    api.block_start(0, "text", text="I will."),
+    api.block_stop(0),
+    api.tool_use(1, "read", id_="r"),
+    api.input_json(1, '{"path": "a'),
+    api.tool_use(2, "write", id_="w"),
+    api.input_json(2, '{"path": "b", "content": "x'),
+    api.input_json(1, '.py"}'),
+    api.block_stop(1),
+    api.input_json(2, 'y"}'),
+    api.block_stop(2),
+    *api.message_end(),
 ]
 
 
@@ -675,9 +655,9 @@ def test_calls_come_as_they_start(opened: Open) -> None:
 def test_calls_of_two_agents_with_one_id_are_separate(opened: Open) -> None:
     """Their events are ambiguous, but the calls are not."""
     one = anthropic_call('{"a": "x", "b": "')[:3]
-    other = [message_start("m2"), tool_use(0, id_="toolu_1"), input_json(0, '{"b": "y')]
+    other = [api.message_start("m2"), api.tool_use(0, id_="toolu_1"), api.input_json(0, '{"b": "y')]
     inner = [{**payload, "parent_tool_use_id": "p"} for payload in other]
-    more = input_json(0, 'more", "c": 1')
+    more = api.input_json(0, 'more", "c": 1')
     calls = opened([*wrapped(*one), *wrapped(*inner, parent="p"), *wrapped(more)]).live_calls()
     outer_call, inner_call = next(calls), next(calls)
     assert outer_call.argument("b") == "more"

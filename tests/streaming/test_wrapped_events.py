@@ -17,20 +17,9 @@ import pytest
 from argstream import stream
 from argstream.events import Event, StreamFailed, TextDelta, ThinkingDelta, TurnCompleted
 from argstream.providers import ProtocolName
+from tests import provider_streams as api
 from tests.answering import answering
-from tests.provider_streams import (
-    Payload,
-    arguments_delta,
-    arguments_done,
-    chunk,
-    entry,
-    item_added,
-    item_done,
-    of_type,
-    outcomes,
-    sse,
-    tool_calls,
-)
+from tests.provider_streams import Payload, of_type, outcomes, sse
 
 
 def read(source: Iterable[object], protocol: ProtocolName = "auto") -> tuple[Any, list[Event]]:
@@ -57,10 +46,10 @@ CALLS = [
 ]
 USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 MISTRAL: list[Payload] = [
-    HEAD | chunk(role="assistant", content=""),
-    HEAD | chunk(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
-    HEAD | chunk(content="Adding."),
-    HEAD | chunk(tool_calls=CALLS, finish="tool_calls") | {"usage": USAGE},
+    HEAD | api.chunk(role="assistant", content=""),
+    HEAD | api.chunk(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]),
+    HEAD | api.chunk(content="Adding."),
+    HEAD | api.chunk(tool_calls=CALLS, finish="tool_calls") | {"usage": USAGE},
 ]
 REQUEST: Any = {"model": "mistral", "messages": [{"role": "user", "content": "1 + 2?"}]}
 
@@ -102,8 +91,8 @@ def test_mistral_events_and_their_chunks_are_read_alike(protocol: ProtocolName) 
 
 
 def test_mistral_calls_without_id_are_separate_although_both_have_index_0() -> None:
-    calls = [tool_calls(entry(f'{{"a": {n}}}', index=None, name="add")) for n in (1, 2)]
-    found, _ = read(mistral_events([*calls, chunk(finish="tool_calls")]))
+    calls = [api.tool_calls(api.entry(f'{{"a": {n}}}', index=None, name="add")) for n in (1, 2)]
+    found, _ = read(mistral_events([*calls, api.chunk(finish="tool_calls")]))
     assert outcomes(found.calls) == [{"a": 1}, {"a": 2}]
 
 
@@ -141,10 +130,10 @@ def response_events(number: int) -> list[object]:
     response |= {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     payloads: list[Payload] = [
         {"type": "response.created", "response": {**response, "status": "in_progress"}},
-        item_added(0, **item, arguments="", status="in_progress"),
-        *(arguments_delta(0, piece, item_id=id_) for piece in arguments),
-        {**arguments_done(0, arguments), "item_id": id_, "name": "add"},
-        item_done(0, **item, arguments=arguments, status="completed"),
+        api.item_added(0, **item, arguments="", status="in_progress"),
+        *(api.arguments_delta(0, piece, item_id=id_) for piece in arguments),
+        {**api.arguments_done(0, arguments), "item_id": id_, "name": "add"},
+        api.item_done(0, **item, arguments=arguments, status="completed"),
         {"type": "response.completed", "response": {**response, "status": "completed"}},
     ]
     return [
@@ -243,7 +232,7 @@ def test_model_events_of_strands_are_read_from_json_lines() -> None:
 
 
 def test_text_that_looks_like_a_payload_is_not_unwrapped() -> None:
-    inner = json.dumps(tool_calls(entry("{}", id="call_a", name="tool")))
+    inner = json.dumps(api.tool_calls(api.entry("{}", id="call_a", name="tool")))
     found, events = read([{"data": inner}, {"event": inner}])
     assert found.calls == []
     assert [event.code for event in of_type(events, StreamFailed)] == ["unknown_protocol"]

@@ -16,15 +16,9 @@ import openai
 import requests
 
 from argstream import AsyncEventStream, Event, EventStream, stream
+from argstream import events as ev
 from argstream.assembly import Call
 from argstream.errors import StreamError
-from argstream.events import (
-    ArgumentDelta,
-    PolicyDecision,
-    ToolArgsCompleted,
-    ToolCallStarted,
-    Usage,
-)
 from argstream.jsonstream import JsonPath
 from argstream.streaming import AsyncCallReader, CallReader
 
@@ -91,24 +85,24 @@ async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) 
 
 
 def events(found: EventStream) -> None:
-    assert_type(found.usage, Usage)
+    assert_type(found.usage, ev.Usage)
     for event in found:
         assert_type(event, Event)
         match event:
-            case ToolCallStarted(call_id, index):
+            case ev.ToolCallStarted(call_id, index):
                 assert_type(call_id, str)
                 assert_type(index, int)
-            case ArgumentDelta(path=path, text=text):
+            case ev.ArgumentDelta(path=path, text=text):
                 assert_type(path, JsonPath)
                 assert_type(text, str)
-            case ToolArgsCompleted(arguments=arguments):
+            case ev.ToolArgsCompleted(arguments=arguments):
                 assert_type(arguments, dict[str, Any] | str)
             case _:
                 pass
         if event.type == "turn_completed":
             assert_type(event.usage.input_tokens, int | None)
         if event.type == "tool_args_completed":
-            assert_type(event.policy_decision, PolicyDecision | None)
+            assert_type(event.policy_decision, ev.PolicyDecision | None)
 
 
 def readers(found: EventStream) -> None:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from argstream import events as e
 from argstream.errors import UsageError
 from argstream.terminal import Line, LiveTerminal, Palette, RunView, Screen, line, shown
+from tests.cli.processes import Clock, wait_until
 from tests.terminal.emulator import Emulator
 
 REQUEST = e.ApprovalRequested("call", "send", {}, "digest", "why")
@@ -56,25 +57,11 @@ class Words(RunView):
             self.text += "\n"
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def on(
     emulator: Emulator, clock: Callable[[], float] = time.monotonic, scene: RunView | None = None
 ) -> LiveTerminal:
     screen = Screen(emulator.output, size=emulator.size, palette=Palette())
     return LiveTerminal(scene or Words(), screen=screen, clock=clock)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def is_seen(emulator: Emulator, text: str) -> bool:
@@ -94,9 +81,9 @@ class TestShowing:
     def test_events_are_painted(self, emulator: Emulator) -> None:
         with on(emulator, Clock()) as terminal:
             terminal.show(text_delta("one\ntw"))
-            eventually(lambda: emulator.all_lines() == ["one", "tw", "after 0 s"])
+            wait_until(lambda: emulator.all_lines() == ["one", "tw", "after 0 s"])
             terminal.show(text_delta("o\n"))
-            eventually(lambda: emulator.all_lines() == ["one", "two"])
+            wait_until(lambda: emulator.all_lines() == ["one", "two"])
             terminal.say(line("ours"), line("too"))
             terminal.show(text_delta("three\n"))
         assert emulator.all_lines() == ["one", "two", "ours", "too", "three"]
@@ -107,15 +94,15 @@ class TestShowing:
             terminal.show(text_delta("a long text that does not fit"))
             for now in range(1, 3):
                 clock.now = now
-                eventually(partial(is_seen, emulator, f"after {now} s"))
+                wait_until(partial(is_seen, emulator, f"after {now} s"))
             emulator.resize(20, 12)
-            eventually(lambda: emulator.all_lines()[:1] == ["a long text that d…"])
+            wait_until(lambda: emulator.all_lines()[:1] == ["a long text that d…"])
 
     def test_it_sleeps_when_nothing_is_open(self, emulator: Emulator) -> None:
         scene = Words()
         with on(emulator, scene=scene) as terminal:
             terminal.show(text_delta("done\n"))
-            eventually(lambda: emulator.all_lines() == ["done"])
+            wait_until(lambda: emulator.all_lines() == ["done"])
             looks = scene.looks
             time.sleep(0.2)  # two ticks
             assert scene.looks == looks
@@ -124,11 +111,11 @@ class TestShowing:
         with on(emulator, Clock()) as terminal:
             terminal.show(text_delta("open"))
             terminal.ask(lambda now, columns, rows: [line(f"really? {now:.0f} {columns} {rows}")])
-            eventually(lambda: emulator.all_lines() == ["open", "really? 0 39 4"])
+            wait_until(lambda: emulator.all_lines() == ["open", "really? 0 39 4"])
             terminal.ask(lambda *_: [line(str(number)) for number in range(9)])
-            eventually(lambda: emulator.all_lines() == list("5678"))
+            wait_until(lambda: emulator.all_lines() == list("5678"))
             terminal.ask(None)
-            eventually(lambda: emulator.all_lines() == ["open", "after 0 s"])
+            wait_until(lambda: emulator.all_lines() == ["open", "after 0 s"])
 
 
 class TestAsking:
@@ -160,10 +147,10 @@ class TestAsking:
         terminal.ask(lambda *_: [line("really?")], alone=True)
         terminal.say(line("it"), about="it")
         terminal.show(REQUEST)
-        eventually(partial(is_seen, emulator, "really?"))
+        wait_until(partial(is_seen, emulator, "really?"))
         assert terminal.is_last("it")
         terminal.ask(None)
-        eventually(lambda: emulator.all_lines() == ["it", "send?"])
+        wait_until(lambda: emulator.all_lines() == ["it", "send?"])
         assert not terminal.is_last("it")
 
     def test_question_counts_from_when_it_is_painted(
@@ -174,7 +161,7 @@ class TestAsking:
             terminal.ask(lambda *_: [line("really?")])
             time.sleep(0.1)
             assert terminal.asked_since() is None
-        eventually(lambda: terminal.asked_since() is not None)
+        wait_until(lambda: terminal.asked_since() is not None)
         assert emulator.all_lines() == ["really?"]
         first = terminal.asked_since()
         assert first is not None
@@ -187,11 +174,11 @@ class TestAsking:
     ) -> None:
         terminal.say(line("it"), about="it")
         terminal.ask(lambda *_: [line("really?")])
-        eventually(lambda: terminal.asked_since() is not None)
+        wait_until(lambda: terminal.asked_since() is not None)
         frames, before = len(emulator.frames), terminal.asked_since()
         os.kill(os.getpid(), signal.SIGCONT)
         assert not terminal.is_last("it")
-        eventually(lambda: terminal.asked_since() not in (None, before))
+        wait_until(lambda: terminal.asked_since() not in (None, before))
         assert len(emulator.frames) > frames
 
 
@@ -256,7 +243,7 @@ class TestFailures:
                 return False
             return True
 
-        eventually(raises)
+        wait_until(raises)
         terminal.show(text_delta("two\n"))
         with terminal.suspended():
             pass
@@ -346,7 +333,7 @@ class TestClosing:
                 terminal.show(text_delta(" still\ntwo"))
                 time.sleep(0.15)
                 assert emulator.all_lines() == ["one"]
-            eventually(lambda: emulator.all_lines() == ["one", "open still", "two", "after 0 s"])
+            wait_until(lambda: emulator.all_lines() == ["one", "open still", "two", "after 0 s"])
 
     def test_cursor_is_shown_after_the_process_without_close(self) -> None:
         written = run_in_terminal(f"{_OPEN}\nsys.exit(3)")

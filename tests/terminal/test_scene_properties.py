@@ -13,6 +13,7 @@ from argstream.runs import SnapshotBuilder, with_arguments
 from argstream.sanitise import visible
 from argstream.terminal import Line, RunView, rows_of
 from argstream.terminal.tool_views import ToolViews
+from argstream.testing import cut
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
 from tests.terminal.looks.following import text_of
@@ -34,10 +35,6 @@ def committed(events: Iterable[e.Event], look: Look = lambda *_: None) -> list[L
     scene.finish(float(now))
     assert scene.tail(float(now), 80, 8) == []
     return lines + scene.committed()
-
-
-def cut(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def squeezed(text: str) -> str:
@@ -75,7 +72,7 @@ def test_looking_loses_nothing_of_a_long_line(
     text: str, columns: int, rows: int, size: int
 ) -> None:
     for kind in (e.TextDelta, e.ThinkingDelta):
-        events = [kind(piece, 0) for piece in cut(text, size)]
+        events = [kind(piece, 0) for piece in cut(text, [size])]
         lines = committed(events, lambda scene, now: scene.tail(now, columns, rows))
         assert words_of(lines) == squeezed(visible(text))
 
@@ -87,11 +84,12 @@ def test_looking_loses_nothing_of_a_long_line(
     st.integers(1, 50),
 )
 def test_looking_adds_no_break_to_a_long_line(text: str, columns: int, size: int) -> None:
-    events = [e.TextDelta(piece, 0) for piece in cut(text, size)]
-    lines = committed(events, lambda scene, now: scene.tail(now, columns, 3))
-    (whole,) = committed([e.TextDelta(text, 0)])
-    seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
-    assert seen == [text_of(row) for row in rows_of(whole, columns)]
+    for kind in (e.TextDelta, e.ThinkingDelta):
+        events = [kind(piece, 0) for piece in cut(text, [size])]
+        lines = committed(events, lambda scene, now: scene.tail(now, columns, 3))
+        (whole,) = committed([kind(text, 0)])
+        seen = [text_of(row) for line in lines for row in rows_of(line, columns)]
+        assert seen == [text_of(row) for row in rows_of(whole, columns)]
 
 
 @some
@@ -158,7 +156,7 @@ def _leaves(value: Any) -> Iterable[str]:
 
 def _call(content: str) -> list[e.Event]:
     text = json.dumps({"path": "a.txt", "content": content})
-    pieces = [e.ToolArgsDelta("c", "write_file", piece) for piece in cut(text, 16)]
+    pieces = [e.ToolArgsDelta("c", "write_file", piece) for piece in cut(text, [16])]
     completed = e.ToolArgsCompleted("c", "write_file", json.loads(text))
     return list(with_arguments([e.ToolCallStarted("c", 0, "write_file"), *pieces, completed]))
 

@@ -97,25 +97,6 @@ class TestClosing:
         screen.close()
         assert emulator.all_lines() == ["one"]
 
-    def test_lines_are_held_back_while_suspended(self) -> None:
-        emulator = Emulator(40, 12)
-        screen = on(emulator)
-        screen.paint(lines("one"), lines("tail"))
-        screen.suspend()
-        assert emulator.all_lines() == ["one"]
-        assert not emulator.is_cursor_hidden()
-        screen.paint(lines("two"), lines("tail"))
-        emulator.feed("an editor\r\n")
-        screen.resume()
-        screen.paint(lines("three"), lines("tail"))
-        assert emulator.all_lines() == ["one", "an editor", "two", "three", "tail"]
-        assert emulator.is_cursor_hidden()
-        screen.suspend()
-        screen.paint(lines("four"), [])
-        screen.resume()
-        screen.close()
-        assert emulator.all_lines() == ["one", "an editor", "two", "three", "four"]
-
     def test_editor_keeps_the_terminal_after_ctrl_z_and_fg(self) -> None:
         emulator = Emulator(40, 12)
         screen = on(emulator)

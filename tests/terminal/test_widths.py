@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.sanitise import visible_line
-from argstream.terminal import Line, Span, Spans, _layout
+from argstream.terminal import Line, Span, Spans
 from argstream.terminal._layout import cut, expand_tabs, row_of, rows_of, width
-from argstream.terminal._text import Breaks, harmless, text_of
+from argstream.terminal._text import Breaks, text_of
 from tests.growth import BOUND, growth
 
 _MARGIN = (Span("> ", "faint"),)
@@ -119,18 +119,6 @@ class TestRows:
         if columns >= 3:
             for row in rows_of(Line(line.spans, (), (), line.breaks), columns):
                 assert not unicodedata.category(text_of(row)[:1] or "-").startswith("M")
-
-    def test_line_of_many_spans_is_escaped_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen: list[str] = []
-
-        def look(text: str) -> str:
-            seen.append(text)
-            return harmless(text)
-
-        monkeypatch.setattr(_layout, "harmless", look)
-        rows_of(Line((Span("é "),) * 30, (Span("once "),)), 50)
-        rows_of(Line((Span("x"),) * 30, (Span("once "),)), 50)
-        assert seen == ["once ", "é " * 30, "x" * 30]
 
     @pytest.mark.timing
     @pytest.mark.parametrize(

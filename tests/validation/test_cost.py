@@ -38,10 +38,7 @@ LONG: dict[str, tuple[Any, Callable[[int], str]]] = {
         {"items": {"anyOf": [{"type": "string"}, {"type": "array", "minItems": 1}]}},
         lambda size: array('["xyz"]', size),
     ),
-    "members": (
-        NAMES,
-        lambda size: "{" + ", ".join(f'"a{n}": 1' for n in range(size // 10)) + "}",
-    ),
+    "members": (NAMES, lambda size: "{" + ", ".join(f'"a{n}": 1' for n in range(size // 10)) + "}"),
     "checked at the close": (
         {"items": {"not": {"type": "string"}, "uniqueItems": True}, "minItems": 3},
         lambda size: array("[1, 2]", size),

@@ -270,13 +270,6 @@ def tool_result(content: str, id_: str = "c1") -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": id_, "content": content}
 
 
-def test_results_come_first_and_in_order() -> None:
-    calls = assistant(call(), call(call_id="c2"))
-    last = user("And?", result("two", "c2"), result("one", "c1"))
-    sent = [tool_result("two", "c2"), tool_result("one"), text("And?")]
-    assert messages(HI, calls, last)[-1]["content"] == sent
-
-
 @pytest.mark.parametrize(
     ("part", "content"),
     [

@@ -17,7 +17,7 @@ from argstream.events import TurnCompleted
 from argstream.history import CallPart, Message, OpaquePart, Part, TextPart, ThinkingPart
 from argstream.models import ModelSettings
 from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi
-from argstream.testing import CallTool, Cut, MockProvider, Reply, Say, Split, Think
+from argstream.testing import CallTool, MockProvider, Reply, Say, Split, Think
 from tests.providers.requests.asking import (
     ADD,
     APIS,
@@ -334,27 +334,6 @@ def test_strict_provider_refuses_a_changed_or_missing_thought(
             parent[path[-1]] = value[:-1] + chr(ord(value[-1]) + 1)
         with pytest.raises(Refused, match=r"unchanged|without|passed back"):
             post(provider, api, sent)
-
-
-def test_two_conversations_are_separate(api: Api) -> None:
-    script = [
-        Reply(Think(f"Thought {n}."), CallTool("add", {"a": n}, call_id="same")) for n in range(2)
-    ]
-    with strict_provider([*script, Reply("One."), Reply("Two.")]) as provider:
-        turns = [ask(provider, api, user("Add.")) for _ in range(2)]
-        for turn in reversed(turns):
-            ask(provider, api, user("Add."), turn.message, results_of(turn))
-        provider.check()
-
-
-def test_turn_that_was_cut_may_go_back() -> None:
-    api = APIS["openai-chat"]
-    broken = Reply(Think("Hm."), CallTool("add", {"a": 1}, call_id="c1"), faults=[Cut("call")])
-    with strict_provider([broken, Reply("Well.")]) as provider:
-        with pytest.raises(httpx2.RemoteProtocolError):
-            post(provider, api, body(api, user("Add.")))
-        answer = Message(role="assistant", parts=(call('{"a"', verdict="truncated"),))
-        ask(provider, api, user("Add."), answer, user(result("cut off", failed=True)))
 
 
 def test_conversation_moves_between_apis(api: Api) -> None:

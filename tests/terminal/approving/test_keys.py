@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.terminal._keyboard import Key, KeyDecoder
+from argstream.testing import cut
 
 OTHER = Key("other")
 N = Key("character", "n")
@@ -13,8 +14,7 @@ N = Key("character", "n")
 def keys_of(data: bytes, size: int = 1) -> list[Key]:
     """Decode bytes in pieces of this size."""
     decoder = KeyDecoder()
-    pieces = [data[start : start + size] for start in range(0, len(data), size)]
-    return [key for piece in pieces for key in decoder.feed(piece)]
+    return [key for piece in cut(data, [size]) for key in decoder.feed(piece)]
 
 
 def test_control_characters_are_named_keys() -> None:

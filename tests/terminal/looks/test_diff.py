@@ -142,34 +142,19 @@ def test_notes_have_a_margin_that_no_text_can_have(
     assert f"         │ {note}" in rows
 
 
-def test_several_edits_are_hunks_applied_in_order() -> None:
+def test_later_edit_is_placed_in_the_result_of_earlier_ones() -> None:
     edits = [
         {"old": "import os\n", "new": "import os\nimport sys\n"},
         {"old": "import sys\n", "new": "import re\n"},
         {"old": "print", "new": "pretty"},
     ]
     seen = edit({"path": "app.py", "edits": edits}, MANY, "import os\nx\ny\nz\nw\nprint()\n")
-    assert seen.text == (
-        "  @@ line 1 @@\n"
-        "     1   │ import os\n"
-        "     2 + │ import sys\n"
-        "     3   │ x\n"
-        "     4   │ y\n"
-        "     5   │ z\n"
-        "  @@ line 2 @@\n"
-        "     1   │ import os\n"
-        "     2 - │ import sys\n"
-        "     2 + │ import re\n"
-        "     3   │ x\n"
-        "     4   │ y\n"
-        "     5   │ z\n"
-        "  @@ line 7 @@\n"
-        "     4   │ y\n"
-        "     5   │ z\n"
-        "     6   │ w\n"
-        "     7 - │ print()\n"
-        "     7 + │ pretty()\n"
-    )
+    changed = [text for text in texts(seen.lines) if text[7] != " "]
+    assert changed == [
+        *("  @@ line 1 @@", "     2 + │ import sys"),
+        *("  @@ line 2 @@", "     2 - │ import sys", "     2 + │ import re"),
+        *("  @@ line 7 @@", "     7 - │ print()", "     7 + │ pretty()"),
+    ]
 
 
 def test_edits_wait_for_the_path() -> None:
@@ -296,16 +281,6 @@ def test_equal_texts_have_no_changes_and_nothing_is_held(lines: list[str]) -> No
     assert comparison.finish() == []
 
 
-def test_changed_line_is_settled_by_the_line_after_it() -> None:
-    comparison = StreamingDiff(["one", "two", "three"])
-    assert comparison.add("one") == [(" ", "one")]
-    assert comparison.add("2") == []
-    assert comparison.held == ["2"]
-    assert comparison.add("three") == [("-", "two"), ("+", "2"), (" ", "three")]
-    assert comparison.add("four") == [("+", "four")]  # after the old text
-    assert comparison.finish() == []
-
-
 @pytest.mark.parametrize(
     ("old", "new", "signs"),
     [
@@ -340,22 +315,6 @@ def test_number_of_held_lines_is_bounded() -> None:
     settled = [change for number in range(1_000) for change in comparison.add(f"new {number}")]
     assert len(comparison.held) == MAX_HELD
     assert settled[0] == ("+", "new 0")
-
-
-def test_old_text_can_be_extended() -> None:
-    comparison = StreamingDiff(["a"])
-    comparison.add("a")
-    comparison.extend(["b"])
-    assert comparison.add("xb") == []
-    assert comparison.finish() == [("-", "b"), ("+", "xb")]
-
-
-def test_cut_leaves_the_rest_undecided() -> None:
-    comparison = StreamingDiff(["a", "b", "c"])
-    comparison.add("a")
-    comparison.add("x")
-    assert comparison.cut() == [("+", "x")]
-    assert comparison.rest == ["b", "c"]
 
 
 @pytest.mark.timing

@@ -13,6 +13,7 @@ from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
 from argstream.runs import Record, SnapshotBuilder, with_arguments
 from argstream.terminal.tool_views import ToolViews
+from argstream.testing import cut
 from tests import provider_streams as api
 from tests.agent.following import events_of
 from tests.chance_runs import claude_code
@@ -58,15 +59,10 @@ def write_file(path: str, content: str) -> str:
     return f"{len(content.splitlines())} lines written to {path}"
 
 
-def pieces(text: str) -> list[str]:
-    """Cut a text into pieces, as a model writes it."""
-    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
-
-
 def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Iterable[Event]:
     """Return the events of one call, read by ``stream()``."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-    payloads = api.anthropic_call(*pieces(text))
+    payloads = api.anthropic_call(*cut(text, [PIECE]))
     payloads[1] = api.tool_use(0, name)
     return stream(payloads, **options)
 
@@ -258,7 +254,7 @@ def hostile() -> list[Event]:
 def failing_stream() -> Iterable[Event]:
     text = '{"path": "a.txt", "content": "one\\ntw'
     payloads = [api.message_start(), api.tool_use(0, "write_file")]
-    payloads += [api.input_json(0, piece) for piece in pieces(text)]
+    payloads += [api.input_json(0, piece) for piece in cut(text, [PIECE])]
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     return stream([*payloads, error])
 

@@ -252,13 +252,6 @@ def test_key_comes_from_the_argument_or_the_environment(monkeypatch: pytest.Monk
     assert b"authorization: bearer later" in served.requests[0].lower()
 
 
-def test_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    monkeypatch.delenv("GROQ_BASE_URL", raising=False)
-    with pytest.raises(UsageError, match=r"groq needs a key. Set \$GROQ_API_KEY or pass api_key"):
-        outcome(make_model("groq:m"))
-
-
 def test_headers_of_the_settings_override_the_key() -> None:
     request = request_for(headers={"X-Api-Key": "another", "anthropic-beta": "b"})
     head = ask(respond("400 Bad Request"), request=request).requests[0].decode().lower()

@@ -25,7 +25,6 @@ from argstream.testing import (
     Say,
     Slow,
     Split,
-    Status,
     Think,
 )
 
@@ -177,17 +176,6 @@ def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
     assert [request.is_streamed for request in provider.requests] == [ask.is_streamed]
 
 
-@pytest.mark.bulk
-@pytest.mark.parametrize("ask", [*STREAMED, WHOLE[0]])
-def test_pieces_and_splits_of_any_size_change_nothing(ask: Ask) -> None:
-    sizes = [Reply(*SCRIPT.parts, piece_size=size) for size in (1, 10_000)]
-    faults = (Split((3, 1)), Split((40,), seed=1))
-    split = [Reply(*SCRIPT.parts, faults=[fault]) for fault in faults]
-    with MockProvider([*sizes, *split]) as provider:
-        for _ in (*sizes, *split):
-            assert ask(provider).calls == CALLS
-
-
 def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None:
     def ask_twice() -> list[tuple[str, str, int]]:
         with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
@@ -231,21 +219,6 @@ def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, .
         assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
 
 
-def test_script_ends_unless_it_repeats() -> None:
-    import openai
-
-    script = [Reply("one"), Reply("two")]
-    for repeat in (True, False):
-        with MockProvider(script, repeat=repeat) as provider, openai_client(provider) as client:
-            texts = [client.responses.create(**RESPONSES).output_text for _ in range(2)]
-            assert texts == ["one", "two"]
-            if repeat:
-                assert client.responses.create(**RESPONSES).output_text == "one"
-            else:
-                with pytest.raises(openai.BadRequestError, match=r"400.*has no more replies"):
-                    client.responses.create(**RESPONSES)
-
-
 # stream()
 
 
@@ -283,74 +256,7 @@ def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -
         assert {call.verdict for call in calls} == {"complete"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stop", "verdict"),
-    [
-        ('{"path": "a.txt", "content": "hel', "length", "truncated"),
-        ('{"path": 0755}', "tool_calls", "malformed"),
-    ],
-)
-def test_invalid_call_has_the_same_verdict_in_every_api(
-    arguments: str, stop: Any, verdict: str
-) -> None:
-    script = Reply(CallTool("write_file", arguments), stop=stop)
-    with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-        for source in in_each_api(claude, gpt):
-            events = stream(source)
-            assert list(events)
-            assert [(call.verdict, call.raw) for call in events.calls] == [(verdict, arguments)]
-
-
-def test_call_that_is_cut_is_truncated() -> None:
-    with (
-        MockProvider(SCRIPT, faults=[Cut("call")]) as provider,
-        clients(provider) as (claude, gpt),
-    ):
-        for source in in_each_api(claude, gpt):
-            events = stream(source)
-            with pytest.raises(broken()):
-                list(events)
-            (call,) = events.calls
-            assert call.verdict == "truncated"
-            assert call.raw.startswith('{"path": "a.txt"')
-
-
 # Faults
-
-
-@pytest.mark.parametrize(
-    ("status", "of_anthropic", "of_openai"),
-    [
-        (401, "AuthenticationError", "AuthenticationError"),
-        (429, "RateLimitError", "RateLimitError"),
-        (500, "InternalServerError", "InternalServerError"),
-        (529, "APIStatusError", "InternalServerError"),
-    ],
-)
-@pytest.mark.parametrize("streamed", [False, True])
-def test_status_raises_the_exception_of_the_sdk(
-    status: int, of_anthropic: str, of_openai: str, streamed: bool
-) -> None:
-    import anthropic
-    import openai
-
-    fault = Status(status, "on request")
-    with MockProvider(SCRIPT, faults=[fault]) as provider, clients(provider) as (claude, gpt):
-        with pytest.raises(getattr(anthropic, of_anthropic), match=f"{status}.*on request"):
-            claude.messages.create(**ANTHROPIC, stream=streamed)
-        for resource, body in ((gpt.chat.completions, CHAT), (gpt.responses, RESPONSES)):
-            with pytest.raises(getattr(openai, of_openai), match="on request"):
-                resource.create(**body, stream=streamed)
-        provider.check()
-
-
-def test_sdk_retries_after_the_time_that_the_provider_sends() -> None:
-    faults = [Status(429, retry_after=0.01), Status(500, retry_after=0.01)]
-    script = [*(Reply(faults=[fault]) for fault in faults), SCRIPT]
-    with MockProvider(script) as provider, anthropic_client(provider) as client:
-        retrying = client.with_options(max_retries=2)
-        assert seen_message(retrying.messages.create(**ANTHROPIC)).calls == CALLS
-    assert [request.status for request in provider.requests] == [429, 500, 200]
 
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
@@ -398,25 +304,6 @@ def test_slow_answer_takes_its_time(ask: Ask, faults: list[Any]) -> None:
         assert 0.19 <= time.monotonic() - start < 10
 
 
-def test_slow_events_arrive_one_by_one() -> None:
-    slow = Slow(between=0.05)
-    with MockProvider(SCRIPT, faults=[slow]) as provider, anthropic_client(provider) as client:
-        turn = iter(client.messages.create(**ANTHROPIC, stream=True))
-        times = [time.monotonic() for _ in zip(range(5), turn, strict=False)]
-    assert times[-1] - times[0] > 0.15
-
-
-def test_wait_that_is_too_long_is_a_timeout_of_the_sdk() -> None:
-    import anthropic
-
-    with (
-        MockProvider(SCRIPT, faults=[Slow(before=30)]) as provider,
-        anthropic_client(provider) as client,
-        pytest.raises(anthropic.APITimeoutError, match="Request timed out"),
-    ):
-        client.with_options(timeout=0.1).messages.create(**ANTHROPIC)
-
-
 @pytest.mark.parametrize("slow", [Slow(before=60), Slow(between=60)])
 def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
     threads = threading.active_count()
@@ -450,19 +337,3 @@ def test_client_that_leaves_early_does_not_disturb_others(
         while not provider.hang_ups:
             time.sleep(0.005)
     assert capfd.readouterr().err == ""
-
-
-def test_requests_are_served_concurrently() -> None:
-    all_arrived = threading.Barrier(10)
-
-    async def ask_all(provider: MockProvider) -> list[Any]:
-        async with anthropic_client(provider, "Async") as client:
-            asked = [client.messages.create(**ANTHROPIC) for _ in range(10)]
-            return await asyncio.gather(*asked)
-
-    def wait_for_all(_: object) -> None:  # before any of them is answered
-        all_arrived.wait(20)
-
-    with MockProvider(SCRIPT, on_request=wait_for_all) as provider:
-        messages = asyncio.run(ask_all(provider))
-    assert len({message.id for message in messages}) == 10

@@ -11,7 +11,7 @@ import pytest
 from argstream import UsageError, stream
 from argstream.recording import Recorder, Request, Response
 from argstream.testing import Cut, MockProvider, Split
-from tests.provider_streams import anthropic_call, chat_call, sse
+from tests.provider_streams import anthropic_call, sse
 from tests.testing.posting import post
 
 MESSAGES: Any = [{"role": "user", "content": "hi"}]
@@ -99,19 +99,6 @@ def test_unknown_api_is_served_for_any_request() -> None:
         _, headers, body = post(provider, "/anything?key=x", b"whatever", headers={})
         provider.check()
     assert (body, headers["content-type"]) == (lines, type_)
-
-
-def test_recording_of_another_api_is_refused() -> None:
-    import anthropic
-    import openai
-
-    recording = recorded((0, sse(chat_call("{}"))), path="/v1/chat/completions")
-    with MockProvider.replaying(recording) as provider:
-        with pytest.raises(anthropic.BadRequestError, match=r"400.*recording is for openai-chat"):
-            events_of(provider)
-        with openai.OpenAI(base_url=provider.openai_url, api_key="any") as client:
-            chunks = client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
-            assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "tool_calls"
 
 
 @pytest.mark.parametrize("status", [204, 304])

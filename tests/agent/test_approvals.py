@@ -175,35 +175,6 @@ def test_decision_for_an_unknown_call_or_run_raises() -> None:
         agent.resume("run_x", {}).wait()
 
 
-@pytest.mark.parametrize("by_agent", [True, False])
-def test_paused_run_can_be_stopped_and_its_conversation_continues(by_agent: bool) -> None:
-    agent, effects = mailing(send(), "Fine.")
-    conversation = Conversation()
-    run = agent.run_stream("Go", conversation)
-    paused = run.wait()
-    with pytest.raises(UsageError, match="Resume or stop"):
-        agent.run("And?", conversation)
-    events = agent.stop(paused, "never mind") if by_agent else run.stop("never mind")
-    assert steps(events) == ["approval_decided", "tool_call_failed", "run_stopped"]
-    assert conversation.run_id is None
-    with pytest.raises(UsageError, match="waits for decisions"):
-        agent.resume(run, {}).wait()
-    assert agent.run("And?", conversation).text == "Fine."
-    assert effects.seen == []
-
-
-def test_decision_after_the_approval_expired_does_not_count() -> None:
-    agent, effects = mailing(send(), "Oh.", approval_timeout=0.01)
-    paused = agent.run("Go")
-    expires_at = paused.pending[0].expires_at
-    assert expires_at is not None
-    while time.time() < expires_at:
-        time.sleep(0.005)
-    events = follow(resumed(agent, paused, Approve()))
-    assert one(events, ApprovalDecided).decision == "expired"
-    assert effects.seen == []
-
-
 async def test_leaving_a_run_before_its_pause_was_read_stops_it() -> None:
     agent, _ = mailing(send(), "Fine.")
     conversation = Conversation()
@@ -330,16 +301,6 @@ def with_approver(answer: Any, *, is_async: bool = False) -> Callable[[ApprovalR
         return approve(request)
 
     return approve_async if is_async else approve
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_run_with_an_approver_does_not_pause(is_async: bool) -> None:
-    approver = with_approver(Approve(), is_async=is_async)
-    agent, effects = mailing(send(), "Sent.", approver=approver)
-    events = events_of(agent)
-    assert effects.seen == SENT
-    assert not only(events, RunPaused)
-    assert one(events, ev.RunCompleted).result == "Sent."
 
 
 def test_call_can_be_approved_while_later_calls_are_written() -> None:

@@ -161,25 +161,6 @@ async def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> 
     assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
 
 
-SECOND_MESSAGE = [*ps.message_end(), ps.message_start("msg_2")]
-
-
-@pytest.mark.parametrize("between", [[], SECOND_MESSAGE], ids=["one message", "two messages"])
-def test_second_call_with_the_same_id_does_not_replace_the_first(between: list[Payload]) -> None:
-    calls = [*call_to_send(0, "ada"), *between, *call_to_send(1, "eve")]
-    response = [ps.message_start(), *calls, *ps.message_end()]
-    asked: list[ApprovalRequested] = []
-
-    def approve_ada(request: ApprovalRequested) -> Approval:
-        asked.append(request)
-        return Approve() if request.arguments == {"to": "ada"} else Deny()
-
-    run = Agent(model_of(response), TOOLS, approver=approve_ada).run_stream("Go")
-    check_order(follow(run))
-    assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
-    assert len({request.call_id for request in asked}) == len(asked)
-
-
 @pytest.mark.parametrize(
     "ids", [("a", "call_a_0_2", "a"), ("a", "a", "call_a_0_1"), ("a", "a", "a")]
 )

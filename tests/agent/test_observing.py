@@ -28,7 +28,6 @@ from tests.agent.observing import (
 )
 from tests.claude_agent import (
     assistant,
-    in_form,
     init,
     read,
     run_result,
@@ -92,23 +91,6 @@ async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     assert conversation.messages == result.messages
     assert (await agent.run_stream("Hello", conversation)).text == "Hello."
     assert (await agent.conversation("talk")).is_fresh
-
-
-@pytest.mark.parametrize("form", ["lines", "objects", "dicts"])
-async def test_any_source_that_stream_reads_can_be_observed(form: str) -> None:
-    items = STORY if form == "dicts" else in_form(form, STORY)
-
-    async def slowly() -> AsyncIterator[object]:
-        for item in items:
-            await asyncio.sleep(0)
-            yield item
-
-    async def coroutine() -> AsyncIterator[object]:
-        return slowly()
-
-    expected = merged(read("objects", STORY)[1][:-1])
-    for source in (slowly(), coroutine(), items, iter(items)):
-        assert merged((await checked(source))[1:-1]) == expected
 
 
 async def cut_by(way: str, cut: int, store: Store) -> list[Event]:

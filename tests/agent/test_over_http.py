@@ -1,6 +1,5 @@
-"""Agents over real HTTP, with faulty providers: each run ends once, and nothing runs wrongly."""
+"""Agents over real HTTP. ``tests/models/test_faults.py`` has the faults of the providers."""
 
-import asyncio
 import logging
 import threading
 
@@ -20,7 +19,6 @@ from argstream.testing import (
     MockProvider,
     Reply,
     Slow,
-    Split,
     Status,
     Think,
 )
@@ -30,7 +28,6 @@ from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
 CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
-RUNS = 20  # at once
 CALLS = Reply(
     Think("I should write, and tell Ada."),
     "I do it.",
@@ -70,61 +67,6 @@ def test_conversation_with_thinking_and_tools_completes(api: str) -> None:
     assert one(again, RunCompleted).result == "You are welcome."
 
 
-# Each fault with the code of the failed run; "" where each API has its own.
-FAULTS: list[tuple[Fault, str]] = [
-    *((Cut(at=at), "connection_lost") for at in (0, 400, "call")),
-    *((ErrorEvent(at=at), "") for at in (0, "call", 3)),
-    *((Malformed(at=at), "bad_payload") for at in (0, "call")),
-    (Status(400), "invalid_request_error"),
-    *((Status(status), "") for status in (401, 404, 500, 529)),
-    (Status(429, retry_after=0.01), ""),
-    (Slow(before=0.5), "timeout"),
-    (Slow(between=0.5), "timeout"),
-]
-
-
-# tests/models/test_faults.py has the faults of all APIs.
-@pytest.mark.parametrize(
-    ("api", "fault", "code"),
-    [
-        *(("anthropic", *one) for one in FAULTS),
-        ("openai", Cut(at="call"), "connection_lost"),
-        ("openai-responses", Malformed(at="call"), "bad_payload"),
-    ],
-    ids=str,
-)
-def test_lasting_fault_fails_the_run_and_runs_no_tool(api: str, fault: Fault, code: str) -> None:
-    effects, conversation = Effects(), Conversation()
-    with strict_provider(CALLS, faults=[fault]) as provider:
-        agent = agent_of(api, provider, [effects.write, effects.send], fault)
-        events = events_of(agent, "Go", conversation)
-    check_order(events)
-    failed = one(events, RunFailed)
-    assert failed.code == code or not code
-    assert failed.message
-    assert effects.seen == []
-    assert conversation.run_id is None
-
-
-@pytest.mark.parametrize(
-    ("api", "fault"),
-    [
-        ("anthropic", Split((1,))),
-        ("openai", Split((64,), 7)),
-        ("openai-responses", Slow(before=0.05)),
-    ],
-    ids=str,
-)
-def test_small_chunks_and_short_delays_change_nothing(api: str, fault: Fault) -> None:
-    effects = Effects()
-    script = [Reply(CallTool("send", {"to": "ada"}), faults=[fault]), Reply("Done.")]
-    with strict_provider(script) as provider:
-        events = events_of(agent_of(api, provider, [effects.send]))
-        provider.check()
-    assert one(events, RunCompleted).result == "Done."
-    assert effects.seen == [("send", {"to": "ada"})]
-
-
 @pytest.mark.parametrize("api", APIS)
 def test_stop_closes_the_connection(api: str) -> None:
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
@@ -135,33 +77,6 @@ def test_stop_closes_the_connection(api: str) -> None:
             pause.wait(0.01)
         assert len(provider.hang_ups) == 1
     assert isinstance(events[-1], RunStopped)
-
-
-@pytest.mark.anyio
-@pytest.mark.bulk
-async def test_many_runs_at_once_in_one_process() -> None:
-    lock, seen = threading.Lock(), []
-
-    def note(number: int) -> str:
-        with lock:
-            seen.append(number)
-        return f"noted {number}"
-
-    async def double(number: int) -> int:
-        await asyncio.sleep(0.01)
-        return 2 * number
-
-    reply = Reply("I do.", CallTool("note", {"number": 1}), CallTool("double", {"number": 2}))
-    # The first request gets the first reply, so some runs make several calls and others none.
-    with strict_provider([reply, Reply("Done.")], repeat=True) as provider:
-        agent = agent_of("anthropic", provider, [note, double])
-        results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(RUNS)))
-        await agent.aclose()
-        turns = len(provider.requests)
-    assert [result.text for result in results] == ["Done."] * RUNS
-    uses = [use for result in results for use in result.tools]
-    assert len(uses) == 2 * len(seen) == 2 * (turns - RUNS)
-    assert {(use.tool_name, use.result) for use in uses} == {("note", "noted 1"), ("double", 4)}
 
 
 def test_api_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:

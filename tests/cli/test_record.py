@@ -5,8 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,17 +178,6 @@ class TestProxy:
         assert [from_json(line) for line in done.stdout.splitlines()] == live
         texts = [output.decode(), log, *(path.read_text() for path in folder.iterdir())]
         assert not any("CANARY" in text for text in texts)
-
-    def test_key_in_a_url_is_not_logged(self, tmp_path: Path) -> None:
-        with proxy("http://127.0.0.1:1", tmp_path) as (url, process):
-            with pytest.raises(urllib.error.HTTPError) as caught:
-                urllib.request.urlopen(f"{url}/v1/x?key={KEY}", timeout=20)
-            caught.value.close()
-            process.send_signal(signal.SIGINT)
-            log = process.stdout.read() + process.stderr.read()
-        assert b"GET /v1/x 502" in log
-        assert b"cannot reach http://127.0.0.1:1: Connection refused" in log
-        assert b"CANARY" not in log
 
     def test_taken_port_is_refused(self, tmp_path: Path) -> None:
         with MockProvider(Reply(Say("x"))) as provider:

@@ -109,12 +109,6 @@ def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: P
 
 
 class TestFolder:
-    def test_paths_that_lead_out_are_refused(self, go: Go, folder: Path) -> None:
-        call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-        _, shown = go(Reply(call), Reply("No."))
-        assert not (folder.parent / "outside.txt").exists()
-        assert "✗ ../outside.txt leads out of the folder" in shown
-
     def test_edit_shows_only_files_inside(self, go: Go, folder: Path) -> None:
         for path in ("a.txt", "../a.txt"):
             (folder / path).write_text(f"canary of {path}\ntwo\n")

@@ -80,18 +80,6 @@ def test_content_cannot_act_on_the_terminal(options: list[str]) -> None:
     assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
 
 
-def test_text_cannot_imitate_a_call() -> None:
-    text = "so\n● rm  toolu_9\n  ✓ rm: complete"
-    turn = [
-        api.message_start(),
-        api.block_start(0, "text", text=text),
-        api.block_stop(0),
-        *api.message_end(),
-    ]
-    lines = argstream("watch", stdin=sse(turn)).stdout.decode().splitlines()
-    assert lines[:3] == ["│ so", "│ ● rm  toolu_9", "│   ✓ rm: complete"]
-
-
 def test_each_line_is_written_as_soon_as_it_is_final() -> None:
     """So that ``curl -N … | argstream watch`` is live, also through another pipe."""
     with running("watch") as process:

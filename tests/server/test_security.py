@@ -1,7 +1,6 @@
 """Access: token, cookie, Host, Origin and user, over real sockets and inside another app."""
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 from starlette.types import Message
 
@@ -353,32 +351,6 @@ def test_lifespan_is_completed_and_websockets_are_not_served(port: int, caplog: 
 
 def kinds(sent: list[Message]) -> list[str]:
     return [message["type"] for message in sent]
-
-
-def mounted(**options: Any) -> Starlette:
-    def not_found(_: Request, __: Exception) -> Response:
-        return PlainTextResponse("by the host app", 404)
-
-    return Starlette(
-        routes=[Mount("/agent", Asked(**options).app)],
-        exception_handlers=dict.fromkeys((404, ValueError), not_found),
-    )
-
-
-def test_mounted_app_serves_health_and_its_own_problems() -> None:
-    app = mounted(token=TOKEN)
-    head, body = raw.exchange(app, raw.scope_of("/agent/healthz"))
-    assert (head["status"], json.loads(body["body"])) == (200, {"status": "ok"})
-    assert raw.statuses(app, raw.scope_of("/agent/other")) == [401]
-    app = mounted()
-    for path, status, code in (
-        ("/agent/other", 404, "not-found"),
-        ("/agent/api/runs?status=nice", 422, "unusable"),
-    ):
-        head, body = raw.exchange(app, raw.scope_of(path))
-        assert head["status"] == status
-        assert json.loads(body["body"])["type"] == f"urn:argstream:{code}"
-    assert raw.exchange(app, raw.scope_of("/other"))[1]["body"] == b"by the host app"
 
 
 class BreakingStore(raw.TroubledStore):

@@ -144,28 +144,6 @@ async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch
 
 
 @in_world()
-async def test_viewer_resumes_after_the_seq_that_it_names(world: World) -> None:
-    await world.say("one ")
-    await world.say("two ", "three ")
-    first = await world.watch()
-    live = [await world.watch(f"?after={after}") for after in range(5)]
-    unknown = await world.watch("?after=100000")  # of another log
-    await world.write(END)
-    late = [await world.watch(f"?after={after}") for after in range(5)]
-    await first.all()
-    expected = [
-        ["run_started", "one two three ", "run_completed"],
-        ["one two three ", "run_completed"],
-        ["two three ", "run_completed"],
-        ["three ", "run_completed"],
-        ["run_completed"],
-    ]
-    assert names(await unknown.all()) == ["run_snapshot", "run_completed"]
-    for watchers in (live, late):
-        assert [names(await watcher.all()) for watcher in watchers] == expected
-
-
-@in_world()
 async def test_seq_that_this_server_has_not_sent_yet_is_awaited(world: World) -> None:
     first = await world.watch()
     await world.say("one ")
@@ -217,17 +195,6 @@ async def test_slow_viewer_of_a_format_without_snapshots_is_asked_to_resume(worl
 async def test_as_much_is_kept_as_an_opening_is_long(world: World) -> None:
     await world.say("x" * 2_000_000)
     assert "run_snapshot" not in names(await sent_to_slow_viewer(world))[1:]
-
-
-@in_world()
-async def test_pause_ends_the_stream_of_formats_that_want_it(world: World) -> None:
-    ending, going_on = await world.watch(path=CHAT), await world.watch()
-    await world.say("one")
-    await world.write(PAUSE, ev.RunResumed(RUN), ev.TextDelta("two", 0), END)
-    sent = await ending.all()
-    assert b"one" in sent
-    assert b"two" not in sent
-    assert names(await going_on.all())[-2:] == ["two", "run_completed"]
 
 
 @in_world()

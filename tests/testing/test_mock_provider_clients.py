@@ -1,6 +1,7 @@
-"""The SDKs of Anthropic and OpenAI read the answers of the mock provider."""
+"""The SDKs of Anthropic and OpenAI read the answers and recordings of the mock provider."""
 
 import asyncio
+import io
 import json
 import threading
 import time
@@ -14,7 +15,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from argstream import stream
+from argstream import UsageError, stream
+from argstream.recording import Recorder, Request, Response
 from argstream.testing import (
     CallTool,
     Cut,
@@ -27,6 +29,8 @@ from argstream.testing import (
     Split,
     Think,
 )
+from tests.provider_streams import anthropic_call, sse
+from tests.testing.posting import post
 
 ARGUMENTS = {"path": "a.txt", "content": 'é "quoted"\n😀\\', "mode": 420, "tags": ["x", None]}
 SCRIPT = Reply(
@@ -327,13 +331,108 @@ def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
     assert threading.active_count() == threads
 
 
-def test_client_that_leaves_early_does_not_disturb_others(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_early_leave_is_reported_and_disturbs_no_other(capfd: pytest.CaptureFixture[str]) -> None:
     with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
         with anthropic_client(provider) as client, client.messages.stream(**ANTHROPIC) as events:
             next(iter(events))
         assert WHOLE[1](provider).calls == CALLS
         while not provider.hang_ups:
             time.sleep(0.005)
+        ((sent, whole),) = provider.hang_ups
+    assert 0 < sent < whole
     assert capfd.readouterr().err == ""
+
+
+# Files of ``argstream record``: status, type, cut and times are replayed too
+
+BODY = sse(anthropic_call('{"a": "é"}'))
+
+
+def recorded(
+    *chunks: tuple[float, bytes],
+    path: str = "/v1/messages",
+    status: int = 200,
+    type_: str = "text/event-stream",
+    ending: Any = "orderly",
+) -> bytes:
+    file, now = io.BytesIO(), 0.0
+    request = Request("POST", f"https://x.example{path}") if path else None
+    response = Response(status, {"content-type": type_}) if path else None
+    recorder = Recorder(file, clock=lambda: now, request=request, response=response)
+    for now, data in chunks:  # noqa: B007, read by the clock
+        recorder.write(data)
+    recorder.close(ending)
+    return file.getvalue()
+
+
+def events_of(provider: MockProvider) -> list[object]:
+    with anthropic_client(provider) as client:
+        return list(stream(client.messages.create(**ANTHROPIC, stream=True)))
+
+
+@pytest.mark.parametrize("path", ["", "/v1/messages"])
+@pytest.mark.parametrize("faults", [(), (Split((5,)),)])
+def test_recording_is_served_with_its_bytes_and_type(path: str, faults: tuple[Split, ...]) -> None:
+    type_ = "text/event-stream; charset=x"
+    recording = recorded((0.1, BODY[:33]), (0.2, BODY[33:]), path=path, type_=type_)
+    with MockProvider.replaying(recording, faults=faults) as provider:
+        assert events_of(provider) == list(stream([BODY]))
+        _, headers, body = post(provider, "/v1/messages", streamed=True)
+    assert body == BODY
+    assert headers["content-type"] == (type_ if path else "text/event-stream; charset=utf-8")
+
+
+def test_recorded_error_raises_again() -> None:
+    import anthropic
+
+    error = {"type": "error", "error": {"type": "rate_limit_error", "message": "slowly"}}
+    recording = recorded((0.1, json.dumps(error).encode()), status=429, type_="application/json")
+    with (
+        MockProvider.replaying(recording) as provider,
+        pytest.raises(anthropic.RateLimitError, match=r"429.*slowly"),
+    ):
+        events_of(provider)
+
+
+def test_recorded_cut_breaks_the_connection_again() -> None:
+    recording = recorded((0.1, BODY[:-70]), ending="cut")
+    with MockProvider.replaying(recording) as provider, pytest.raises(broken()):
+        events_of(provider)
+
+
+def test_times_are_kept_with_timed() -> None:
+    with MockProvider.replaying(recorded((0.1, BODY[:33]), (0.5, BODY[33:])), timed=True) as slow:
+        start = time.monotonic()
+        assert events_of(slow) == list(stream([BODY]))
+        assert time.monotonic() - start >= 0.5
+    with MockProvider.replaying(recorded((600.0, BODY))) as provider:  # by default, no pauses
+        assert events_of(provider) == list(stream([BODY]))
+    with pytest.raises(UsageError, match="timed needs a recording of argstream"):
+        MockProvider.replaying(BODY, timed=True)
+    with pytest.raises(UsageError, match="timed and faults cannot be combined"):
+        MockProvider.replaying(recorded((0, BODY)), timed=True, faults=[Cut()])
+
+
+def test_unknown_api_is_served_for_any_request() -> None:
+    lines = b'{"candidates": []}\n{"candidates": []}\n'
+    path, type_ = "/v1beta/models/g:streamGenerateContent", "application/x-ndjson"
+    recording = recorded((0.1, lines[:20]), (0.2, lines[20:]), path=path, type_=type_)
+    with MockProvider.replaying(recording) as provider:
+        _, headers, body = post(provider, "/anything?key=x", b"whatever", headers={})
+        provider.check()
+    assert (body, headers["content-type"]) == (lines, type_)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+@pytest.mark.parametrize("timed", [False, True])
+def test_status_without_a_body_sends_none(status: int, timed: bool) -> None:
+    recording = recorded((0.0, b"not sent"), path="/v1/other", status=status)
+    with MockProvider.replaying(recording, timed=timed) as provider, httpx2.Client() as client:
+        for _ in range(2):  # on one connection, where a body would be taken for the next answer
+            response = client.post(f"{provider.url}/v1/other")
+            assert (response.status_code, response.content) == (status, b"")
+
+
+def test_informational_status_is_refused() -> None:
+    with pytest.raises(UsageError, match="the status 103 cannot be replayed"):
+        MockProvider.replaying(recorded((0.0, b""), status=103))

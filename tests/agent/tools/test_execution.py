@@ -73,14 +73,6 @@ async def test_awaitable_of_a_sync_wrapper_is_awaited() -> None:
     assert (await run(hello, name="you")) == "hello you"
 
 
-async def test_context_names_the_call() -> None:
-    @tool(name="asked")
-    def ids(context: ToolContext) -> list[Any]:
-        return [context.run_id, context.call_id, context.name, context.idempotency_key]
-
-    assert (await run(ids)) == ["run-1", "call-1", "asked", "key-1"]
-
-
 async def test_bound_call_is_executed_once() -> None:
     @tool
     async def once() -> None: ...

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approve, Conversation, tool
+from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, RunResult, tool
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
 from argstream.runs import Lease, MemoryStore, Record, Store, is_stored
@@ -130,6 +130,13 @@ def mailing(*replies: Any, more: Iterable[object] = (), **options: Any) -> tuple
     return Agent(ScriptedModel(*replies), tools, **options), effects
 
 
+def resumed(
+    agent: Agent, paused: RunResult | ev.RunPaused | AgentRun, decision: Approval | None = None
+) -> AgentRun:
+    """Resume a paused run with a decision on its first pending call: by default, approve it."""
+    return agent.resume(paused, {paused.pending[0].call_id: decision or Approve()})
+
+
 def send(to: str = "ada") -> CallTool:
     return CallTool("send", {"to": to})
 
@@ -172,11 +179,6 @@ async def cancel(driving: "asyncio.Task[list[Event]]") -> None:
     driving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await driving
-
-
-async def begun(store: Store, run: AgentRun) -> None:
-    while run.run_id not in [info.run_id for info in await store.runs()]:
-        await asyncio.sleep(0.001)
 
 
 class ApprovesPauses(MemoryStore):

@@ -11,7 +11,7 @@ from claude_agent_sdk import Transport
 from argstream import events as ev
 from argstream.agent.observer import ObservedRun
 from argstream.events import Event
-from argstream.runs import SnapshotBuilder, Store
+from argstream.runs import Store
 from tests.agent.ordering import CallOrder, RunOrder
 from tests.claude_agent import (
     assistant,
@@ -199,10 +199,3 @@ async def logged(store: Store, run_id: str) -> list[Event]:
     records = await store.read(run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     return [record.event for record in records]
-
-
-def seen(events: Iterable[Event]) -> ev.RunSnapshot:
-    view = SnapshotBuilder()
-    for event in events:
-        view.take(event)
-    return view.snapshot()

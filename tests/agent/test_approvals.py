@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
+from argstream.agent import Agent, Approval, Approve, Conversation, Deny, tool
 from argstream.agent.approvals import digest_of
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, ApprovalScope, Event, RunPaused
@@ -20,12 +20,12 @@ from argstream.runs import MemoryStore, Record
 from tests.agent import following
 from tests.agent.following import (
     Effects,
-    complete,
     events_of,
     follow,
     mailing,
     one,
     only,
+    resumed,
     send,
     steps,
 )
@@ -44,11 +44,6 @@ def result_of(model: object) -> ResultPart:
     part = model.requests[1].messages[-1].parts[-1]
     assert isinstance(part, ResultPart)
     return part
-
-
-def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Approval) -> AgentRun:
-    """Resume a paused run with a decision on its first pending call."""
-    return agent.resume(paused, {paused.pending[0].call_id: decision})
 
 
 def test_approval_request_names_the_rule_and_its_reason() -> None:
@@ -135,12 +130,12 @@ def test_call_stays_pending_after_an_invalid_decision(decision: Approve, message
         resumed(agent, paused, decision).wait()
     call_id = paused.pending[0].call_id
     with pytest.raises(UsageError, match=message):
-        complete(lambda: agent.check(paused, {call_id: decision}))
-    complete(lambda: agent.check(paused, {call_id: Approve()}))
+        following.complete(lambda: agent.check(paused, {call_id: decision}))
+    following.complete(lambda: agent.check(paused, {call_id: Approve()}))
     assert resumed(agent, paused, Approve()).wait().text == "Sent."
     assert effects.seen == SENT
     with pytest.raises(UsageError, match="no run"):
-        complete(lambda: agent.check(paused, {call_id: Approve()}))
+        following.complete(lambda: agent.check(paused, {call_id: Approve()}))
 
 
 @pytest.mark.parametrize("is_of_tool", [False, True])

@@ -10,8 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from argstream.agent import Agent, Approve, RunResult, tool
-from argstream.events import ApprovalRequested
+from argstream.agent import Agent, RunResult, tool
 from argstream.models import make_model
 from argstream.policy import Policy, Rule, Search
 from tests.provider_streams import Payload, item_added, item_done, sse
@@ -109,15 +108,3 @@ def test_denied_client_call_does_not_end_the_run() -> None:
     assert tools.seen == []
     assert (sent["type"], output["type"]) == ("function_call", "function_call_output")
     assert "rejected" in output["output"]
-
-
-def test_client_call_is_approved_before_its_tool_runs() -> None:
-    tools = Shell()
-    asked: list[tuple[str, int]] = []
-
-    def approver(request: ApprovalRequested) -> Approve:
-        asked.append((request.name, len(tools.seen)))
-        return Approve()
-
-    played(SHELL, tools.shell, policy=Policy(default="ask"), approver=approver)
-    assert (asked, len(tools.seen)) == ([("shell", 0)], 1)

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
+from argstream.agent import Agent, Approve, Conversation, Deny, tool
 from argstream.errors import (
     AlreadyDecidedError,
     RunBusyError,
@@ -26,22 +26,16 @@ from argstream.history import ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
 from argstream.policy import Policy, Rule
 from argstream.runs import Commands, Lease, MemoryStore, Record, Store, is_durable, is_stored
+from tests.agent import following
 from tests.agent.following import (
-    ApprovesPauses,
     Effects,
     Slow,
-    add,
-    begun,
-    cancel,
     collect,
-    complete,
-    crash,
-    driven,
     logged,
     mailing,
-    merged,
     one,
     only,
+    resumed,
     send,
     steps,
 )
@@ -57,11 +51,6 @@ WAIT = CallTool("wait", {})
 STOPPED = ["approval_decided", "tool_call_failed", "run_stopped"]
 
 
-def resumed(agent: Agent, paused: RunResult, decision: Approval | None = None) -> AgentRun:
-    """Resume a paused run with a decision on its first pending call."""
-    return agent.resume(paused, {paused.pending[0].call_id: decision or Approve()})
-
-
 def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
     """Return an agent whose tool ``wait`` runs until the test releases it."""
     return Agent(ScriptedModel(*(replies or [WAIT])), [slow.wait], **options)
@@ -73,7 +62,7 @@ async def test_log_has_all_events_with_deltas_joined(store: Store) -> None:
     run = Agent(model, [Effects().write], store=store).run_stream("caf\ud800")
     events = await collect(run)
     assert one(events, ev.RunStarted).prompt == "caf\ufffd", "lone surrogates are replaced"
-    assert merged(await logged(store, run)) == merged(events)
+    assert following.merged(await logged(store, run)) == following.merged(events)
     records = await store.read(run.run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     ids = {(record.run_id, record.conversation_id) for record in records}
@@ -102,7 +91,7 @@ async def test_deltas_are_written_singly_in_one_run_and_batched_among_many(other
     store = Counting()
     text = "".join(f"word {number}, " for number in range(100))
     reply = Reply(Say(text), CallTool("add", {"a": 1, "b": 2}), piece_size=10)
-    agent = Agent(ScriptedModel(reply, "It is 3.", delay=0.002), [add], store=store)
+    agent = Agent(ScriptedModel(reply, "It is 3.", delay=0.002), [following.add], store=store)
     idle = [asyncio.create_task(collect(Agent(stuck).run_stream("Wait"))) for _ in range(others)]
     await asyncio.sleep(0)  # they have begun
     run = agent.run_stream("Go")
@@ -274,7 +263,7 @@ async def test_run_that_is_left_after_begun_is_stopped(store: Store) -> None:
 @with_each_store
 async def test_tool_interrupted_by_a_crash_is_reported_and_not_run_again(store: Store) -> None:
     slow = Slow()
-    run_id = await crash(waiting(slow, store=store).run_stream("Go"), slow)
+    run_id = await following.crash(waiting(slow, store=store).run_stream("Go"), slow)
     assert (await store.info(run_id)).is_abandoned
     model = ScriptedModel("I see.")
     run = Agent(model, [slow.wait], store=store).resume(run_id)
@@ -292,7 +281,9 @@ async def test_tool_interrupted_by_a_crash_is_reported_and_not_run_again(store: 
 async def test_idempotent_tool_runs_again_with_the_same_key(store: Store) -> None:
     slow = Slow()
     again = tool(idempotent=True)(slow.wait)
-    run_id = await crash(Agent(ScriptedModel(WAIT), [again], store=store).run_stream("Go"), slow)
+    run_id = await following.crash(
+        Agent(ScriptedModel(WAIT), [again], store=store).run_stream("Go"), slow
+    )
     slow.may_end.set()
     run = Agent(ScriptedModel("Done."), [again], store=store).resume(run_id)
     assert one(await collect(run), ev.ToolCallCompleted).result == "waited"
@@ -312,11 +303,12 @@ async def test_turn_that_was_cut_off_begins_again(store: Store) -> None:
 
     run = Agent(hanging, [], store=store).run_stream("Go")
     driving = asyncio.create_task(collect(run))
-    await begun(store, run)
+    while not await store.runs():
+        await asyncio.sleep(0.001)
     async for record in store.follow(run.run_id):
         if record.event.type == "text_delta":
             break
-    await cancel(driving)
+    await following.cancel(driving)
     second = Agent(ScriptedModel("All of it."), [], store=store).resume(run.run_id)
     events = await collect(second)
     assert [event.type for event in events[:2]] == ["run_resumed", "turn_started"]
@@ -328,7 +320,7 @@ async def test_turn_that_was_cut_off_begins_again(store: Store) -> None:
 async def test_stop_after_a_crash_reports_the_interrupted_tool(store: Store) -> None:
     slow = Slow()
     agent = waiting(slow, store=store)
-    run_id = await crash(agent.run_stream("Go"), slow)
+    run_id = await following.crash(agent.run_stream("Go"), slow)
     failed = one(await agent.stop_async(run_id, "enough"), ev.ToolCallFailed)
     assert "not known what it has done" in failed.error
 
@@ -337,7 +329,7 @@ async def test_stop_after_a_crash_reports_the_interrupted_tool(store: Store) -> 
 async def test_run_cannot_be_resumed_until_its_driver_has_lost_its_lease(store: Store) -> None:
     slow = Slow()
     run = waiting(slow, WAIT, "Done.", store=store, lease_seconds=0.3).run_stream("Go")
-    driving = await driven(run, slow)
+    driving = await following.driven(run, slow)
     with pytest.raises(RunBusyError, match="is driven by"):
         await waiting(slow, ".", store=store).resume(run.run_id, wait=0.05)
     info = await store.info(run.run_id)
@@ -359,7 +351,7 @@ async def test_decision_through_the_store_counts_while_the_run_goes_on(store: St
     slow = Slow()
     agent, effects = mailing(Reply(send(), WAIT), "Done.", more=[slow.wait], store=store)
     run = agent.run_stream("Go")
-    driving = await driven(run, slow)
+    driving = await following.driven(run, slow)
     (call_id,) = (request.call_id for request in run.pending)
     other, _ = mailing(store=store)
     await other.check(run.run_id, {call_id: Approve(arguments={"to": "bob"})})
@@ -377,7 +369,7 @@ async def test_decision_through_the_store_counts_while_the_run_goes_on(store: St
 
 
 async def test_decision_made_while_the_run_pauses_keeps_it_going() -> None:
-    store = ApprovesPauses()
+    store = following.ApprovesPauses()
     agent, effects = mailing(send(), "Sent.", store=store)
     run = agent.run_stream("Go")
     events = await collect(run)
@@ -465,7 +457,7 @@ async def test_run_pauses_for_an_approved_call_whose_tool_the_driver_lacks(store
     paused = await first.run_stream("Go")
     mail, wait = (request.call_id for request in paused.pending)
     without_mail = Agent(ScriptedModel("."), [confirmed], store=store)
-    driving = await driven(without_mail.resume(paused, {wait: Approve()}), slow)
+    driving = await following.driven(without_mail.resume(paused, {wait: Approve()}), slow)
     await store.decide(paused.run_id, {mail: Approve()})
     slow.may_end.set()
     assert isinstance((await driving)[-1], RunPaused)
@@ -561,7 +553,7 @@ async def test_rule_grant_holds_after_a_policy_reload_only_for_an_unchanged_rule
 
 
 async def test_stop_while_a_run_pauses_wins_over_a_decision() -> None:
-    class StopsPauses(ApprovesPauses):
+    class StopsPauses(following.ApprovesPauses):
         async def append(self, lease: Lease, records: Sequence[Record]) -> None:
             await super().append(lease, records)
             if any(isinstance(record.event, RunPaused) for record in records):
@@ -637,7 +629,7 @@ async def test_stop_through_the_store_ends_the_run_and_the_runs_of_its_tools(sto
         return (await inner.run_async("Go")).text
 
     outer = Agent(ScriptedModel(CallTool("ask", {})), [ask], store=store).run_stream("Go")
-    driving = await driven(outer, slow)
+    driving = await following.driven(outer, slow)
     await store.stop(outer.run_id, "enough")
     assert one(await driving, RunStopped).reason == "enough"
     check_order(await logged(store, outer))
@@ -656,7 +648,7 @@ def test_stored_runs_need_no_event_loop(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"await agent\.stop_async"):
             agent.stop(paused)
 
-    complete(stopping)
+    following.complete(stopping)
 
 
 async def test_failing_store_ends_the_run_and_no_unstored_event_is_shown() -> None:
@@ -711,7 +703,7 @@ async def test_run_cancelled_while_it_begins_keeps_no_lease() -> None:
     driving = asyncio.create_task(collect(agent.run_stream("Go", conversation)))
     while not await store.runs():
         await asyncio.sleep(0.001)
-    await cancel(driving)
+    await following.cancel(driving)
     (info,) = await store.runs()
     assert (info.status, info.owner) == ("running", None)
     assert conversation.run_id == info.run_id, "it can be resumed"

@@ -23,7 +23,6 @@ from tests.agent.observing import (
     followed,
     logged,
     playing,
-    seen,
     stuck_after,
 )
 from tests.claude_agent import (
@@ -38,6 +37,7 @@ from tests.claude_agent import (
     user,
 )
 from tests.provider_streams import Payload
+from tests.runs.records import snapshot_of
 
 pytestmark = pytest.mark.anyio
 
@@ -110,9 +110,9 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
     with pytest.raises(OSError, match="broken") if way == "error" else nullcontext():
         await collect(run, events)
     log = await logged(store, run.run_id)
-    assert seen(log) == seen(events) == (await store.snapshot(run.run_id)).event
+    assert snapshot_of(log) == snapshot_of(events) == (await store.snapshot(run.run_id)).event
     place = cut * 7 % len(log)
-    assert seen([seen(log[:place]), *log[place:]]) == seen(events)
+    assert snapshot_of([snapshot_of(log[:place]), *log[place:]]) == snapshot_of(events)
     check_observed(log)
     return events
 

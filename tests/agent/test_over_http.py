@@ -9,19 +9,8 @@ from argstream import events as ev
 from argstream.agent import Agent, Conversation, Streamed, tool
 from argstream.errors import RunError, TextInterruptedError
 from argstream.events import RunCompleted, RunFailed, RunStopped, TextDelta
-from argstream.models import Retries, Timeouts
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    MockProvider,
-    Reply,
-    Slow,
-    Status,
-    Think,
-)
+from argstream.models import CallTool, Retries, Think, Timeouts
+from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow, Status
 from tests.agent.following import Effects, events_of, follow, one, only, served, stopped_at
 from tests.agent.ordering import check_order
 from tests.support.provider_rules import strict_provider

@@ -112,25 +112,6 @@ def test_leaving_early_closes_the_source() -> None:
     run(leave())
 
 
-def test_sync_source_does_not_block_the_event_loop() -> None:
-    """The source waits for the event loop before each payload."""
-    turns = threading.Semaphore(0)
-
-    def slow(_: ModelRequest) -> Iterator[object]:
-        for payload in PAYLOADS:
-            assert turns.acquire(timeout=5)
-            yield payload
-
-    async def ask() -> None:
-        task = asyncio.create_task(answer(as_model(slow)))
-        while not task.done():
-            await asyncio.sleep(0.001)
-            turns.release()
-        assert task.result()[-1] == "turn_completed"
-
-    run(ask())
-
-
 def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> None:
     waits, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 

@@ -99,22 +99,6 @@ async def test_all_viewers_are_sent_the_same_objects(world: World) -> None:
 
 
 @in_world()
-async def test_late_viewer_gets_a_new_snapshot_when_old_chunks_are_dropped(world: World) -> None:
-    first = await world.watch()
-    for number in range(4):
-        await world.say(f"{number}{LONG}")
-        await first.has(b"%dx" % number)
-    late = await world.watch()
-    await world.write(END)
-    await first.all()
-    snapshot = frames_of(await late.all())[0].event
-    assert isinstance(snapshot, ev.RunSnapshot)
-    [text] = snapshot.blocks
-    assert isinstance(text, ev.TextSnapshot)
-    assert len(text.text) > 4 * len(LONG)
-
-
-@in_world()
 async def test_first_delta_is_sent_at_once_and_later_ones_are_merged(world: World) -> None:
     watcher = await world.watch()
     began = asyncio.get_running_loop().time()

@@ -16,19 +16,9 @@ import httpx2
 import pytest
 
 from argstream import UsageError, stream
+from argstream.models import CallTool, Say, Think
 from argstream.recording import Recorder, Request, Response
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Malformed,
-    MockProvider,
-    Reply,
-    Say,
-    Slow,
-    Split,
-    Think,
-)
+from argstream.testing import Cut, ErrorEvent, Malformed, MockProvider, Reply, Slow, Split
 from tests.provider_streams import anthropic_call, sse
 from tests.testing.posting import post
 

@@ -35,9 +35,7 @@ class TestPipe:
         assert (quiet.returncode, quiet.stdout) == (0, b"")
 
     @pytest.mark.parametrize("arguments", [(), ("-o", "-")])
-    def test_recording_goes_to_standard_output_without_a_file(
-        self, arguments: tuple[str, ...]
-    ) -> None:
+    def test_recording_without_a_file_is_the_output(self, arguments: tuple[str, ...]) -> None:
         done = argstream("record", *arguments, stdin=BODY)
         assert done.returncode == 0
         assert parse_recording(done.stdout).data == BODY
@@ -91,9 +89,7 @@ class TestPipe:
         assert (done.returncode, done.stderr) == (2, message)
 
     @pytest.mark.parametrize("closed", [(1,), (1, 2)])
-    def test_closed_output_does_not_end_the_recording(
-        self, file: Path, closed: tuple[int, ...]
-    ) -> None:
+    def test_closed_output_ends_no_recording(self, file: Path, closed: tuple[int, ...]) -> None:
         with running("record", "-o", str(file)) as process:
             process.send(BODY)
             assert process.stdout.read(10) == BODY[:10]

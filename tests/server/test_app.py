@@ -133,9 +133,7 @@ def test_documented_app_serves_signed_in_users_and_its_front_end(documented: Cli
 
 
 @pytest.mark.parametrize("origins", [(), (FRONT_END,)])
-def test_origin_must_be_allowed_by_the_server_besides_cors_middleware(
-    origins: tuple[str, ...],
-) -> None:
+def test_origin_must_be_allowed_by_the_server_besides_cors(origins: tuple[str, ...]) -> None:
     app = FastAPI()
     app.add_middleware(CORSMiddleware, allow_origins=[FRONT_END])
     app.mount("/agent", app_for("Hello.", origins=origins))

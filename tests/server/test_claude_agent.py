@@ -104,9 +104,7 @@ def test_conversation_continues_in_another_process_for_its_user_only(tmp_path: P
     with_claude_code(tmp_path / "project", replies, work)
 
 
-def test_calls_of_a_sub_agent_are_decided_and_runs_stopped_through_the_store(
-    tmp_path: Path,
-) -> None:
+def test_calls_of_a_sub_agent_are_decided_and_runs_stopped_in_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     task = {"description": "files", "prompt": "Write.", "subagent_type": "general-purpose"}
     writes = [

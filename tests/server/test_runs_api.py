@@ -82,9 +82,7 @@ def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
         ("application/json", 201),
     ],
 )
-def test_post_is_answered_with_the_run_only_if_a_stream_is_accepted(
-    accept: str, status: int
-) -> None:
+def test_post_is_answered_with_the_run_if_a_stream_is_accepted(accept: str, status: int) -> None:
     body = {"message": "Go", "conversation": "talk 1"}
     with talking(LONG, "Done.") as client:
         answer = client.post("/api/runs", body, accept=accept)

@@ -98,9 +98,7 @@ def test_cookie_has_its_own_name_per_token_and_hides_the_token() -> None:
     assert TOKEN not in cookie
 
 
-def test_token_admits_once_per_request_and_only_health_needs_none(
-    closed: Served, port: int
-) -> None:
+def test_token_admits_once_per_request_and_health_needs_none(closed: Served, port: int) -> None:
     assert call(port, authorization=BEARER).status == 200
     assert call(port, path="/no/such").problem == "token-needed"
     assert call(port, path="/no/such", authorization=BEARER).problem == "not-found"

@@ -275,9 +275,7 @@ def test_connection_that_is_not_read_is_closed(
         assert 0 < len(read_all(stalled)) < SIZE
 
 
-def test_connection_that_is_read_late_is_kept_and_unread_ones_make_room(
-    store: TroubledStore,
-) -> None:
+def test_connection_read_late_is_kept_and_unread_ones_make_room(store: TroubledStore) -> None:
     with serving(store=store) as (_, port), connect(port) as slow:
         slow.sendall(LARGE[:-2] + CLOSE + b"\r\n")
         time.sleep(0.1)

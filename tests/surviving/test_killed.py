@@ -79,9 +79,7 @@ def test_run_survives_kills_of_two_processes(pool: Pool, kind: str, tmp_path: Pa
 
 
 @all_kinds
-def test_process_does_nothing_after_it_lost_its_lease(
-    pool: Pool, kind: str, tmp_path: Path
-) -> None:
+def test_process_that_lost_its_lease_does_nothing(pool: Pool, kind: str, tmp_path: Path) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
     points = range(1, MOST) if IS_SOAK else range(9, 61, 7)
     assert attempts.play_every(points, check_continued, take_over) >= SUSPENSIONS

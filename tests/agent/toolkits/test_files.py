@@ -323,9 +323,7 @@ def test_ambiguous_or_useless_edit_is_refused(refusal: Rejection) -> None:
         ("\n\n", "read the file again"),
     ],
 )
-def test_edit_of_missing_text_names_the_nearest_line(
-    old: str, message: str, refusal: Rejection
-) -> None:
+def test_edit_of_missing_text_names_a_near_line(old: str, message: str, refusal: Rejection) -> None:
     found = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
     assert found.startswith(f"old in a.txt does not occur: {message}")
     assert found.endswith(". Nothing was changed")

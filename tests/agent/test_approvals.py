@@ -18,17 +18,7 @@ from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
 from argstream.runs import MemoryStore, Record
 from tests.agent import following
-from tests.agent.following import (
-    Effects,
-    events_of,
-    follow,
-    mailing,
-    one,
-    only,
-    resumed,
-    send,
-    steps,
-)
+from tests.agent.following import Effects, events_of, follow, mailing, one, only, resumed, send
 from tests.agent.ordering import check_order
 
 pytestmark = pytest.mark.anyio
@@ -80,7 +70,7 @@ def test_digest_covers_run_call_tool_and_exact_text() -> None:
 def test_approved_call_runs_and_the_run_continues() -> None:
     agent, effects = mailing(send(), "Sent.")
     events = follow(resumed(agent, one(events_of(agent), RunPaused), Approve()))
-    assert steps(events) == [
+    assert following.steps(events) == [
         *("run_resumed", "approval_decided", "tool_execution_started", "tool_call_completed"),
         *("turn_started", "turn_completed", "run_completed"),
     ]

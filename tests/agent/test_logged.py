@@ -27,18 +27,7 @@ from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
 from argstream.policy import Policy, Rule
 from argstream.runs import Commands, Lease, MemoryStore, Record, Store, is_durable, is_stored
 from tests.agent import following
-from tests.agent.following import (
-    Effects,
-    Slow,
-    collect,
-    logged,
-    mailing,
-    one,
-    only,
-    resumed,
-    send,
-    steps,
-)
+from tests.agent.following import Slow, collect, logged, mailing, one, only, resumed, send, steps
 from tests.agent.histories import check_history
 from tests.agent.ordering import check_order
 from tests.provider_streams import block_delta, block_start, message_start
@@ -59,7 +48,7 @@ def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
 @with_each_store
 async def test_log_has_all_events_with_deltas_joined(store: Store) -> None:
     model = ScriptedModel(CallTool("write", {"path": "a.txt", "content": "x" * 500}), "Done.")
-    run = Agent(model, [Effects().write], store=store).run_stream("caf\ud800")
+    run = Agent(model, [following.Effects().write], store=store).run_stream("caf\ud800")
     events = await collect(run)
     assert one(events, ev.RunStarted).prompt == "caf\ufffd", "lone surrogates are replaced"
     assert following.merged(await logged(store, run)) == following.merged(events)

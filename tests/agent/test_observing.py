@@ -14,28 +14,12 @@ from argstream.agent.observer import ObservedRun, Observer, observe
 from argstream.errors import RunBusyError, RunError, StoreError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, RunStopped, ToolCallStarted
 from argstream.runs import Lease, MemoryStore, Record, Store, is_durable
+from tests import claude_agent
 from tests import provider_streams as ps
 from tests.agent.following import complete, mailing, merged, one, only, send, steps
-from tests.agent.observing import (
-    STORY,
-    FakeClaude,
-    check_observed,
-    followed,
-    logged,
-    playing,
-    stuck_after,
-)
-from tests.claude_agent import (
-    assistant,
-    init,
-    read,
-    run_result,
-    streamed,
-    text,
-    tool_result,
-    use,
-    user,
-)
+from tests.agent.observing import FakeClaude, check_observed, followed, logged, playing, stuck_after
+from tests.chance_runs import CLAUDE_CODE_LINES as STORY
+from tests.claude_agent import assistant, init, run_result, streamed, text, tool_result, use, user
 from tests.provider_streams import Payload
 from tests.runs.records import snapshot_of
 
@@ -65,7 +49,7 @@ async def collect(run: ObservedRun, events: list[Event]) -> None:
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, conversation_id="session_7")
     events = await followed(run)
-    expected = read("objects", STORY)[1]
+    expected = claude_agent.read("objects", STORY)[1]
     assert merged(events[1:-1]) == merged(expected[:-1])
     assert events[0] == ev.RunStarted(run.run_id, "Go")
     assert events[-1] == RunCompleted("All done.", expected[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result

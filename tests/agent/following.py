@@ -123,11 +123,13 @@ class Effects:
         return f"sent to {to}"
 
 
-def mailing(*replies: Any, more: Iterable[object] = (), **options: Any) -> tuple[Agent, Effects]:
+def mailing(
+    *replies: Any, more: Iterable[object] = (), delay: float = 0.0, **options: Any
+) -> tuple[Agent, Effects]:
     """Return an agent whose tool ``send`` needs approval; ``write`` and ``more`` do not."""
     effects = Effects()
     tools = [tool(requires_confirmation=True)(effects.send), effects.write, *more]
-    return Agent(ScriptedModel(*replies), tools, **options), effects
+    return Agent(ScriptedModel(*replies, delay=delay), tools, **options), effects
 
 
 def resumed(
@@ -151,13 +153,17 @@ class Slow:
     def __init__(self) -> None:
         self.started = asyncio.Event()
         self.may_end = asyncio.Event()
-        self.times = 0
+        self.times = self.cancelled = 0
 
     async def wait(self) -> str:
         """Wait."""
         self.times += 1
         self.started.set()
-        await self.may_end.wait()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
         return "waited"
 
 

@@ -1,18 +1,28 @@
-"""Agents over real HTTP. ``tests/models/test_faults.py`` has the faults of the providers."""
+"""Agents over HTTP: conversations with each API, and calls of tools that OpenAI Responses defines.
 
-import logging
+``tests/models/test_faults.py`` has the faults of providers, and ``tests/providers`` tests what the
+outputs of the calls look like.
+"""
+
+import asyncio
+import json
 import threading
+from typing import Any
 
+import httpx2
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, Conversation, Streamed, tool
-from argstream.errors import RunError, TextInterruptedError
+from argstream.agent import Agent, Conversation, RunResult, Streamed, tool
+from argstream.errors import TextInterruptedError
 from argstream.events import RunCompleted, RunFailed, RunStopped, TextDelta
-from argstream.models import CallTool, Retries, Think, Timeouts
-from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow, Status
+from argstream.models import CallTool, Retries, Think, Timeouts, make_model
+from argstream.policy import Policy, Rule, Search
+from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow
 from tests.agent.following import Effects, events_of, follow, one, only, served, stopped_at
 from tests.agent.ordering import check_order
+from tests.provider_streams import Payload, item_added, item_done, sse
+from tests.providers import test_openai_client_calls as calls
 from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
@@ -68,25 +78,6 @@ def test_stop_closes_the_connection(api: str) -> None:
     assert isinstance(events[-1], RunStopped)
 
 
-def test_api_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    written: list[str] = []
-    agents: list[Agent] = []
-    for faults in ([], [Cut(at="call")], [Status(401, f"the key {CANARY} is wrong")]):
-        with strict_provider(CALLS, faults=faults) as provider:
-            agent = Agent(agent_of("anthropic", provider, []).model, max_turns=1)
-            events = events_of(agent)
-            written += [ev.to_json(event).decode() for event in events]
-            written += [repr(agent), repr(agent.model), str(events)]
-            agents.append(agent)
-    with pytest.raises(RunError) as caught:  # its server is gone
-        agents[-1].run("Go")
-    written += [repr(caught.value), str(caught.getrepr(showlocals=False))]
-    assert caplog.records
-    written += [record.getMessage() for record in caplog.records]
-    assert [text for text in written if CANARY in text] == []
-
-
 @pytest.mark.parametrize("fault", [Cut(), ErrorEvent(), Malformed(), Slow(between=0.5)], ids=str)
 def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     begun: list[str] = []
@@ -110,3 +101,91 @@ def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     assert isinstance(events[-1], RunFailed)
     assert kept == []
     assert len(interrupted) == len(begun) <= len(only(events, ev.ToolExecutionStarted))
+
+
+# Calls of tools that OpenAI Responses defines
+
+MISSING = "Error: the call was not run: this agent has no tool '{}'"
+DONE = {"type": "output_text", "text": "Done.", "annotations": []}
+SAYS_DONE = calls.turn(item_done(0, type="message", id="msg_1", role="assistant", content=[DONE]))
+
+
+def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[Payload]]:
+    """Run an agent whose model makes this call. Return the result and the next turn's input."""
+    turns = [calls.turn(item_added(0, **item), item_done(0, **item)), SAYS_DONE]
+    inputs: list[list[Payload]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        inputs.append(json.loads(request.content)["input"])
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, content=sse(turns.pop(0)))
+
+    async def run() -> RunResult:
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
+            model = make_model("openai-responses:gpt-5", api_key="any", http_client=client)
+            return await Agent(model, tools, **options).run_async("Go")
+
+    result = asyncio.run(run())
+    assert (result.outcome, result.text) == ("completed", "Done.")
+    return result, inputs[1]
+
+
+class Shell:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def shell(
+        self, commands: list[str], timeout_ms: int = 0, max_output_length: int | None = None
+    ) -> str:
+        """Run commands."""
+        self.seen.append((commands, timeout_ms, max_output_length))
+        return "a.txt"
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (calls.SHELL, "shell"),
+        (calls.LOCAL_SHELL, "local_shell"),
+        (calls.COMPUTER, "computer"),
+        (calls.OLD_COMPUTER, "computer"),
+        (calls.SEARCH, "tool_search"),
+        (calls.APPROVAL, "mcp__github__delete_repo"),
+    ],
+    ids=["shell", "local_shell", "computer", "computer, one action", "search", "approval"],
+)
+@pytest.mark.parametrize("policy", [None, Policy(default="ask")], ids=["free", "asks"])
+def test_call_without_a_tool_fails_without_an_approval_request(
+    item: Payload, name: str, policy: Policy | None
+) -> None:
+    _, (_, sent, *outputs) = played(item, policy=policy)
+    assert sent == {field: value for field, value in item.items() if value is not None}
+    assert MISSING.format(name) in json.dumps(outputs)
+
+
+def test_tool_with_the_name_of_the_call_runs_it() -> None:
+    action = {**calls.SHELL["action"], "max_output_length": 100}
+    tools = Shell()
+    _, (_, _, output) = played({**calls.SHELL, "action": action}, tools.shell)
+    assert tools.seen == [(action["commands"], 1000, 100)]
+    assert (output["type"], output["call_id"]) == ("shell_call_output", "call_1")
+    assert output["output"][0]["stdout"] == "a.txt"
+
+
+@pytest.mark.parametrize("answer", [True, False, "yes"])
+def test_mcp_call_is_approved_only_by_a_tool_that_returns_true(answer: object) -> None:
+    @tool(name="mcp__github__delete_repo")
+    def approve(repo: str) -> object:
+        return answer if repo == "argstream" else None
+
+    _, (_, _, output) = played(calls.APPROVAL, approve)
+    assert output["approve"] is (answer is True)
+
+
+def test_denied_client_call_does_not_end_the_run() -> None:
+    rule = Rule("deny", tool="shell", argument=["commands", "*"], when=Search("rm -rf"))
+    tools = Shell()
+    _, (_, sent, output) = played(calls.SHELL, tools.shell, policy=Policy([rule], default="allow"))
+    assert tools.seen == []
+    assert (sent["type"], output["type"]) == ("function_call", "function_call_output")
+    assert "rejected" in output["output"]

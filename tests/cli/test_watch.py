@@ -69,17 +69,6 @@ def test_json_is_one_event_a_line(turn: list[dict[str, object]]) -> None:
     assert [from_json(line) for line in done.stdout.splitlines()] == list(stream([sse(turn)]))
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_content_cannot_act_on_the_terminal(options: list[str]) -> None:
-    nasty = "\x1b]0;gone\x07\x9b2J\u202e\r"
-    call = [api.tool_use(1, name=nasty, id_=nasty), api.input_json(1, json.dumps({nasty: nasty}))]
-    text = [api.block_start(0, "text", text=nasty), api.block_stop(0)]
-    turn = [api.message_start(), *text, *call, api.block_stop(1), *api.message_end()]
-    done = argstream("watch", *options, stdin=sse(turn))
-    assert done.returncode == 0
-    assert not set(done.stdout.decode()) & set("\x1b\x07\x9b\u202e\r")
-
-
 def test_each_line_is_written_as_soon_as_it_is_final() -> None:
     """So that ``curl -N … | argstream watch`` is live, also through another pipe."""
     with running("watch") as process:

@@ -309,8 +309,6 @@ _REASONS: Final = ("tool_use", "tool_use", "tool_use", "end_turn", "max_tokens",
 
 
 class Call(NamedTuple):
-    """A tool call in a response."""
-
     place: int
     id: str
     name: str

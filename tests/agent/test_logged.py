@@ -60,8 +60,6 @@ async def test_log_has_all_events_with_deltas_joined(store: Store) -> None:
 
 
 class Counting(MemoryStore):
-    """Records each append."""
-
     def __init__(self) -> None:
         super().__init__()
         self.appends: list[list[Event]] = []

@@ -446,8 +446,6 @@ class World:
 
 
 class Stream:
-    """The events of a turn."""
-
     def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
         self.assembler = assembler
         self.listening = TurnReader(tools)

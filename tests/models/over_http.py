@@ -118,7 +118,6 @@ def say(*pieces: bytes) -> Talk:
 
 
 def http(status: str, body: bytes = b"", **headers: str) -> bytes:
-    """Return a whole response."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", "connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body

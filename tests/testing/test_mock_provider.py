@@ -40,7 +40,6 @@ def stream_body(provider: MockProvider, path: str) -> bytes:
 
 
 def message(answer: tuple[int, dict[str, str], bytes]) -> str:
-    """Return the message of an error."""
     return str(json.loads(answer[2])["error"]["message"])
 
 

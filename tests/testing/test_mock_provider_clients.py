@@ -16,6 +16,8 @@ import httpx2
 import pytest
 
 from argstream import UsageError, stream
+from argstream.events import TurnCompleted
+from argstream.history import CallPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Say, Think
 from argstream.recording import Recorder, Request, Response
 from argstream.testing import Cut, ErrorEvent, Malformed, MockProvider, Reply, Slow, Split
@@ -68,7 +70,6 @@ def clients(provider: MockProvider) -> Iterator[tuple[Any, Any]]:
 
 
 def in_each_api(claude: Any, gpt: Any) -> list[Any]:
-    """Request a stream of each API."""
     return [
         claude.messages.create(**ANTHROPIC, stream=True),
         gpt.chat.completions.create(**CHAT, stream=True),
@@ -76,62 +77,14 @@ def in_each_api(claude: Any, gpt: Any) -> list[Any]:
     ]
 
 
-@dataclass
-class Seen:
-    """The answer as an SDK assembled it, in the same form for all."""
-
-    thinking: str
-    text: str
-    calls: list[tuple[str, Any]]
-    stop: str | None
-    tokens: tuple[int, int]
-
-
-def seen_message(message: Any) -> Seen:
-    blocks, usage = message.content, message.usage
-    return Seen(
-        "".join(block.thinking for block in blocks if block.type == "thinking"),
-        "".join(block.text for block in blocks if block.type == "text"),
-        [(block.name, block.input) for block in blocks if block.type == "tool_use"],
-        message.stop_reason,
-        (usage.input_tokens, usage.output_tokens),
-    )
-
-
-def seen_completion(completion: Any) -> Seen:
-    (choice,), usage = completion.choices, completion.usage
-    functions = [call.function for call in choice.message.tool_calls]
-    return Seen(
-        choice.message.reasoning_content,
-        choice.message.content,
-        [(function.name, json.loads(function.arguments)) for function in functions],
-        choice.finish_reason,
-        (usage.prompt_tokens, usage.completion_tokens),
-    )
-
-
-def seen_response(response: Any) -> Seen:
-    items, usage = response.output, response.usage
-    return Seen(
-        "".join(item.summary[0].text for item in items if item.type == "reasoning"),
-        response.output_text,
-        [(item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"],
-        response.incomplete_details.reason if response.incomplete_details else response.status,
-        (usage.input_tokens, usage.output_tokens),
-    )
-
-
-SEEN = {"messages": seen_message, "chat": seen_completion, "responses": seen_response}
-
-
 @dataclass(frozen=True)
 class Ask:
-    """A way to use an SDK."""
+    """A way to use an SDK. The answer that it has assembled is read by ``stream()``."""
 
     api: str
     is_streamed: bool = False
 
-    def __call__(self, provider: MockProvider) -> Seen:
+    def __call__(self, provider: MockProvider) -> TurnCompleted:
         with clients(provider) as (claude, gpt):
             match self.api:
                 case "messages":
@@ -142,7 +95,9 @@ class Ask:
                     answer = self._ask(gpt.chat.completions, "get_final_completion", **body)
                 case _:
                     answer = self._ask(gpt.responses, "get_final_response", **RESPONSES)
-        return SEEN[self.api](answer)
+        last = list(stream(answer))[-1]
+        assert isinstance(last, TurnCompleted)
+        return last
 
     def _ask(self, resource: Any, final: str, **body: Any) -> Any:
         if not self.is_streamed:
@@ -156,17 +111,27 @@ STREAMED = [Ask(api, is_streamed=True) for api in STOPS]
 WHOLE = [Ask(api) for api in STOPS]
 
 
+def calls_in(turn: TurnCompleted) -> list[tuple[str, Any]]:
+    return [
+        (part.name, part.arguments) for part in turn.message.parts if isinstance(part, CallPart)
+    ]
+
+
 # Answers
 
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
 def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
     with MockProvider(SCRIPT) as provider:
-        seen = ask(provider)
+        turn = ask(provider)
         provider.check()
-    assert (seen.thinking, seen.text) == ("They want a file – a small one.", "I write it: 😀.")
-    assert (seen.calls, seen.stop) == (CALLS, STOPS[ask.api])
-    assert (seen.tokens[0], seen.tokens[1] > 30) == (100, True)
+    thinking, text = (
+        "".join(part.text for part in turn.message.parts if isinstance(part, kind))
+        for kind in (ThinkingPart, TextPart)
+    )
+    assert (thinking, text) == ("They want a file – a small one.", "I write it: 😀.")
+    assert (calls_in(turn), turn.stop_reason) == (CALLS, STOPS[ask.api])
+    assert (turn.usage.input_tokens, (turn.usage.output_tokens or 0) > 30) == (100, True)
     assert [request.is_streamed for request in provider.requests] == [ask.is_streamed]
 
 
@@ -208,7 +173,7 @@ def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
 def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, ...]) -> None:
     script = Reply(Think("Hm"), "Hello", CallTool("f"), stop=stop)
     with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-        assert tuple(Ask(api)(provider).stop for api in STOPS) == reasons
+        assert tuple(ask(provider).stop_reason for ask in WHOLE) == reasons
         ends = [list(stream(source))[-1] for source in in_each_api(claude, gpt)]
         assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
 
@@ -294,7 +259,7 @@ def test_fault_raises_in_the_sdk(ask: Ask) -> None:
 def test_slow_answer_takes_its_time(ask: Ask, faults: list[Any]) -> None:
     with MockProvider(SCRIPT, faults=faults) as provider:
         start = time.monotonic()
-        assert ask(provider).calls == CALLS
+        assert calls_in(ask(provider)) == CALLS
         assert 0.19 <= time.monotonic() - start < 10
 
 
@@ -325,7 +290,7 @@ def test_early_leave_is_reported_and_disturbs_no_other(capfd: pytest.CaptureFixt
     with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
         with anthropic_client(provider) as client, client.messages.stream(**ANTHROPIC) as events:
             next(iter(events))
-        assert WHOLE[1](provider).calls == CALLS
+        assert calls_in(WHOLE[1](provider)) == CALLS
         while not provider.hang_ups:
             time.sleep(0.005)
         ((sent, whole),) = provider.hang_ups

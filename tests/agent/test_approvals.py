@@ -36,16 +36,6 @@ def result_of(model: object) -> ResultPart:
     return part
 
 
-def test_approval_request_names_the_rule_and_its_reason() -> None:
-    rule = 'name = "outside"\ntool = "send"\naction = "ask"\nreason = "mail leaves the house"\n'
-    effects = Effects()
-    policy = Policy.from_toml(f"[[rules]]\n{rule}")
-    events = events_of(Agent(ScriptedModel(send()), [effects.send], policy=policy))
-    request = one(events, ApprovalRequested)
-    assert (request.rule, request.reason) == ("outside", "mail leaves the house")
-    assert effects.seen == []
-
-
 def test_tool_can_have_its_own_policy() -> None:
     effects = Effects()
     asks = Policy.from_toml(f'default = "allow"\n[[rules]]\naction = "ask"\n{BOSS}')
@@ -210,11 +200,14 @@ def test_rule_grant_covers_that_rule_of_that_policy_only() -> None:
 
 def test_rule_grant_covers_only_the_rule_that_was_shown() -> None:
     effects = Effects()
-    policy, own = (Policy.from_toml(f'{ASK}name = "{name}"') for name in ("mail", "outside"))
+    policy, own = (
+        Policy.from_toml(f'{ASK}name = "{name}"\nreason = "it is {name}"')
+        for name in ("mail", "outside")
+    )
     guarded = tool(requires_confirmation=own)(effects.send)
     agent = Agent(ScriptedModel(send("ada"), send("bob")), [guarded], policy=policy)
     paused = agent.run("Go")
-    assert paused.pending[0].rule == "mail"
+    assert (paused.pending[0].rule, paused.pending[0].reason) == ("mail", "it is mail")
     (request,) = resumed(agent, paused, Approve(always="rule")).wait().pending
     assert (request.rule, request.arguments) == ("outside", {"to": "bob"})
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from argstream.testing import CallTool, MockProvider, Reply, Status
+from argstream.testing import CallTool, Reply, Status
 from tests.cli.in_process import argstream, refused
-from tests.cli.processes import ENVIRONMENT, run, running, wait_until
+from tests.cli.processes import ENVIRONMENT, provided, run, running, wait_until
 from tests.support.provider_rules import strict_provider
 
 Go = Callable[..., tuple[int, str]]
@@ -19,11 +19,6 @@ WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
 HOW_TO_ALLOW = "to allow it, run it in a terminal to be asked, or allow everything with --yes"
 EDITS = [{"old": "two", "new": "2"}]
-
-
-def provided(provider: MockProvider) -> dict[str, str]:
-    key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
-    return {**key, "ARGSTREAM_MODEL": "anthropic:claude-any"}
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ import httpx
 import pytest
 
 from argstream.server import AgentServer
-from argstream.testing import CallTool, MockProvider, Reply, Status
+from argstream.testing import CallTool, Reply, Status
 from tests.cli.in_process import argstream
-from tests.cli.processes import ENVIRONMENT, Process, running
+from tests.cli.processes import ENVIRONMENT, Process, provided, running
 from tests.server.talking import agent_for, routes_of
 from tests.support import program_is_missing
 from tests.support.provider_rules import strict_provider
@@ -105,10 +105,6 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running
     settings = {"env": QUIET | places | environment, "cwd": folder, "umask": 0}
     with running(*command, **settings) as process:
         yield Running(process, folder, environment.get("ARGSTREAM_TOKEN", ""))
-
-
-def provided(provider: MockProvider) -> dict[str, str]:
-    return {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
 
 
 @pytest.fixture(scope="module")

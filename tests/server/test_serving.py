@@ -287,18 +287,6 @@ def test_connection_read_late_is_kept_and_unread_ones_make_room(store: TroubledS
         eventually(lambda: call(port).status == 200)
 
 
-def test_idle_connections_make_room_for_others() -> None:
-    with serving() as (_, port), ExitStack() as stack:
-        for _ in range(1_000):
-            stack.enter_context(connect(port))
-        assert call(port).status == 200
-    with serving(limits=Limits(max_connections=20)) as (_, port), ExitStack() as stack:
-        connections = [stack.enter_context(connect(port)) for _ in range(60)]
-        assert [call(port).status for _ in range(5)] == [200] * 5
-        connections[-1].sendall(GET)
-        assert b"200 OK" in connections[-1].recv(4096)
-
-
 @pytest.mark.parametrize("limit", [5, 4])
 def test_busy_connections_are_kept_and_one_too_many_is_503(limit: int) -> None:
     with waiting(limits=Limits(max_connections=limit)) as port, ExitStack() as stack:

@@ -22,6 +22,7 @@ from argstream.models import CallTool, Say, Think
 from argstream.recording import Recorder, Request, Response
 from argstream.testing import Cut, ErrorEvent, Malformed, MockProvider, Reply, Slow, Split
 from tests.provider_streams import anthropic_call, sse
+from tests.support.provider_rules import signature
 from tests.testing.posting import post
 
 ARGUMENTS = {"path": "a.txt", "content": 'é "quoted"\n😀\\', "mode": 420, "tags": ["x", None]}
@@ -29,7 +30,7 @@ SCRIPT = Reply(
     Think("They want a file – a small one."),
     Say("I write it: 😀."),
     CallTool("write_file", ARGUMENTS),
-    CallTool("list_files", {}),
+    CallTool("list_files", {}, call_id="call_7"),
 )
 CALLS = [("write_file", ARGUMENTS), ("list_files", {})]
 MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
@@ -67,14 +68,6 @@ openai_client = partial(client_of, "openai")
 def clients(provider: MockProvider) -> Iterator[tuple[Any, Any]]:
     with anthropic_client(provider) as claude, openai_client(provider) as gpt:
         yield claude, gpt
-
-
-def in_each_api(claude: Any, gpt: Any) -> list[Any]:
-    return [
-        claude.messages.create(**ANTHROPIC, stream=True),
-        gpt.chat.completions.create(**CHAT, stream=True),
-        gpt.responses.create(**RESPONSES, stream=True),
-    ]
 
 
 @dataclass(frozen=True)
@@ -125,11 +118,13 @@ def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
     with MockProvider(SCRIPT) as provider:
         turn = ask(provider)
         provider.check()
-    thinking, text = (
-        "".join(part.text for part in turn.message.parts if isinstance(part, kind))
-        for kind in (ThinkingPart, TextPart)
-    )
-    assert (thinking, text) == ("They want a file – a small one.", "I write it: 😀.")
+    thinking, text, *_, last = turn.message.parts
+    assert isinstance(thinking, ThinkingPart)
+    assert isinstance(text, TextPart)
+    assert isinstance(last, CallPart)
+    assert (thinking.text, text.text) == ("They want a file – a small one.", "I write it: 😀.")
+    assert ask.api != "messages" or (thinking.item or {})["signature"] == signature(thinking.text)
+    assert last.call_id == "call_7"
     assert (calls_in(turn), turn.stop_reason) == (CALLS, STOPS[ask.api])
     assert (turn.usage.input_tokens, (turn.usage.output_tokens or 0) > 30) == (100, True)
     assert [request.is_streamed for request in provider.requests] == [ask.is_streamed]
@@ -146,22 +141,6 @@ def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None
     assert ask_twice() == [first, second]
 
 
-def test_call_id_of_the_script_is_kept() -> None:
-    script = Reply(CallTool("now", call_id="call_7"))
-    with MockProvider(script) as provider, openai_client(provider) as client:
-        response: Any = client.responses.create(**RESPONSES)
-    assert response.output[0].call_id == "call_7"
-
-
-def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
-    with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
-        whole: Any = client.messages.create(**ANTHROPIC)
-        with client.messages.stream(**ANTHROPIC) as events:
-            streamed: Any = events.get_final_message()
-    assert whole.content[0].signature
-    assert whole.content[0].signature == streamed.content[0].signature
-
-
 @pytest.mark.parametrize(
     ("stop", "reasons"),
     [
@@ -174,7 +153,12 @@ def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, .
     script = Reply(Think("Hm"), "Hello", CallTool("f"), stop=stop)
     with MockProvider(script) as provider, clients(provider) as (claude, gpt):
         assert tuple(ask(provider).stop_reason for ask in WHOLE) == reasons
-        ends = [list(stream(source))[-1] for source in in_each_api(claude, gpt)]
+        sources = [
+            claude.messages.create(**ANTHROPIC, stream=True),
+            gpt.chat.completions.create(**CHAT, stream=True),
+            gpt.responses.create(**RESPONSES, stream=True),
+        ]
+        ends = [list(stream(source))[-1] for source in sources]
         assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
 
 

@@ -12,15 +12,10 @@ from typing import Any
 import anyio
 import pytest
 
+from argstream import errors
 from argstream import events as ev
 from argstream.agent import Agent, Approve, Conversation, Deny, tool
-from argstream.errors import (
-    AlreadyDecidedError,
-    RunBusyError,
-    RunNotFoundError,
-    StoreError,
-    UsageError,
-)
+from argstream.errors import AlreadyDecidedError, RunBusyError, StoreError, UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused, RunStopped
 from argstream.history import ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
@@ -195,7 +190,7 @@ async def test_conversation_names_its_unfinished_run(store: Store, ending: str) 
             assert _texts(conversation)[:3] == ["Hello", "Hi.", "Send it"]
         case _:
             await store.delete(paused.run_id)
-            with pytest.raises(RunNotFoundError):
+            with pytest.raises(errors.RunNotFoundError):
                 await agent.resume(paused)
     assert (await agent.run_stream("More", conversation)).text == "More."
     check_history(conversation.messages, is_over=True)
@@ -206,7 +201,7 @@ async def test_begun_returns_when_the_run_is_stored_and_no_event_is_lost(store: 
     shown: list[Record] = []
     agent, _ = mailing("Done.", store=store, on_event=shown.append)
     run = agent.run_stream("Go")
-    with pytest.raises(RunNotFoundError):
+    with pytest.raises(errors.RunNotFoundError):
         await store.info(run.run_id)
     await run.begun()
     assert (await store.info(run.run_id)).seq >= 1
@@ -474,7 +469,7 @@ async def test_check_raises_for_invalid_decisions_and_changes_nothing(store: Sto
             await other.check(paused.run_id, {request.call_id: decision})  # type: ignore[dict-item]  # one of them
     with pytest.raises(UsageError, match="no pending approval"):
         await other.check(paused, {"c9": Deny()})
-    with pytest.raises(RunNotFoundError):
+    with pytest.raises(errors.RunNotFoundError):
         await other.check("run_none", {request.call_id: Deny()})
     await other.check(paused, {request.call_id: Approve(arguments={"to": "bob"})})
     await other.check(paused, {request.call_id: Approve(digest=request.digest)})

@@ -179,7 +179,6 @@ def run(*arguments: str, stdin: bytes = b"", **options: Any) -> CompletedProcess
 
 
 def provided(provider: MockProvider) -> dict[str, str]:
-    """Return the variables for a model of this provider."""
     key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
     return {**key, "ARGSTREAM_MODEL": "anthropic:claude-any"}
 

@@ -32,7 +32,6 @@ def one_call(name: str, arguments: dict[str, Any]) -> bytes:
 
 
 def shown(*arguments: str, stdin: bytes = b"", status: int = 0, **variables: str) -> list[str]:
-    """Return the lines of ``argstream inspect``."""
     done = argstream("inspect", *arguments, stdin=stdin, **variables)
     assert done.returncode == status
     return done.stdout.decode().splitlines()

@@ -28,7 +28,6 @@ from tests.support.provider_rules import strict_provider
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
 TOKEN = "canary-token-1234567890"
-MODEL = ("--model", "anthropic:claude-any")
 HELLO = {"message": "Hello"}
 
 
@@ -313,7 +312,7 @@ class TestOptions:
         replies.append(Reply(faults=[Status(401, "no such key: \x1b[31m\nWARNING: all is well")]))
         with strict_provider(replies) as provider:
             environment = {"TMPDIR": str(tmp_path.parent), "ARGSTREAM_TOKEN": TOKEN}
-            options = (*MODEL, "--tools", "files,shell")
+            options = ("--tools", "files,shell")
             with serve(tmp_path, *options, **environment, **provided(provider)) as running:
                 frames = running.converse("Write.")
                 done = running.converse("Look.")[-1]["done"]

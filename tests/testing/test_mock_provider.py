@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -71,14 +72,14 @@ def raw_stream(provider: MockProvider, path: str) -> bytes:
     return received.partition(b"\r\n\r\n")[2]
 
 
-def served(path: str, *faults: Fault, script: Reply = SCRIPT) -> bytes:
+def served(
+    path: str, *faults: Fault, script: Reply = SCRIPT, read: Callable[..., bytes] = stream_body
+) -> bytes:
     with MockProvider(script, faults=faults) as provider:
-        return stream_body(provider, path)
+        return read(provider, path)
 
 
-def served_raw(path: str, *faults: Fault, script: Reply = SCRIPT) -> bytes:
-    with MockProvider(script, faults=faults) as provider:
-        return raw_stream(provider, path)
+served_raw = partial(served, read=raw_stream)
 
 
 def joined(body: bytes) -> bytes:

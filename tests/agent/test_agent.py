@@ -180,6 +180,7 @@ def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
 def test_turn_limit_fails_the_run_and_the_conversation_stays_usable() -> None:
     conversation = Conversation()
     agent = Agent(ScriptedModel(ADD, repeat=True), [add], max_turns=3)
+    assert repr(agent) == "<Agent 'agent', scripted>"
     events = events_of(agent, "Go", conversation)
     assert len(only(events, TurnCompleted)) == 3
     assert one(events, RunFailed).code == "max_turns"

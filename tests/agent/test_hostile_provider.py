@@ -425,8 +425,6 @@ end {"finishReason": $reason}
 
 
 def _in_candidates(writer: Writer) -> Writer:
-    """Wrap the parts of Gemini's templates."""
-
     def wrap(parts: list[Payload], **fields: Any) -> Payload:
         candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **fields}
         return {"responseId": "m1", "modelVersion": "gemini", "candidates": [candidate]}

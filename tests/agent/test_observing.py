@@ -62,7 +62,9 @@ async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
 
 async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     store = MemoryStore()
-    run = observed(playing(STORY), store, conversation_id="talk", user="ada")
+    cut = assistant(use({}, "sub_3"), id_="msg_6", parent="task_1")
+    lines = [*STORY[:-2], cut, *STORY[-2:]]
+    run = observed(playing(lines), store, conversation_id="talk", user="ada")
     result = await run
     assert (result.outcome, result.text) == ("completed", "All done.")
     uses = {use.call_id: use.result or use.error for use in result.tools}

@@ -6,7 +6,7 @@ outputs of the calls look like.
 
 import asyncio
 import json
-import threading
+import time
 from typing import Any
 
 import httpx2
@@ -26,7 +26,6 @@ from tests.providers import test_openai_client_calls as calls
 from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
-CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
 CALLS = Reply(
     Think("I should write, and tell Ada."),
     "I do it.",
@@ -43,7 +42,6 @@ def agent_of(
     model = served(
         f"{api}:any",
         provider,
-        api_key=CANARY,
         retries=Retries(first_wait=0.01, longest_wait=0.02),
         timeout=Timeouts(first_byte=0.1, idle=0.1) if is_slow else Timeouts(),
     )
@@ -71,9 +69,8 @@ def test_stop_closes_the_connection(api: str) -> None:
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
     with strict_provider(reply) as provider:
         events = stopped_at(agent_of(api, provider, []).run_stream("Go"), TextDelta)
-        pause = threading.Event()
         while not provider.hang_ups:
-            pause.wait(0.01)
+            time.sleep(0.01)
         assert len(provider.hang_ups) == 1
     assert isinstance(events[-1], RunStopped)
 

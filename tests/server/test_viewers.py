@@ -128,14 +128,18 @@ async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch
 
 
 @in_world()
-async def test_seq_that_this_server_has_not_sent_yet_is_awaited(world: World) -> None:
+async def test_viewer_resumes_after_a_seq_that_is_known_awaited_or_unknown(world: World) -> None:
     first = await world.watch()
     await world.say("one ")
     await first.has(b"one ")
     await world.say("two ")  # merged, so not sent at once; another process may have sent it
     late = await world.watch("?after=3")
+    early = await world.watch("?after=1")
+    unknown = await world.watch("?after=100000")  # of another log
     await world.write(END)
     assert names(await late.all()) == ["run_completed"]
+    assert names(await early.all()) == ["one ", "two ", "run_completed"]
+    assert names(await unknown.all()) == ["run_snapshot", "one ", "two ", "run_completed"]
     assert names(await first.all())[-1] == "run_completed"
 
 

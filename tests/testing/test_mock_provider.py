@@ -133,6 +133,7 @@ def test_answers_and_events_have_the_types_of_the_sdks(
 
 def test_chat_sends_usage_only_on_request() -> None:
     body = {**BODIES[CHAT], "stream": True, "stream_options": {"include_usage": True}}
+    body["tools"] = [{"type": "custom", "custom": {"name": "free"}}]
     with MockProvider(SCRIPT) as provider:
         *others, last = payloads(post(provider, CHAT, body)[2])
         without = payloads(stream_body(provider, CHAT))

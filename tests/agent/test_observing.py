@@ -62,8 +62,8 @@ async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
 
 async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     store = MemoryStore()
-    cut = assistant(use({}, "sub_3"), id_="msg_6", parent="task_1")
-    lines = [*STORY[:-2], cut, *STORY[-2:]]
+    cut = assistant(text("I seek."), use({}, "sub_2"), id_="msg_3", parent="task_2")
+    lines = [cut if line.get("message", {}).get("id") == "msg_3" else line for line in STORY]
     run = observed(playing(lines), store, conversation_id="talk", user="ada")
     result = await run
     assert (result.outcome, result.text) == ("completed", "All done.")

@@ -184,28 +184,31 @@ def _work(draw: st.DrawFn, call: ToolArgsCompleted, arguments: dict[str, Any]) -
     return [*approval, *(running if draw(st.booleans()) else []), draw(st.sampled_from(ends))]
 
 
+# Claude Code with two sub-agents that work at the same time. One of them succeeds.
+CLAUDE_CODE_LINES = [
+    init(),
+    *streamed(message_start("msg_1")),
+    *streamed(
+        block_start(0, "thinking", thinking="", signature=""),
+        block_delta(0, "thinking_delta", thinking="Hm, "),
+        block_delta(0, "thinking_delta", thinking="two."),
+        block_stop(0),
+    ),
+    *streamed_call('{"prompt":', ' "look"}', index=1, id_="task_1"),
+    *streamed_call('{"prompt": "se', 'ek"}', index=2, id_="task_2"),
+    *streamed(*message_end()),
+    assistant(text("I look."), use({"path": "a"}, "sub_1"), id_="msg_2", parent="task_1"),
+    assistant(text("I seek."), use({"path": "b"}, "sub_2"), id_="msg_3", parent="task_2"),
+    user([tool_result("A", "sub_1")], parent="task_1"),
+    user([tool_result("B", "sub_2", is_error=True)], parent="task_2"),
+    assistant(text("Seen."), id_="msg_4", parent="task_1"),
+    user([tool_result([{"type": "text", "text": "Seen."}], "task_1")]),
+    user([tool_result("Nothing.", "task_2", is_error=True)]),
+    assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
+    run_result(result="All done."),
+]
+
+
 def claude_code() -> list[Event]:
     """A run of Claude Code with two concurrent sub-agents."""
-    lines = [
-        init(),
-        *streamed(message_start("msg_1")),
-        *streamed(
-            block_start(0, "thinking", thinking="", signature=""),
-            block_delta(0, "thinking_delta", thinking="Hm, "),
-            block_delta(0, "thinking_delta", thinking="two."),
-            block_stop(0),
-        ),
-        *streamed_call('{"prompt":', ' "look"}', index=1, id_="task_1"),
-        *streamed_call('{"prompt": "se', 'ek"}', index=2, id_="task_2"),
-        *streamed(*message_end()),
-        assistant(text("I look."), use({"path": "a"}, "sub_1"), id_="msg_2", parent="task_1"),
-        assistant(text("I seek."), use({"path": "b"}, "sub_2"), id_="msg_3", parent="task_2"),
-        user([tool_result("A", "sub_1")], parent="task_1"),
-        user([tool_result("B", "sub_2", is_error=True)], parent="task_2"),
-        assistant(text("Seen."), id_="msg_4", parent="task_1"),
-        user([tool_result([{"type": "text", "text": "Seen."}], "task_1")]),
-        user([tool_result("Nothing.", "task_2", is_error=True)]),
-        assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
-        run_result(result="All done."),
-    ]
-    return [RunStarted(RUN, "Go"), *claude_agent.read("lines", lines)[1]]
+    return [RunStarted(RUN, "Go"), *claude_agent.read("lines", CLAUDE_CODE_LINES)[1]]

@@ -22,7 +22,6 @@ _PROFILE = os.environ.get("ARGSTREAM_HYPOTHESIS", "test")
 pytest.register_assert_rewrite(
     "tests.agent.histories",
     "tests.agent.ordering",
-    "tests.surviving.checks",
     "tests.terminal.approving.sitting",
     "tests.terminal.emulator",
     "tests.terminal.looks.following",

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approve, Conversation, tool
+from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, RunResult, tool
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
 from argstream.runs import Lease, MemoryStore, Record, Store, is_stored
@@ -123,11 +123,20 @@ class Effects:
         return f"sent to {to}"
 
 
-def mailing(*replies: Any, more: Iterable[object] = (), **options: Any) -> tuple[Agent, Effects]:
+def mailing(
+    *replies: Any, more: Iterable[object] = (), delay: float = 0.0, **options: Any
+) -> tuple[Agent, Effects]:
     """Return an agent whose tool ``send`` needs approval; ``write`` and ``more`` do not."""
     effects = Effects()
     tools = [tool(requires_confirmation=True)(effects.send), effects.write, *more]
-    return Agent(ScriptedModel(*replies), tools, **options), effects
+    return Agent(ScriptedModel(*replies, delay=delay), tools, **options), effects
+
+
+def resumed(
+    agent: Agent, paused: RunResult | ev.RunPaused | AgentRun, decision: Approval | None = None
+) -> AgentRun:
+    """Resume a paused run with a decision on its first pending call: by default, approve it."""
+    return agent.resume(paused, {paused.pending[0].call_id: decision or Approve()})
 
 
 def send(to: str = "ada") -> CallTool:
@@ -144,13 +153,17 @@ class Slow:
     def __init__(self) -> None:
         self.started = asyncio.Event()
         self.may_end = asyncio.Event()
-        self.times = 0
+        self.times = self.cancelled = 0
 
     async def wait(self) -> str:
         """Wait."""
         self.times += 1
         self.started.set()
-        await self.may_end.wait()
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
         return "waited"
 
 
@@ -172,11 +185,6 @@ async def cancel(driving: "asyncio.Task[list[Event]]") -> None:
     driving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await driving
-
-
-async def begun(store: Store, run: AgentRun) -> None:
-    while run.run_id not in [info.run_id for info in await store.runs()]:
-        await asyncio.sleep(0.001)
 
 
 class ApprovesPauses(MemoryStore):

@@ -11,44 +11,9 @@ from claude_agent_sdk import Transport
 from argstream import events as ev
 from argstream.agent.observer import ObservedRun
 from argstream.events import Event
-from argstream.runs import SnapshotBuilder, Store
+from argstream.runs import Store
 from tests.agent.ordering import CallOrder, RunOrder
-from tests.claude_agent import (
-    assistant,
-    init,
-    run_result,
-    streamed,
-    streamed_call,
-    text,
-    tool_result,
-    use,
-    user,
-)
-from tests.provider_streams import Payload, block_delta, block_start, block_stop, message_end
-
-# A run with two sub-agents that work at the same time. One of them succeeds.
-STORY: list[Payload] = [
-    init(),
-    *streamed({"type": "message_start", "message": {"id": "msg_1", "model": "claude"}}),
-    *streamed(
-        block_start(0, "thinking", thinking="", signature=""),
-        block_delta(0, "thinking_delta", thinking="Hm, "),
-        block_delta(0, "thinking_delta", thinking="two."),
-        block_stop(0),
-    ),
-    *streamed_call('{"prompt":', ' "look"}', index=1, id_="task_1"),
-    *streamed_call('{"prompt": "se', 'ek"}', index=2, id_="task_2"),
-    *streamed(*message_end()),
-    assistant(text("I look."), use({"path": "a"}, "sub_1"), id_="msg_2", parent="task_1"),
-    assistant(text("I seek."), use({}, "sub_2"), id_="msg_3", parent="task_2"),
-    user([tool_result("A", "sub_1")], parent="task_1"),
-    user([tool_result("B", "sub_2", is_error=True)], parent="task_2"),
-    assistant(text("Seen."), id_="msg_4", parent="task_1"),
-    user([tool_result([{"type": "text", "text": "Seen."}], "task_1")]),
-    user([tool_result("Nothing.", "task_2", is_error=True)]),
-    assistant(text("All done."), id_="msg_5", stop_reason="end_turn"),
-    run_result(result="All done."),
-]
+from tests.provider_streams import Payload
 
 
 class FakeClaude(Transport):
@@ -199,10 +164,3 @@ async def logged(store: Store, run_id: str) -> list[Event]:
     records = await store.read(run_id)
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
     return [record.event for record in records]
-
-
-def seen(events: Iterable[Event]) -> ev.RunSnapshot:
-    view = SnapshotBuilder()
-    for event in events:
-        view.take(event)
-    return view.snapshot()

@@ -30,8 +30,6 @@ LETS_CALLS_RUN: Final = {
 
 @dataclass
 class CallOrder:
-    """The events of one call so far."""
-
     name: str
     is_ours: bool
     is_early: bool  # its tool may start before its arguments are complete
@@ -112,8 +110,6 @@ class CallOrder:
 
 
 class RunOrder:
-    """The events of a run and of its calls so far."""
-
     def __init__(self, streamed: Collection[str] = (), idempotent: Collection[str] = ()) -> None:
         """Name the tools with a ``Streamed`` text and those that may run again after a crash."""
         self._idempotent = idempotent

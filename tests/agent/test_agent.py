@@ -14,13 +14,14 @@ from argstream.events import Event, RunCompleted, RunFailed, ToolCallCompleted, 
 from argstream.history import CallPart, Message, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel, Think
 from argstream.policy import Policy, Rule
-from argstream.runs import MemoryStore, Record, SnapshotBuilder
+from argstream.runs import MemoryStore, Record
 from tests.agent import following
 from tests.agent.following import Effects, add, complete, events_of, one, only, steps
 from tests.agent.histories import results_of
 from tests.agent.ordering import check_order
-from tests.claude_agent import init, streamed
+from tests.claude_agent import assistant, init, run_result, streamed
 from tests.provider_streams import Payload, anthropic_call, chunk, entry, message_end, message_start
+from tests.runs.records import folded, snapshot_of
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +180,7 @@ def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
 def test_turn_limit_fails_the_run_and_the_conversation_stays_usable() -> None:
     conversation = Conversation()
     agent = Agent(ScriptedModel(ADD, repeat=True), [add], max_turns=3)
+    assert repr(agent) == "<Agent 'agent', scripted>"
     events = events_of(agent, "Go", conversation)
     assert len(only(events, TurnCompleted)) == 3
     assert one(events, RunFailed).code == "max_turns"
@@ -219,11 +221,8 @@ def test_exception_of_a_custom_model_fails_the_run_unless_its_turn_is_over() -> 
 
 
 def test_agent_that_runs_its_own_tools_is_rejected_as_a_model() -> None:
-    message = {"type": "assistant", "message": {"id": "m", "content": [], "model": "claude"}}
-    hello = {"type": "system", "subtype": "init", "session_id": "s", "tools": []}
-    result = {"type": "result", "subtype": "success", "result": "Done.", "session_id": "s"}
     with pytest.raises(UsageError, match="runs its tools itself"):
-        Agent(lambda _: [hello, message, result]).run("Go")
+        Agent(lambda _: [init(), assistant(), run_result(result="Done.")]).run("Go")
 
 
 @pytest.mark.parametrize(
@@ -296,28 +295,13 @@ REPORTED = Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
 STARTED = [message_start(usage=COUNTS), *anthropic_call('{"a": 1')[1:3]]
 
 
-async def cut_off(_: ModelRequest) -> AsyncIterator[Payload]:
+async def interrupted(way: str) -> AsyncIterator[Payload]:
     for payload in STARTED:
         yield payload
-
-
-async def broken(_: ModelRequest) -> AsyncIterator[Payload]:
-    for payload in STARTED:
-        yield payload
-    raise ConnectionResetError
-
-
-async def stuck(_: ModelRequest) -> AsyncIterator[Payload]:
-    for payload in STARTED:
-        yield payload
-    await asyncio.Event().wait()
-
-
-def logged_usage(store: MemoryStore, run_id: str) -> Usage:
-    view = SnapshotBuilder()
-    for record in complete(lambda: store.read(run_id)):
-        view.take(record.event)
-    return view.snapshot().usage
+    if way == "broken":
+        raise ConnectionResetError
+    if way == "stopped":
+        await asyncio.Event().wait()
 
 
 def test_usage_of_a_denied_turn_is_part_of_the_run() -> None:
@@ -328,17 +312,18 @@ def test_usage_of_a_denied_turn_is_part_of_the_run() -> None:
     assert one(events, RunCompleted).usage == first.usage + second.usage
 
 
-@pytest.mark.parametrize("model", [cut_off, broken, stuck])
-def test_run_has_the_usage_of_the_turn_that_was_cut_off_or_stopped(model: Any) -> None:
+@pytest.mark.parametrize("way", ["cut off", "broken", "stopped"])
+def test_run_has_the_usage_of_the_turn_that_was_cut_off_or_stopped(way: str) -> None:
     store = MemoryStore()
-    run = Agent(model, store=store).run_stream("Go")
-    if model is stuck:
+    run = Agent(lambda _: interrupted(way), store=store).run_stream("Go")
+    if way == "stopped":
         events = following.stopped_at(run, ev.ToolCallStarted)
         assert one(events, ev.RunStopped).usage == REPORTED
     else:
-        with pytest.raises(RunError if model is cut_off else ConnectionResetError):
+        with pytest.raises(RunError if way == "cut off" else ConnectionResetError):
             run.wait()
-    assert run.result.usage == logged_usage(store, run.run_id) == REPORTED
+    records = complete(lambda: store.read(run.run_id))
+    assert run.result.usage == folded(records).usage == REPORTED
 
 
 async def test_observed_run_has_the_usage_of_the_turn_that_was_cut_off() -> None:
@@ -349,8 +334,6 @@ async def test_observed_run_has_the_usage_of_the_turn_that_was_cut_off() -> None
 
 def test_old_log_without_usage_at_its_end_has_the_sum_of_its_turns() -> None:
     old = b'{"type":"run_stopped","reason":"enough","run_id":"r"}'
-    view = SnapshotBuilder()
     turn = TurnCompleted("end_turn", Message(role="assistant", parts=()), Usage(3, 4))
-    for event in (ev.RunStarted("r", "Go"), turn, ev.from_json(old)):
-        view.take(event)
-    assert view.snapshot().usage == Usage(3, 4)
+    events: list[Event] = [ev.RunStarted("r", "Go"), turn, ev.from_json(old)]
+    assert snapshot_of(events).usage == Usage(3, 4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, Deny, RunResult, tool
+from argstream.agent import Agent, Approval, Approve, Conversation, Deny, tool
 from argstream.agent.approvals import digest_of
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, ApprovalScope, Event, RunPaused
@@ -18,17 +18,7 @@ from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
 from argstream.runs import MemoryStore, Record
 from tests.agent import following
-from tests.agent.following import (
-    Effects,
-    complete,
-    events_of,
-    follow,
-    mailing,
-    one,
-    only,
-    send,
-    steps,
-)
+from tests.agent.following import Effects, events_of, follow, mailing, one, only, resumed, send
 from tests.agent.ordering import check_order
 
 pytestmark = pytest.mark.anyio
@@ -44,21 +34,6 @@ def result_of(model: object) -> ResultPart:
     part = model.requests[1].messages[-1].parts[-1]
     assert isinstance(part, ResultPart)
     return part
-
-
-def resumed(agent: Agent, paused: RunResult | RunPaused | AgentRun, decision: Approval) -> AgentRun:
-    """Resume a paused run with a decision on its first pending call."""
-    return agent.resume(paused, {paused.pending[0].call_id: decision})
-
-
-def test_approval_request_names_the_rule_and_its_reason() -> None:
-    rule = 'name = "outside"\ntool = "send"\naction = "ask"\nreason = "mail leaves the house"\n'
-    effects = Effects()
-    policy = Policy.from_toml(f"[[rules]]\n{rule}")
-    events = events_of(Agent(ScriptedModel(send()), [effects.send], policy=policy))
-    request = one(events, ApprovalRequested)
-    assert (request.rule, request.reason) == ("outside", "mail leaves the house")
-    assert effects.seen == []
 
 
 def test_tool_can_have_its_own_policy() -> None:
@@ -85,7 +60,7 @@ def test_digest_covers_run_call_tool_and_exact_text() -> None:
 def test_approved_call_runs_and_the_run_continues() -> None:
     agent, effects = mailing(send(), "Sent.")
     events = follow(resumed(agent, one(events_of(agent), RunPaused), Approve()))
-    assert steps(events) == [
+    assert following.steps(events) == [
         *("run_resumed", "approval_decided", "tool_execution_started", "tool_call_completed"),
         *("turn_started", "turn_completed", "run_completed"),
     ]
@@ -135,12 +110,12 @@ def test_call_stays_pending_after_an_invalid_decision(decision: Approve, message
         resumed(agent, paused, decision).wait()
     call_id = paused.pending[0].call_id
     with pytest.raises(UsageError, match=message):
-        complete(lambda: agent.check(paused, {call_id: decision}))
-    complete(lambda: agent.check(paused, {call_id: Approve()}))
+        following.complete(lambda: agent.check(paused, {call_id: decision}))
+    following.complete(lambda: agent.check(paused, {call_id: Approve()}))
     assert resumed(agent, paused, Approve()).wait().text == "Sent."
     assert effects.seen == SENT
     with pytest.raises(UsageError, match="no run"):
-        complete(lambda: agent.check(paused, {call_id: Approve()}))
+        following.complete(lambda: agent.check(paused, {call_id: Approve()}))
 
 
 @pytest.mark.parametrize("is_of_tool", [False, True])
@@ -173,35 +148,6 @@ def test_decision_for_an_unknown_call_or_run_raises() -> None:
         agent.resume(paused, {"call_x": Approve()}).wait()
     with pytest.raises(UsageError, match="waits for decisions"):
         agent.resume("run_x", {}).wait()
-
-
-@pytest.mark.parametrize("by_agent", [True, False])
-def test_paused_run_can_be_stopped_and_its_conversation_continues(by_agent: bool) -> None:
-    agent, effects = mailing(send(), "Fine.")
-    conversation = Conversation()
-    run = agent.run_stream("Go", conversation)
-    paused = run.wait()
-    with pytest.raises(UsageError, match="Resume or stop"):
-        agent.run("And?", conversation)
-    events = agent.stop(paused, "never mind") if by_agent else run.stop("never mind")
-    assert steps(events) == ["approval_decided", "tool_call_failed", "run_stopped"]
-    assert conversation.run_id is None
-    with pytest.raises(UsageError, match="waits for decisions"):
-        agent.resume(run, {}).wait()
-    assert agent.run("And?", conversation).text == "Fine."
-    assert effects.seen == []
-
-
-def test_decision_after_the_approval_expired_does_not_count() -> None:
-    agent, effects = mailing(send(), "Oh.", approval_timeout=0.01)
-    paused = agent.run("Go")
-    expires_at = paused.pending[0].expires_at
-    assert expires_at is not None
-    while time.time() < expires_at:
-        time.sleep(0.005)
-    events = follow(resumed(agent, paused, Approve()))
-    assert one(events, ApprovalDecided).decision == "expired"
-    assert effects.seen == []
 
 
 async def test_leaving_a_run_before_its_pause_was_read_stops_it() -> None:
@@ -254,11 +200,14 @@ def test_rule_grant_covers_that_rule_of_that_policy_only() -> None:
 
 def test_rule_grant_covers_only_the_rule_that_was_shown() -> None:
     effects = Effects()
-    policy, own = (Policy.from_toml(f'{ASK}name = "{name}"') for name in ("mail", "outside"))
+    policy, own = (
+        Policy.from_toml(f'{ASK}name = "{name}"\nreason = "it is {name}"')
+        for name in ("mail", "outside")
+    )
     guarded = tool(requires_confirmation=own)(effects.send)
     agent = Agent(ScriptedModel(send("ada"), send("bob")), [guarded], policy=policy)
     paused = agent.run("Go")
-    assert paused.pending[0].rule == "mail"
+    assert (paused.pending[0].rule, paused.pending[0].reason) == ("mail", "it is mail")
     (request,) = resumed(agent, paused, Approve(always="rule")).wait().pending
     assert (request.rule, request.arguments) == ("outside", {"to": "bob"})
 
@@ -330,16 +279,6 @@ def with_approver(answer: Any, *, is_async: bool = False) -> Callable[[ApprovalR
         return approve(request)
 
     return approve_async if is_async else approve
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_run_with_an_approver_does_not_pause(is_async: bool) -> None:
-    approver = with_approver(Approve(), is_async=is_async)
-    agent, effects = mailing(send(), "Sent.", approver=approver)
-    events = events_of(agent)
-    assert effects.seen == SENT
-    assert not only(events, RunPaused)
-    assert one(events, ev.RunCompleted).result == "Sent."
 
 
 def test_call_can_be_approved_while_later_calls_are_written() -> None:

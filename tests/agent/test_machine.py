@@ -321,7 +321,7 @@ class World:
                 assert event.expires_at == late
             case ev.ToolArgsCompleted(call_id=call_id, name=name):
                 by_rule = name == "shell" and ("rule", "commands") in self._granted
-                if by_rule or ("session", name) in self._granted:
+                if by_rule or ("conversation", name) in self._granted:
                     self._need_not_ask.add(call_id)
             case ev.TurnCompleted(stop_reason="refusal"):
                 self._refused.append(event)
@@ -446,8 +446,6 @@ class World:
 
 
 class Stream:
-    """The events of a turn."""
-
     def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
         self.assembler = assembler
         self.listening = TurnReader(tools)

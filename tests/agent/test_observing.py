@@ -14,31 +14,14 @@ from argstream.agent.observer import ObservedRun, Observer, observe
 from argstream.errors import RunBusyError, RunError, StoreError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, RunStopped, ToolCallStarted
 from argstream.runs import Lease, MemoryStore, Record, Store, is_durable
+from tests import claude_agent
 from tests import provider_streams as ps
 from tests.agent.following import complete, mailing, merged, one, only, send, steps
-from tests.agent.observing import (
-    STORY,
-    FakeClaude,
-    check_observed,
-    followed,
-    logged,
-    playing,
-    seen,
-    stuck_after,
-)
-from tests.claude_agent import (
-    assistant,
-    in_form,
-    init,
-    read,
-    run_result,
-    streamed,
-    text,
-    tool_result,
-    use,
-    user,
-)
+from tests.agent.observing import FakeClaude, check_observed, followed, logged, playing, stuck_after
+from tests.chance_runs import CLAUDE_CODE_LINES as STORY
+from tests.claude_agent import assistant, init, run_result, streamed, text, tool_result, use, user
 from tests.provider_streams import Payload
+from tests.runs.records import snapshot_of
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +49,7 @@ async def collect(run: ObservedRun, events: list[Event]) -> None:
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, conversation_id="session_7")
     events = await followed(run)
-    expected = read("objects", STORY)[1]
+    expected = claude_agent.read("objects", STORY)[1]
     assert merged(events[1:-1]) == merged(expected[:-1])
     assert events[0] == ev.RunStarted(run.run_id, "Go")
     assert events[-1] == RunCompleted("All done.", expected[-1].usage, run_id=run.run_id)  # type: ignore[union-attr]  # of the result
@@ -79,7 +62,9 @@ async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
 
 async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     store = MemoryStore()
-    run = observed(playing(STORY), store, conversation_id="talk", user="ada")
+    cut = assistant(text("I seek."), use({}, "sub_2"), id_="msg_3", parent="task_2")
+    lines = [cut if line.get("message", {}).get("id") == "msg_3" else line for line in STORY]
+    run = observed(playing(lines), store, conversation_id="talk", user="ada")
     result = await run
     assert (result.outcome, result.text) == ("completed", "All done.")
     uses = {use.call_id: use.result or use.error for use in result.tools}
@@ -92,23 +77,6 @@ async def test_result_and_messages_of_a_run_continue_its_conversation() -> None:
     assert conversation.messages == result.messages
     assert (await agent.run_stream("Hello", conversation)).text == "Hello."
     assert (await agent.conversation("talk")).is_fresh
-
-
-@pytest.mark.parametrize("form", ["lines", "objects", "dicts"])
-async def test_any_source_that_stream_reads_can_be_observed(form: str) -> None:
-    items = STORY if form == "dicts" else in_form(form, STORY)
-
-    async def slowly() -> AsyncIterator[object]:
-        for item in items:
-            await asyncio.sleep(0)
-            yield item
-
-    async def coroutine() -> AsyncIterator[object]:
-        return slowly()
-
-    expected = merged(read("objects", STORY)[1][:-1])
-    for source in (slowly(), coroutine(), items, iter(items)):
-        assert merged((await checked(source))[1:-1]) == expected
 
 
 async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
@@ -128,9 +96,9 @@ async def cut_by(way: str, cut: int, store: Store) -> list[Event]:
     with pytest.raises(OSError, match="broken") if way == "error" else nullcontext():
         await collect(run, events)
     log = await logged(store, run.run_id)
-    assert seen(log) == seen(events) == (await store.snapshot(run.run_id)).event
+    assert snapshot_of(log) == snapshot_of(events) == (await store.snapshot(run.run_id)).event
     place = cut * 7 % len(log)
-    assert seen([seen(log[:place]), *log[place:]]) == seen(events)
+    assert snapshot_of([snapshot_of(log[:place]), *log[place:]]) == snapshot_of(events)
     check_observed(log)
     return events
 

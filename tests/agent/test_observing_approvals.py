@@ -392,12 +392,6 @@ async def test_approver_can_close_its_run() -> None:
     assert one(events, ApprovalDecided).decision == "withdrawn"
 
 
-async def test_call_without_arguments_can_be_approved_before_it_is_closed() -> None:
-    claude = Claude({})
-    assert one(await follow(claude, Approve()), ev.ToolArgsCompleted).arguments == {}
-    assert claude.answers == [{"behavior": "allow", "updatedInput": {}}]
-
-
 async def test_request_that_arrives_before_its_call_waits_for_it() -> None:
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         yield init()
@@ -451,20 +445,21 @@ async def test_call_with_a_duplicate_key_is_denied() -> None:
     assert answers[0] == {"behavior": "deny", "message": message}
 
 
-async def test_arguments_that_a_hook_changed_are_shown_and_run() -> None:
-    claude = Claude({"path": "a.py"}, [{"path": "b.py"}])
+@pytest.mark.parametrize(
+    ("arguments", "asks", "shown"),
+    [
+        ({}, [], [{}]),  # before the call is closed
+        ({"path": "a.py"}, [EDIT], [EDIT]),
+        ({"size": float("inf")}, [], []),
+        (ARGUMENTS, [ARGUMENTS, EDIT], [ARGUMENTS]),
+    ],
+    ids=["no arguments", "changed by a hook", "no JSON", "asked twice"],
+)
+async def test_only_arguments_that_were_shown_are_allowed(
+    arguments: Payload, asks: list[Payload], shown: list[Payload]
+) -> None:
+    claude = Claude(arguments, asks)
     events = await follow(claude, Approve())
-    assert one(events, ApprovalRequested).arguments == {"path": "b.py"}
-    assert claude.answers[0]["updatedInput"] == {"path": "b.py"}
-
-
-async def test_arguments_that_are_no_json_are_denied() -> None:
-    claude = Claude({"size": float("inf")})
-    assert only(await follow(claude, Approve()), ApprovalRequested) == []
-    assert claude.answers[0]["behavior"] == "deny"
-
-
-async def test_second_request_for_a_call_is_denied() -> None:
-    claude = Claude(ARGUMENTS, [ARGUMENTS, {"path": "b"}])
-    await follow(claude, Approve())
-    assert [answer["behavior"] for answer in claude.answers] == ["allow", "deny"]
+    assert [request.arguments for request in only(events, ApprovalRequested)] == shown
+    allowed = [one["updatedInput"] for one in claude.answers if one["behavior"] == "allow"]
+    assert (allowed, len(claude.answers)) == (shown, len(claude.asks))

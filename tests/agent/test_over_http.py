@@ -1,36 +1,31 @@
-"""Agents over real HTTP, with faulty providers: each run ends once, and nothing runs wrongly."""
+"""Agents over HTTP: conversations with each API, and calls of tools that OpenAI Responses defines.
+
+``tests/models/test_faults.py`` has the faults of providers, and ``tests/providers`` tests what the
+outputs of the calls look like.
+"""
 
 import asyncio
-import logging
-import threading
+import json
+import time
+from typing import Any
 
+import httpx2
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, Conversation, Streamed, tool
-from argstream.errors import RunError, TextInterruptedError
+from argstream.agent import Agent, Conversation, RunResult, Streamed, tool
+from argstream.errors import TextInterruptedError
 from argstream.events import RunCompleted, RunFailed, RunStopped, TextDelta
-from argstream.models import Retries, Timeouts
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    MockProvider,
-    Reply,
-    Slow,
-    Split,
-    Status,
-    Think,
-)
+from argstream.models import CallTool, Retries, Think, Timeouts, make_model
+from argstream.policy import Policy, Rule, Search
+from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow
 from tests.agent.following import Effects, events_of, follow, one, only, served, stopped_at
 from tests.agent.ordering import check_order
+from tests.provider_streams import Payload, item_added, item_done, sse
+from tests.providers import test_openai_client_calls as calls
 from tests.support.provider_rules import strict_provider
 
 APIS = ["anthropic", "openai", "openai-responses"]
-CANARY = "sk-canary-5f3c9a1e7b2d4f6089abcdef01234567"
-RUNS = 20  # at once
 CALLS = Reply(
     Think("I should write, and tell Ada."),
     "I do it.",
@@ -47,7 +42,6 @@ def agent_of(
     model = served(
         f"{api}:any",
         provider,
-        api_key=CANARY,
         retries=Retries(first_wait=0.01, longest_wait=0.02),
         timeout=Timeouts(first_byte=0.1, idle=0.1) if is_slow else Timeouts(),
     )
@@ -70,117 +64,15 @@ def test_conversation_with_thinking_and_tools_completes(api: str) -> None:
     assert one(again, RunCompleted).result == "You are welcome."
 
 
-# Each fault with the code of the failed run; "" where each API has its own.
-FAULTS: list[tuple[Fault, str]] = [
-    *((Cut(at=at), "connection_lost") for at in (0, 400, "call")),
-    *((ErrorEvent(at=at), "") for at in (0, "call", 3)),
-    *((Malformed(at=at), "bad_payload") for at in (0, "call")),
-    (Status(400), "invalid_request_error"),
-    *((Status(status), "") for status in (401, 404, 500, 529)),
-    (Status(429, retry_after=0.01), ""),
-    (Slow(before=0.5), "timeout"),
-    (Slow(between=0.5), "timeout"),
-]
-
-
-# tests/models/test_faults.py has the faults of all APIs.
-@pytest.mark.parametrize(
-    ("api", "fault", "code"),
-    [
-        *(("anthropic", *one) for one in FAULTS),
-        ("openai", Cut(at="call"), "connection_lost"),
-        ("openai-responses", Malformed(at="call"), "bad_payload"),
-    ],
-    ids=str,
-)
-def test_lasting_fault_fails_the_run_and_runs_no_tool(api: str, fault: Fault, code: str) -> None:
-    effects, conversation = Effects(), Conversation()
-    with strict_provider(CALLS, faults=[fault]) as provider:
-        agent = agent_of(api, provider, [effects.write, effects.send], fault)
-        events = events_of(agent, "Go", conversation)
-    check_order(events)
-    failed = one(events, RunFailed)
-    assert failed.code == code or not code
-    assert failed.message
-    assert effects.seen == []
-    assert conversation.run_id is None
-
-
-@pytest.mark.parametrize(
-    ("api", "fault"),
-    [
-        ("anthropic", Split((1,))),
-        ("openai", Split((64,), 7)),
-        ("openai-responses", Slow(before=0.05)),
-    ],
-    ids=str,
-)
-def test_small_chunks_and_short_delays_change_nothing(api: str, fault: Fault) -> None:
-    effects = Effects()
-    script = [Reply(CallTool("send", {"to": "ada"}), faults=[fault]), Reply("Done.")]
-    with strict_provider(script) as provider:
-        events = events_of(agent_of(api, provider, [effects.send]))
-        provider.check()
-    assert one(events, RunCompleted).result == "Done."
-    assert effects.seen == [("send", {"to": "ada"})]
-
-
 @pytest.mark.parametrize("api", APIS)
 def test_stop_closes_the_connection(api: str) -> None:
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
     with strict_provider(reply) as provider:
         events = stopped_at(agent_of(api, provider, []).run_stream("Go"), TextDelta)
-        pause = threading.Event()
         while not provider.hang_ups:
-            pause.wait(0.01)
+            time.sleep(0.01)
         assert len(provider.hang_ups) == 1
     assert isinstance(events[-1], RunStopped)
-
-
-@pytest.mark.anyio
-@pytest.mark.bulk
-async def test_many_runs_at_once_in_one_process() -> None:
-    lock, seen = threading.Lock(), []
-
-    def note(number: int) -> str:
-        with lock:
-            seen.append(number)
-        return f"noted {number}"
-
-    async def double(number: int) -> int:
-        await asyncio.sleep(0.01)
-        return 2 * number
-
-    reply = Reply("I do.", CallTool("note", {"number": 1}), CallTool("double", {"number": 2}))
-    # The first request gets the first reply, so some runs make several calls and others none.
-    with strict_provider([reply, Reply("Done.")], repeat=True) as provider:
-        agent = agent_of("anthropic", provider, [note, double])
-        results = await asyncio.gather(*(agent.run_async(f"Go {n}") for n in range(RUNS)))
-        await agent.aclose()
-        turns = len(provider.requests)
-    assert [result.text for result in results] == ["Done."] * RUNS
-    uses = [use for result in results for use in result.tools]
-    assert len(uses) == 2 * len(seen) == 2 * (turns - RUNS)
-    assert {(use.tool_name, use.result) for use in uses} == {("note", "noted 1"), ("double", 4)}
-
-
-def test_api_key_is_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    written: list[str] = []
-    agents: list[Agent] = []
-    for faults in ([], [Cut(at="call")], [Status(401, f"the key {CANARY} is wrong")]):
-        with strict_provider(CALLS, faults=faults) as provider:
-            agent = Agent(agent_of("anthropic", provider, []).model, max_turns=1)
-            events = events_of(agent)
-            written += [ev.to_json(event).decode() for event in events]
-            written += [repr(agent), repr(agent.model), str(events)]
-            agents.append(agent)
-    with pytest.raises(RunError) as caught:  # its server is gone
-        agents[-1].run("Go")
-    written += [repr(caught.value), str(caught.getrepr(showlocals=False))]
-    assert caplog.records
-    written += [record.getMessage() for record in caplog.records]
-    assert [text for text in written if CANARY in text] == []
 
 
 @pytest.mark.parametrize("fault", [Cut(), ErrorEvent(), Malformed(), Slow(between=0.5)], ids=str)
@@ -206,3 +98,91 @@ def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     assert isinstance(events[-1], RunFailed)
     assert kept == []
     assert len(interrupted) == len(begun) <= len(only(events, ev.ToolExecutionStarted))
+
+
+# Calls of tools that OpenAI Responses defines
+
+MISSING = "Error: the call was not run: this agent has no tool '{}'"
+DONE = {"type": "output_text", "text": "Done.", "annotations": []}
+SAYS_DONE = calls.turn(item_done(0, type="message", id="msg_1", role="assistant", content=[DONE]))
+
+
+def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[Payload]]:
+    """Run an agent whose model makes this call. Return the result and the next turn's input."""
+    turns = [calls.turn(item_added(0, **item), item_done(0, **item)), SAYS_DONE]
+    inputs: list[list[Payload]] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        inputs.append(json.loads(request.content)["input"])
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, headers=headers, content=sse(turns.pop(0)))
+
+    async def run() -> RunResult:
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
+            model = make_model("openai-responses:gpt-5", api_key="any", http_client=client)
+            return await Agent(model, tools, **options).run_async("Go")
+
+    result = asyncio.run(run())
+    assert (result.outcome, result.text) == ("completed", "Done.")
+    return result, inputs[1]
+
+
+class Shell:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def shell(
+        self, commands: list[str], timeout_ms: int = 0, max_output_length: int | None = None
+    ) -> str:
+        """Run commands."""
+        self.seen.append((commands, timeout_ms, max_output_length))
+        return "a.txt"
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [
+        (calls.SHELL, "shell"),
+        (calls.LOCAL_SHELL, "local_shell"),
+        (calls.COMPUTER, "computer"),
+        (calls.OLD_COMPUTER, "computer"),
+        (calls.SEARCH, "tool_search"),
+        (calls.APPROVAL, "mcp__github__delete_repo"),
+    ],
+    ids=["shell", "local_shell", "computer", "computer, one action", "search", "approval"],
+)
+@pytest.mark.parametrize("policy", [None, Policy(default="ask")], ids=["free", "asks"])
+def test_call_without_a_tool_fails_without_an_approval_request(
+    item: Payload, name: str, policy: Policy | None
+) -> None:
+    _, (_, sent, *outputs) = played(item, policy=policy)
+    assert sent == {field: value for field, value in item.items() if value is not None}
+    assert MISSING.format(name) in json.dumps(outputs)
+
+
+def test_tool_with_the_name_of_the_call_runs_it() -> None:
+    action = {**calls.SHELL["action"], "max_output_length": 100}
+    tools = Shell()
+    _, (_, _, output) = played({**calls.SHELL, "action": action}, tools.shell)
+    assert tools.seen == [(action["commands"], 1000, 100)]
+    assert (output["type"], output["call_id"]) == ("shell_call_output", "call_1")
+    assert output["output"][0]["stdout"] == "a.txt"
+
+
+@pytest.mark.parametrize("answer", [True, False, "yes"])
+def test_mcp_call_is_approved_only_by_a_tool_that_returns_true(answer: object) -> None:
+    @tool(name="mcp__github__delete_repo")
+    def approve(repo: str) -> object:
+        return answer if repo == "argstream" else None
+
+    _, (_, _, output) = played(calls.APPROVAL, approve)
+    assert output["approve"] is (answer is True)
+
+
+def test_denied_client_call_does_not_end_the_run() -> None:
+    rule = Rule("deny", tool="shell", argument=["commands", "*"], when=Search("rm -rf"))
+    tools = Shell()
+    _, (_, sent, output) = played(calls.SHELL, tools.shell, policy=Policy([rule], default="allow"))
+    assert tools.seen == []
+    assert (sent["type"], output["type"]) == ("function_call", "function_call_output")
+    assert "rejected" in output["output"]

@@ -20,6 +20,7 @@ from typing import IO, Any, Self, cast
 
 from argstream.cli import main
 from argstream.recording import Recorder
+from argstream.testing import MockProvider
 from tests.provider_streams import anthropic_call, sse
 
 COMMAND = Path(sys.executable).parent / "argstream"
@@ -175,6 +176,11 @@ def run(*arguments: str, stdin: bytes = b"", **options: Any) -> CompletedProcess
     with running(*arguments, **options) as process:
         output = process.communicate(stdin, 40)
         return CompletedProcess(arguments, process.wait(), *output)
+
+
+def provided(provider: MockProvider) -> dict[str, str]:
+    key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
+    return {**key, "ARGSTREAM_MODEL": "anthropic:claude-any"}
 
 
 def wait_until(condition: Callable[[], object]) -> None:

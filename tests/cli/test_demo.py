@@ -84,9 +84,7 @@ def test_demo_in_a_terminal_shows_every_line_once() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"x"])
-def test_demo_answers_itself_unless_a_key_is_pressed(
-    key: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_decides_unless_a_key_is_pressed(key: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     request = ApprovalRequested("c1", "run_command", {"command": "ls"}, "digest", "why")
     keys, other = os.openpty()
     painted = bytearray()

@@ -116,9 +116,7 @@ def test_ctrl_c_and_ctrl_z_in_the_editor_are_for_the_editor(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("hangup_ends_processes")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signal_ends_the_editor_and_removes_its_files(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_signal_ends_the_editor_and_deletes_drafts(tmp_path: Path, number: signal.Signals) -> None:
     drafts = tmp_path / "drafts"
     drafts.mkdir()
     editor = "sh -c 'echo $$ > editing; exec sleep 60'"

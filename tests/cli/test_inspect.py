@@ -32,7 +32,6 @@ def one_call(name: str, arguments: dict[str, Any]) -> bytes:
 
 
 def shown(*arguments: str, stdin: bytes = b"", status: int = 0, **variables: str) -> list[str]:
-    """Return the lines of ``argstream inspect``."""
     done = argstream("inspect", *arguments, stdin=stdin, **variables)
     assert done.returncode == status
     return done.stdout.decode().splitlines()
@@ -180,9 +179,7 @@ class TestCalls:
 
 
 class TestSvg:
-    def test_file_is_written_and_overwritten_only_by_force(
-        self, recording: str, tmp_path: Path
-    ) -> None:
+    def test_file_is_overwritten_only_by_force(self, recording: str, tmp_path: Path) -> None:
         picture = tmp_path / "turn.svg"
         command = (recording, "--svg", str(picture))
         assert "● write  toolu_1  complete" in shown(*command)
@@ -214,9 +211,7 @@ def test_waterfall_is_as_wide_as_the_terminal(recording: str, columns: int) -> N
     assert max(map(len, waterfall)) == columns - 1
 
 
-def test_colours_are_used_only_in_a_terminal(
-    recording: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_colours_are_only_for_terminals(recording: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
     assert "\x1b" not in "".join(shown(recording))

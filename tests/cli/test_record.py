@@ -5,8 +5,6 @@ import os
 import pty
 import signal
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,9 +35,7 @@ class TestPipe:
         assert (quiet.returncode, quiet.stdout) == (0, b"")
 
     @pytest.mark.parametrize("arguments", [(), ("-o", "-")])
-    def test_recording_goes_to_standard_output_without_a_file(
-        self, arguments: tuple[str, ...]
-    ) -> None:
+    def test_recording_without_a_file_is_the_output(self, arguments: tuple[str, ...]) -> None:
         done = argstream("record", *arguments, stdin=BODY)
         assert done.returncode == 0
         assert parse_recording(done.stdout).data == BODY
@@ -93,9 +89,7 @@ class TestPipe:
         assert (done.returncode, done.stderr) == (2, message)
 
     @pytest.mark.parametrize("closed", [(1,), (1, 2)])
-    def test_closed_output_does_not_end_the_recording(
-        self, file: Path, closed: tuple[int, ...]
-    ) -> None:
+    def test_closed_output_ends_no_recording(self, file: Path, closed: tuple[int, ...]) -> None:
         with running("record", "-o", str(file)) as process:
             process.send(BODY)
             assert process.stdout.read(10) == BODY[:10]
@@ -180,17 +174,6 @@ class TestProxy:
         assert [from_json(line) for line in done.stdout.splitlines()] == live
         texts = [output.decode(), log, *(path.read_text() for path in folder.iterdir())]
         assert not any("CANARY" in text for text in texts)
-
-    def test_key_in_a_url_is_not_logged(self, tmp_path: Path) -> None:
-        with proxy("http://127.0.0.1:1", tmp_path) as (url, process):
-            with pytest.raises(urllib.error.HTTPError) as caught:
-                urllib.request.urlopen(f"{url}/v1/x?key={KEY}", timeout=20)
-            caught.value.close()
-            process.send_signal(signal.SIGINT)
-            log = process.stdout.read() + process.stderr.read()
-        assert b"GET /v1/x 502" in log
-        assert b"cannot reach http://127.0.0.1:1: Connection refused" in log
-        assert b"CANARY" not in log
 
     def test_taken_port_is_refused(self, tmp_path: Path) -> None:
         with MockProvider(Reply(Say("x"))) as provider:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from argstream.testing import CallTool, MockProvider, Reply, Status
+from argstream.testing import CallTool, Reply, Status
 from tests.cli.in_process import argstream, refused
-from tests.cli.processes import ENVIRONMENT, run, running, wait_until
+from tests.cli.processes import ENVIRONMENT, provided, run, running, wait_until
 from tests.support.provider_rules import strict_provider
 
 Go = Callable[..., tuple[int, str]]
@@ -19,11 +19,6 @@ WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
 HOW_TO_ALLOW = "to allow it, run it in a terminal to be asked, or allow everything with --yes"
 EDITS = [{"old": "two", "new": "2"}]
-
-
-def provided(provider: MockProvider) -> dict[str, str]:
-    key = {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
-    return {**key, "ARGSTREAM_MODEL": "anthropic:claude-any"}
 
 
 @pytest.fixture
@@ -109,12 +104,6 @@ def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: P
 
 
 class TestFolder:
-    def test_paths_that_lead_out_are_refused(self, go: Go, folder: Path) -> None:
-        call = CallTool("write_file", {"path": "../outside.txt", "content": "x"})
-        _, shown = go(Reply(call), Reply("No."))
-        assert not (folder.parent / "outside.txt").exists()
-        assert "✗ ../outside.txt leads out of the folder" in shown
-
     def test_edit_shows_only_files_inside(self, go: Go, folder: Path) -> None:
         for path in ("a.txt", "../a.txt"):
             (folder / path).write_text(f"canary of {path}\ntwo\n")

@@ -5,6 +5,7 @@ import json
 import signal
 import time
 from collections.abc import Sequence
+from contextlib import aclosing
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -83,6 +84,15 @@ CRASHED: list[Timed] = [
 ]
 
 
+def records_of(
+    events: Sequence[Timed], run_id: str = RUN, agent: str = "mailer", start: float = 0.0
+) -> list[Record]:
+    return [
+        Record(seq, start + at, run_id, "session_1", agent, event)
+        for seq, (at, event) in enumerate(events, 1)
+    ]
+
+
 def logged(
     store: Path | str,
     events: Sequence[Timed] = FINISHED,
@@ -94,10 +104,7 @@ def logged(
 ) -> str:
     """Write a run, which holds a lease only if an owner is named. Return the store's name."""
     start = time.time() - events[-1][0] if began is None else began
-    records = [
-        Record(seq, start + at, run_id, "session_1", agent, event)
-        for seq, (at, event) in enumerate(events, 1)
-    ]
+    records = records_of(events, run_id, agent, start)
 
     async def write() -> None:
         opened = open_store(store)
@@ -160,15 +167,6 @@ def lines_of(columns: int, *arguments: str) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def make_empty(store: Path) -> None:
-    async def make() -> None:
-        opened = open_store(store)
-        await opened.runs()
-        await opened.aclose()
-
-    asyncio.run(make())
-
-
 class TestRuns:
     def test_runs_are_listed_with_their_state(self, store: Path) -> None:
         logged(store, CRASHED, "run_crashed_long_ago", agent="counter", began=time.time() - 7300)
@@ -216,7 +214,11 @@ class TestRuns:
         assert (none.returncode, none.stdout) == (0, b"there are no runs here that are failed\n")
 
     def test_json_is_one_run_a_line(self, store: Path) -> None:
-        make_empty(store)
+        async def make_empty() -> None:
+            async with aclosing(open_store(store)) as opened:
+                await opened.runs()
+
+        asyncio.run(make_empty())
         for arguments, output in (([], b"there are no runs here\n"), (["--json"], b"")):
             done = argstream("runs", "--store", str(store), *arguments)
             assert (done.returncode, done.stdout, done.stderr) == (0, output, b"")
@@ -289,16 +291,9 @@ class TestReplay:
         ]
 
     def test_json_is_the_records(self, store: Path) -> None:
-        async def read() -> list[Record]:
-            opened = open_store(store)
-            try:
-                return await opened.read(RUN)
-            finally:
-                await opened.aclose()
-
-        done = replay(logged(store), "--json")
+        done = replay(logged(store, began=0.0), "--json")
         assert done.stdout.isascii()
-        assert [from_json(line) for line in done.stdout.splitlines()] == asyncio.run(read())
+        assert [from_json(line) for line in done.stdout.splitlines()] == records_of(FINISHED)
 
     @pytest.mark.parametrize(
         ("speed", "pause", "least"), [("200", 100.0, 0.5), ("max", 3_600.0, 0.0)]

@@ -19,16 +19,15 @@ import httpx
 import pytest
 
 from argstream.server import AgentServer
-from argstream.testing import CallTool, MockProvider, Reply, Status
+from argstream.testing import CallTool, Reply, Status
 from tests.cli.in_process import argstream
-from tests.cli.processes import ENVIRONMENT, Process, running
+from tests.cli.processes import ENVIRONMENT, Process, provided, running
 from tests.server.talking import agent_for, routes_of
 from tests.support import program_is_missing
 from tests.support.provider_rules import strict_provider
 
 QUIET = {name: value for name, value in ENVIRONMENT.items() if not name.startswith("ARGSTREAM_")}
 TOKEN = "canary-token-1234567890"
-MODEL = ("--model", "anthropic:claude-any")
 HELLO = {"message": "Hello"}
 
 
@@ -105,10 +104,6 @@ def serve(folder: Path, *arguments: str, **environment: str) -> Iterator[Running
     settings = {"env": QUIET | places | environment, "cwd": folder, "umask": 0}
     with running(*command, **settings) as process:
         yield Running(process, folder, environment.get("ARGSTREAM_TOKEN", ""))
-
-
-def provided(provider: MockProvider) -> dict[str, str]:
-    return {"ANTHROPIC_BASE_URL": provider.anthropic_url, "ANTHROPIC_API_KEY": "sk-canary"}
 
 
 @pytest.fixture(scope="module")
@@ -317,7 +312,7 @@ class TestOptions:
         replies.append(Reply(faults=[Status(401, "no such key: \x1b[31m\nWARNING: all is well")]))
         with strict_provider(replies) as provider:
             environment = {"TMPDIR": str(tmp_path.parent), "ARGSTREAM_TOKEN": TOKEN}
-            options = (*MODEL, "--tools", "files,shell")
+            options = ("--tools", "files,shell")
             with serve(tmp_path, *options, **environment, **provided(provider)) as running:
                 frames = running.converse("Write.")
                 done = running.converse("Look.")[-1]["done"]

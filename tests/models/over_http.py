@@ -117,15 +117,11 @@ def say(*pieces: bytes) -> Talk:
     return talk
 
 
-def http(status: str, body: bytes = b"", **headers: str) -> bytes:
-    """Return a whole response."""
+def respond(status: str, body: bytes = b"", **headers: str) -> Talk:
+    """Send a whole response, and close the connection."""
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", "connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def respond(status: str, body: bytes = b"", **headers: str) -> Talk:
-    return say(http(status, body, **headers))
+    return say("\r\n".join([*lines, "", ""]).encode() + body)
 
 
 def reset(connection: socket.socket) -> None:

@@ -12,21 +12,8 @@ import pytest
 from argstream.events import StreamFailed
 from argstream.models import Timeouts
 from argstream.testing import Reply
-from tests.models.over_http import (
-    KEY,
-    REQUEST,
-    Talk,
-    Waits,
-    ask,
-    failure_of,
-    hang,
-    model_of,
-    reset,
-    respond,
-    run,
-    say,
-    serving,
-)
+from tests.models import over_http
+from tests.models.over_http import KEY, Talk, ask, hang, model_of, respond, run, say, serving
 from tests.provider_streams import anthropic_call, chat_call, sse
 from tests.support.provider_rules import strict_provider
 
@@ -109,14 +96,16 @@ def test_redirect_is_not_followed() -> None:
 def test_unreachable_server_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    waits = Waits()
-    failure = failure_of(model_of(f"http://127.0.0.1:{port}", retries=waits.retries()))
+    waits = over_http.Waits()
+    failure = over_http.failure_of(model_of(f"http://127.0.0.1:{port}", retries=waits.retries()))
     assert (failure.code, failure.retryable) == ("connection_failed", True)
     assert f"cannot connect to http://127.0.0.1:{port}" in failure.message
     assert waits.seconds == [0.5, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("talk", [reset, say(b""), say(b"HTTP/1.1 200"), say(b"nonsense\r\n\r\n")])
+@pytest.mark.parametrize(
+    "talk", [over_http.reset, say(b""), say(b"HTTP/1.1 200"), say(b"nonsense\r\n\r\n")]
+)
 def test_connection_that_ends_without_a_response_is_retried(talk: Talk) -> None:
     found = ask(talk, respond("200 OK", ANTHROPIC))
     assert found.is_complete
@@ -196,7 +185,7 @@ def test_long_first_event_is_passed_on() -> None:
 
 def test_first_event_is_passed_on_before_the_second_arrives() -> None:
     async def read() -> bytes:
-        source = model_of(served.url, timeout=5).stream(REQUEST)
+        source = model_of(served.url, timeout=5).stream(over_http.REQUEST)
         first = await anext(source)
         await source.aclose()
         return first
@@ -225,7 +214,7 @@ def test_start_of_a_key_at_the_end_is_not_lost() -> None:
     body = ANTHROPIC + b'event: ping\ndata: {"a": "' + KEY[:7].encode()
 
     async def read() -> bytes:
-        return b"".join([chunk async for chunk in model_of(served.url).stream(REQUEST)])
+        return b"".join([chunk async for chunk in model_of(served.url).stream(over_http.REQUEST)])
 
     with serving(respond("200 OK", body)) as served:
         assert run(read()) == body

@@ -14,16 +14,8 @@ import pytest
 from argstream import UsageError
 from argstream.models import HttpModel
 from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
-from tests.models.over_http import (
-    REQUEST,
-    Served,
-    hang,
-    model_of,
-    outcome_async,
-    respond,
-    run,
-    serving,
-)
+from tests.models import over_http
+from tests.models.over_http import REQUEST, hang, model_of, outcome_async, respond, run, serving
 from tests.support.provider_rules import strict_provider
 
 ANSWER = Reply("Hello", CallTool("add", {"a": 1}))
@@ -146,7 +138,7 @@ def test_leaving_closes_the_connection(leave: Callable[[MockProvider], Awaitable
 
 
 @contextmanager
-def hanging_server(*pieces: bytes) -> Iterator[tuple[Served, threading.Event]]:
+def hanging_server(*pieces: bytes) -> Iterator[tuple[over_http.Served, threading.Event]]:
     """Serve a response that does not end. The event is set when the client has left."""
     is_left = threading.Event()
 

@@ -1,14 +1,18 @@
-"""Faults of a provider, for each API: what is retried, what is raised, what is an event."""
+"""Faults of a provider: what is retried and when, what is raised, and what is an event."""
 
+import asyncio
+import ssl
 from itertools import product
 from typing import Any
 
+import httpx2
 import pytest
 
 from argstream.events import StreamFailed
-from argstream.models import CallTool, Say, Timeouts
+from argstream.models import CallTool, Retries, Say, Timeouts
 from argstream.testing import Cut, ErrorEvent, Fault, Malformed, Reply, Slow, Split, Status
-from tests.models.over_http import PREFIXES, Outcome, Waits, model_of, outcome
+from tests.models import over_http
+from tests.models.over_http import PREFIXES, REQUEST, Outcome, Waits, ask, model_of, respond
 from tests.support.provider_rules import strict_provider
 
 ANSWER = (Say("I add."), CallTool("add", {"a": 1, "b": 2}))
@@ -16,14 +20,14 @@ ANSWER = (Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 for_each_api = pytest.mark.parametrize("prefix", PREFIXES)
 
 
-def ask(
+def attempted(
     prefix: str, *faults: Fault, good_after: int | None = None, **options: Any
 ) -> tuple[Outcome, int]:
     """Return the outcome of a request, and the number of attempts."""
     bad = [Reply(*ANSWER, faults=faults)] * (good_after or 1)
     good = [Reply(*ANSWER)] if good_after is not None else []
     with strict_provider([*bad, *good], repeat=good_after is None) as provider:
-        found = outcome(model_of(provider, prefix, **options))
+        found = over_http.outcome(model_of(provider, prefix, **options))
         provider.check()
         return found, len(provider.requests)
 
@@ -33,7 +37,7 @@ def ask(
     "faults", [(), (Split((7, 200), seed=3),), (Slow(between=0.001, before=0.05),)]
 )
 def test_response_is_complete_however_it_is_cut(prefix: str, faults: tuple[Fault, ...]) -> None:
-    found, requests = ask(prefix, *faults)
+    found, requests = attempted(prefix, *faults)
     assert found.is_complete
     assert "tool_args_completed" in found.types
     assert requests == 1
@@ -47,7 +51,7 @@ def test_response_is_complete_however_it_is_cut(prefix: str, faults: tuple[Fault
     ],
 )
 def test_temporary_failure_before_the_first_event_is_retried(prefix: str, fault: Fault) -> None:
-    found, requests = ask(prefix, fault, good_after=2)
+    found, requests = attempted(prefix, fault, good_after=2)
     assert found.is_complete
     assert requests == 3
 
@@ -57,7 +61,7 @@ def test_temporary_failure_before_the_first_event_is_retried(prefix: str, fault:
     [*product(["anthropic"], (400, 403, 404, 413, 422, 501)), *product(PREFIXES, (401,))],
 )
 def test_permanent_failure_is_not_retried(prefix: str, status: int) -> None:
-    found, requests = ask(prefix, Status(status, message="No."))
+    found, requests = attempted(prefix, Status(status, message="No."))
     assert (found.error.status, found.error.retryable) == (status, False)
     assert "No." in found.error.message
     assert found.error.request_id == "req_mock_1"
@@ -66,13 +70,13 @@ def test_permanent_failure_is_not_retried(prefix: str, status: int) -> None:
 
 @for_each_api
 def test_invalid_request_in_an_event_is_not_retried(prefix: str) -> None:
-    found, requests = ask(prefix, ErrorEvent(at=0, status=400, message="Too many tools"))
+    found, requests = attempted(prefix, ErrorEvent(at=0, status=400, message="Too many tools"))
     assert "Too many tools" in found.error.message
     assert (found.events, requests) == ([], 1)
 
 
 def test_number_of_retries_is_limited() -> None:
-    found, requests = ask("anthropic", Status(529))
+    found, requests = attempted("anthropic", Status(529))
     assert found.error.retryable
     assert "tried 4 times" in found.error.message
     assert (found.events, requests) == ([], 4)
@@ -80,10 +84,10 @@ def test_number_of_retries_is_limited() -> None:
 
 @for_each_api
 def test_failure_after_the_first_event_is_not_retried(prefix: str) -> None:
-    found, requests = ask(prefix, ErrorEvent(at="call"))
+    found, requests = attempted(prefix, ErrorEvent(at="call"))
     assert (found.failure, requests) == (None, 1)
     assert isinstance(found.events[-1], StreamFailed)
-    found, requests = ask(prefix, Cut(at="call"))
+    found, requests = attempted(prefix, Cut(at="call"))
     assert (found.error.code, found.error.retryable) == ("connection_lost", True)
     assert (found.types[-1], requests) == ("tool_args_invalid", 1)
 
@@ -91,7 +95,7 @@ def test_failure_after_the_first_event_is_not_retried(prefix: str) -> None:
 @for_each_api
 def test_payload_that_is_no_json_is_an_event(prefix: str) -> None:
     for fault in (Malformed(at=0), Malformed(at="call")):
-        found, requests = ask(prefix, fault)
+        found, requests = attempted(prefix, fault)
         assert (found.failure, requests) == (None, 1)
         assert "stream_failed" in found.types
 
@@ -106,6 +110,122 @@ def test_payload_that_is_no_json_is_an_event(prefix: str) -> None:
 )
 def test_silence_times_out(prefix: str, slow: Fault, timeout: Timeouts, requests: int) -> None:
     retries = Waits().retries(most=1)
-    found, made = ask(prefix, slow, timeout=timeout, retries=retries)
+    found, made = attempted(prefix, slow, timeout=timeout, retries=retries)
     assert (found.error.code, found.error.retryable, made) == ("timeout", True, requests)
     assert "0.1 s" in found.error.message
+
+
+# When a request is retried, and after how many seconds
+
+
+def waits(retries: Retries, told: float | None = None) -> list[float]:
+    """Return the waits of a request that always fails."""
+    found: list[float] = []
+    while (wait := retries.wait(len(found) + 1, sum(found), told)) is not None:
+        found.append(wait)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "chance", "told", "expected"),
+    [
+        ({"most": 7, "longest_wait": 8}, 0.0, None, [0.5, 1, 2, 4, 8, 8, 8]),
+        ({"most": 2, "first_wait": 1}, 1.0, None, [0.75, 1.5]),  # at most a quarter less
+        ({"most": 0}, 0.0, None, []),
+        ({"most": 9, "longest_in_all": 2}, 0.0, None, [0.5, 1]),
+        ({"most": 2, "first_wait": 1}, 0.0, 3, [3, 3]),  # not less than the provider asks for
+        ({"most": 2, "first_wait": 1}, 1.0, 3, [3.5, 3.5]),
+        ({"longest_told_wait": 60}, 0.0, 61, []),
+        ({"most": 1000, "longest_in_all": 100}, 0.0, 40, [40, 40]),
+    ],
+)
+def test_waits_double_up_to_a_limit(
+    options: dict[str, Any], chance: float, told: float | None, expected: list[float]
+) -> None:
+    assert waits(Retries(random=lambda: chance, **options), told) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry_after": "7"}, 7.0),
+        ({"retry_after": "0.5"}, 0.5),
+        ({"retry_after_ms": "250", "retry_after": "7"}, 0.25),
+        ({"retry_after_ms": "x", "retry_after": "7"}, 7.0),
+        ({"retry_after": "Thu, 01 Jan 1970 00:16:50 GMT"}, 10.0),
+        ({"retry_after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        *(({"retry_after": value}, None) for value in ("soon", "nan", "inf", "-1", "")),
+    ],
+)
+def test_wait_requested_by_a_header_is_used(headers: dict[str, Any], seconds: float | None) -> None:
+    waited = Waits()
+    retries = waited.retries(now=lambda: 1000.0)
+    assert ask(respond("429 No", **headers), respond("400 No"), retries=retries).failure
+    assert waited.seconds == [seconds or 0.5]  # 0.5 is the default
+
+
+def test_requested_wait_that_is_too_long_fails_at_once() -> None:
+    with strict_provider(Reply("a"), faults=[Status(429, retry_after=3600)]) as provider:
+        failure = over_http.failure_of(model_of(provider))
+        assert len(provider.requests) == 1
+    assert failure.retryable
+    assert "retry after 3600 s" in failure.message
+
+
+def test_x_should_retry_overrides_the_status() -> None:
+    found = ask(respond("400 No", x_should_retry="true"), respond("401 No"))
+    assert found.error.status == 401
+    found = ask(respond("500 No", x_should_retry="false"))
+    assert not found.error.retryable
+    assert len(found.requests) == 1
+
+
+def untrusted() -> httpx2.ConnectError:
+    error = httpx2.ConnectError("certificate verify failed")
+    error.__cause__ = ssl.SSLCertVerificationError("self-signed")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "requests"),
+    [
+        (untrusted(), "connection_failed", 1),
+        (httpx2.ConnectError("refused"), "connection_failed", 4),
+        (httpx2.ConnectTimeout(""), "timeout", 4),
+        (httpx2.LocalProtocolError("Illegal header value b'secret'"), "bad_request", 1),
+    ],
+)
+def test_temporary_connection_error_is_retried(error: Exception, code: str, requests: int) -> None:
+    made: list[httpx2.Request] = []
+
+    def fail(request: httpx2.Request) -> httpx2.Response:
+        made.append(request)
+        raise error
+
+    client = httpx2.AsyncClient(transport=httpx2.MockTransport(fail))
+    failure = over_http.failure_of(model_of("https://a", http_client=client))
+    assert (failure.code, failure.retryable, len(made)) == (code, requests > 1, requests)
+    assert "secret" not in str(failure)
+    if code == "timeout":
+        assert "no connection to https://a within 5 s" in failure.message
+
+
+def test_waiting_for_a_retry_can_be_cancelled() -> None:
+    sleeping = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        sleeping.set()
+        await asyncio.Event().wait()
+
+    async def cancel() -> None:
+        retries = Retries(sleep=sleep)
+        task = asyncio.ensure_future(anext(model_of(provider, retries=retries).stream(REQUEST)))
+        await sleeping.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with strict_provider(Reply("a"), faults=[Status(429, retry_after=30)]) as provider:
+        over_http.run(cancel())
+        assert len(provider.requests) == 1

@@ -3,17 +3,14 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 
 import pytest
 
 from argstream import UsageError, stream
 from argstream.errors import ProviderError
 from argstream.models import HttpModel, Model, ModelRequest, ScriptedModel, as_model
-from argstream.testing import CallTool, Reply
 from tests.models.over_http import REQUEST, run
 from tests.provider_streams import anthropic_call, sse
-from tests.support.provider_rules import strict_provider
 
 PAYLOADS = anthropic_call('{"a":', "1}")
 BODY = sse(PAYLOADS)
@@ -61,36 +58,6 @@ def test_function_may_return_any_source(make: Callable[[ModelRequest], object]) 
     model = as_model(make)
     for _ in range(2):
         assert run(answer(model))[-1] == "turn_completed"
-
-
-def test_function_may_use_an_sdk() -> None:
-    import anthropic
-    import openai
-
-    message: Any = {"role": "user", "content": "hi"}
-    options: Any = {"model": "m", "max_tokens": 9, "messages": [message]}
-
-    async def ask_all() -> list[list[str]]:
-        claude = anthropic.AsyncAnthropic(base_url=provider.anthropic_url, api_key="any")
-        gpt = openai.AsyncOpenAI(base_url=provider.openai_url, api_key="any")
-        sync = anthropic.Anthropic(base_url=provider.anthropic_url, api_key="any")
-        asks: list[Callable[[ModelRequest], object]] = [
-            lambda _: claude.messages.create(**options, stream=True),
-            lambda _: claude.messages.stream(**options),
-            lambda _: gpt.chat.completions.create(model="m", messages=[message], stream=True),
-            lambda _: gpt.responses.create(model="m", input="hi", stream=True),
-            lambda _: sync.messages.create(**options, stream=True),
-            lambda _: sync.messages.stream(**options),
-            lambda _: sync.messages.create(**options),
-        ]
-        async with claude, gpt:
-            with sync:
-                return [await answer(as_model(ask)) for ask in asks]
-
-    with strict_provider(Reply("Hello", CallTool("add", {"a": 1}))) as provider:
-        found = run(ask_all())
-    assert all(types[-1] == "turn_completed" for types in found)
-    assert all("tool_args_completed" in types for types in found)
 
 
 @pytest.mark.parametrize("make", [payloads_async, payloads, lambda: PAYLOADS])
@@ -143,25 +110,6 @@ def test_leaving_early_closes_the_source() -> None:
         assert closed == ["sync", "async"]  # before the end of the loop, which closes all
 
     run(leave())
-
-
-def test_sync_source_does_not_block_the_event_loop() -> None:
-    """The source waits for the event loop before each payload."""
-    turns = threading.Semaphore(0)
-
-    def slow(_: ModelRequest) -> Iterator[object]:
-        for payload in PAYLOADS:
-            assert turns.acquire(timeout=5)
-            yield payload
-
-    async def ask() -> None:
-        task = asyncio.create_task(answer(as_model(slow)))
-        while not task.done():
-            await asyncio.sleep(0.001)
-            turns.release()
-        assert task.result()[-1] == "turn_completed"
-
-    run(ask())
 
 
 def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> None:

@@ -17,19 +17,8 @@ from argstream.errors import ProviderError
 from argstream.models import HttpModel, ModelSettings, make_model
 from argstream.recording import record_async
 from argstream.testing import Cut, ErrorEvent, Fault, Reply, Slow, Status
-from tests.models.over_http import (
-    KEY,
-    PREFIXES,
-    ask,
-    failure_of,
-    model_of,
-    outcome,
-    outcome_async,
-    request_for,
-    respond,
-    run,
-    serving,
-)
+from tests.models import over_http
+from tests.models.over_http import KEY, ask, failure_of, model_of, request_for, respond, serving
 from tests.support.provider_rules import strict_provider
 
 HEADER_SECRET = "gw-9d3e1f60b7c24e5d"
@@ -80,7 +69,7 @@ def all_of(error: BaseException) -> str:
         ("anthropic", Status(400, f"no {KEY}")),
         ("anthropic", Status(429, f"{KEY} is limited")),
         *(("anthropic", fault) for fault in (Cut(at=30), Cut(at="call"), Slow(before=1))),
-        *product(PREFIXES, REPEATED),
+        *product(over_http.PREFIXES, REPEATED),
     ],
 )
 def test_key_does_not_leak(prefix: str, fault: Fault | None, tmp_path: Path) -> None:
@@ -98,7 +87,7 @@ def test_key_does_not_leak(prefix: str, fault: Fault | None, tmp_path: Path) -> 
 
     with strict_provider(Reply("Hello"), faults=[fault] if fault else []) as provider:
         model = model_of(provider, prefix, timeout=0.1)
-        found = run(read(model))
+        found = over_http.run(read(model))
     assert found
     assert not any(leaks(text) for text in found)
     assert not any(leaks(all_of(error), KEY) for error in raised)
@@ -110,7 +99,7 @@ def test_key_does_not_leak(prefix: str, fault: Fault | None, tmp_path: Path) -> 
 @pytest.mark.parametrize("at", [0, 400])
 def test_failure_does_not_refer_to_the_request(at: int) -> None:
     with strict_provider(Reply("Hello"), faults=[Cut(at)]) as provider:
-        error = outcome(model_of(provider)).error
+        error = over_http.outcome(model_of(provider)).error
     assert (error.code, error.__cause__, error.__context__) == ("connection_lost", None, None)
 
 
@@ -141,7 +130,7 @@ def test_text_that_is_no_part_of_a_key_is_kept() -> None:
     text = "wait... 3 ** 2 … abcd and sk-other***x, please; [removed], abcd"
     assert error.message.endswith(text)
     with strict_provider(Reply("anything")) as provider:  # contains the short key
-        found = outcome(model_of(provider, api_key="any"))
+        found = over_http.outcome(model_of(provider, api_key="any"))
     assert "".join(getattr(event, "text", "") for event in found.events) == "anything"
 
 
@@ -167,10 +156,10 @@ def test_secrets_of_a_given_client_are_removed(options: dict[str, Any]) -> None:
     async def read() -> ProviderError:
         async with httpx2.AsyncClient(**options) as client:
             model = model_of(served.url, api_key=None, http_client=client)
-            return (await outcome_async(model)).error
+            return (await over_http.outcome_async(model)).error
 
     with serving(respond("401 Unauthorized", body)) as served:
-        error = run(read())
+        error = over_http.run(read())
     assert "[removed]" in error.message
     assert not leaks(all_of(error), KEY)
     if isinstance(options.get("auth"), tuple):
@@ -195,7 +184,7 @@ def test_password_of_a_proxy_is_removed(scheme: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("key", ["two\nlines-of-a-key", "a-key-with-’"])
 def test_invalid_key_raises_and_is_not_shown(key: str) -> None:
     with pytest.raises(UsageError, match="characters that are not allowed in a key") as caught:
-        outcome(make_model("anthropic:m", api_key=key))
+        over_http.outcome(make_model("anthropic:m", api_key=key))
     variables = own_variables(caught.value)
     assert "lines-of-a-key" not in variables
     assert "a-key-with" not in variables
@@ -204,7 +193,7 @@ def test_invalid_key_raises_and_is_not_shown(key: str) -> None:
 def test_invalid_header_raises_and_is_not_shown() -> None:
     request = request_for(headers={"x-gateway-token": f"{HEADER_SECRET}\r\nx: y"})
     with pytest.raises(UsageError, match="header 'x-gateway-token' is") as caught:
-        outcome(model_of("http://127.0.0.1:1"), request)
+        over_http.outcome(model_of("http://127.0.0.1:1"), request)
     assert not leaks(own_variables(caught.value))
 
 
@@ -250,13 +239,6 @@ def test_key_comes_from_the_argument_or_the_environment(monkeypatch: pytest.Monk
         monkeypatch.setenv("OPENAI_API_KEY", "later")  # read when the model is used
         failure_of(model)
     assert b"authorization: bearer later" in served.requests[0].lower()
-
-
-def test_missing_key_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GROQ_API_KEY", raising=False)
-    monkeypatch.delenv("GROQ_BASE_URL", raising=False)
-    with pytest.raises(UsageError, match=r"groq needs a key. Set \$GROQ_API_KEY or pass api_key"):
-        outcome(make_model("groq:m"))
 
 
 def test_headers_of_the_settings_override_the_key() -> None:

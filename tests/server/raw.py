@@ -3,8 +3,7 @@
 import asyncio
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -159,9 +158,3 @@ def exchange(app: ASGIApp, scope: Scope, *received: Message) -> list[Message]:
 
 def statuses(app: ASGIApp, *scopes: Scope) -> list[int]:
     return [exchange(app, scope)[0]["status"] for scope in scopes]
-
-
-def eventually_is(look: Callable[[], object], wanted: object) -> None:
-    """Wait until a function returns a value; the time limit of the test is the assertion."""
-    while look() != wanted:
-        time.sleep(0.01)

@@ -14,13 +14,12 @@ import uvicorn
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from argstream import Agent, tool
+from argstream import Agent
 from argstream.events import Event, RunSnapshot
-from argstream.models import ScriptedModel
 from argstream.protocols.native import Frame
 from argstream.runs import MemoryStore, SnapshotBuilder, Store
 from argstream.server import AgentServer, Limits, Serving
-from tests.agent.following import Effects, add, send
+from tests.agent.following import Effects, add, mailing, send
 
 GENEROUS = Limits(runs_per_minute=100_000, requests_per_minute=1_000_000)
 _AGENT_OPTIONS = ("approval_timeout", "lease_seconds", "delay", "name", "store")
@@ -135,11 +134,8 @@ def folded(events: Iterable[Event]) -> RunSnapshot:
 
 def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tuple[Agent, Effects]:
     """An agent whose tool ``send`` needs approval; ``write`` and ``add`` do not."""
-    effects = Effects()
-    tools = [tool(requires_confirmation=True)(effects.send), effects.write, add]
-    model = ScriptedModel(*replies, delay=options.pop("delay", 0.0))
     store = MemoryStore() if store is None else store
-    return Agent(model, tools, store=store, **options), effects
+    return mailing(*replies, more=[add], store=store, **options)
 
 
 @contextmanager

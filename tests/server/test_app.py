@@ -15,6 +15,8 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount
 
 from argstream import Agent
@@ -35,8 +37,12 @@ def app_for(*replies: str, delay: float = 0.0, **options: Any) -> AgentServer:
     return AgentServer(agent, token=None, hosts=None, **options)
 
 
-def test_app_can_be_mounted() -> None:
-    app = Starlette(routes=[Mount("/agent", app_for("Hello."))])
+def test_mounted_app_answers_its_own_problems() -> None:
+    def by_the_host_app(_: Request, __: Exception) -> Response:
+        return PlainTextResponse("by the host app", 404)
+
+    handlers = dict.fromkeys((404, ValueError), by_the_host_app)
+    app = Starlette(routes=[Mount("/agent", app_for("Hello."))], exception_handlers=handlers)
     with hosted(app, "/agent") as client:
         answer = client.post("/api/runs", {"message": "Hi"})
         run_id = answer.json()["run"]
@@ -44,6 +50,8 @@ def test_app_can_be_mounted() -> None:
         assert client.until(run_id, "completed")
         assert client.get("/healthz").json() == {"status": "ok"}
         assert problem(client.get("/nothing")) == (404, "not-found")
+        assert problem(client.get("/api/runs?status=nice")) == (422, "unusable")
+        assert client.get(client.url.replace("/agent", "/other")).text == "by the host app"
 
 
 def test_streams_are_live_inside_an_app_that_compresses() -> None:
@@ -125,9 +133,7 @@ def test_documented_app_serves_signed_in_users_and_its_front_end(documented: Cli
 
 
 @pytest.mark.parametrize("origins", [(), (FRONT_END,)])
-def test_origin_must_be_allowed_by_the_server_besides_cors_middleware(
-    origins: tuple[str, ...],
-) -> None:
+def test_origin_must_be_allowed_by_the_server_besides_cors(origins: tuple[str, ...]) -> None:
     app = FastAPI()
     app.add_middleware(CORSMiddleware, allow_origins=[FRONT_END])
     app.mount("/agent", app_for("Hello.", origins=origins))

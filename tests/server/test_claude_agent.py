@@ -1,9 +1,11 @@
 """The driver of Claude Code: the real program, with a mock provider."""
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import claude_agent_sdk
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
@@ -14,11 +16,22 @@ from argstream.models import CallTool
 from argstream.runs import MemoryStore, RunInfo, Store
 from argstream.server.claude_agent import ClaudeAgentDriver
 from argstream.testing import MockProvider, Reply
-from tests.agent.claude_code import claude_code_alone  # noqa: F401 - a fixture
 from tests.agent.following import complete, one, only
+from tests.agent.observing import check_observed
+from tests.support import program_is_missing
 from tests.support.provider_rules import strict_provider
 
-pytestmark = pytest.mark.usefixtures("claude_code_alone")
+
+@pytest.fixture(autouse=True)
+def _claude_code_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Skip or fail if Claude Code is missing. It sees no settings of the developer."""
+    program = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    if not program.exists():
+        program_is_missing("claude-agent-sdk contains no Claude Code for this system")
+    for name in list(os.environ):
+        if name != "PATH":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
 
 
 class Machine:
@@ -91,8 +104,9 @@ def test_conversation_continues_in_another_process_for_its_user_only(tmp_path: P
     with_claude_code(tmp_path / "project", replies, work)
 
 
-def test_calls_are_decided_and_runs_stopped_through_the_store(tmp_path: Path) -> None:
+def test_calls_of_a_sub_agent_are_decided_and_runs_stopped_in_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "project"
+    task = {"description": "files", "prompt": "Write.", "subagent_type": "general-purpose"}
     writes = [
         CallTool("Write", {"file_path": str(folder / name), "content": "by the model"})
         for name in ("a.txt", "b.txt", "c.txt")
@@ -121,8 +135,12 @@ def test_calls_are_decided_and_runs_stopped_through_the_store(tmp_path: Path) ->
                     continue
             await driver.check(run.run_id, {event.call_id: decision})
             await machine.store.decide(run.run_id, {event.call_id: decision})
+        check_observed(events)
         written = {path.name: path.read_text() for path in folder.glob("*.txt")}
         assert written == {"a.txt": "by the model", "b.txt": "by a person"}
+        sub_agent, *calls = only(events, ev.ToolCallStarted)
+        parents = [call.parent_id for call in calls if call.name == "Write"]
+        assert parents == [sub_agent.call_id] * 3
         denied, *_ = only(events, ev.ToolCallFailed)
         assert denied.error == "it was denied: two are enough"
         assert one(events, ev.RunStopped).reason == "enough"
@@ -130,7 +148,9 @@ def test_calls_are_decided_and_runs_stopped_through_the_store(tmp_path: Path) ->
         assert "Write three files, and sleep." in machine.requests()[-1]
 
     sleep = CallTool("Bash", {"command": "sleep 20 > x"})
-    replies = [*map(Reply, writes), Reply(sleep), *[Reply("I am here.")] * 3]
+    begin = CallTool("Agent", {**task, "run_in_background": False})
+    replies = [*map(Reply, [begin, *writes]), Reply("Two are written.")]
+    replies += [Reply(sleep), *[Reply("I am here.")] * 3]
     with_claude_code(folder, replies, work)
 
 

@@ -12,7 +12,7 @@ from argstream.errors import UsageError
 from argstream.server import AgentServer, Limits
 from tests.server import raw
 from tests.server.raw import Answer, Asked, call, connect, read_answer, serving
-from tests.server.talking import problem, talking
+from tests.server.talking import eventually, problem, talking
 
 RUNS = "/api/runs"
 
@@ -294,10 +294,10 @@ def test_bodies_in_transit_are_bounded_together(limit: str, other: str, status: 
         for _ in range(2):
             slow = slow_ones.enter_context(connect(port))
             slow.sendall(HEAD + b"content-length: 90000\r\n\r\n" + b" " * 70_000)
-        raw.eventually_is(lambda: post(port, b" " * 20_000).status, status)
+        eventually(lambda: post(port, b" " * 20_000).status == status)
         refused = post(port, b" " * 20_000)
         slow_ones.close()  # a client that leaves frees its share
-        raw.eventually_is(lambda: post(port, b" " * 100_000).problem, "no-json")
+        eventually(lambda: post(port, b" " * 100_000).problem == "no-json")
     assert refused.refusal == (status, "too-many-bytes-of-bodies")
     assert f"{limit}=150000" in refused.detail
     assert refused.headers["connection"] == "close"

@@ -152,9 +152,7 @@ def test_server_can_be_entered_again() -> None:
     assert effects.seen == SENT_TO_ADA
 
 
-def test_conversation_is_complete_after_the_clock_was_set_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_conversation_survives_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     real = time.time
     with talking("One.", "Two.", lambda request: f"{len(request.messages)} messages.") as client:
         client.run("First", "talk")

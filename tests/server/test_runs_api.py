@@ -82,9 +82,7 @@ def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
         ("application/json", 201),
     ],
 )
-def test_post_is_answered_with_the_run_only_if_a_stream_is_accepted(
-    accept: str, status: int
-) -> None:
+def test_post_is_answered_with_the_run_if_a_stream_is_accepted(accept: str, status: int) -> None:
     body = {"message": "Go", "conversation": "talk 1"}
     with talking(LONG, "Done.") as client:
         answer = client.post("/api/runs", body, accept=accept)
@@ -142,25 +140,6 @@ def test_unusable_message_is_refused_and_starts_no_run(query: str, body: Any) ->
         assert client.listed() == []
 
 
-def test_conversation_continues_and_belongs_to_one_user() -> None:
-    with talking("Hi.", count, count, user=lambda request: request.headers["x-user"]) as client:
-        ada, eve = client.named("ada"), client.named("eve")
-        ada.run("Hi", "talk")
-        assert "1 messages." in str(eve.events(eve.run("Hi", "talk")))
-        assert "3 messages." in str(ada.events(ada.run("And?", "talk")))
-
-
-def test_message_to_a_busy_conversation_is_409() -> None:
-    with talking(send(), "Sent.", "Then this.") as client:
-        run_id = client.run(conversation="talk", until="paused")
-        answer = client.post("/api/runs", {"message": "And?", "conversation": "talk"})
-        assert answer.status_code == 409
-        assert run_id in answer.json()["detail"]
-        client.approve(run_id)
-        client.until(run_id, "completed")
-        client.start("And?", "talk")
-
-
 def test_converse_streams_and_continues_the_conversation_that_it_named() -> None:
     keys: dict[str, float] = {}
     with (
@@ -181,28 +160,6 @@ def test_converse_streams_and_continues_the_conversation_that_it_named() -> None
     assert again[-1]["done"]["conversation"] == done["conversation"]
 
 
-@pytest.mark.parametrize(
-    ("decision", "sent", "outcome"),
-    [
-        ({"decision": "approve", "reason": "fine"}, "ada", "approved"),
-        ({"decision": "deny", "reason": "not to her"}, None, "denied"),
-        ({"decision": "approve", "arguments": {"to": "bob"}}, "bob", "edited"),
-    ],
-)
-def test_decided_call_runs_or_fails_and_the_run_continues(
-    decision: dict[str, Any], sent: str | None, outcome: str
-) -> None:
-    with paused() as (client, run_id):
-        assert client.decide(run_id, **decision).status_code == 202
-        client.until(run_id, "completed")
-        events = client.events(run_id, "?after=0")
-    assert client.effects.seen == ([("send", {"to": sent})] if sent else [])
-    [decided] = only(events, ev.ApprovalDecided)
-    assert decided.decision == outcome
-    failures = [str(failed.error) for failed in only(events, ev.ToolCallFailed)]
-    assert ["not to her" in failure for failure in failures] == ([] if sent else [True])
-
-
 def test_unusable_decisions_are_refused() -> None:
     with paused() as (client, run_id):
         wrong = client.approve(run_id, arguments={"to": 7})
@@ -215,19 +172,6 @@ def test_unusable_decisions_are_refused() -> None:
         for refused in (empty, too_long, client.stop(run_id, reason=long)):
             assert refused.status_code == 422
         assert len(client.show(run_id)["pending"]) == 1
-
-
-def test_run_waits_for_the_remaining_decisions() -> None:
-    with talking(Reply(send("ada"), send("bob")), "Sent.") as client:
-        run_id = client.start()
-        first, second = client.until(run_id, "paused")["pending"]
-        decision = {"decision": "approve", "digest": first["digest"]}
-        client.post(f"/api/runs/{run_id}/decisions", {"decisions": {first["call_id"]: decision}})
-        eventually(lambda: client.effects.seen)
-        assert client.until(run_id, "paused")["pending"] == [second]
-        client.approve(run_id)
-        client.until(run_id, "completed")
-    assert client.effects.seen == [*SENT_TO_ADA, ("send", {"to": "bob"})]
 
 
 def test_approval_for_a_conversation_holds_until_its_runs_are_deleted() -> None:
@@ -261,16 +205,6 @@ def test_forged_replayed_and_late_decisions_are_403() -> None:
         client.until(run_id, "completed")
         assert status(call_id, digest) == 403
     assert client.effects.seen == SENT_TO_ADA
-
-
-def test_request_expires_and_the_run_continues() -> None:
-    with talking(send("ada"), "Too late.", approval_timeout=0.2) as client:
-        run_id = client.run()
-        [request] = only(client.events(run_id, "?after=0"), ev.ApprovalRequested)
-        decisions = {request.call_id: {"decision": "approve", "digest": request.digest}}
-        late = client.post(f"/api/runs/{run_id}/decisions", {"decisions": decisions})
-        assert late.status_code == 403
-    assert client.effects.seen == []
 
 
 # Edited arguments

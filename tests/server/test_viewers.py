@@ -99,22 +99,6 @@ async def test_all_viewers_are_sent_the_same_objects(world: World) -> None:
 
 
 @in_world()
-async def test_late_viewer_gets_a_new_snapshot_when_old_chunks_are_dropped(world: World) -> None:
-    first = await world.watch()
-    for number in range(4):
-        await world.say(f"{number}{LONG}")
-        await first.has(b"%dx" % number)
-    late = await world.watch()
-    await world.write(END)
-    await first.all()
-    snapshot = frames_of(await late.all())[0].event
-    assert isinstance(snapshot, ev.RunSnapshot)
-    [text] = snapshot.blocks
-    assert isinstance(text, ev.TextSnapshot)
-    assert len(text.text) > 4 * len(LONG)
-
-
-@in_world()
 async def test_first_delta_is_sent_at_once_and_later_ones_are_merged(world: World) -> None:
     watcher = await world.watch()
     began = asyncio.get_running_loop().time()
@@ -144,36 +128,18 @@ async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch
 
 
 @in_world()
-async def test_viewer_resumes_after_the_seq_that_it_names(world: World) -> None:
-    await world.say("one ")
-    await world.say("two ", "three ")
-    first = await world.watch()
-    live = [await world.watch(f"?after={after}") for after in range(5)]
-    unknown = await world.watch("?after=100000")  # of another log
-    await world.write(END)
-    late = [await world.watch(f"?after={after}") for after in range(5)]
-    await first.all()
-    expected = [
-        ["run_started", "one two three ", "run_completed"],
-        ["one two three ", "run_completed"],
-        ["two three ", "run_completed"],
-        ["three ", "run_completed"],
-        ["run_completed"],
-    ]
-    assert names(await unknown.all()) == ["run_snapshot", "run_completed"]
-    for watchers in (live, late):
-        assert [names(await watcher.all()) for watcher in watchers] == expected
-
-
-@in_world()
-async def test_seq_that_this_server_has_not_sent_yet_is_awaited(world: World) -> None:
+async def test_viewer_resumes_after_a_seq_that_is_known_awaited_or_unknown(world: World) -> None:
     first = await world.watch()
     await world.say("one ")
     await first.has(b"one ")
     await world.say("two ")  # merged, so not sent at once; another process may have sent it
     late = await world.watch("?after=3")
+    early = await world.watch("?after=1")
+    unknown = await world.watch("?after=100000")  # of another log
     await world.write(END)
     assert names(await late.all()) == ["run_completed"]
+    assert names(await early.all()) == ["one ", "two ", "run_completed"]
+    assert names(await unknown.all()) == ["run_snapshot", "one ", "two ", "run_completed"]
     assert names(await first.all())[-1] == "run_completed"
 
 
@@ -217,17 +183,6 @@ async def test_slow_viewer_of_a_format_without_snapshots_is_asked_to_resume(worl
 async def test_as_much_is_kept_as_an_opening_is_long(world: World) -> None:
     await world.say("x" * 2_000_000)
     assert "run_snapshot" not in names(await sent_to_slow_viewer(world))[1:]
-
-
-@in_world()
-async def test_pause_ends_the_stream_of_formats_that_want_it(world: World) -> None:
-    ending, going_on = await world.watch(path=CHAT), await world.watch()
-    await world.say("one")
-    await world.write(PAUSE, ev.RunResumed(RUN), ev.TextDelta("two", 0), END)
-    sent = await ending.all()
-    assert b"one" in sent
-    assert b"two" not in sent
-    assert names(await going_on.all())[-2:] == ["two", "run_completed"]
 
 
 @in_world()

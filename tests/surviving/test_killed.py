@@ -6,14 +6,25 @@ Kills at every thirtieth write or fewer, with all variants over SQLite and one o
 
 import os
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor as Pool
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from tests.surviving.attempts import Attempts, process_pool, take_over
-from tests.surviving.checks import check, check_continued
+from argstream import events as ev
+from argstream.events import Event
+from argstream.history import TextPart
+from argstream.runs import Record
+from tests.agent.following import merged, only
+from tests.agent.histories import check_history, check_told, results_of
+from tests.agent.ordering import check_order
+from tests.runs.records import contiguous, folded
+from tests.surviving.attempts import Attempt, Attempts, Passage, process_pool, take_over
+from tests.surviving.worker import DONE, IDEMPOTENT, STREAMED, USER, Execution
 
 IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 STEP, LARGER_STEP = (1, 1) if IS_SOAK else (30, 60)
@@ -25,6 +36,11 @@ POINTS = {"sqlite": 120, "redis": 40}
 # The same for suspensions, which happen only between transactions: there are about 60 such points,
 # and fewer on a slow machine.
 SUSPENSIONS = 21
+INTERRUPTED = (
+    "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
+    " was not run again"
+)
+GROWING = ev.TextDelta | ev.ThinkingDelta | ev.ToolOutputDelta
 
 # make soak-properties runs tests with this mark. A busy machine may need minutes.
 pytestmark = [pytest.mark.hypothesis, pytest.mark.timeout(0 if IS_SOAK else 300)]
@@ -63,9 +79,141 @@ def test_run_survives_kills_of_two_processes(pool: Pool, kind: str, tmp_path: Pa
 
 
 @all_kinds
-def test_process_does_nothing_after_it_lost_its_lease(
-    pool: Pool, kind: str, tmp_path: Path
-) -> None:
+def test_process_that_lost_its_lease_does_nothing(pool: Pool, kind: str, tmp_path: Path) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
     points = range(1, MOST) if IS_SOAK else range(9, 61, 7)
     assert attempts.play_every(points, check_continued, take_over) >= SUSPENSIONS
+
+
+# What must hold of each log on the way, and of the last
+
+
+def check(attempt: Attempt) -> None:
+    for passage in attempt.passages:
+        check_passage(passage, attempt.traces.shown(passage.number))
+    if not attempt.log:
+        return  # the process was killed before the run began
+    for killed, following in pairwise(attempt.passages):
+        if killed.was_killed:
+            check_takeover(killed, following)
+    events = events_of(attempt.log)
+    check_order(events, streamed=STREAMED, idempotent=IDEMPOTENT)
+    check_executions(events, attempt.traces.executed)
+    check_end(attempt, events)
+    check_conversation(attempt, events)
+
+
+def check_continued(attempt: Attempt) -> None:
+    """Check that a suspended process did nothing after others had ended its run."""
+    if not attempt.passages:
+        return  # there was no run to take over
+    check(attempt)
+    first, last = attempt.passages[0], attempt.passages[-1]
+    assert attempt.traces.executed == last.executed, "it starts no tool"
+    assert attempt.read_log() == last.after, "it writes nothing"
+    ending = attempt.traces.ending(1)
+    assert ending is not None
+    was_paused = folded(first.after).status == "paused"
+    outcomes = {"LeaseLostError", "RunBusyError", "StoreError", *(["paused"] if was_paused else [])}
+    assert ending.outcome in outcomes
+
+
+def events_of(records: Iterable[Record]) -> list[Event]:
+    return [record.event for record in records]
+
+
+def check_passage(passage: Passage, shown: list[Event]) -> None:
+    before, after = passage.before, passage.after
+    assert after[: len(before)] == before, "a log only grows"
+    assert contiguous(after)
+    assert is_prefix(shown, events_of(after[len(before) :])), "what was shown is in the log"
+    started = Counter(event.call_id for event in only(events_of(after), ev.ToolExecutionStarted))
+    done = Counter(execution.call_id for execution in passage.executed)
+    assert done <= started, "nothing is done before the log says that it begins"
+
+
+def is_prefix(shown: Iterable[Event], written: Iterable[Event]) -> bool:
+    """Return True if the log begins with the shown events, however their text is cut."""
+    some, all_ = merged(shown), merged(written)
+    if not some:
+        return True
+    *whole, last = some
+    has_more = len(all_) >= len(some) and all_[: len(whole)] == whole
+    return has_more and is_piece(last, all_[len(whole)])
+
+
+def is_piece(piece: Event, event: Event) -> bool:
+    """Return True if both are the same, or the text of the first begins that of the second."""
+    if isinstance(piece, ev.ToolArgsDelta) and isinstance(event, ev.ToolArgsDelta):
+        return replace(event, delta=event.delta[: len(piece.delta)]) == piece
+    if isinstance(piece, GROWING) and isinstance(event, GROWING):
+        return replace(event, text=event.text[: len(piece.text)]) == piece
+    return piece == event
+
+
+def check_takeover(killed: Passage, following: Passage) -> None:
+    """Check that the next process says that it resumes the run. RunOrder checks the rest."""
+    new = events_of(following.after[len(following.before) :])
+    if not new:
+        assert following.was_killed, "a process that is not killed resumes the run"
+    elif following.knew_of_stop or not isinstance(new[0], ev.RunResumed):
+        assert isinstance(new[-1], ev.RunStopped), (
+            "the run was to be stopped, so nothing else begins"
+        )
+        assert not [one for one in new if isinstance(one, ev.ToolExecutionStarted | ev.TurnStarted)]
+    else:
+        was_paused = folded(killed.after).status == "paused"
+        assert new[0].cause == ("pause" if was_paused else "crash")
+
+
+def check_executions(events: list[Event], executed: list[Execution]) -> None:
+    """Check that tools ran at most once, and that the log agrees."""
+    started = only(events, ev.ToolExecutionStarted)
+    keys = {event.call_id: event.idempotency_key for event in started}
+    assert len(set(keys.values())) == len(keys), "each call has its own key"
+    assert all(event.idempotency_key == keys[event.call_id] for event in started)
+    assert all(one.key == keys[one.call_id] for one in executed)
+    done = Counter(one.call_id for one in executed if one.name not in IDEMPOTENT)
+    assert all(times == 1 for times in done.values()), "nothing is done twice"
+    completed = {event.call_id for event in only(events, ev.ToolCallCompleted)}
+    assert completed <= {one.call_id for one in executed}
+
+
+def check_end(attempt: Attempt, events: list[Event]) -> None:
+    """Check that the run was completed, with all that could be done, or stopped."""
+    last = events[-1]
+    if attempt.traces.was_stopped:
+        assert isinstance(last, ev.RunStopped)
+    if isinstance(last, ev.RunStopped):
+        assert last.reason == "enough"
+        return
+    assert isinstance(last, ev.RunCompleted)
+    assert last.result == DONE
+    assert {event.decision for event in only(events, ev.ApprovalDecided)} <= {
+        "approved",
+        "withdrawn",
+    }
+    interrupted = {
+        call_id for event in only(events, ev.RunResumed) for call_id in event.interrupted
+    }
+    failed = [one for one in only(events, ev.ToolCallFailed) if one.error == INTERRUPTED]
+    assert {event.call_id for event in failed} <= interrupted
+    for result in (one for message in attempt.messages() for one in results_of(message)):
+        assert not result.failed or result.call_id in interrupted
+
+
+def check_conversation(attempt: Attempt, events: list[Event]) -> None:
+    """Check that each request to the model and the final conversation are well-formed."""
+    messages = attempt.messages()
+    check_history(messages, is_over=True)
+    check_told(messages, events)
+    ending = attempt.traces.ending(len(attempt.passages))
+    if ending is not None:
+        assert (ending.messages, ending.user) == (messages, USER), "as read from the log"
+    for asked in attempt.traces.asked:
+        check_history(asked)
+        check_told(asked, events)
+    parts = [part for message in messages for part in message.parts]
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    notes = [event.note for event in only(events, ev.RunResumed) if event.note]
+    assert [text for text in texts if text in notes] == notes

@@ -49,8 +49,6 @@ class Place(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """What one process has to do."""
-
     directory: Path  # of its traces
     number: int  # of the process, among those that drive the run
     place: Place
@@ -63,8 +61,6 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class Execution(Struct, frozen=True):
-    """A side effect of a tool."""
-
     call_id: str
     name: str
     key: str  # the idempotency key

@@ -1,6 +1,7 @@
-"""The SDKs of Anthropic and OpenAI read the answers of the mock provider."""
+"""The SDKs of Anthropic and OpenAI read the answers and recordings of the mock provider."""
 
 import asyncio
+import io
 import json
 import threading
 import time
@@ -14,27 +15,22 @@ from typing import Any
 import httpx2
 import pytest
 
-from argstream import stream
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Malformed,
-    MockProvider,
-    Reply,
-    Say,
-    Slow,
-    Split,
-    Status,
-    Think,
-)
+from argstream import UsageError, stream
+from argstream.events import TurnCompleted
+from argstream.history import CallPart, TextPart, ThinkingPart
+from argstream.models import CallTool, Say, Think
+from argstream.recording import Recorder, Request, Response
+from argstream.testing import Cut, ErrorEvent, Malformed, MockProvider, Reply, Slow, Split
+from tests.provider_streams import anthropic_call, sse
+from tests.support.provider_rules import signature
+from tests.testing.posting import post
 
 ARGUMENTS = {"path": "a.txt", "content": 'é "quoted"\n😀\\', "mode": 420, "tags": ["x", None]}
 SCRIPT = Reply(
     Think("They want a file – a small one."),
     Say("I write it: 😀."),
     CallTool("write_file", ARGUMENTS),
-    CallTool("list_files", {}),
+    CallTool("list_files", {}, call_id="call_7"),
 )
 CALLS = [("write_file", ARGUMENTS), ("list_files", {})]
 MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
@@ -74,71 +70,14 @@ def clients(provider: MockProvider) -> Iterator[tuple[Any, Any]]:
         yield claude, gpt
 
 
-def in_each_api(claude: Any, gpt: Any) -> list[Any]:
-    """Request a stream of each API."""
-    return [
-        claude.messages.create(**ANTHROPIC, stream=True),
-        gpt.chat.completions.create(**CHAT, stream=True),
-        gpt.responses.create(**RESPONSES, stream=True),
-    ]
-
-
-@dataclass
-class Seen:
-    """The answer as an SDK assembled it, in the same form for all."""
-
-    thinking: str
-    text: str
-    calls: list[tuple[str, Any]]
-    stop: str | None
-    tokens: tuple[int, int]
-
-
-def seen_message(message: Any) -> Seen:
-    blocks, usage = message.content, message.usage
-    return Seen(
-        "".join(block.thinking for block in blocks if block.type == "thinking"),
-        "".join(block.text for block in blocks if block.type == "text"),
-        [(block.name, block.input) for block in blocks if block.type == "tool_use"],
-        message.stop_reason,
-        (usage.input_tokens, usage.output_tokens),
-    )
-
-
-def seen_completion(completion: Any) -> Seen:
-    (choice,), usage = completion.choices, completion.usage
-    functions = [call.function for call in choice.message.tool_calls]
-    return Seen(
-        choice.message.reasoning_content,
-        choice.message.content,
-        [(function.name, json.loads(function.arguments)) for function in functions],
-        choice.finish_reason,
-        (usage.prompt_tokens, usage.completion_tokens),
-    )
-
-
-def seen_response(response: Any) -> Seen:
-    items, usage = response.output, response.usage
-    return Seen(
-        "".join(item.summary[0].text for item in items if item.type == "reasoning"),
-        response.output_text,
-        [(item.name, json.loads(item.arguments)) for item in items if item.type == "function_call"],
-        response.incomplete_details.reason if response.incomplete_details else response.status,
-        (usage.input_tokens, usage.output_tokens),
-    )
-
-
-SEEN = {"messages": seen_message, "chat": seen_completion, "responses": seen_response}
-
-
 @dataclass(frozen=True)
 class Ask:
-    """A way to use an SDK."""
+    """A way to use an SDK. The answer that it has assembled is read by ``stream()``."""
 
     api: str
     is_streamed: bool = False
 
-    def __call__(self, provider: MockProvider) -> Seen:
+    def __call__(self, provider: MockProvider) -> TurnCompleted:
         with clients(provider) as (claude, gpt):
             match self.api:
                 case "messages":
@@ -149,7 +88,9 @@ class Ask:
                     answer = self._ask(gpt.chat.completions, "get_final_completion", **body)
                 case _:
                     answer = self._ask(gpt.responses, "get_final_response", **RESPONSES)
-        return SEEN[self.api](answer)
+        last = list(stream(answer))[-1]
+        assert isinstance(last, TurnCompleted)
+        return last
 
     def _ask(self, resource: Any, final: str, **body: Any) -> Any:
         if not self.is_streamed:
@@ -163,29 +104,30 @@ STREAMED = [Ask(api, is_streamed=True) for api in STOPS]
 WHOLE = [Ask(api) for api in STOPS]
 
 
+def calls_in(turn: TurnCompleted) -> list[tuple[str, Any]]:
+    return [
+        (part.name, part.arguments) for part in turn.message.parts if isinstance(part, CallPart)
+    ]
+
+
 # Answers
 
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
 def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
     with MockProvider(SCRIPT) as provider:
-        seen = ask(provider)
+        turn = ask(provider)
         provider.check()
-    assert (seen.thinking, seen.text) == ("They want a file – a small one.", "I write it: 😀.")
-    assert (seen.calls, seen.stop) == (CALLS, STOPS[ask.api])
-    assert (seen.tokens[0], seen.tokens[1] > 30) == (100, True)
+    thinking, text, *_, last = turn.message.parts
+    assert isinstance(thinking, ThinkingPart)
+    assert isinstance(text, TextPart)
+    assert isinstance(last, CallPart)
+    assert (thinking.text, text.text) == ("They want a file – a small one.", "I write it: 😀.")
+    assert ask.api != "messages" or (thinking.item or {})["signature"] == signature(thinking.text)
+    assert last.call_id == "call_7"
+    assert (calls_in(turn), turn.stop_reason) == (CALLS, STOPS[ask.api])
+    assert (turn.usage.input_tokens, (turn.usage.output_tokens or 0) > 30) == (100, True)
     assert [request.is_streamed for request in provider.requests] == [ask.is_streamed]
-
-
-@pytest.mark.bulk
-@pytest.mark.parametrize("ask", [*STREAMED, WHOLE[0]])
-def test_pieces_and_splits_of_any_size_change_nothing(ask: Ask) -> None:
-    sizes = [Reply(*SCRIPT.parts, piece_size=size) for size in (1, 10_000)]
-    faults = (Split((3, 1)), Split((40,), seed=1))
-    split = [Reply(*SCRIPT.parts, faults=[fault]) for fault in faults]
-    with MockProvider([*sizes, *split]) as provider:
-        for _ in (*sizes, *split):
-            assert ask(provider).calls == CALLS
 
 
 def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None:
@@ -199,22 +141,6 @@ def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None
     assert ask_twice() == [first, second]
 
 
-def test_call_id_of_the_script_is_kept() -> None:
-    script = Reply(CallTool("now", call_id="call_7"))
-    with MockProvider(script) as provider, openai_client(provider) as client:
-        response: Any = client.responses.create(**RESPONSES)
-    assert response.output[0].call_id == "call_7"
-
-
-def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
-    with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
-        whole: Any = client.messages.create(**ANTHROPIC)
-        with client.messages.stream(**ANTHROPIC) as events:
-            streamed: Any = events.get_final_message()
-    assert whole.content[0].signature
-    assert whole.content[0].signature == streamed.content[0].signature
-
-
 @pytest.mark.parametrize(
     ("stop", "reasons"),
     [
@@ -226,24 +152,14 @@ def test_thinking_has_the_same_signature_streamed_and_whole() -> None:
 def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, ...]) -> None:
     script = Reply(Think("Hm"), "Hello", CallTool("f"), stop=stop)
     with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-        assert tuple(Ask(api)(provider).stop for api in STOPS) == reasons
-        ends = [list(stream(source))[-1] for source in in_each_api(claude, gpt)]
+        assert tuple(ask(provider).stop_reason for ask in WHOLE) == reasons
+        sources = [
+            claude.messages.create(**ANTHROPIC, stream=True),
+            gpt.chat.completions.create(**CHAT, stream=True),
+            gpt.responses.create(**RESPONSES, stream=True),
+        ]
+        ends = [list(stream(source))[-1] for source in sources]
         assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
-
-
-def test_script_ends_unless_it_repeats() -> None:
-    import openai
-
-    script = [Reply("one"), Reply("two")]
-    for repeat in (True, False):
-        with MockProvider(script, repeat=repeat) as provider, openai_client(provider) as client:
-            texts = [client.responses.create(**RESPONSES).output_text for _ in range(2)]
-            assert texts == ["one", "two"]
-            if repeat:
-                assert client.responses.create(**RESPONSES).output_text == "one"
-            else:
-                with pytest.raises(openai.BadRequestError, match=r"400.*has no more replies"):
-                    client.responses.create(**RESPONSES)
 
 
 # stream()
@@ -283,74 +199,7 @@ def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -
         assert {call.verdict for call in calls} == {"complete"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stop", "verdict"),
-    [
-        ('{"path": "a.txt", "content": "hel', "length", "truncated"),
-        ('{"path": 0755}', "tool_calls", "malformed"),
-    ],
-)
-def test_invalid_call_has_the_same_verdict_in_every_api(
-    arguments: str, stop: Any, verdict: str
-) -> None:
-    script = Reply(CallTool("write_file", arguments), stop=stop)
-    with MockProvider(script) as provider, clients(provider) as (claude, gpt):
-        for source in in_each_api(claude, gpt):
-            events = stream(source)
-            assert list(events)
-            assert [(call.verdict, call.raw) for call in events.calls] == [(verdict, arguments)]
-
-
-def test_call_that_is_cut_is_truncated() -> None:
-    with (
-        MockProvider(SCRIPT, faults=[Cut("call")]) as provider,
-        clients(provider) as (claude, gpt),
-    ):
-        for source in in_each_api(claude, gpt):
-            events = stream(source)
-            with pytest.raises(broken()):
-                list(events)
-            (call,) = events.calls
-            assert call.verdict == "truncated"
-            assert call.raw.startswith('{"path": "a.txt"')
-
-
 # Faults
-
-
-@pytest.mark.parametrize(
-    ("status", "of_anthropic", "of_openai"),
-    [
-        (401, "AuthenticationError", "AuthenticationError"),
-        (429, "RateLimitError", "RateLimitError"),
-        (500, "InternalServerError", "InternalServerError"),
-        (529, "APIStatusError", "InternalServerError"),
-    ],
-)
-@pytest.mark.parametrize("streamed", [False, True])
-def test_status_raises_the_exception_of_the_sdk(
-    status: int, of_anthropic: str, of_openai: str, streamed: bool
-) -> None:
-    import anthropic
-    import openai
-
-    fault = Status(status, "on request")
-    with MockProvider(SCRIPT, faults=[fault]) as provider, clients(provider) as (claude, gpt):
-        with pytest.raises(getattr(anthropic, of_anthropic), match=f"{status}.*on request"):
-            claude.messages.create(**ANTHROPIC, stream=streamed)
-        for resource, body in ((gpt.chat.completions, CHAT), (gpt.responses, RESPONSES)):
-            with pytest.raises(getattr(openai, of_openai), match="on request"):
-                resource.create(**body, stream=streamed)
-        provider.check()
-
-
-def test_sdk_retries_after_the_time_that_the_provider_sends() -> None:
-    faults = [Status(429, retry_after=0.01), Status(500, retry_after=0.01)]
-    script = [*(Reply(faults=[fault]) for fault in faults), SCRIPT]
-    with MockProvider(script) as provider, anthropic_client(provider) as client:
-        retrying = client.with_options(max_retries=2)
-        assert seen_message(retrying.messages.create(**ANTHROPIC)).calls == CALLS
-    assert [request.status for request in provider.requests] == [429, 500, 200]
 
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
@@ -394,27 +243,8 @@ def test_fault_raises_in_the_sdk(ask: Ask) -> None:
 def test_slow_answer_takes_its_time(ask: Ask, faults: list[Any]) -> None:
     with MockProvider(SCRIPT, faults=faults) as provider:
         start = time.monotonic()
-        assert ask(provider).calls == CALLS
+        assert calls_in(ask(provider)) == CALLS
         assert 0.19 <= time.monotonic() - start < 10
-
-
-def test_slow_events_arrive_one_by_one() -> None:
-    slow = Slow(between=0.05)
-    with MockProvider(SCRIPT, faults=[slow]) as provider, anthropic_client(provider) as client:
-        turn = iter(client.messages.create(**ANTHROPIC, stream=True))
-        times = [time.monotonic() for _ in zip(range(5), turn, strict=False)]
-    assert times[-1] - times[0] > 0.15
-
-
-def test_wait_that_is_too_long_is_a_timeout_of_the_sdk() -> None:
-    import anthropic
-
-    with (
-        MockProvider(SCRIPT, faults=[Slow(before=30)]) as provider,
-        anthropic_client(provider) as client,
-        pytest.raises(anthropic.APITimeoutError, match="Request timed out"),
-    ):
-        client.with_options(timeout=0.1).messages.create(**ANTHROPIC)
 
 
 @pytest.mark.parametrize("slow", [Slow(before=60), Slow(between=60)])
@@ -440,29 +270,108 @@ def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
     assert threading.active_count() == threads
 
 
-def test_client_that_leaves_early_does_not_disturb_others(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_early_leave_is_reported_and_disturbs_no_other(capfd: pytest.CaptureFixture[str]) -> None:
     with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
         with anthropic_client(provider) as client, client.messages.stream(**ANTHROPIC) as events:
             next(iter(events))
-        assert WHOLE[1](provider).calls == CALLS
+        assert calls_in(WHOLE[1](provider)) == CALLS
         while not provider.hang_ups:
             time.sleep(0.005)
+        ((sent, whole),) = provider.hang_ups
+    assert 0 < sent < whole
     assert capfd.readouterr().err == ""
 
 
-def test_requests_are_served_concurrently() -> None:
-    all_arrived = threading.Barrier(10)
+# Files of ``argstream record``: status, type, cut and times are replayed too
 
-    async def ask_all(provider: MockProvider) -> list[Any]:
-        async with anthropic_client(provider, "Async") as client:
-            asked = [client.messages.create(**ANTHROPIC) for _ in range(10)]
-            return await asyncio.gather(*asked)
+BODY = sse(anthropic_call('{"a": "é"}'))
 
-    def wait_for_all(_: object) -> None:  # before any of them is answered
-        all_arrived.wait(20)
 
-    with MockProvider(SCRIPT, on_request=wait_for_all) as provider:
-        messages = asyncio.run(ask_all(provider))
-    assert len({message.id for message in messages}) == 10
+def recorded(
+    *chunks: tuple[float, bytes],
+    path: str = "/v1/messages",
+    status: int = 200,
+    type_: str = "text/event-stream",
+    ending: Any = "orderly",
+) -> bytes:
+    file, now = io.BytesIO(), 0.0
+    request = Request("POST", f"https://x.example{path}") if path else None
+    response = Response(status, {"content-type": type_}) if path else None
+    recorder = Recorder(file, clock=lambda: now, request=request, response=response)
+    for now, data in chunks:  # noqa: B007, read by the clock
+        recorder.write(data)
+    recorder.close(ending)
+    return file.getvalue()
+
+
+def events_of(provider: MockProvider) -> list[object]:
+    with anthropic_client(provider) as client:
+        return list(stream(client.messages.create(**ANTHROPIC, stream=True)))
+
+
+@pytest.mark.parametrize("path", ["", "/v1/messages"])
+@pytest.mark.parametrize("faults", [(), (Split((5,)),)])
+def test_recording_is_served_with_its_bytes_and_type(path: str, faults: tuple[Split, ...]) -> None:
+    type_ = "text/event-stream; charset=x"
+    recording = recorded((0.1, BODY[:33]), (0.2, BODY[33:]), path=path, type_=type_)
+    with MockProvider.replaying(recording, faults=faults) as provider:
+        assert events_of(provider) == list(stream([BODY]))
+        _, headers, body = post(provider, "/v1/messages", streamed=True)
+    assert body == BODY
+    assert headers["content-type"] == (type_ if path else "text/event-stream; charset=utf-8")
+
+
+def test_recorded_error_raises_again() -> None:
+    import anthropic
+
+    error = {"type": "error", "error": {"type": "rate_limit_error", "message": "slowly"}}
+    recording = recorded((0.1, json.dumps(error).encode()), status=429, type_="application/json")
+    with (
+        MockProvider.replaying(recording) as provider,
+        pytest.raises(anthropic.RateLimitError, match=r"429.*slowly"),
+    ):
+        events_of(provider)
+
+
+def test_recorded_cut_breaks_the_connection_again() -> None:
+    recording = recorded((0.1, BODY[:-70]), ending="cut")
+    with MockProvider.replaying(recording) as provider, pytest.raises(broken()):
+        events_of(provider)
+
+
+def test_times_are_kept_with_timed() -> None:
+    with MockProvider.replaying(recorded((0.1, BODY[:33]), (0.5, BODY[33:])), timed=True) as slow:
+        start = time.monotonic()
+        assert events_of(slow) == list(stream([BODY]))
+        assert time.monotonic() - start >= 0.5
+    with MockProvider.replaying(recorded((600.0, BODY))) as provider:  # by default, no pauses
+        assert events_of(provider) == list(stream([BODY]))
+    with pytest.raises(UsageError, match="timed needs a recording of argstream"):
+        MockProvider.replaying(BODY, timed=True)
+    with pytest.raises(UsageError, match="timed and faults cannot be combined"):
+        MockProvider.replaying(recorded((0, BODY)), timed=True, faults=[Cut()])
+
+
+def test_unknown_api_is_served_for_any_request() -> None:
+    lines = b'{"candidates": []}\n{"candidates": []}\n'
+    path, type_ = "/v1beta/models/g:streamGenerateContent", "application/x-ndjson"
+    recording = recorded((0.1, lines[:20]), (0.2, lines[20:]), path=path, type_=type_)
+    with MockProvider.replaying(recording) as provider:
+        _, headers, body = post(provider, "/anything?key=x", b"whatever", headers={})
+        provider.check()
+    assert (body, headers["content-type"]) == (lines, type_)
+
+
+@pytest.mark.parametrize("status", [204, 304])
+@pytest.mark.parametrize("timed", [False, True])
+def test_status_without_a_body_sends_none(status: int, timed: bool) -> None:
+    recording = recorded((0.0, b"not sent"), path="/v1/other", status=status)
+    with MockProvider.replaying(recording, timed=timed) as provider, httpx2.Client() as client:
+        for _ in range(2):  # on one connection, where a body would be taken for the next answer
+            response = client.post(f"{provider.url}/v1/other")
+            assert (response.status_code, response.content) == (status, b"")
+
+
+def test_informational_status_is_refused() -> None:
+    with pytest.raises(UsageError, match="the status 103 cannot be replayed"):
+        MockProvider.replaying(recorded((0.0, b""), status=103))

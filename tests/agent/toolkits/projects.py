@@ -52,7 +52,6 @@ class Project:
         return self.answers[-1]
 
     def attempt(self, name: str, /, **arguments: Any) -> None:
-        """Call a tool that may fail."""
         try:
             self.call(name, **arguments)
         except ToolError as failure:

@@ -286,15 +286,6 @@ def test_tool_below_another_decorator_raises() -> None:
             as_tool(given)
 
 
-def test_attributes_of_a_function_do_not_become_options() -> None:
-    def read(path: str) -> str:
-        return path
-
-    vars(read).update(_face=None, timeout=5, _options=None)
-    assert tool(read).name == "read"
-    assert tool(read).timeout is None
-
-
 class Caller:
     def __call__(self, path: str) -> str:
         return path

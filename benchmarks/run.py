@@ -15,7 +15,7 @@ CHAPTERS = {
     "parsers": "parsers",
     "streams": "streams",
     "checks": "checks",
-    "agent": "agents",
+    "agent": "agent_loop",
     "stores": "stores",
     "terminal": "terminal",
     "server": "server_load",

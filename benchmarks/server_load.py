@@ -360,7 +360,7 @@ def _parse(text: bytes) -> _Frame:
     if text.startswith(b"HTTP/1.1") and not text.startswith(b"HTTP/1.1 200"):
         sys.exit(f"the server answered {text[:500]!r}")
     data = text[text.find(b"data: ") + 6 :]
-    is_snapshot = b'"type":"run_snapshot"' in data[:200]
+    is_snapshot = b'"snapshot":{' in data[:200]
     if is_snapshot or b'"type":"tool_args_delta"' in data[:200]:
         # What follows repeats the deltas, decoded.
         marks = re.findall(rb"(\d+)@(\d+\.\d+);", data.partition(b'"arguments":')[0])

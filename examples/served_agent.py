@@ -74,7 +74,9 @@ def play(url: str) -> None:
     with httpx2.Client(base_url=url, headers={"x-user": "bob"}) as client:
         run = client.post("/api/runs", json={"message": "Tell Ada that we are late."}).json()["run"]
         for frame in frames(client, run):
-            event = frame["event"]
+            event = frame.get("event")
+            if event is None:
+                continue  # the first frame is a snapshot of the run so far
             for view in frame.get("arguments", ()):
                 if view["type"] == "argument_delta":
                     print(f"  {'.'.join(view['path'])} += {visible_line(view['text'])}")

@@ -25,6 +25,9 @@ USERS = RUNS.block('user="ada"')
 OBSERVING = RUNS.block("observe(query(", "import ToolArgsCompleted, observe")
 APPROVING = RUNS.block("can_use_tool=observer.can_use_tool")
 
+RUN_STATE = Document("docs/run-state.md")
+RENDERING = RUN_STATE.block("state = RunState()")
+
 SERVER = Document("docs/server.md")
 SERVING = SERVER.block("serve(app, port=8000)")
 FASTAPI = SERVER.block("FastAPI(")  # tests/server/test_app.py runs it
@@ -34,7 +37,7 @@ RECORDING = [
     RECORDINGS.block("record(response.iter_bytes()"),
     RECORDINGS.block(".play(speed=2)"),
     RECORDINGS.block("MockProvider.replaying"),
-    RECORDINGS.block("Timeline()"),
+    RECORDINGS.block("Waterfall(state)"),
     RECORDINGS.block("RecordingProxy("),
 ]
 
@@ -104,6 +107,16 @@ def test_recovery_resumes_a_run_that_was_cut_off(run_here: RunHere) -> None:
         program = f"{PAUSING}{CUT_OFF}{show}\n{RECOVERY}{show}"
         printed = run_here(program, provider).splitlines()
     assert printed[1:] == ["['running', 'paused']", "['paused', 'paused']"]
+
+
+def test_state_of_a_run_is_rendered(run_here: RunHere) -> None:
+    assert RUN_STATE.programs == {RENDERING}
+    replies = [Reply(CallTool("add", {"a": 1, "b": 2})), Reply("3.")]
+    with strict_provider(replies) as provider:
+        printed = run_here(RENDERING, provider)
+    for line in ("run: running", "[add writing None]", "[add written {'a': 1, 'b': 2}]", "3."):
+        assert f"{line}\n" in printed
+    assert printed.endswith("run: completed\n")
 
 
 def test_conversation_of_a_user_is_continued(run_here: RunHere) -> None:

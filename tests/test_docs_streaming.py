@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argstream.testing import CallTool, MockProvider, Reply
-from tests.documents import ROOT, Document
+from tests.documents import ROOT, Document, run_program
 from tests.support.provider_rules import strict_provider
 
 STREAMING = Document("docs/streaming.md")
@@ -15,6 +15,8 @@ VALIDATION = Document("docs/validation.md")
 POLICY = Document("docs/policy.md")
 PROVIDERS = Document("docs/providers.md")
 TOOL_ORDER = Document("docs/tool-order.md")
+PYDANTIC_AI = Document("docs/pydantic-ai.md")
+OPENAI_AGENTS = Document("docs/openai-agents.md")
 POEM = {"path": "poem.txt", "content": "Roses are red."}
 CREATE = {"path": "poem.txt", "mode": "create", "content": "Roses are red."}
 
@@ -31,6 +33,12 @@ USAGE = PROVIDERS.block("events.usage")
 LINT = TOOL_ORDER.block("lint(tool_specs(tools))")
 MODEL = TOOL_ORDER.block("class WriteFile")
 ORDERED = TOOL_ORDER.block('"overwrite": {"type"')
+FEED = STREAMING.block("feed.CallStarted")
+LIVE_PYDANTIC_AI = PYDANTIC_AI.block("events.usage")
+DENY_PYDANTIC_AI = PYDANTIC_AI.block("run_stream_events", "policy=policy")
+HANDLER = PYDANTIC_AI.block("event_stream_handler")
+LIVE_OPENAI_AGENTS = OPENAI_AGENTS.block("events.usage")
+DENY_OPENAI_AGENTS = OPENAI_AGENTS.block("policy=policy")
 
 
 class Programs:
@@ -60,11 +68,13 @@ def programs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("document", "covered"),
     [
-        (STREAMING, {EVENTS, READERS, TYPED}),
+        (STREAMING, {EVENTS, READERS, TYPED, FEED}),
         (VALIDATION, {SCHEMA, MANY, FORMATS, ON_ASK}),
         (POLICY, {LOADED, IN_PYTHON}),
         (PROVIDERS, {USAGE}),
         (TOOL_ORDER, {LINT, MODEL, ORDERED}),
+        (PYDANTIC_AI, {LIVE_PYDANTIC_AI, DENY_PYDANTIC_AI, HANDLER}),
+        (OPENAI_AGENTS, {LIVE_OPENAI_AGENTS, DENY_OPENAI_AGENTS}),
         (Document("docs/jsonstream.md"), set()),
     ],
 )
@@ -152,3 +162,50 @@ def test_lint_suggests_an_order_and_the_reordered_schemas_have_it(programs: Prog
     assert printed.startswith("order write_file ('path', 'content')\n")
     assert programs.run(MODEL) == "['path', 'overwrite', 'content']\n"
     assert programs.run(ORDERED, "print(list(schema['properties']))") == programs.run(MODEL)
+
+
+WRITE, OUTSIDE = (CallTool("write_file", POEM | {"path": path}) for path in ("/srv/poem", "/etc/x"))
+WRITTEN = "write_file: /srv/poemRoses are red.\nwrote 14 characters\nDone.\n"
+
+
+def test_pydantic_ai_shows_the_file_as_it_is_written_and_stops_a_denied_call(
+    programs: Programs,
+) -> None:
+    with strict_provider([Reply(WRITE), Reply("Done.")]) as provider:
+        printed = programs.run(LIVE_PYDANTIC_AI, provider=provider)
+    assert printed.startswith(WRITTEN)
+    assert printed.endswith(" output tokens\n")
+    with strict_provider([Reply(OUTSIDE)]) as provider:
+        assert "denied by the policy" in programs.run(DENY_PYDANTIC_AI, provider=provider)
+        assert len(provider.requests) == 1
+
+
+def test_handler_of_pydantic_ai_shows_arguments_and_raises_for_a_denied_call(
+    programs: Programs,
+) -> None:
+    with strict_provider([Reply(WRITE), Reply("Done.")]) as provider:
+        printed = programs.run(HANDLER, provider=provider)
+    assert printed == "/srv/poemRoses are red.\nDone.\n"
+    with (
+        strict_provider([Reply(OUTSIDE)]) as provider,
+        pytest.raises(PermissionError, match="denied by the policy"),
+    ):
+        programs.run(HANDLER, provider=provider)
+
+
+def test_openai_agents_shows_the_file_as_it_is_written_and_stops_a_denied_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
+    with strict_provider([Reply(WRITE), Reply("Done.")]) as provider:
+        printed = run_program(LIVE_OPENAI_AGENTS, tmp_path, provider)
+    assert printed.startswith(WRITTEN)
+    assert printed.endswith(" output tokens\n")
+    with strict_provider([Reply(OUTSIDE)]) as provider:
+        assert "denied by the policy" in run_program(DENY_OPENAI_AGENTS, tmp_path, provider)
+        assert len(provider.requests) == 1
+
+
+def test_feed_translates_the_events_of_a_framework(programs: Programs) -> None:
+    printed = programs.run(FEED)
+    assert printed == "poem.txtRoses are red.\ncomplete: ['path', 'content']\n"

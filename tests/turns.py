@@ -157,6 +157,25 @@ def _openai_realtime(*pieces: str) -> list[Payload]:
     ]
 
 
+def _openai_agents(*pieces: str) -> list[Payload]:
+    return [{"type": "raw_response_event", "data": event} for event in responses_call(*pieces)]
+
+
+def _pydantic_ai(*pieces: str) -> list[Payload]:
+    part = {"part_kind": "tool-call", "tool_name": "write", "tool_call_id": "call_1"}
+    delta = {"part_delta_kind": "tool_call", "tool_call_id": "call_1"}
+    whole = {**part, "args": "".join(pieces)}
+    return [
+        {"event_kind": "part_start", "index": 0, "part": {**part, "args": None}},
+        *(
+            {"event_kind": "part_delta", "index": 0, "delta": {**delta, "args_delta": piece}}
+            for piece in pieces
+        ),
+        {"event_kind": "part_end", "index": 0, "part": whole},
+        {"event_kind": "function_tool_call", "part": whole, "args_valid": True},
+    ]
+
+
 STREAMED = [
     Streamed("anthropic", anthropic_call, sse),
     Streamed("bedrock", _bedrock, _bedrock_wire),
@@ -165,7 +184,9 @@ STREAMED = [
     Streamed("cohere", _cohere, sse),
     Streamed("gemini-interactions", _gemini_interactions, sse),
     Streamed("langchain", _langchain, json_lines),
+    Streamed("openai-agents", _openai_agents, json_lines),
     Streamed("openai-chat", chat_call, sse),
     Streamed("openai-realtime", _openai_realtime, json_lines),
     Streamed("openai-responses", responses_call, sse),
+    Streamed("pydantic-ai", _pydantic_ai, json_lines),
 ]

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         RunFailed,
         RunPaused,
         RunResumed,
-        RunSnapshot,
         RunStarted,
         RunStopped,
         StreamFailed,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from argstream.models import ModelRequest, ScriptedModel, make_model
     from argstream.policy import Policy
     from argstream.recording import read_recording, record
-    from argstream.runs import MemoryStore, open_store
+    from argstream.runs import MemoryStore, RunState, open_store
     from argstream.streaming import AsyncEventStream, EventStream, make_check, stream
     from argstream.validation import typed
 
@@ -91,8 +90,8 @@ __all__ = [
     "RunPaused",
     "RunResult",
     "RunResumed",
-    "RunSnapshot",
     "RunStarted",
+    "RunState",
     "RunStopped",
     "ScriptedModel",
     "StreamError",
@@ -135,7 +134,7 @@ _HOMES = {
     "agent": "Agent Approve Conversation Deny RunResult Streamed ToolContext observe tool",
     "errors": "ArgstreamError RunError StreamError ToolError UsageError",
     "events": "ApprovalDecided ApprovalRequested ArgumentCompleted ArgumentDelta ArgumentStarted "
-    "Event RunCompleted RunFailed RunPaused RunResumed RunSnapshot RunStarted RunStopped "
+    "Event RunCompleted RunFailed RunPaused RunResumed RunStarted RunStopped "
     "StreamFailed TextDelta ThinkingCompleted ThinkingDelta ThinkingStarted "
     "ToolArgsCompleted ToolArgsDelta ToolArgsInvalid ToolCallCompleted ToolCallFailed "
     "ToolCallStarted ToolExecutionStarted ToolOutputDelta TurnCompleted TurnStarted",
@@ -143,7 +142,7 @@ _HOMES = {
     "models": "ModelRequest ScriptedModel make_model",
     "policy": "Policy",
     "recording": "read_recording record",
-    "runs": "MemoryStore open_store",
+    "runs": "MemoryStore RunState open_store",
     "streaming": "AsyncEventStream EventStream make_check stream",
     "validation": "typed",
 }

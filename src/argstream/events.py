@@ -30,6 +30,7 @@ __all__ = [
     "ApprovalScope",
     "ArgumentCompleted",
     "ArgumentDelta",
+    "ArgumentEvent",
     "ArgumentStarted",
     "ArgumentsError",
     "BaseEvent",
@@ -44,6 +45,7 @@ __all__ = [
     "RunCompleted",
     "RunEnd",
     "RunFailed",
+    "RunMode",
     "RunPaused",
     "RunResumed",
     "RunSnapshot",
@@ -75,8 +77,19 @@ __all__ = [
 ]
 
 
+RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
+
+
 class BaseEvent(Struct, frozen=True, tag_field="type"):
-    """Base class of all events: it sets the tag field."""
+    """Base class of all events. The class attributes are facts about a kind of event."""
+
+    is_delta: ClassVar[bool] = False
+    """Whether it is a piece of a text. Neighbouring pieces of one text can be joined."""
+    is_computed: ClassVar[bool] = False
+    """Whether it follows from other events (``Argument…``), so that a log does not keep it."""
+    ends_run: ClassVar[bool] = False
+    run_status: ClassVar[RunStatus | None] = None
+    """The status of the run after the event; None if it stays the same."""
 
 
 InvalidVerdict: TypeAlias = Literal["truncated", "malformed", "rejected", "aborted"]
@@ -87,6 +100,7 @@ class TextDelta(BaseEvent, frozen=True, gc=False, tag="text_delta"):
     """A piece of the model's text. Pieces with the same ``block`` belong together."""
 
     type: ClassVar[Literal["text_delta"]] = "text_delta"
+    is_delta: ClassVar[bool] = True
     text: str
     block: int
     parent_id: str | None = None
@@ -104,6 +118,7 @@ class ThinkingDelta(BaseEvent, frozen=True, gc=False, tag="thinking_delta"):
     """A piece of the model's thinking."""
 
     type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
+    is_delta: ClassVar[bool] = True
     text: str
     block: int
     parent_id: str | None = None
@@ -134,6 +149,7 @@ class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
     """The next piece of the arguments' raw text. Joined, the pieces are the whole text."""
 
     type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
+    is_delta: ClassVar[bool] = True
     call_id: str
     name: str
     delta: str
@@ -143,6 +159,7 @@ class ArgumentStarted(BaseEvent, frozen=True, gc=False, tag="argument_started"):
     """A value inside the arguments started."""
 
     type: ClassVar[Literal["argument_started"]] = "argument_started"
+    is_computed: ClassVar[bool] = True
     call_id: str
     name: str
     path: JsonPath
@@ -153,6 +170,7 @@ class ArgumentDelta(BaseEvent, frozen=True, gc=False, tag="argument_delta"):
     """The next piece of a string inside the arguments, decoded."""
 
     type: ClassVar[Literal["argument_delta"]] = "argument_delta"
+    is_computed: ClassVar[bool] = True
     call_id: str
     name: str
     path: JsonPath
@@ -163,6 +181,7 @@ class ArgumentCompleted(BaseEvent, frozen=True, tag="argument_completed"):
     """A value inside the arguments is complete: later text cannot change it."""
 
     type: ClassVar[Literal["argument_completed"]] = "argument_completed"
+    is_computed: ClassVar[bool] = True
     call_id: str
     name: str
     path: JsonPath
@@ -196,6 +215,8 @@ class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_
     """The answer of the policy that was passed to ``stream()``: ``allow``, or ``ask`` with
     ``on_ask="report"``. None without a policy, for a call that the provider runs itself, and in a
     run of an agent, which reports its approvals in ``ApprovalRequested``. JSON omits None."""
+    text: str | None = None
+    """The exact text of the arguments, if it is not that of the ``ToolArgsDelta`` events joined."""
 
 
 ErrorReason: TypeAlias = (
@@ -410,6 +431,7 @@ class ToolOutputDelta(BaseEvent, frozen=True, gc=False, tag="tool_output_delta")
     """The next piece of the output of a running tool."""
 
     type: ClassVar[Literal["tool_output_delta"]] = "tool_output_delta"
+    is_delta: ClassVar[bool] = True
     call_id: str
     name: str
     text: str
@@ -434,30 +456,44 @@ class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
     error: Any
 
 
+RunMode: TypeAlias = Literal["agent", "observed"]
+"""Who runs the tools: an ``Agent``, or another program whose events are observed."""
+
+
 class RunStarted(BaseEvent, frozen=True, tag="run_started"):
     """A run started."""
 
     type: ClassVar[Literal["run_started"]] = "run_started"
+    run_status: ClassVar[RunStatus | None] = "running"
     run_id: str
     prompt: str
     history: tuple[Message, ...] = ()
     """The messages before this run."""
     user: str = ""
     """The user that the run belongs to; empty if there is none."""
+    mode: RunMode = "agent"
 
 
 class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
-    """The run waits for decisions on these calls."""
+    """The run waits for decisions on these calls.
+
+    A run of an ``Agent`` does nothing until it is resumed. An observed run keeps its process and
+    its lease, and other parts of it may go on: sub-agents, or calls that need no decision.
+    """
 
     type: ClassVar[Literal["run_paused"]] = "run_paused"
+    run_status: ClassVar[RunStatus | None] = "paused"
     run_id: str
     pending: tuple[ApprovalRequested, ...]
+    keeps_lease: bool = False
+    """True in an observed run: its process waits for the decisions and goes on by itself."""
 
 
 class RunResumed(BaseEvent, frozen=True, tag="run_resumed"):
     """The run continues after a pause or a crash."""
 
     type: ClassVar[Literal["run_resumed"]] = "run_resumed"
+    run_status: ClassVar[RunStatus | None] = "running"
     run_id: str
     cause: Literal["pause", "crash"] = "pause"
     interrupted: tuple[str, ...] = ()
@@ -470,6 +506,8 @@ class RunCompleted(BaseEvent, frozen=True, tag="run_completed"):
     """The run ended normally. ``result`` is the answer."""
 
     type: ClassVar[Literal["run_completed"]] = "run_completed"
+    run_status: ClassVar[RunStatus | None] = "completed"
+    ends_run: ClassVar[bool] = True
     result: Any
     usage: Usage = Usage()
     stop_reason: str | None = None
@@ -482,6 +520,8 @@ class RunFailed(BaseEvent, frozen=True, tag="run_failed"):
     """The run failed."""
 
     type: ClassVar[Literal["run_failed"]] = "run_failed"
+    run_status: ClassVar[RunStatus | None] = "failed"
+    ends_run: ClassVar[bool] = True
     code: str
     message: str
     run_id: str = ""
@@ -493,6 +533,8 @@ class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
     """The run was stopped."""
 
     type: ClassVar[Literal["run_stopped"]] = "run_stopped"
+    run_status: ClassVar[RunStatus | None] = "stopped"
+    ends_run: ClassVar[bool] = True
     reason: str = ""
     run_id: str = ""
     usage: Usage = Usage()
@@ -503,7 +545,7 @@ RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
 """The events that end a run."""
 
 
-RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
+ArgumentEvent: TypeAlias = ArgumentStarted | ArgumentDelta | ArgumentCompleted
 
 
 class TextSnapshot(Struct, frozen=True, kw_only=True, tag="text"):
@@ -561,14 +603,12 @@ class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
 BlockSnapshot: TypeAlias = TextSnapshot | ThinkingSnapshot | CallSnapshot
 
 
-class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
-    """The state of a run up to here. The events that follow continue from it.
+class RunSnapshot(Struct, frozen=True):
+    """The state of a run up to a record. The records after ``seq`` continue from it.
 
-    It is computed from a log and never stored in one. In a ``Record`` it has the ``seq`` of the
-    last event that it includes.
+    It is computed from a log and never stored in one.
     """
 
-    type: ClassVar[Literal["run_snapshot"]] = "run_snapshot"
     run_id: str
     status: RunStatus
     prompt: str
@@ -584,6 +624,20 @@ class RunSnapshot(BaseEvent, frozen=True, tag="run_snapshot"):
     """Why the last turn ended."""
     end: RunEnd | None = None
     """The event that ended the run, if it is over."""
+    mode: RunMode = "agent"
+    seq: int = 0
+    """The last record that is included."""
+    time: float = 0.0
+    """When that was written: Unix time."""
+    conversation_id: str = ""
+    agent: str = ""
+
+    @property
+    def pending(self) -> tuple[ApprovalRequested, ...]:
+        """The requests that wait for a decision."""
+        calls = (block for block in self.blocks if isinstance(block, CallSnapshot))
+        open_calls = (one for one in calls if one.decision is None and one.outcome is None)
+        return tuple(one.request for one in open_calls if one.request and not one.is_lost)
 
 
 Event: TypeAlias = (
@@ -612,7 +666,6 @@ Event: TypeAlias = (
     | RunCompleted
     | RunFailed
     | RunStopped
-    | RunSnapshot
     | StreamFailed
 )
 

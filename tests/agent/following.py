@@ -11,7 +11,7 @@ from argstream import events as ev
 from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, RunResult, tool
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
-from argstream.runs import Lease, MemoryStore, Record, Store, is_stored
+from argstream.runs import Lease, MemoryStore, Record, Store
 from argstream.testing import MockProvider
 
 # Events that never change the state of a run or a call.
@@ -81,7 +81,7 @@ def steps(events: Iterable[Event]) -> list[str]:
 def merged(events: Iterable[Event]) -> list[Event]:
     """Join adjacent deltas and drop argument events, as a log may do."""
     found: list[Event] = []
-    for event in filter(is_stored, events):
+    for event in (event for event in events if not event.is_computed):
         if isinstance(event, TextDelta | ThinkingDelta | ToolArgsDelta | ToolOutputDelta) and found:
             field, last = "delta" if isinstance(event, ToolArgsDelta) else "text", found[-1]
             is_same = type(last) is type(event)
@@ -92,11 +92,11 @@ def merged(events: Iterable[Event]) -> list[Event]:
     return found
 
 
-def only(events: Iterable[Event], wanted: type[Wanted]) -> list[Wanted]:
+def only(events: Iterable[object], wanted: type[Wanted]) -> list[Wanted]:
     return [event for event in events if isinstance(event, wanted)]
 
 
-def one(events: Iterable[Event], wanted: type[Wanted]) -> Wanted:
+def one(events: Iterable[object], wanted: type[Wanted]) -> Wanted:
     (found,) = only(events, wanted)
     return found
 

@@ -136,9 +136,16 @@ class _ObservedOrder(RunOrder):
 
     def take(self, event: Event) -> None:
         assert not isinstance(event, ev.TurnStarted), "an observer asks for no turns"
+        if isinstance(event, ev.ApprovalDecided | ev.RunEnd):
+            assert not self._is_paused, "the run is resumed before a decision and before its end"
         super().take(event)
         if isinstance(event, ev.ToolCallStarted) and event.parent_id is not None:
             self._open(event)
+
+    def _pause(self, pending: list[str]) -> None:
+        assert pending, "a paused run has pending calls"
+        assert pending == self.pending, "it names all pending calls, in order"
+        self._is_paused = True  # also if it already was: another call waits, too
 
     def _open(self, event: ev.ToolCallStarted) -> None:
         assert event.call_id not in self.calls

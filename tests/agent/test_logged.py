@@ -20,7 +20,7 @@ from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPause
 from argstream.history import ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel
 from argstream.policy import Policy, Rule
-from argstream.runs import Commands, Lease, MemoryStore, Record, Store, is_durable, is_stored
+from argstream.runs import Commands, Lease, MemoryStore, Record, Store
 from tests.agent import following
 from tests.agent.following import Slow, collect, logged, mailing, one, only, resumed, send, steps
 from tests.agent.histories import check_history
@@ -82,8 +82,8 @@ async def test_deltas_are_written_singly_in_one_run_and_batched_among_many(other
         task.cancel()
     await asyncio.gather(*idle, return_exceptions=True)
     assert "".join(event.text for event in only(events, ev.TextDelta)) == f"{text}It is 3."
-    written = [event for event in await logged(store, run) if is_durable(event)]
-    assert written == [event for event in filter(is_durable, events) if is_stored(event)]
+    written = [event for event in await logged(store, run) if not event.is_delta]
+    assert written == [event for event in events if not (event.is_delta or event.is_computed)]
     appends = sum(bool(only(append, ev.TextDelta)) for append in store.appends)
     assert appends < 30 if others else appends > 60
 
@@ -210,7 +210,7 @@ async def test_begun_returns_when_the_run_is_stored_and_no_event_is_lost(store: 
         await run.begun()
     events = await asyncio.create_task(collect(run))
     assert events == [record.event for record in shown]
-    stored = [record for record in shown if is_stored(record.event)]
+    stored = [record for record in shown if not record.event.is_computed]
     assert stored == await store.read(run.run_id)
 
 

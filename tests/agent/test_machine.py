@@ -151,7 +151,7 @@ class World:
         if events:
             for call in stream.assembler.calls:
                 self._calls[call.id] = call
-            self._take(self.machine.heard(events, stream.listening.facts, self._clock))
+            self._take(self.machine.heard(events, stream.listening.text_of, self._clock))
 
     def _hang_up(self) -> None:
         stream = self._stream

@@ -1,6 +1,6 @@
-"""The page's waterfall and replay compute the same times as ``argstream inspect``."""
+"""What the page's waterfall and replay compute from a log."""
 
-from collections.abc import Sequence
+import json
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 
 from argstream import events as ev
 from argstream import server
-from argstream.runs import SnapshotBuilder, with_arguments
-from argstream.terminal.timeline import Timeline, conclusion, name_of, silence
+from argstream.runs import Call, Record, RunState
 from argstream.terminal.waterfall import Axis
 from tests.chance_runs import runs
-from tests.page.recorded import frames_of, records_of
+from tests.page.recorded import frames_of
+from tests.runs.fixture_runs import FILE
 from tests.server.nodes import examples_of, run_node_on
 
 FOLDER = Path(server.__file__).parent / "static" / "page"
-SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
-# Seconds between two events are multiples of this. None of them is half-way between two texts for a
-# duration, where Python and JavaScript round differently.
-TICK = 0.01373
+SCRIPT = Path(__file__).parent / "node" / "waterfall.mjs"
+FIXTURES = {run["name"]: run["frames"] for run in json.loads(FILE.read_text("utf-8"))}
+TICK = 0.25  # seconds, which a binary number holds exactly
 
 Timed = list[tuple[float, ev.Event]]
-_VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)  # not stored in a log
 
 
 def computed(**given: Any) -> list[Any]:
@@ -35,92 +33,167 @@ def computed(**given: Any) -> list[Any]:
 @st.composite
 def timed_runs(draw: st.DrawFn) -> Timed:
     """Generate a run with pauses between its events."""
-    events = [event for event in draw(runs()) if not isinstance(event, _VIEWS)]
+    events = [event for event in draw(runs()) if not event.is_computed]
     pauses = st.lists(st.integers(0, 400), min_size=len(events), max_size=len(events))
     return list(zip(accumulate(TICK * pause for pause in draw(pauses)), events, strict=True))
 
 
 @pytest.mark.hypothesis
-def test_times_are_those_of_the_terminal() -> None:
+def test_every_block_has_a_row_and_bars_lie_inside_the_run() -> None:
     given = examples_of(timed_runs())
-    results = computed(runs=[frames_of(timed) for timed in given])
-    for timed, run in zip(given, results, strict=True):
-        deep = deep_timeline(timed)
-        view = SnapshotBuilder()
-        for _, event in timed:
-            view.take(event)
-        blocks = view.snapshot().blocks
-        assert run["now"] == pytest.approx(deep.now.at, abs=1e-5)
-        assert run["silence"] == pytest.approx(silence(deep), abs=1e-4)
-        assert run["conclusion"] == conclusion(deep)
-        assert numbers(run["turns"]) == numbers(turns_of(timed))
-        assert run["placed"] == len(blocks) == run["words"] + len(run["calls"])
-        for call, expected in zip(run["calls"], calls_of(blocks, deep), strict=True):
-            assert {name: numbers(call[name]) for name in expected} == expected
-            assert all(0 <= begin <= end <= run["now"] for begin, end in call["bars"])
+    for timed, run in zip(given, computed(runs=[*map(frames_of, given)]), strict=True):
+        records = (Record(seq, *one) for seq, one in enumerate(map(_fields, timed), 1))
+        state = RunState.from_records(records)
+        first = timed[0][0]
+        assert run["now"] == state.time - first
+        assert run["silence"] == silence(state)
+        assert bool(run["conclusion"]) == any(one.completed_at for one in calls_of(state))
+        rows = run["rows"]
+        assert len([row for row in rows if row["depth"] == 1]) == len(state.blocks)
+        assert [row["label"] for row in rows if row["depth"] == 0] == turns_of(state)
+        bars = [bar for row in rows for bar in row["bars"]]
+        assert all(0 <= bar["begin"] <= bar["end"] <= run["now"] for bar in bars)
 
 
-def deep_timeline(timed: Timed) -> Timeline:
-    """Return the terminal's timeline, computed from Unix times as in frames."""
-    timeline = Timeline(is_deep=True)
-    times = (record.time for record in records_of(timed))
-    now = 0.0
-    for event in with_arguments(event for _, event in timed):
-        now = now if isinstance(event, _VIEWS) else next(times)
-        timeline.note(event, now)
-    return timeline
+def _fields(timed: tuple[float, ev.Event]) -> tuple[Any, ...]:
+    at, event = timed
+    return at, "run_1", "talk", "", event
 
 
-def turns_of(timed: Timed) -> list[list[Any]]:
-    """Return turn, attempt, start and end of each turn."""
-    turns: list[list[Any]] = []
-    records = records_of(timed)
-    for record in records:
-        at, event = round(record.time - records[0].time, 6), record.event
-        if isinstance(event, ev.TurnStarted):
-            turns.append([event.turn, event.attempt, at, None])
-        elif isinstance(event, ev.TurnCompleted) and event.parent_id is None:
-            if not turns or turns[-1][3] is not None:  # not all agents report it
-                turns.append([len(turns) + 1, 1, turns[-1][3] if turns else 0.0, None])
-            turns[-1][3] = at
-    return turns
+def calls_of(state: RunState) -> list[Call]:
+    return [block for block in state.blocks if isinstance(block, Call)]
 
 
-def calls_of(blocks: Sequence[ev.BlockSnapshot], deep: Timeline) -> list[dict[str, Any]]:
-    seen = [block for block in blocks if isinstance(block, ev.CallSnapshot)]
-    return [
-        {
-            "id": call.call_id,
-            "name": call.name,
-            "started": numbers(call.started.at),
-            "last": numbers(call.last.at),
-            "ended": _at(call.ended),
-            "verdict": call.verdict,
-            "asked": _at(call.asked),
-            "decided": _at(call.decided),
-            "decision": call.decision,
-            "executed": [numbers(moment.at) for moment in call.executed],
-            "interruptions": call.interruptions,
-            "finished": _at(call.finished),
-            "isLost": block.is_lost,
-            "arguments": [
-                [list(one.path), name_of(one.path), numbers(one.seen.at), _at(one.settled)]
-                for one in call.arguments.values()
-            ],
-        }
-        for block, call in zip(seen, deep.calls, strict=True)
-    ]
+def turns_of(state: RunState) -> list[str]:
+    labels = (f"Turn {one.turn}, attempt {one.attempt}" for one in state.turn_times)
+    return [label.removesuffix(", attempt 1") for label in labels]
 
 
-def _at(moment: Any) -> Any:
-    return None if moment is None else numbers(moment.at)
+def silence(state: RunState) -> float:
+    """Count the ticks in which a call was written."""
+    silent: set[int] = set()
+    for one in calls_of(state):
+        if one.completed_at is not None and one.started_at is not None:
+            silent.update(range(round(one.started_at / TICK), round(one.completed_at / TICK)))
+    return len(silent) * TICK
 
 
-def numbers(value: Any) -> Any:
-    """Round all numbers of a value."""
-    if isinstance(value, list):
-        return [numbers(one) for one in value]
-    return round(value, 4) if isinstance(value, float) else value
+ROWS = {
+    "text": "Turn 1| Text| Text",
+    "nested arguments that are cut inside an escape": (
+        'Turn 1| write|  path|  lines|   [0]|   [1]|    x|    [""]|   [2]|   [3]|  n|  e'
+    ),
+    "free-text calls": "Turn 1| apply_patch (custom)|  (text)| python (code)|  (text)",
+    # Those that the model wrote, and not those that a person edited.
+    "an approval with edited arguments": (
+        "Turn 1| write|  path|  text|  tags|   [0]|   [1]|Turn 2| Text"
+    ),
+    "a lost turn whose numbers and IDs are used again": (
+        "Turn 1| Thinking| Text| write|  path|Turn 1, attempt 2| Text| send|  to|"
+        "Turn 1, attempt 3| send|  to| Text|Turn 2| Text"
+    ),
+    "a sub-agent": (
+        "Turn 1| Text| task|  prompt|  Text|  Thinking|  read|   path|  Text|Turn 2| Text"
+    ),
+    "an observed run that pauses, and goes on meanwhile": (
+        "Turn 1| Text| Bash|  command| Read|  path|Turn 2| Text"
+    ),
+    # No event reports the start of its turn, and it has not ended.
+    "a call whose name comes in pieces": "Turn 1| write_file|  a",
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_a_run(name: str) -> None:
+    [run] = computed(runs=[FIXTURES[name]])
+    assert [" " * row["depth"] + row["label"] for row in run["rows"]] == ROWS[name].split("|")
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "note"),
+    [
+        ("nested arguments that are cut inside an escape", "path", "aéb"),
+        ("nested arguments that are cut inside an escape", "lines", "4 values inside"),
+        ("nested arguments that are cut inside an escape", "n", "-1500"),
+        ("nested arguments that are cut inside an escape", "write", "ran 0.8 s"),
+        ("invalid calls", "write", "malformed"),
+        ("an approval with edited arguments", "write", "approved with changes, ran 0.3 s"),
+        ("a denied call", "send", "waited 5.5 s for a person: denied, failed"),
+        ("an approved call that was not started", "send", "for a person: approved"),
+        ("a lost turn whose numbers and IDs are used again", "write", "never whole, lost"),
+        ("a lost turn whose numbers and IDs are used again", "Turn 1", "cut off, began again"),
+        ("a crash that interrupts a tool", "build", "tool was cut off, ran 0.3 s"),
+        ("a crash that interrupts a tool", "send", "tool was cut off, failed"),
+        ("an observed run that pauses, and goes on meanwhile", "Bash", "approved, ran 0.5 s"),
+        ("free-text calls", "python (code)", "is being written"),
+        ("a stopped run", "write", "aborted"),
+    ],
+)
+def test_note_of_a_row(name: str, label: str, note: str) -> None:
+    [run] = computed(runs=[FIXTURES[name]])
+    notes = [row["note"] for row in run["rows"] if row["label"] == label]
+    assert note in notes[0]
+
+
+def written(
+    call_id: str, name: str, *pieces: str, at: float, kind: Any = "function", end: bool = True
+) -> Timed:
+    """Write a call in pieces that are a second apart."""
+    text = "".join(pieces)
+    timed: Timed = [(at, ev.ToolCallStarted(call_id, 0, name, kind))]
+    timed += [(at + i, ev.ToolArgsDelta(call_id, name, one)) for i, one in enumerate(pieces, 1)]
+    if not end:
+        return timed
+    arguments = text if kind == "custom" else json.loads(text or "{}")
+    return [*timed, (at + len(pieces) + 1, ev.ToolArgsCompleted(call_id, name, arguments))]
+
+
+CUT = (9.0, ev.ToolArgsInvalid("c", "f", "truncated", "", ev.ArgumentsError("truncated", "cut")))
+
+
+@pytest.mark.parametrize(
+    ("timed", "expected"),
+    [
+        (
+            written("c", "f", '{"a": 1, "b":', " 2}", at=0),
+            " was visible 2.0 s before the last brace: 3.0 s",
+        ),
+        (
+            written("c", "f", "one", at=0, kind="custom"),
+            " was visible 1.0 s before the last character: 2.0 s",
+        ),
+        (
+            [*written("c", "f", '{"a": 1', at=0, end=False), CUT],
+            " was visible 8.0 s before the call was found cut off: 9.0 s",
+        ),
+        (
+            written("c", "f", '{"a": 1}', at=0) + written("d", "g" * 50, '{"a": 1', "}", at=1),
+            f" of {'g' * 40}… was visible 2.0 s before the last brace; in all, 4.0 s",
+        ),
+    ],
+)
+def test_conclusion_names_the_gain(timed: Timed, expected: str) -> None:
+    assert concluded(timed) == f"The first argument{expected} of silence were replaced."
+
+
+def test_conclusion_without_a_gain() -> None:
+    call = written("c", "f", '{"a": 1}', at=0)
+    assert concluded([]) == concluded(call[:-1]) == ""
+    assert concluded(written("c", "f", at=0)) == "In all, 1.0 s of silence were replaced."
+    at_once = concluded([(0.0, event) for _, event in call])
+    assert at_once == "The call came whole: there was no silence to replace."
+
+
+def concluded(timed: Timed) -> str:
+    [run] = computed(runs=[frames_of([(0.0, ev.RunStarted("run_1", "Go")), *timed])])
+    conclusion: str = run["conclusion"]
+    return conclusion
+
+
+def test_path_is_written_as_in_code() -> None:
+    paths = [[], ["a"], ["a", 0, "b_1"], ["a.b"], ["a", "", "é"], ['"]']]
+    names = ["(text)", "a", "a[0].b_1", '["a.b"]', 'a[""].é', '["\\"]"]']
+    assert computed(paths=paths) == [names]
 
 
 _ticks = st.lists(st.tuples(st.floats(1e-4, 2e5), st.integers(1, 12)), min_size=20, max_size=30)

@@ -129,7 +129,7 @@ def test_counter_grows_and_is_not_part_of_the_name(page: Page) -> None:
     card.becomes("arguments: {a: 'one\\ntwo'}")
     expect(card.head).to_contain_text("8 characters · 2 lines")
     expect(card.head).to_have_accessible_name("write_file being written")
-    card.becomes("state: 'completed', executedAt: 100, endedAt: 161.2")
+    card.becomes("state: 'completed', executedAt: [100], endedAt: 161.2")
     expect(card.head).to_have_accessible_name("write_file done 1 min 01 s")
     # A call that started before the page saw it has run for at least that long.
     expect(Card(page, "state: 'running'", open=False).head).to_contain_text("> 0.")

@@ -12,6 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from argstream.models import CallTool, Reply
 from tests.page.conftest import Browsing
+from tests.page.looking import file_url
 from tests.page.recorded import RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
@@ -19,15 +20,21 @@ from tests.page.visitor import Visitor
 PROGRAM = "print('An old silent pond')\n" * 20
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 LOG = re.compile(r"/api/runs/[^/]+/log(\?|$)")
-# A panel by itself, with a client of the test.
-ALONE = """async (frames) => {
+# A panel by itself, with a client of the test. `early` are live frames that come while it reads.
+ALONE = """async ({ log, early = [], seq }) => {
   const { WaterfallPanel } = await import("/static/page/waterfall/panel.js");
   window.readings = 0;
-  window.logged = frames;
-  const client = { async *log() { window.readings += 1; yield* window.logged; } };
+  window.logged = log;
+  const client = {
+    async *log() {
+      window.readings += 1;
+      yield* window.logged;
+      for (const frame of early) window.panel.take(frame);
+    },
+  };
   window.panel = new WaterfallPanel({ client, runId: "run_1" });
-  document.querySelector("main").replaceChildren(window.panel.element);
-  await window.panel.open();
+  document.body.replaceChildren(window.panel.element);
+  await window.panel.open(seq);
 }"""
 # The beginning and the end of each bar of a row, in pixels, by its kind.
 BARS = """(row) => Object.fromEntries([...row.querySelectorAll(".waterfall-bar")].map((bar) => {
@@ -51,6 +58,10 @@ def script() -> RunScript:
     run.end_turn("end_turn")
     run.end()
     return run
+
+
+def snapshot_frame(frame: dict[str, Any]) -> dict[str, Any]:
+    return {"seq": frame["seq"], "time": frame["time"], "snapshot": {"blocks": []}}
 
 
 def opened(page: Page, stage: Stage, run: RunScript | None = None) -> Locator:
@@ -200,19 +211,35 @@ def test_unreadable_log_can_be_tried_again(
 
 def test_log_is_read_again_only_if_a_snapshot_is_newer(page: Page) -> None:
     frames = script().frames()
-    snapshot: dict[str, Any] = {"type": "run_snapshot", "blocks": []}
-    with on_stage() as stage:
-        page.goto(stage.url)
-        page.evaluate(ALONE, frames[:6])
-        waterfall = page.get_by_role("region", name="Waterfall")
-        expect(row(waterfall, "Turn 1")).to_be_visible()
-        page.evaluate("(frames) => frames.forEach((frame) => panel.take(frame))", frames[:6])
-        page.evaluate("(frame) => panel.take(frame)", {**frames[5], "event": snapshot})
-        assert page.evaluate("readings") == 1
-        page.evaluate("(frames) => { logged = frames; }", frames)
-        page.evaluate("(frame) => panel.take(frame)", {**frames[-1], "event": snapshot})
-        expect(row(waterfall, "Text")).to_contain_text("It is written.")
-        assert page.evaluate("readings") == 2
-        assert numbers(waterfall, "path")[2] == "3.9 s"
-        page.evaluate("() => { panel.close(); panel.take(logged[0]); }")
-        expect(waterfall).to_have_count(0)
+    page.goto(file_url("harness/blank.html"))
+    page.evaluate(ALONE, {"log": frames[:6]})
+    waterfall = page.get_by_role("region", name="Waterfall")
+    expect(row(waterfall, "Turn 1")).to_be_visible()
+    page.evaluate("(frames) => frames.forEach((frame) => panel.take(frame))", frames[:6])
+    page.evaluate("(frame) => panel.take(frame)", snapshot_frame(frames[5]))
+    assert page.evaluate("readings") == 1
+    page.evaluate("(frames) => { logged = frames; }", frames)
+    page.evaluate("(frame) => panel.take(frame)", snapshot_frame(frames[-1]))
+    expect(row(waterfall, "Text")).to_contain_text("It is written.")
+    assert page.evaluate("readings") == 2
+    assert numbers(waterfall, "path")[2] == "3.9 s"
+    page.evaluate("() => { panel.close(); panel.take(logged[0]); }")
+    expect(waterfall).to_have_count(0)
+
+
+@pytest.mark.parametrize(("logged", "is_early"), [(4, False), (4, True), (5, True)])
+def test_text_of_a_frame_that_overlaps_the_log_is_shown_once(
+    page: Page, logged: int, is_early: bool
+) -> None:
+    run, text = RunScript(), "one two three four five six"
+    run.turn()
+    run.say(text, 1.0)
+    *frames, last = run.frames()
+    assert last["seq"] == 5
+    live = {**last, "event": {**last["event"], "text": text}}  # with the two before
+    page.goto(file_url("harness/blank.html"))
+    log = [*frames, last][:logged]
+    page.evaluate(ALONE, {"log": log, "early": [live] if is_early else [], "seq": 2})
+    page.evaluate("(frame) => panel.take(frame)", live)
+    waterfall = page.get_by_role("region", name="Waterfall")
+    expect(row(waterfall, "Text").get_by_role("rowheader")).to_have_text(f"Text{text}")

@@ -14,7 +14,9 @@ _OPEN = ("input-streaming", "input-available", "approval-requested", "approval-r
 
 
 class Client:
-    def __init__(self) -> None:
+    def __init__(self, *, may_stay_open: bool = False) -> None:
+        """Read a stream. ``may_stay_open``: a call may have no result at the end."""
+        self._may_stay_open = may_stay_open
         self.id = ""
         self.metadata: dict[str, Any] = {}
         self.parts: list[Part] = []
@@ -40,8 +42,8 @@ class Client:
         if kind == "start":
             assert not self.is_streaming
             self.is_streaming = True
-            self.id = part["messageId"]
-            self.metadata |= part["messageMetadata"]
+            self.id = part.get("messageId", "")
+            self.metadata |= part.get("messageMetadata", {})
             return
         assert self.is_streaming, f"{kind} outside of a stream"
         if kind in _ENDS:
@@ -65,7 +67,7 @@ class Client:
         assert not self._texts, "text is open at the end"
         waiting = part["type"] == "finish" and part["finishReason"] == "tool-calls"
         for one in self.parts:
-            if not waiting:
+            if not (waiting or self._may_stay_open):
                 assert one.get("state") not in _OPEN, f"the call is open at the end: {one}"
                 assert not one.get("preliminary")
 

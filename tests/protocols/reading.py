@@ -8,8 +8,15 @@ from typing import Any, NamedTuple
 from httpx_sse._decoders import SSEDecoder
 from msgspec.structs import replace
 
-from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
-from argstream.runs import Record, SnapshotBuilder, is_stored
+from argstream.events import (
+    Event,
+    RunSnapshot,
+    TextDelta,
+    ThinkingDelta,
+    ToolArgsDelta,
+    ToolOutputDelta,
+)
+from argstream.runs import Record, RunState
 
 
 class Read(NamedTuple):
@@ -28,16 +35,12 @@ def read(written: bytes) -> list[Read]:
 def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
     return [
         Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", event)
-        for seq, event in enumerate(filter(is_stored, events), first)
+        for seq, event in enumerate((one for one in events if not one.is_computed), first)
     ]
 
 
-def snapshot_of(records: Sequence[Record]) -> Record:
-    view = SnapshotBuilder()
-    for record in records:
-        view.take(record.event)
-    seq = records[-1].seq if records else 0
-    return Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", view.snapshot())
+def snapshot_of(records: Sequence[Record]) -> RunSnapshot:
+    return RunState.from_records(records).snapshot()
 
 
 def joined(records: Iterable[Record]) -> list[Record]:

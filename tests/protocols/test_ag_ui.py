@@ -36,14 +36,15 @@ def decoded(written: bytes) -> list[Data]:
 
 def encoded(*events: ev.Event, version: Version = "1.0") -> list[Data]:
     """What a client receives that follows the run from its beginning."""
-    return decoded(AgUiEncoder("thread", "ask", version).take(records_of(events)).data)
+    return decoded(AgUiEncoder("thread", "ask", version).encode(records_of(events)).data)
 
 
 def replay(*events: ev.Event, known: list[Data] | None = None) -> list[Any]:
     """What a client receives that joins after these events."""
     has = None if known is None else msgspec.json.encode(known)
     encoder = AgUiEncoder("thread", "ask", "1.0", has)
-    return decoded(encoder.replay(snapshot_of(records_of(events))).data)
+    encoder.begin(snapshot_of(records_of(events)))
+    return decoded(encoder.replay().data)
 
 
 def kinds(events: Iterable[Data]) -> list[str]:
@@ -98,13 +99,12 @@ def test_unknown_token_counts_are_omitted(usage: ev.Usage, sent: list[Data] | No
     assert encoded(*START, ev.RunCompleted("Hi", usage))[-1].get("usage") == sent
 
 
-def test_encoder_begins_with_a_snapshot_and_its_interval_grows_with_the_text() -> None:
+def test_interval_grows_with_the_text() -> None:
     encoder = AgUiEncoder("thread", "ask")
-    with pytest.raises(UsageError, match="run_started"):
-        encoder.begin(records_of(START)[0])
-    encoder.take(records_of(START))
+    records = records_of([*START, ev.TextDelta("x" * 1_000_000, 0)])
+    encoder.encode(records[:2])
     assert encoder.interval == 0.05
-    encoder.take(records_of([ev.TextDelta("x" * 1_000_000, 0)]))
+    encoder.encode(records[2:])
     assert 0.2 < encoder.interval <= 1.0
 
 
@@ -124,6 +124,21 @@ def test_text_is_closed_by_the_next_block_of_the_same_agent(
     following: ev.Event, *, is_closed: bool
 ) -> None:
     assert ("TEXT_MESSAGE_END" in kinds(encoded(*START, HI, following))) == is_closed
+
+
+def test_text_of_a_closed_message_opens_it_again() -> None:
+    late = encoded(*START, HI, ev.TextDelta("Ho", 1), ev.TextDelta("!", 0))[-3:]
+    assert kinds(late) == [f"TEXT_MESSAGE_{kind}" for kind in ("START", "CONTENT", "END")]
+    assert {event["messageId"] for event in late} == {"run_1-1"}
+
+
+def test_name_that_comes_in_pieces_is_sent_in_a_second_start() -> None:
+    encoder = AgUiEncoder("thread", "ask")
+    encoder.begin(snapshot_of(records_of([*START, CALL_STARTED])))
+    rest = records_of([ev.ToolArgsDelta("c1", "send_mail", "{")], first=4)
+    end, start, arguments = decoded(encoder.encode(rest).data)
+    assert (end["type"], arguments["delta"]) == ("TOOL_CALL_END", "{")
+    assert (start["type"], start["toolCallName"]) == ("TOOL_CALL_START", "send_mail")
 
 
 def test_arguments_are_sent_as_text_and_differences_as_custom_events() -> None:
@@ -170,6 +185,20 @@ def test_lost_turn_is_void_and_its_ids_are_not_reused() -> None:
     assert customs(events) == [("argstream.turn_lost", {"messageIds": ["run_1-1", "run_1-2"]})]
     texts = {event["messageId"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT"}
     assert texts == {"run_1-1", "run_1-3"}
+    late = (ev.ToolOutputDelta("c1", "send", "late"), ev.ToolCallFailed("c1", "send", "late"))
+    assert "late" not in str(encoded(*START, *lost, ev.TurnStarted(1, 2), *late))
+
+
+def test_id_that_looks_like_that_of_a_repeated_call_is_not_taken_for_it() -> None:
+    other, again = ev.ToolCallStarted("c1~2", 1, "send"), ev.TurnStarted(1, 2)
+    for calls in ((CALL_STARTED, other, again, CALL_STARTED), (CALL_STARTED, again, *CALL, other)):
+        events = (*START, *calls)
+        started = [
+            one["toolCallId"] for one in encoded(*events) if one["type"] == "TOOL_CALL_START"
+        ]
+        assert len(set(started)) == len(started) == 3
+        messages = replay(*events)[1]["messages"]
+        assert [call["id"] for one in messages for call in one.get("toolCalls", [])] == started
 
 
 def test_pause_is_an_interrupt_with_the_exact_arguments() -> None:
@@ -198,28 +227,51 @@ def test_decided_requests_are_no_interrupts_but_custom_events() -> None:
     assert (name, value["editedArgs"]) == ("argstream.approval_decided", {"to": "grace"})
 
 
-def test_observed_run_is_interrupted_though_it_does_not_pause() -> None:
+MEANWHILE = ev.TextDelta("Meanwhile", 5, "c8")
+OBSERVED = (
+    ev.RunStarted("run_1", "Go", mode="observed"),
+    *(*CALL, REQUEST, ev.RunPaused("run_1", (REQUEST,), keeps_lease=True), MEANWHILE),
+)
+
+
+def test_observed_run_starts_its_next_stream_with_all_so_far() -> None:
     encoder = AgUiEncoder("thread", "ask", "1.0", b"[]")
     decided = ev.ApprovalDecided("c1", "send", "approved")
     done = ev.ToolCallCompleted("c1", "send", {"to": "ada"}, "sent")
-    meanwhile = ev.TextDelta("Meanwhile", 5, "c8")
-    records = records_of([ev.RunStarted("run_1", "Go"), *CALL, REQUEST, meanwhile, decided, done])
-    first = encoder.take(records[:5])
+    records = records_of([*OBSERVED, RESUMED, decided, done])
+    first = encoder.encode(records[:6])
     assert first.ends
     assert read(first.data)[-1].data["outcome"]["type"] == "interrupt"
-    assert encoder.take(records[5:6]) == (b"", False)
-    second = decoded(encoder.take(records[6:]).data)
+    assert encoder.encode(records[6:7]) == (b"", False)
+    written = encoder.encode(records[7:])
+    assert not written.ends
+    second = decoded(written.data)
     assert kinds(second)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
-    assert [message.get("content") for message in second[1]["messages"]] == [None, "Meanwhile"]
+    contents = [message.get("content") for message in second[1]["messages"]]
+    assert contents == ["Go", None, "Meanwhile"]
+    assert "TEXT_MESSAGE_START" in kinds(second)  # the sub-agent may go on
     assert kinds(second)[-2:] == ["CUSTOM", "TOOL_CALL_RESULT"]
+
+
+def test_observed_run_that_ends_while_it_is_paused_is_shown_completely() -> None:
+    encoder = AgUiEncoder("thread", "ask", "1.0")
+    stopped = (ev.ToolCallFailed("c1", "send", "given up"), ev.RunStopped("enough", "run_1"))
+    records = records_of([*OBSERVED, *stopped])
+    encoder.encode(records[:6])
+    written = encoder.encode(records[6:])
+    assert written.ends
+    last = decoded(written.data)
+    assert kinds(last)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+    assert kinds(last)[2:] == ["CUSTOM", "TOOL_CALL_RESULT", "RUN_FINISHED"]
+    assert last[3]["content"] == "given up"
 
 
 def test_paused_run_that_is_stopped_ends_with_the_results_of_its_calls() -> None:
     encoder = AgUiEncoder("thread", "ask", "1.0")
-    encoder.take(records_of(PAUSED))
+    encoder.encode(records_of(PAUSED))
     stopped = (ev.ToolCallFailed("c1", "send", "given up"), ev.RunStopped("enough", "run_1"))
     ends = ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_FINISHED"]
-    written = encoder.take(records_of(stopped)).data
+    written = encoder.encode(records_of(stopped, first=len(PAUSED) + 1)).data
     assert kinds(decoded(written)) == ["RUN_STARTED", "STEP_STARTED", *ends]
 
 
@@ -244,9 +296,9 @@ def test_messages_of_the_client_are_released_when_its_stream_starts(*, is_paused
     encoder = AgUiEncoder("thread", "ask", "1.0", known)
     encoder.begin(snapshot_of(records))
     if is_paused:
-        encoder.take(records_of([RESUMED], first=len(records) + 1))
+        encoder.encode(records_of([RESUMED], first=len(records) + 1))
     else:
-        encoder.replay(snapshot_of(records))
+        encoder.replay()
     assert sys.getrefcount(known) == before
 
 

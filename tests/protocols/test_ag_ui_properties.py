@@ -16,7 +16,7 @@ from argstream import events as ev
 from argstream.protocols import Written
 from argstream.protocols.ag_ui import AgUiEncoder, Version
 from argstream.runs import Record
-from tests.chance_runs import claude_code, logged_runs
+from tests.chance_runs import RUN, claude_code, logged_runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
 from tests.server.nodes import examples_of, run_node_on
 
@@ -34,20 +34,25 @@ def portions_of(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Re
 @st.composite
 def observed_runs(draw: st.DrawFn) -> list[ev.Event]:
     """A run of Claude Code in which some calls need approval while others run."""
-    events: list[ev.Event] = []
-    pending: set[str] = set()
-    for event in claude_code():
+    _, *rest = claude_code()
+    events: list[ev.Event] = [ev.RunStarted(RUN, "Go", mode="observed")]
+    pending: dict[str, ev.ApprovalRequested] = {}
+
+    def pause() -> ev.RunPaused:
+        return ev.RunPaused(RUN, tuple(pending.values()), keeps_lease=True)
+
+    for event in rest:
+        events.append(event)
         match event:
             case ev.ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
-                events += [event, ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")]
-                pending.add(call_id)
-                continue
+                pending[call_id] = ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")
+                events += [pending[call_id], pause()]
             case ev.ToolCallCompleted(call_id=call_id, name=name) if call_id in pending:
-                events.append(ev.ApprovalDecided(call_id, name, "approved"))
-                pending.discard(call_id)
+                del pending[call_id]
+                decided = ev.ApprovalDecided(call_id, name, "approved")
+                events[-1:] = [ev.RunResumed(RUN), decided, *([pause()] if pending else []), event]
             case _:
                 pass
-        events.append(event)
     return events
 
 
@@ -75,7 +80,7 @@ def streams_of(written: Iterable[Written]) -> list[bytes]:
     return [stream for stream in streams if stream]
 
 
-def snapshot_before(portions: Sequence[Sequence[Record]], place: int) -> Record:
+def snapshot_before(portions: Sequence[Sequence[Record]], place: int) -> ev.RunSnapshot:
     return snapshot_of([record for portion in portions[:place] for record in portion])
 
 
@@ -87,18 +92,18 @@ def test_encoder_that_starts_from_a_snapshot_continues_with_the_same_bytes(
     place = case.place % (len(portions) + 1)
     early, late = (AgUiEncoder("thread", "ask", version) for _ in range(2))
     for portion in portions[:place]:
-        early.take(portion)
+        early.encode(portion)
     if place:
         late.begin(snapshot_before(portions, place))
     rest = portions[place:]
-    assert [late.take(portion) for portion in rest] == [early.take(portion) for portion in rest]
+    assert [late.encode(portion) for portion in rest] == [early.encode(portion) for portion in rest]
     assert late.interval == early.interval
 
 
 @given(case=cases, version=st.sampled_from(VERSIONS))
 def test_streams_are_valid_and_have_one_start_and_one_end(case: Case, version: Version) -> None:
     encoder = AgUiEncoder("thread", "ask", version)
-    for stream in streams_of(map(encoder.take, portions_of(case.events, case.cuts))):
+    for stream in streams_of(map(encoder.encode, portions_of(case.events, case.cuts))):
         events = [event.data for event in read(stream)]
         for event in events:
             schema.validate_python(event)
@@ -124,7 +129,7 @@ def streams_for(case: Case, version: Version, *, is_cut: bool) -> list[bytes]:
 
     def written(start: int, end: int, encoder: AgUiEncoder) -> Iterable[Written]:
         for place, portion in enumerate(portions[start:end], start + 1):
-            yield (chunk := encoder.take(portion))
+            yield (chunk := encoder.encode(portion))
             if chunk.ends:
                 encoder = encoder_at(place)
 
@@ -132,7 +137,7 @@ def streams_for(case: Case, version: Version, *, is_cut: bool) -> list[bytes]:
     encoder = encoder_at(cut)
     if not cut:
         return streams_of(written(0, len(portions), encoder))
-    opening = encoder.replay(snapshot_before(portions, cut))
+    opening = encoder.replay()
     after = written(cut, len(portions), encoder_at(cut) if opening.ends else encoder)
     return [*before, *streams_of([opening, *after])]
 

@@ -21,7 +21,7 @@ from argstream.protocols.ai_sdk import (
 )
 from tests.chance_runs import RUN
 from tests.protocols.ai_sdk_client import Client
-from tests.protocols.reading import records_of, snapshot_of
+from tests.protocols.reading import read, records_of, snapshot_of
 
 STARTED = (ev.RunStarted(RUN, "Go"), ev.TurnStarted(1))
 CALL = ev.ToolCallStarted("c1", 0, "send")
@@ -30,16 +30,17 @@ WHOLE = (*WRITTEN, ev.ToolArgsCompleted("c1", "send", {"to": "ada"}))
 REQUEST = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "digest", "send must be confirmed")
 PAUSED = (*WHOLE, REQUEST, ev.RunPaused(RUN, (REQUEST,)))
 APPROVED = ev.ApprovalDecided("c1", "send", "approved")
+DONE = b"data: [DONE]\n\n"
 EXECUTING = ev.ToolExecutionStarted("c1", "send", "key")
 
 
-def take(encoder: AiSdkEncoder, *events: ev.Event) -> Written:
-    return encoder.take(records_of(events))
+def encode(encoder: AiSdkEncoder, *events: ev.Event) -> Written:
+    return encoder.encode(records_of(events, first=encoder.state.seq + 1))
 
 
 def encoded(*events: ev.Event) -> list[Any]:
     """The parts of these events, without the start of the message and of the step."""
-    data = take(AiSdkEncoder(RUN), *STARTED, *events).data.decode()
+    data = encode(AiSdkEncoder(RUN), *STARTED, *events).data.decode()
     lines = [line for line in data.split("\n") if line]
     parts = [json.loads(line[6:]) for line in lines if line != "data: [DONE]"]
     assert [part["type"] for part in parts[:2]] == ["start", "start-step"]
@@ -47,7 +48,7 @@ def encoded(*events: ev.Event) -> list[Any]:
 
 
 def shown(*events: ev.Event) -> Any:
-    client = Client().read(take(AiSdkEncoder(RUN), *STARTED, *events).data)
+    client = Client().read(encode(AiSdkEncoder(RUN), *STARTED, *events).data)
     [call] = [part for part in client.parts if part["type"] == "dynamic-tool"]
     return call
 
@@ -74,7 +75,8 @@ def test_call_from_its_name_to_its_result() -> None:
 )
 def test_call_that_was_not_approved_is_over(outcome: Any, state: str) -> None:
     failed = ev.ToolCallFailed("c1", "send", "the call was not run")
-    assert shown(*PAUSED, ev.ApprovalDecided("c1", "send", outcome), failed)["state"] == state
+    decided = (ev.RunResumed(RUN), ev.ApprovalDecided("c1", "send", outcome), failed)
+    assert shown(*PAUSED, *decided)["state"] == state
 
 
 def test_output_of_a_running_tool_is_preliminary_and_bounded() -> None:
@@ -94,7 +96,8 @@ def test_output_of_a_running_tool_is_preliminary_and_bounded() -> None:
 
 def test_decision_is_sent_as_data_part() -> None:
     assert shown(*PAUSED, ev.RunResumed(RUN), APPROVED)["state"] == "input-available"
-    parts = encoded(*PAUSED, ev.ApprovalDecided("c1", "send", "denied", "not to her"))
+    denied = ev.ApprovalDecided("c1", "send", "denied", "not to her")
+    parts = encoded(*PAUSED, ev.RunResumed(RUN), denied)
     [decision] = [part for part in parts if part["type"].startswith("data-")]
     assert decision["type"] == "data-argstream-decision"
     assert decision["data"] == {"toolCallId": "c1", "decision": "denied", "reason": "not to her"}
@@ -130,7 +133,7 @@ def test_keys_that_clients_refuse_are_sent_as_text(value: Any, *, is_refused: bo
 def test_retried_turn_closes_what_the_first_attempt_left_open() -> None:
     first_attempt = (ev.TextDelta("I", 0), *WRITTEN)
     second_attempt = (ev.TurnStarted(1, 2), ev.TextDelta("It", 0), *WRITTEN)
-    data = take(AiSdkEncoder(RUN), *STARTED, *first_attempt, *second_attempt).data
+    data = encode(AiSdkEncoder(RUN), *STARTED, *first_attempt, *second_attempt).data
     first, lost, mark, _, second = Client().read(data).parts[1:]
     assert (first["text"], first["state"]) == ("I", "done")
     assert (lost["state"], lost["toolCallId"]) == ("output-error", "c1")
@@ -140,9 +143,9 @@ def test_retried_turn_closes_what_the_first_attempt_left_open() -> None:
 
 def test_thinking_without_deltas_and_text_of_sub_agents() -> None:
     assert encoded(ev.ThinkingCompleted("Hm.", 0)) == [
-        {"type": "reasoning-start", "id": "0"},
-        {"type": "reasoning-delta", "id": "0", "delta": "Hm."},
-        {"type": "reasoning-end", "id": "0"},
+        {"type": "reasoning-start", "id": "/0"},
+        {"type": "reasoning-delta", "id": "/0", "delta": "Hm."},
+        {"type": "reasoning-end", "id": "/0"},
     ]
     start = encoded(*WHOLE, ev.TextDelta("I look.", 1, "c1"))[3]
     assert start["type"] == "text-start"
@@ -168,56 +171,126 @@ def test_finish_reason_and_usage(reason: str, finish: str) -> None:
 def test_interval_grows_with_the_length_of_the_input() -> None:
     encoder = AiSdkEncoder(RUN)
     intervals = [encoder.interval]
-    take(encoder, *STARTED, CALL)
+    encode(encoder, *STARTED, CALL)
     for _ in range(3):
-        take(encoder, ev.ToolArgsDelta("c1", "send", "x" * 300_000))
+        encode(encoder, ev.ToolArgsDelta("c1", "send", "x" * 300_000))
         intervals.append(encoder.interval)
-    take(encoder, WHOLE[-1])
+    encode(encoder, WHOLE[-1])
     assert [*intervals, encoder.interval] == [0.05, 0.4, 0.8, 1.0, 0.05]
 
 
-# Observed runs have no turns and do not pause
+# Observed runs go on while they are paused
 
-OBSERVED = (ev.RunStarted(RUN, "Go"), *WHOLE)
+OBSERVED = (ev.RunStarted(RUN, "Go", mode="observed"), *WHOLE)
 OTHER = (ev.ToolCallStarted("c2", 1, "look"), ev.ToolArgsCompleted("c2", "look", {"at": "it"}))
+SECOND = ev.ApprovalRequested("c2", "look", {"at": "it"}, "other", "why")
+RESUMED = ev.RunResumed(RUN)
+LOOKED = ev.ToolCallCompleted("c2", "look", {"at": "it"}, "seen")
+MEANWHILE = (ev.ToolCallStarted("c3", 2, "look", parent_id="c1"), ev.TextDelta("Hm", 9, "c1"))
+
+
+def paused(*requests: ev.ApprovalRequested) -> ev.RunPaused:
+    return ev.RunPaused(RUN, requests, keeps_lease=True)
 
 
 def states(client: Client) -> dict[str, str]:
     return {part["toolCallId"]: part["state"] for part in client.parts if "toolCallId" in part}
 
 
-def test_observed_run_ends_its_stream_at_a_request_and_resumes_when_decided() -> None:
+def texts(client: Client) -> list[str]:
+    return [part["text"] for part in client.parts if part["type"] == "text"]
+
+
+def joined_late(encoder: AiSdkEncoder) -> Client:
+    return Client().read(encoder.replay().data)
+
+
+def test_paused_run_ends_its_stream_so_that_a_client_can_answer() -> None:
     encoder = AiSdkEncoder(RUN)
-    written = take(encoder, *OBSERVED, *OTHER, REQUEST)
+    written = encode(encoder, *OBSERVED, *OTHER, REQUEST, paused(REQUEST))
     client = Client().read(written.data)
     assert written.ends
     assert client.ends[-1]["finishReason"] == "tool-calls"
     # The client sends an answer once all calls without a request have a result.
     assert states(client) == {"c1": "approval-requested", "c2": "output-available"}
-
-    meanwhile = take(encoder, ev.ToolCallStarted("c3", 2, "look"), ev.TextDelta("Hm", 9))
-    client.read(take(encoder, APPROVED).data)
-    assert meanwhile == Written(b"")
+    assert encode(encoder, *MEANWHILE) == Written(b"")
+    client.read(encode(encoder, RESUMED, APPROVED).data)
     assert client.is_streaming
-    assert [*states(client).values()] == ["input-available", "input-available", "input-streaming"]
+    open_calls = ["input-available", "input-available", "input-streaming"]
+    assert [*states(client).values()] == open_calls
 
-    second = ev.ApprovalRequested("c2", "look", {"at": "it"}, "other", "why")
+
+@pytest.mark.parametrize("is_new_encoder", [False, True])
+def test_request_is_not_repeated_after_its_decision(*, is_new_encoder: bool) -> None:
     encoder = AiSdkEncoder(RUN)
-    take(encoder, *OBSERVED, *OTHER, REQUEST, second)
-    for decided in (APPROVED, ev.ApprovalDecided("c2", "look", "approved")):
-        assert not take(encoder, decided).ends
+    encode(encoder, *STARTED, *PAUSED)
+    if is_new_encoder:
+        encoder = AiSdkEncoder(RUN)
+        encoder.begin(snapshot_of(records_of([*STARTED, *PAUSED])))
+    written = encode(encoder, RESUMED, APPROVED, ev.RunPaused(RUN, ()))
+    kinds = [event.data["type"] for event in read(written.data.removesuffix(DONE))]
+    assert kinds == [
+        *("start", "data-argstream-decision", "tool-input-available"),
+        *("tool-output-available", "finish-step", "finish"),  # it is not pending any more
+    ]
 
 
-def test_client_that_joins_an_observed_run_gets_the_pending_request() -> None:
+@pytest.mark.parametrize("is_new_encoder", [False, True])
+def test_next_stream_contains_what_happened_during_the_pause(*, is_new_encoder: bool) -> None:
     encoder = AiSdkEncoder(RUN)
-    pending = snapshot_of(records_of([*OBSERVED, REQUEST]))
-    encoder.begin(pending)
-    opening = encoder.replay(pending)
-    client = Client().read(opening.data)
-    assert opening.ends
-    assert states(client) == {"c1": "approval-requested"}
-    client.read(take(encoder, ev.ApprovalDecided("c1", "send", "denied")).data)
-    assert states(client) == {"c1": "output-denied"}
+    first = encode(encoder, *OBSERVED, *OTHER, REQUEST, paused(REQUEST))
+    assert encode(encoder, *MEANWHILE, LOOKED) == Written(b"")
+    if is_new_encoder:  # that of the first stream was dropped with its last viewer
+        encoder = AiSdkEncoder(RUN)
+        seen = (*OBSERVED, *OTHER, REQUEST, paused(REQUEST), *MEANWHILE, LOOKED)
+        encoder.begin(snapshot_of(records_of(seen)))
+    clients = [Client().read(first.data), joined_late(encoder)]
+    assert [texts(client) for client in clients] == [[], []]
+    second = encode(encoder, RESUMED, APPROVED, ev.TextDelta("!", 9, "c1"))
+    for client in clients:
+        client.read(second.data)
+        assert texts(client) == ["Hm!"]
+        assert [*states(client).values()] == [
+            *("input-available", "output-available", "input-streaming")
+        ]
+        assert client.parts[2]["output"] == "seen"
+    assert texts(joined_late(encoder)) == ["Hm!"]
+
+
+def test_text_that_grows_during_a_pause_is_continued_in_another_part() -> None:
+    encoder = AiSdkEncoder(RUN)
+    said = (ev.TextDelta("I lo", 0, "c1"), REQUEST, paused(REQUEST))
+    client = Client().read(encode(encoder, *OBSERVED, *said).data)
+    encode(encoder, ev.TextDelta("ok", 0, "c1"))
+    assert texts(joined_late(encoder)) == texts(client) == ["I lo"]
+    client.read(encode(encoder, RESUMED, APPROVED, ev.TextDelta("!", 0, "c1")).data)
+    assert texts(client) == ["I lo", "ok!"]
+
+
+def test_one_of_two_decisions_ends_the_next_stream_again() -> None:
+    encoder = AiSdkEncoder(RUN)
+    written = encode(encoder, *OBSERVED, *OTHER, REQUEST, paused(REQUEST))
+    client = Client().read(written.data)
+    # The second request comes while the client has no stream.
+    assert encode(encoder, SECOND, paused(REQUEST, SECOND)) == Written(b"")
+    written = encode(encoder, RESUMED, APPROVED, paused(SECOND))
+    assert written.ends
+    client.read(written.data)
+    assert states(client) == {"c1": "output-available", "c2": "approval-requested"}
+    denied = ev.ApprovalDecided("c2", "look", "denied")
+    client.read(encode(encoder, RESUMED, denied).data)
+    assert states(client) == {"c1": "input-available", "c2": "output-denied"}
+
+
+def test_run_that_ends_during_a_pause_is_shown_completely() -> None:
+    encoder = AiSdkEncoder(RUN)
+    client = Client().read(encode(encoder, *OBSERVED, REQUEST, paused(REQUEST)).data)
+    written = encode(encoder, *MEANWHILE, ev.RunStopped("enough", RUN))
+    client.read(written.data)
+    assert written.ends
+    assert client.ends[-1] == {"type": "abort", "reason": "enough"}
+    assert states(client) == {"c1": "output-error", "c3": "output-error"}
+    assert texts(client) == texts(joined_late(encoder)) == ["Hm"]
 
 
 def user(text: str, id: str = "") -> Any:
@@ -281,5 +354,5 @@ def test_regenerated_message_keeps_the_history_before_it(
 
 @pytest.mark.parametrize("before", [("other",), ("one", "two", "three")])
 def test_history_that_differs_from_the_store_is_refused(before: tuple[str, ...]) -> None:
-    with pytest.raises(UsageError, match="not what the store has"):
+    with pytest.raises(UsageError, match="not those that the store has"):
         history_before(history("one", "two"), Said("x", True, before))

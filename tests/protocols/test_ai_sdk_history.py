@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from argstream import events as ev
 from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
 from argstream.protocols.ai_sdk import AiSdkEncoder, ChatHistory
-from argstream.runs import Record, SnapshotBuilder
+from argstream.runs import RunState
 from tests.chance_runs import RUN, logged_runs
 from tests.protocols.reading import records_of, snapshot_of
 from tests.server.nodes import examples_of, run_node_on
@@ -26,18 +26,20 @@ def messages_of(*runs: ev.RunSnapshot) -> list[Ui]:
 
 
 def snapshot(*events: ev.Event) -> ev.RunSnapshot:
-    view = SnapshotBuilder()
+    state = RunState()
     for event in events:
-        view.take(event)
-    return view.snapshot()
+        state.apply(event)
+    return state.snapshot()
 
 
 def run(
     run_id: str, prompt: str, *history: Message, answer: str = "", is_observed: bool = False
 ) -> ev.RunSnapshot:
     turn = [] if is_observed else [ev.TurnStarted(1)]
+    mode: Any = "observed" if is_observed else "agent"
+    started = ev.RunStarted(run_id, prompt, history, mode=mode)
     text = ev.TextDelta(answer or run_id, 0)
-    return snapshot(ev.RunStarted(run_id, prompt, history), *turn, text, ev.RunCompleted(None))
+    return snapshot(started, *turn, text, ev.RunCompleted(None))
 
 
 def user(*parts: Any) -> Message:
@@ -111,7 +113,7 @@ def test_restored_answer_is_one_message_with_its_steps_and_calls() -> None:
     assert (answer["id"], answer["role"]) == ("message-1", "assistant")
     assert answer["parts"] == [
         {"type": "step-start"},
-        {"type": "reasoning", "id": "0", "text": "Hm.", "state": "done"},
+        {"type": "reasoning", "id": "/0", "text": "Hm.", "state": "done"},
         tool | {"toolCallId": "c1", "state": "output-available", "output": {"sent": True}},
         failed | {"toolCallId": "c2", "errorText": "no such address"},
         {"type": "step-start"},
@@ -131,13 +133,12 @@ def test_call_in_progress_shows_its_input_so_far() -> None:
 
 
 def test_published_clients_build_the_same_message_from_the_stream() -> None:
-    drawn: list[Record] = []
+    drawn: list[ev.RunSnapshot] = []
     for events, cut in examples_of(st.tuples(logged_runs(), st.integers(1, 100))):
         records = records_of(events)
         drawn.append(snapshot_of(records[: 1 + cut * (len(records) - 1) // 100]))
-    folded = run_node_on("ai_sdk_fold.mjs", [[_stream(record)] for record in drawn])
-    snapshots = [record.event for record in drawn]
-    chats = [messages_of(event) for event in snapshots if isinstance(event, ev.RunSnapshot)]
+    folded = run_node_on("ai_sdk_fold.mjs", [[_stream(one)] for one in drawn])
+    chats = [messages_of(one) for one in drawn]
     checked = run_node_on("ai_sdk_valid.mjs", chats)
     for messages, ours in zip(folded, checked, strict=True):
         assert ours["faults"] == []
@@ -146,10 +147,10 @@ def test_published_clients_build_the_same_message_from_the_stream() -> None:
             assert _comparable(parts) == _comparable(message["parts"])
 
 
-def _stream(record: Record) -> str:
+def _stream(run: ev.RunSnapshot) -> str:
     encoder = AiSdkEncoder(RUN)
-    encoder.begin(record)
-    return encoder.replay(record).data.decode()
+    encoder.begin(run)
+    return encoder.replay().data.decode()
 
 
 def _comparable(parts: list[Ui]) -> list[Ui]:

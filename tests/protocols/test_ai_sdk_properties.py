@@ -3,20 +3,17 @@
 Read by the strict client of these tests, and by the published clients in one Node process.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream import Approve, Deny
+from argstream import events as ev
 from argstream.events import Event, RunStopped
-from argstream.models import Reply, Think
 from argstream.protocols.ai_sdk import AiSdkEncoder
-from argstream.runs import MemoryStore, Record
-from tests.agent.following import mailing, send
+from argstream.runs import Record
 from tests.chance_runs import RUN, claude_code, logged_runs
 from tests.protocols.ai_sdk_client import Client, Part
 from tests.protocols.reading import records_of, snapshot_of
@@ -35,14 +32,13 @@ def stream(records: Sequence[Record], cut: int = 0, *, is_alone: bool = True) ->
     encoder = AiSdkEncoder(RUN)
     pieces: list[bytes] = []
     if cut:
-        snapshot = snapshot_of(records[:cut])
         if is_alone:
-            encoder.begin(snapshot)
+            encoder.begin(snapshot_of(records[:cut]))
         else:
             for record in records[:cut]:
-                encoder.take([record])
-        pieces.append(encoder.replay(snapshot).data)
-    return [*pieces, *(encoder.take([record]).data for record in records[cut:])]
+                encoder.encode([record])
+        pieces.append(encoder.replay().data)
+    return [*pieces, *(encoder.encode([record]).data for record in records[cut:])]
 
 
 def shown(pieces: Sequence[bytes]) -> dict[str, Any]:
@@ -72,21 +68,85 @@ def shown(pieces: Sequence[bytes]) -> dict[str, Any]:
     return {"steps": steps, "decisions": decisions, "ends": ends, "id": client.id}
 
 
-async def run_with_pauses() -> list[Record]:
+def call(name: str, *more: Event) -> list[Event]:
+    """A call to send a mail, as the model writes it."""
+    started = ev.ToolCallStarted(name, 0, "send")
+    delta = ev.ToolArgsDelta(name, "send", f'{{"to": "{name}"}}')
+    return [started, delta, ev.ToolArgsCompleted(name, "send", {"to": name}), *more]
+
+
+def decided(request: ev.ApprovalRequested, *, approved: bool) -> list[Event]:
+    call_id, name = request.call_id, request.name
+    decision = ev.ApprovalDecided(call_id, name, "approved" if approved else "denied")
+    done: list[Event] = [ev.ToolCallFailed(call_id, name, "it was denied")]
+    if approved:
+        running = ev.ToolExecutionStarted(call_id, name, "key")
+        done = [running, ev.ToolCallCompleted(call_id, name, request.arguments, "sent")]
+    return [ev.RunResumed(RUN), decision, *done]
+
+
+def run_with_pauses() -> Iterator[Event]:
     """A run with text before, between and after calls that are decided one by one."""
-    store = MemoryStore()
-    agent, _ = mailing(
-        Reply(Think("Hm."), "To ada,", send("ada"), " and to eve.", send("eve"), " So be it."),
-        Reply("To me as well.", send("me")),
-        Reply("All is sent."),
-        store=store,
+    ada, eve, me = (
+        ev.ApprovalRequested(to, "send", {"to": to}, f"digest of {to}", "why")
+        for to in ("ada", "eve", "me")
     )
-    result = await agent.run_async("Send it")
-    while result.pending:
-        request = result.pending[0]
-        decision = Deny("not to her") if request.arguments == {"to": "eve"} else Approve()
-        result = await agent.resume(result, {request.call_id: decision})
-    return await store.read(result.run_id)
+    yield from (ev.RunStarted(RUN, "Send it"), ev.TurnStarted(1), ev.ThinkingCompleted("Hm.", 0))
+    yield from (ev.TextDelta("To ada,", 1), *call("ada"), ev.TextDelta(" and to eve.", 2))
+    yield from (
+        *call("eve"),
+        ev.TextDelta(" So be it.", 3),
+        ada,
+        eve,
+        ev.RunPaused(RUN, (ada, eve)),
+    )
+    yield from (*decided(ada, approved=True), ev.RunPaused(RUN, (eve,)))
+    yield from (*decided(eve, approved=False), ev.TurnStarted(2), ev.TextDelta("To me too.", 4))
+    yield from (*call("me"), me, ev.RunPaused(RUN, (me,)), *decided(me, approved=True))
+    yield from (ev.TurnStarted(3), ev.TextDelta("All is sent.", 5))
+    yield ev.RunCompleted("All is sent.", ev.Usage(3, 4), "end_turn", RUN)
+
+
+@st.composite
+def observed_runs(draw: st.DrawFn) -> list[Event]:
+    """A run of Claude Code that goes on while some of its calls need approval."""
+    events: list[Event] = [ev.RunStarted(RUN, "Go", mode="observed")]
+    pending: dict[str, ev.ApprovalRequested] = {}
+
+    def pause() -> list[Event]:
+        return [ev.RunPaused(RUN, tuple(pending.values()), keeps_lease=True)] if pending else []
+
+    def decide(call_id: str) -> list[Event]:
+        decision = ev.ApprovalDecided(call_id, pending.pop(call_id).name, "approved")
+        return [ev.RunResumed(RUN), decision, *pause()]
+
+    for event in claude_code()[1:]:
+        call_id = getattr(event, "call_id", None)
+        is_over = isinstance(event, ev.ToolCallCompleted | ev.ToolCallFailed | ev.RunCompleted)
+        for one in [*pending]:
+            if draw(st.integers(0, 5)) == 0 or (is_over and call_id in (one, None)):
+                events += decide(one)
+        events.append(event)
+        if isinstance(event, ev.ToolArgsCompleted) and draw(st.booleans()):
+            about: Any = (event.call_id, event.name, event.arguments, f"digest of {call_id}", "why")
+            pending[event.call_id] = ev.ApprovalRequested(*about)
+            events += [pending[event.call_id], *pause()]
+    return events
+
+
+def by_speaker(parts: Sequence[Part]) -> tuple[dict[str, str], list[Part]]:
+    """Texts by speaker, as a pause may end one in the middle; and the other parts."""
+    texts: dict[str, str] = {}
+    for part in parts:
+        if "text" in part:
+            speaker = f"{part['type']} {part.get('of', part.get('providerMetadata'))}"
+            texts[speaker] = texts.get(speaker, "") + part["text"]
+    return texts, [part for part in parts if "text" not in part]
+
+
+def calls_and_texts(pieces: Sequence[bytes]) -> Any:
+    found = shown(pieces)
+    return by_speaker([part for _, step in found.pop("steps") for part in step]), found
 
 
 @given(records_and_cut, st.booleans())
@@ -97,23 +157,31 @@ def test_late_client_sees_the_same_as_an_early_one(
     assert shown(stream(records, cut, is_alone=is_alone)) == shown(stream(records))
 
 
+@given(observed_runs(), st.booleans(), st.data())
+def test_late_client_of_an_observed_run_misses_and_repeats_nothing(
+    events: list[Event], is_alone: bool, data: st.DataObject
+) -> None:
+    records = records_of(events)
+    cut = data.draw(st.integers(1, len(records)))
+    late = calls_and_texts(stream(records, cut, is_alone=is_alone))
+    assert late == calls_and_texts(stream(records))
+
+
 @pytest.mark.parametrize("is_alone", [True, False])
 @pytest.mark.parametrize("kind", ["pauses", "sub-agents"])
 def test_client_may_join_at_any_record(kind: str, *, is_alone: bool) -> None:
-    is_paused = kind == "pauses"
-    records = asyncio.run(run_with_pauses()) if is_paused else records_of(claude_code())
-    kinds = [record.event.type for record in records]
-    assert kinds.count("run_paused") == (3 if is_paused else 0)
+    records = records_of(run_with_pauses() if kind == "pauses" else claude_code())
     whole = shown(stream(records))
     for cut in range(1, len(records) + 1):
-        assert shown(stream(records, cut, is_alone=is_alone)) == whole, kinds[:cut]
+        kinds = [record.event.type for record in records[:cut]]
+        assert shown(stream(records, cut, is_alone=is_alone)) == whole, kinds
 
 
 @given(logged_runs())
 def test_stopped_run_leaves_nothing_open(events: list[Event]) -> None:
     events = [event for event in events if not hasattr(event, "code")]
     client, encoder = Client(), AiSdkEncoder(RUN)
-    written = [encoder.take([one]) for one in records_of([*events, RunStopped("enough", RUN)])]
+    written = [encoder.encode([one]) for one in records_of([*events, RunStopped("enough", RUN)])]
     for one in written:
         client.read(one.data)  # fails if something is open at the end
     assert written[-1].ends
@@ -125,7 +193,7 @@ def test_stream_ends_exactly_where_the_run_rests(events: list[Event]) -> None:
     encoder = AiSdkEncoder(RUN)
     rests = ("run_paused", "run_completed", "run_failed", "run_stopped")
     for one in records_of(events):
-        written = encoder.take([one])
+        written = encoder.encode([one])
         assert written.ends == (one.event.type in rests)
         assert written.data.endswith(DONE) == written.ends
 
@@ -152,8 +220,21 @@ def test_published_clients_see_the_same_whenever_they_join() -> None:
             assert parts_of(late, with_state=False) == parts_of(early, with_state=False)
 
 
+def test_published_clients_of_an_observed_run_miss_and_repeat_nothing() -> None:
+    drawn = examples_of(st.tuples(observed_runs().map(records_of), st.integers(1, 100)))
+    streams: list[list[str]] = []
+    for records, percent in drawn:
+        cut = 1 + percent * (len(records) - 1) // 100
+        streams += [for_node(stream(records, at, is_alone=False)) for at in (0, cut)]
+    for messages in run_node_on("ai_sdk_fold.mjs", streams):
+        assert len(messages) == len(streams)
+        for early, late in zip(messages[::2], messages[1::2], strict=True):
+            assert by_speaker(parts_of(late)) == by_speaker(parts_of(early))
+            assert {part.get("state") for part in parts_of(early) if "text" in part} == {"done"}
+
+
 def test_published_clients_in_a_second_tab_see_the_same_after_a_pause() -> None:
-    records = asyncio.run(run_with_pauses())
+    records = records_of(run_with_pauses())
     cuts = range(0, len(records), 4)
     streams = [for_node(stream(records, cut, is_alone=False)) for cut in cuts]
     for first, *others in run_node_on("ai_sdk_fold.mjs", streams):

@@ -15,7 +15,7 @@ from argstream.protocols.ag_ui import AgUiEncoder
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import Frame, NativeEncoder
-from argstream.runs import SnapshotBuilder, with_arguments
+from argstream.runs import RunState, with_arguments
 from tests.chance_runs import runs
 from tests.protocols.reading import in_portions, joined, read, records_of, snapshot_of
 
@@ -24,7 +24,7 @@ ENCODERS = [
     (NativeEncoder(), b"; come again"),
     (ConverseEncoder("run_1", "talk_1"), b"; follow the run by its id"),
     (AiSdkEncoder("run_1"), b"; resume the stream"),
-    (AgUiEncoder("thread", "ask"), b"; ask again to go on with the run"),
+    (AgUiEncoder("thread", "ask"), b"; send the request again to follow the run"),
 ]
 NASTY = "data: x\r\n\r\nid: 99\n\nevent: y\u2028\u2029\x85\x00\ufeff: data: [DONE]\rz"
 
@@ -52,7 +52,7 @@ def test_close_reason_says_how_to_reconnect(encoder: Encoder, how: bytes, why: C
 
 @pytest.mark.parametrize("encoder", [encoder for encoder, _ in ENCODERS])
 def test_text_cannot_end_its_frame(encoder: Encoder) -> None:
-    written = encoder.take(records_of([ev.TextDelta(NASTY, 0)]))
+    written = encoder.encode(records_of([ev.TextDelta(NASTY, 0)]))
     assert NASTY in _texts(read(written.data)[-1].data)
 
 
@@ -79,22 +79,22 @@ def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
     records = records_of(events)
     portions = in_portions(records, cuts)
     place = join % (len(portions) + 1)
-    known = [record for portion in portions[:place] for record in portion]
     encoder = NativeEncoder()
-    before = [encoder.take(portion) for portion in portions[:place]]
-    opening = encoder.replay(snapshot_of(known))
-    after = [encoder.take(portion) for portion in portions[place:]]
+    before = [encoder.encode(portion) for portion in portions[:place]]
+    opening = encoder.replay()
+    after = [encoder.encode(portion) for portion in portions[place:]]
 
-    view, whole = SnapshotBuilder(), SnapshotBuilder()
-    seqs = []
-    for frame in frames(opening.data + b"".join(written.data for written in after)):
-        view.take(frame.event)
-        seqs.append(frame.seq)
-    for record in records:
-        whole.take(record.event)
+    start, *rest = frames(opening.data + b"".join(written.data for written in after))
+    assert start.snapshot is not None
+    state = RunState.from_snapshot(start.snapshot)
+    for frame in rest:
+        assert frame.event is not None
+        state.apply(frame.event, frame.time)
     # Items of the provider stay on the server. Everything else is the same.
-    seen, logged = (msgspec.structs.replace(one.snapshot(), history=()) for one in (view, whole))
-    assert seen == logged
+    seqs = [frame.seq for frame in (start, *rest)]
+    last = {"history": (), "seq": 0, "conversation_id": "", "agent": ""}
+    seen = msgspec.structs.replace(state.snapshot(), **last)
+    assert seen == msgspec.structs.replace(snapshot_of(records), **last)
     assert seqs == sorted(set(seqs))
     everything = b"".join(written.data for written in (*before, *after))
     expected = [str(record.seq) for portion in portions for record in portion]
@@ -105,7 +105,7 @@ def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
 def test_frames_carry_the_argument_events(events: list[ev.Event], cuts: list[int]) -> None:
     portions = in_portions(records_of(events), cuts)
     encoder = NativeEncoder()
-    written = [frame for portion in portions for frame in frames(encoder.take(portion).data)]
+    written = [frame for portion in portions for frame in frames(encoder.encode(portion).data)]
     kinds = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
     stored = [record.event for portion in portions for record in portion]
     expected = [event for event in with_arguments(stored) if isinstance(event, kinds)]
@@ -119,11 +119,13 @@ def test_log_line_equals_the_frame(events: list[ev.Event]) -> None:
         line = lined.line(record)
         assert line.endswith(b"\n")
         assert line.count(b"\n") == 1
-        assert [decode(line)] == frames(streamed.take([record]).data)
+        assert [decode(line)] == frames(streamed.encode([record]).data)
 
 
 def opening_of(*events: ev.Event) -> Frame:
-    [frame] = frames(NativeEncoder().replay(snapshot_of(records_of(events))).data)
+    encoder = NativeEncoder()
+    encoder.begin(snapshot_of(records_of(events)))
+    [frame] = frames(encoder.replay().data)
     return frame
 
 
@@ -138,7 +140,8 @@ def test_snapshot_carries_incomplete_arguments_but_not_lost_ones() -> None:
         ("argument_started", ("content",)),
         ("argument_delta", ("content",)),
     ]
-    assert (frame.conversation_id, frame.agent) == ("talk_1", "agent")
+    assert frame.snapshot is not None
+    assert (frame.snapshot.conversation_id, frame.snapshot.agent) == ("talk_1", "agent")
     again = (ev.TurnStarted(1, 2), ev.ToolCallStarted("c1", 0, "list"))
     assert [*opening_of(START, ev.TurnStarted(1), call, delta, *again).arguments] == []
 
@@ -152,34 +155,34 @@ def test_items_of_the_provider_are_not_sent() -> None:
     start = ev.RunStarted("run_1", "Go", (message,))
     records = records_of([start, ev.TurnCompleted("end_turn", message)])
     encoder = NativeEncoder()
-    written = encoder.take(records).data + encoder.replay(snapshot_of(records)).data
+    written = encoder.encode(records).data + encoder.replay().data
     assert b"c2VjcmV0" not in written
     started, completed, snapshot = frames(written)
     assert isinstance(completed.event, ev.TurnCompleted)
     assert completed.event.message.parts == ()  # it was sent in pieces
-    for event in (started.event, snapshot.event):
-        assert isinstance(event, ev.RunStarted | ev.RunSnapshot)
-        assert [type(part) for part in event.history[0].parts] == [TextPart, CallPart]
+    for one in (started.event, snapshot.snapshot):
+        assert isinstance(one, ev.RunStarted | ev.RunSnapshot)
+        assert [type(part) for part in one.history[0].parts] == [TextPart, CallPart]
 
 
 def test_history_can_be_omitted() -> None:
     before = Message(role="user", parts=(TextPart(text="before"),))
     records = records_of([ev.RunStarted("run_1", "Go", (before,)), ev.TextDelta("Hi", 0)])
     encoder = NativeEncoder(with_history=False)
-    written = encoder.take(records).data + encoder.replay(snapshot_of(records)).data
+    written = encoder.encode(records).data + encoder.replay().data
     assert b"before" not in written
     started, _, snapshot = frames(written)
     assert isinstance(started.event, ev.RunStarted)
-    assert isinstance(snapshot.event, ev.RunSnapshot)
-    assert started.event.prompt == snapshot.event.prompt == "Go"
+    assert snapshot.snapshot is not None
+    assert started.event.prompt == snapshot.snapshot.prompt == "Go"
 
 
 def test_stream_ends_with_the_run() -> None:
     encoder = NativeEncoder()
     first, last = records_of([START, ev.RunCompleted("done")])
-    assert not encoder.take([first]).ends
-    assert encoder.take([last]).ends
-    assert encoder.replay(snapshot_of([first, last])).ends
+    assert not encoder.encode([first]).ends
+    assert encoder.encode([last]).ends
+    assert encoder.replay().ends
 
 
 # The bridge of source 004
@@ -198,7 +201,7 @@ def converse(*, with_deltas: bool = False) -> ConverseEncoder:
 
 
 def objects(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
-    written = converse(with_deltas=with_deltas).take(joined(records_of(events)))
+    written = converse(with_deltas=with_deltas).encode(joined(records_of(events)))
     return [event.data for event in read(written.data)]
 
 
@@ -209,7 +212,7 @@ def test_objects_have_one_key_and_calls_start_before_their_block(
     bridge = converse(with_deltas=True)
     started: set[str] = set()
     for portion in in_portions(records_of(events), cuts):
-        for [(key, value)] in (event.data.items() for event in read(bridge.take(portion).data)):
+        for [(key, value)] in (event.data.items() for event in read(bridge.encode(portion).data)):
             assert key in KEYS
             if key == "tool_start":
                 started.add(value["id"])
@@ -222,10 +225,9 @@ def test_late_client_receives_the_same(events: list[ev.Event], place: int) -> No
     records = records_of(events)
     cut = 1 + place % len(records)
     late = converse()
-    opening = late.replay(snapshot_of(records[:cut]))
     late.begin(snapshot_of(records[:cut]))
-    written = opening.data + late.take(records[cut:]).data
-    assert _summary(written) == _summary(converse().take(records).data)
+    written = late.replay().data + late.encode(records[cut:]).data
+    assert _summary(written) == _summary(converse().encode(records).data)
 
 
 def _summary(written: bytes) -> Any:
@@ -285,7 +287,7 @@ def test_every_end_sends_done_and_a_failure_sends_the_error_first() -> None:
 
 
 def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
-    written = converse().take(records_of([START, ev.RunPaused("run_1", (SEND,))]))
+    written = converse().encode(records_of([START, ev.RunPaused("run_1", (SEND,))]))
     assert written.ends
     call = {"id": "c1", "name": "send", "input": {"to": "ada"}}
     pending = [call | {"digest": "d1gest", "reason": "it sends"}]
@@ -294,13 +296,18 @@ def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
 
 
 def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() -> None:
-    bridge = converse()
-    records = records_of([START, WRITE, ev.ToolArgsCompleted("c1", "send", {}), SEND])
-    early, late = bridge.take(records), converse().replay(snapshot_of(records))
+    bridge, late = converse(), converse()
+    start = ev.RunStarted("run_1", "Go", mode="observed")
+    call = (WRITE, ev.ToolArgsCompleted("c1", "send", {}), SEND)
+    paused = ev.RunPaused("run_1", (SEND,), keeps_lease=True)
+    resumed = (ev.RunResumed("run_1"), ev.ToolCallFailed("c1", "send", "given up"))
+    records = records_of([start, *call, paused, *resumed])
+    early = bridge.encode(records[:5])
+    late.begin(snapshot_of(records[:5]))
+    replay = late.replay()
     assert early.ends
-    assert late.ends
-    done = read(late.data)[-1].data["done"]
+    assert replay.ends
+    done = read(replay.data)[-1].data["done"]
     assert [one["digest"] for one in done["pending"]] == ["d1gest"]
     assert done == read(early.data)[-1].data["done"]
-    over = bridge.take(records_of([ev.ToolCallFailed("c1", "send", "given up")]))
-    assert not over.ends  # no call is pending any more
+    assert not bridge.encode(records[5:]).ends

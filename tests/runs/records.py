@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from argstream import events as ev
 from argstream.events import Event
-from argstream.runs import Lease, Record, SnapshotBuilder, Store
+from argstream.runs import Lease, Record, RunState, Store
 
 SECONDS = 30.0
 
@@ -72,12 +72,23 @@ def contiguous(records: Sequence[Record]) -> bool:
 
 
 def snapshot_of(events: Iterable[Event]) -> ev.RunSnapshot:
-    view = SnapshotBuilder()
+    state = RunState()
     for event in events:
-        view.take(event)
-    return view.snapshot()
+        state.apply(event)
+    return state.snapshot()
+
+
+def late_view(events: Sequence[Event], place: int) -> list[Event | ev.RunSnapshot]:
+    """Return what a late viewer sees: a snapshot, then the other events with their arguments."""
+    snapshot = snapshot_of(events[:place])
+    state = RunState.from_snapshot(snapshot, arguments="events")
+    seen: list[Event | ev.RunSnapshot] = [snapshot]
+    for event in events[place:]:
+        changes = state.apply(event)
+        seen += [event, *(one.event for one in changes if one.kind == "argument")]
+    return seen
 
 
 def folded(records: Iterable[Record]) -> ev.RunSnapshot:
     """Return the snapshot of a run with these records."""
-    return snapshot_of(record.event for record in records)
+    return RunState.from_records(records).snapshot()

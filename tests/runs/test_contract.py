@@ -411,7 +411,7 @@ async def test_follower_does_not_continue_with_a_reused_name(store: Store, other
     assert await store.read("run-1") == records
     for one in (store, other):
         snapshot = await one.snapshot("run-1")
-        assert (snapshot.seq, snapshot.event) == (6, folded(records))
+        assert (snapshot.seq, snapshot) == (6, folded(records))
     await store.decide("run-1", {"c1": Approve()})
 
 

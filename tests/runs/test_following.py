@@ -13,7 +13,7 @@ import pytest
 from argstream import Approve, Deny
 from argstream.errors import RunNotFoundError, StoreError
 from argstream.events import CallSnapshot, RunResumed, RunSnapshot, TextDelta, ToolCallStarted
-from argstream.runs import Commands, Lease, Record, Store
+from argstream.runs import Commands, Lease, Record, RunState, Store
 from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
 from tests.runs.stores import Place, follow_all, store_test, wait_until, without_redis
 
@@ -146,10 +146,9 @@ async def test_snapshot_folds_all_records(store: Store) -> None:
             records.extend(more)
         for writer, _, records in runs:
             snapshot = await store.snapshot(writer.run_id)
-            assert snapshot.event == folded(records)
-            last = records[-1]
-            expected = (last.seq, last.time, writer.run_id, "talk", "agent", snapshot.event)
-            assert snapshot == Record(*expected)
+            assert snapshot == folded(records)
+            assert (snapshot.seq, snapshot.time) == (records[-1].seq, records[-1].time)
+            assert (snapshot.conversation_id, snapshot.agent) == ("talk", "agent")
 
 
 @store_test
@@ -157,12 +156,12 @@ async def test_join_yields_a_snapshot_and_the_records_after_it(store: Store) -> 
     writer, lease, records = await begin_run(store, "run-1", TextDelta("a", 0))
     async with aclosing(store.watch("run-1")) as joining:
         first = await anext(joining)
-        assert first.event == folded(records)
+        assert first == folded(records)
         more = [*writer.texts("b"), *writer.completed()]
         await store.append(lease, more)
         assert [record async for record in joining] == more
     (only,) = [record async for record in store.watch("run-1")]
-    assert only.event == folded(records + more)
+    assert only == folded(records + more)
 
 
 @store_test
@@ -170,8 +169,7 @@ async def test_snapshots_are_independent_copies(store: Store) -> None:
     await begin_run(store, "run-1", ToolCallStarted("c1", 0, "send"), requested())
     for _ in range(2):
         snapshot = await store.snapshot("run-1")
-        assert isinstance(snapshot.event, RunSnapshot)
-        (call,) = snapshot.event.blocks
+        (call,) = snapshot.blocks
         assert isinstance(call, CallSnapshot)
         assert call.request is not None
         assert call.request.arguments == {"to": ["ada"]}
@@ -229,9 +227,14 @@ async def test_followers_that_start_at_any_moment_see_exactly_the_log(store: Sto
         await asyncio.sleep(chance.random() * 0.1)
         async with aclosing(store.watch("run-1")) as joining:
             snapshot = await anext(joining)
-            tail = [record async for record in joining]
-        assert [record.seq for record in tail] == list(range(snapshot.seq + 1, writer.seq + 1))
-        views.add(folded([snapshot, *tail]).blocks)
+            assert isinstance(snapshot, RunSnapshot)
+            state = RunState.from_snapshot(snapshot)
+            async for record in joining:
+                assert isinstance(record, Record)
+                assert record.seq == state.seq + 1
+                state.apply_record(record)
+        assert state.seq == writer.seq
+        views.add(state.snapshot().blocks)
 
     await asyncio.gather(
         write_run(store, lease, writer, chance),

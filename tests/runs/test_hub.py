@@ -197,7 +197,7 @@ def test_idle_event_loop_has_one_wakeup_pending() -> None:
     asyncio.run(write())
     (tail,) = store._tails._tails["run-1"].values()
     assert tail.unheard is not None
-    assert sum(len(one) for _, lines in tail.unheard.pushes for one in lines) < 100_000
+    assert sum(len(one) for _, lines, _ in tail.unheard.pushes for one in lines) < 100_000
     assert len(idle._ready) == 1  # type: ignore[attr-defined] # its scheduled callbacks
 
     async def rest() -> list[Record]:

@@ -88,7 +88,7 @@ async def test_run_of_another_format_can_only_be_deleted() -> None:
         _, lease, _ = await begin_run(store, "old")
         await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "format")
         for attempt in (store.info("old"), store.read("old"), store.renew(lease, 9)):
-            with pytest.raises(StoreError, match=r"format 1, .* this one reads format 2"):
+            with pytest.raises(StoreError, match=r"format 1, .* this one reads format 3"):
                 await attempt
         assert await store.runs() == []  # and a warning in the log
         await store.release(lease)

@@ -107,8 +107,8 @@ def make_socket(path: Path) -> None:
 NO_STORES: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: path.write_text("dear diary, " * 100), "no SQLite database"),
     (lambda path: execute(path, "CREATE TABLE cookies (name)"), "another program"),
-    (lambda path: make_file_of_format(path, 2), "has format 2 .* this one reads format 3"),
-    (lambda path: make_file_of_format(path, 99), "has format 99 .* this one reads format 3"),
+    (lambda path: make_file_of_format(path, 3), "has format 3 .* this one reads format 4"),
+    (lambda path: make_file_of_format(path, 99), "has format 99 .* this one reads format 4"),
     (make_socket, "it is no file"),
 ]
 

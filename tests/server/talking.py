@@ -11,13 +11,14 @@ from typing import Any
 import httpx
 import msgspec
 import uvicorn
+from msgspec.structs import replace
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
 from argstream import Agent
 from argstream.events import Event, RunSnapshot
 from argstream.protocols.native import Frame
-from argstream.runs import MemoryStore, SnapshotBuilder, Store
+from argstream.runs import MemoryStore, RunState, Store
 from argstream.server import AgentServer, Limits, Serving
 from tests.agent.following import Effects, add, mailing, send
 
@@ -92,8 +93,8 @@ class Client:
             assert answer.status_code == 200, answer.read()
             yield from frames_in(answer.iter_lines())
 
-    def events(self, run_id: str, query: str = "", **headers: str) -> list[Event]:
-        return [frame.event for frame in self.frames(run_id, query, **headers)]
+    def events(self, run_id: str, query: str = "", **headers: str) -> list[Event | RunSnapshot]:
+        return [content(frame) for frame in self.frames(run_id, query, **headers)]
 
     def until(self, run_id: str, status: str) -> Any:
         """Wait until a run has a status, and return what the server shows of it."""
@@ -125,11 +126,23 @@ def eventually(look: Callable[[], Any], seconds: float = 30.0) -> Any:
     return found
 
 
-def folded(events: Iterable[Event]) -> RunSnapshot:
-    view = SnapshotBuilder()
-    for event in events:
-        view.take(event)
-    return view.snapshot()
+def content(frame: Frame) -> Event | RunSnapshot:
+    """Return the event or the snapshot of a frame."""
+    if frame.snapshot is not None:
+        return frame.snapshot
+    assert frame.event is not None
+    return frame.event
+
+
+def folded(contents: Iterable[Event | RunSnapshot]) -> RunSnapshot:
+    """Return the state after events, of which a snapshot may be the first."""
+    state = RunState()
+    for one in contents:
+        if isinstance(one, RunSnapshot):
+            state = RunState.from_snapshot(one)
+        else:
+            state.apply(one)
+    return replace(state.snapshot(), seq=0, time=0.0, conversation_id="", agent="")
 
 
 def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tuple[Agent, Effects]:

@@ -1,4 +1,4 @@
-"""Random runs as argstream.js folds them: the same state as in Python, whatever was cut and missed.
+"""Random runs in argstream.js: the state of ``RunState``, whatever was cut and missed.
 
 One Node process reads all runs. Each run is sent in several ways: whole, cut into connections, with
 snapshots in place of missed records. Every way must end with the same state, and its handlers must
@@ -8,7 +8,6 @@ be called with the same values, once.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,15 +15,12 @@ from msgspec.structs import replace
 from argstream import events as ev
 from argstream.history import Message
 from argstream.protocols.native import NativeEncoder
-from argstream.runs import with_arguments
+from argstream.runs import Call, Record, RunState, joined
 from tests.chance_runs import claude_code, logged_runs, runs
-from tests.protocols.reading import joined, records_of, snapshot_of
+from tests.runs.facts import facts_of, without_blanks, without_times
 from tests.server.nodes import examples_of, run_node_on
-from tests.server.talking import folded
 
 pytestmark = pytest.mark.bulk
-
-FREE_TEXT = ("custom", "code")  # kinds of calls whose arguments are text, not JSON
 
 
 class Step(NamedTuple):
@@ -38,19 +34,22 @@ class Step(NamedTuple):
 class Way(NamedTuple):
     """One way to send a run. In a logged run, nothing follows the end of a call."""
 
-    events: list[ev.Event]
+    records: list[Record]
     steps: list[Step]
-    is_whole: bool
     is_logged: bool
+
+    @property
+    def is_whole(self) -> bool:
+        return self.steps == WHOLE
 
 
 class Read(NamedTuple):
     way: Way
-    final: ev.RunSnapshot
+    state: RunState
     answer: dict[str, Any]
 
 
-WHOLE = [Step(1_000_000)]
+WHOLE = [Step(1)]
 WAYS = [
     [Step(1, is_cut=True)],
     [Step(1, is_snapshot=True)],
@@ -64,10 +63,12 @@ _ways = st.lists(st.lists(_step, min_size=1, max_size=12), min_size=2, max_size=
 def ways_of(
     events: Sequence[ev.Event], ways: list[list[Step]], *, is_logged: bool = True
 ) -> Iterator[Way]:
-    run = as_run(events)
-    yield Way(run, WHOLE, True, is_logged)
-    for steps in [[Step(1_000, is_snapshot=True)], *ways]:
-        yield Way(run, steps, False, is_logged)
+    records = [
+        Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", event)
+        for seq, event in enumerate(as_run(events), 1)
+    ]
+    for steps in [WHOLE, [Step(1_000, is_snapshot=True)], *ways]:
+        yield Way(records, steps, is_logged)
 
 
 def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
@@ -76,14 +77,14 @@ def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
     kept: list[ev.Event] = []
     for event in events:
         match event:
-            case ev.ArgumentStarted() | ev.ArgumentDelta() | ev.ArgumentCompleted():
-                continue
             case ev.ToolArgsCompleted(call_id=call_id, arguments=whole):
                 arguments[call_id] = whole
             case ev.ApprovalDecided(call_id=call_id, edited_arguments=dict() as edited):
                 arguments[call_id] = edited
             case ev.ToolCallCompleted(call_id=call_id) if call_id in arguments:
                 kept.append(replace(event, arguments=arguments[call_id]))
+                continue
+            case _ if event.is_computed:
                 continue
             case _:
                 pass
@@ -92,23 +93,17 @@ def as_run(events: Sequence[ev.Event]) -> list[ev.Event]:
 
 
 def streams_of(way: Way) -> list[str]:
-    records = records_of(way.events)
-    encoder = NativeEncoder()
+    encoder = NativeEncoder(with_history=False)
     streams: list[bytes] = [b""]
     place = number = 0
-    while place < len(records):
+    while place < len(way.records):
         step = way.steps[number % len(way.steps)]
-        portion = joined(records[place : place + step.size])
+        portion = joined(way.records[place : place + step.size])
         place, number = place + step.size, number + 1
-        written = encoder.take(portion).data
+        written = encoder.encode(portion).data
         if step.is_cut and streams[-1]:
             streams.append(b"")
-        if step.is_snapshot:
-            snapshot = snapshot_of(records[:place])
-            assert isinstance(snapshot.event, ev.RunSnapshot)
-            without_history = replace(snapshot, event=replace(snapshot.event, history=()))
-            written = encoder.replay(without_history).data
-        streams[-1] += written
+        streams[-1] += encoder.replay().data if step.is_snapshot else written
     return [stream.decode() for stream in streams]
 
 
@@ -122,7 +117,7 @@ def readings() -> list[Read]:
         ways += ways_of(events, WAYS)
     answers = run_node_on("argstream_js_runs.mjs", [{"streams": streams_of(way)} for way in ways])
     pairs = zip(ways, answers, strict=True)
-    return [Read(way, folded(way.events), answer) for way, answer in pairs]
+    return [Read(way, RunState.from_records(way.records), answer) for way, answer in pairs]
 
 
 def call(call_id: str, index: int, name: str, *deltas: str, kind: Any = "function") -> list[Any]:
@@ -191,96 +186,47 @@ OPEN: list[ev.Event] = [
 
 
 def test_state_is_that_of_python(readings: list[Read]) -> None:
-    for way, final, answer in readings:
-        expected = msgspec.to_builtins(replace(final, history=()))
-        assert msgspec.json.decode(msgspec.json.encode(expected)) == answer["run"]
-        assert answer["seq"] == len(way.events)
+    for way, state, answer in readings:
+        expected, facts = facts_of(state), without_blanks(answer["facts"])
+        assert without_times(facts) == without_times(expected)
         assert not answer["wrong"]  # objects stay the same, and every change was reported
-        assert answer["ends"] == ([] if final.end is None else [final.status])
+        assert answer["ends"] == ([] if state.end is None else [state.status])
+        if way.is_whole:
+            assert in_order(facts) == in_order(expected)
+
+
+def in_order(facts: dict[str, Any]) -> dict[str, Any]:
+    """Sort the arguments: in an object of JavaScript, keys that are numbers come first."""
+    blocks = [
+        {**block, "tree": sorted(block.get("tree", ()), key=repr)}
+        for block in facts.get("blocks", ())
+    ]
+    return {**facts, "blocks": blocks}
 
 
 def test_each_stream_is_requested_after_the_last_seq(readings: list[Read]) -> None:
-    for way, _, answer in readings:
+    for way, state, answer in readings:
         seqs = [0]
         for stream in streams_of(way):
             ids = [line[4:] for line in stream.split("\n") if line.startswith("id: ")]
             seqs.append(int(ids[-1]))
-        is_over = isinstance(way.events[-1], ev.RunEnd)
-        assert answer["asked"] == (seqs[:-1] if is_over else seqs)
-
-
-def test_arguments_are_those_of_the_parser_in_their_order(readings: list[Read]) -> None:
-    for way, final, answer in readings:
-        for call, tree in zip(final.blocks, answer["trees"], strict=True):
-            if not isinstance(call, ev.CallSnapshot):
-                assert tree is None
-            elif call.arguments is not None:
-                rows = flat(call.arguments)
-                assert by_path(tree) == by_path(rows)
-                is_rewritten = call.outcome == "completed" or call.raw.startswith('"')
-                if way.is_whole and not is_rewritten:
-                    assert [row[0] for row in tree] == [row[0] for row in rows]
-            elif call.kind in FREE_TEXT:
-                assert tree == [[[], "string", call.raw, False, None]]
-            elif not call.is_lost:
-                assert tree == partial(call)
-
-
-def by_path(rows: list[Any]) -> list[Any]:
-    """Sort: in an object of JavaScript, keys that are numbers come first."""
-    return sorted(rows, key=repr)
-
-
-def flat(value: Any, path: tuple[str | int, ...] = ()) -> list[list[Any]]:
-    kind = _kind(value)
-    rows = [[list(path), kind, value if kind == "string" else "", True, value]]
-    if isinstance(value, dict):
-        rows += [row for key, item in value.items() for row in flat(item, (*path, key))]
-    elif isinstance(value, list):
-        rows += [row for place, item in enumerate(value) for row in flat(item, (*path, place))]
-    return rows
-
-
-def _kind(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else "boolean"
-    names = {dict: "object", list: "array", str: "string", int: "number", float: "number"}
-    return names[type(value)]
-
-
-def partial(call: ev.CallSnapshot) -> list[list[Any]]:
-    """The arguments as far as their text goes."""
-    start = ev.ToolCallStarted(call.call_id, call.index, call.name, call.kind)
-    delta = ev.ToolArgsDelta(call.call_id, call.name, call.raw)
-    rows: dict[tuple[str | int, ...], list[Any]] = {}
-    for view in [*with_arguments([start, delta])][2:]:
-        match view:
-            case ev.ArgumentStarted(path=path, kind=kind):
-                rows[path] = [list(path), kind, "", False, None]
-            case ev.ArgumentDelta(path=path, text=text):
-                rows[path][2] += text
-            case ev.ArgumentCompleted(path=path, value=value):
-                rows[path][3:] = [True, value]
-            case _:
-                raise AssertionError(view)
-    root: list[Any] = [[], "object" if rows else None, "", False, None]
-    return [root, *rows.values()]
+        assert answer["asked"] == (seqs if state.end is None else seqs[:-1])
 
 
 def test_handlers_are_called_with_the_same_values_in_every_way(readings: list[Read]) -> None:
     expected: list[list[Any]] = []
-    for way, final, answer in readings:
+    for way, state, answer in readings:
         if way.is_whole:
             expected = answer["told"]
-        for block, once, again in zip(final.blocks, expected, answer["told"], strict=True):
+        for block, once, again in zip(state.blocks, expected, answer["told"], strict=True):
             if way.is_logged and not block.is_lost:
-                assert again == once or by_path(again) == by_path(once)
+                assert sorted(again, key=repr) == sorted(once, key=repr)
 
 
 def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read]) -> None:
-    for way, final, answer in readings:
-        for block, handled in zip(final.blocks, answer["told"], strict=True):
-            if block.is_lost or not (way.is_logged and isinstance(block, ev.CallSnapshot)):
+    for way, state, answer in readings:
+        for block, handled in zip(state.blocks, answer["told"], strict=True):
+            if block.is_lost or not (way.is_logged and isinstance(block, Call)):
                 continue
             names = [name for name, *_ in handled]
             assert names[0] == "onToolStart"
@@ -297,11 +243,14 @@ def test_handlers_are_called_once_with_the_parts_of_a_call(readings: list[Read])
             assert "".join(output) == block.output
             if block.verdict == "complete":
                 values = [values for name, *values in handled if name == "onArgument"]
-                _, *inner = flat(written(block))
-                rows = inner if isinstance(written(block), dict) else flat(block.arguments)
-                assert by_path(values) == by_path([[row[0], row[-1]] for row in rows])
+                rows = list(members(block.written_arguments, (), is_text=block.is_free_text))
+                assert sorted(values, key=repr) == sorted(rows, key=repr)
 
 
-def written(call: ev.CallSnapshot) -> Any:
-    is_edited = call.request and call.decision and call.decision.edited_arguments is not None
-    return call.request.arguments if is_edited and call.request else call.arguments
+def members(value: Any, path: tuple[str | int, ...], *, is_text: bool = False) -> Iterator[Any]:
+    """Yield path and value of each value inside the arguments; of a text, the text itself."""
+    if path or is_text:
+        yield [list(path), value]
+    items = value.items() if isinstance(value, dict) else ()
+    for key, item in enumerate(value) if isinstance(value, list) else items:
+        yield from members(item, (*path, key))

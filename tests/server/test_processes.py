@@ -12,13 +12,13 @@ import httpx
 import pytest
 import uvicorn
 
-from argstream.events import Event, RunResumed, TextSnapshot
+from argstream.events import Event, RunResumed, RunSnapshot, TextSnapshot
 from tests.agent.following import only
 from tests.cli.processes import ENVIRONMENT, Process
 from tests.runs.redis_server import RedisServer
 from tests.server.program import WORDS, main
 from tests.server.raw import connect
-from tests.server.talking import Client, eventually, folded
+from tests.server.talking import Client, content, eventually, folded
 
 GOODBYE = ["retry: 1000", ": the server ends; come again", ""]
 
@@ -60,15 +60,15 @@ def effects(tmp_path: Path) -> Path:
 
 class Followed:
     def __init__(self, client: Client, run_id: str) -> None:
-        self.seen: list[Event] = []
+        self.seen: list[Event | RunSnapshot] = []
         self._thread = threading.Thread(target=self._follow, args=(client, run_id), daemon=True)
         self._thread.start()
 
     def _follow(self, client: Client, run_id: str) -> None:
         for frame in client.frames(run_id):
-            self.seen.append(frame.event)
+            self.seen.append(content(frame))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[Event | RunSnapshot]:
         self._thread.join(30)
         assert not self._thread.is_alive(), "the run does not end"
         return self.seen
@@ -121,7 +121,7 @@ def test_server_that_ends_in_order_releases_its_runs(store: str, effects: Path) 
         other.decide(run_id, decision="deny")
         frames = list(other.frames(run_id, **{"Last-Event-ID": last}))
         assert frames[0].seq > int(last)
-        assert folded(frame.event for frame in frames).status == "completed"
+        assert folded(content(frame) for frame in frames).status == "completed"
 
 
 def test_second_signal_ends_the_server_at_once(effects: Path) -> None:

@@ -148,7 +148,7 @@ def test_server_can_be_entered_again() -> None:
         decision = {request["call_id"]: {"decision": "approve", "digest": request["digest"]}}
         client.post(f"/api/runs/{run_id}/decisions", json={"decisions": decision})
         until(client, "completed")
-        assert '"run_snapshot"' in client.get(f"/api/runs/{run_id}/events").text
+        assert '"snapshot"' in client.get(f"/api/runs/{run_id}/events").text
     assert effects.seen == SENT_TO_ADA
 
 

@@ -23,6 +23,7 @@ from tests.server.talking import (
     GENEROUS,
     Client,
     agent_for,
+    content,
     decode,
     eventually,
     folded,
@@ -51,17 +52,17 @@ def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
         assert answer.status_code == 201
         assert answer.headers["location"] == f"/api/runs/{run_id}"
         live = list(client.frames(run_id))
-        assert isinstance(live[0].event, ev.RunSnapshot)
-        assert live[0].event.prompt == "1 + 2?"
-        assert live[0].conversation_id == answer.json()["conversation"]
+        assert live[0].snapshot is not None
+        assert live[0].snapshot.prompt == "1 + 2?"
+        assert live[0].snapshot.conversation_id == answer.json()["conversation"]
         assert isinstance(live[-1].event, ev.RunCompleted)
         seqs = [frame.seq for frame in live]
         assert seqs == sorted(set(seqs))
-        whole = folded(frame.event for frame in live)
+        whole = folded(content(frame) for frame in live)
         for number, frame in enumerate(live[:-1], 1):
             rest = list(client.frames(run_id, **{"Last-Event-ID": str(frame.seq)}))
             assert rest[0].seq > frame.seq
-            assert folded(one.event for one in (*live[:number], *rest)) == whole
+            assert folded(content(one) for one in (*live[:number], *rest)) == whole
         assert folded(client.events(run_id, "?after=0")) == whole
         path = f"/api/runs/{run_id}/events"
         assert client.status(path, **{"Last-Event-ID": str(live[-1].seq)}) == 204
@@ -93,9 +94,9 @@ def test_post_is_answered_with_the_run_if_a_stream_is_accepted(accept: str, stat
             assert answer.headers["x-argstream-conversation"] == "talk%201"
             assert answer.headers["location"] == f"/api/runs/{run_id}"
             frames = list(frames_in(answer.iter_lines()))
-            assert isinstance(frames[0].event, ev.RunSnapshot)
-            assert frames[0].conversation_id == "talk 1"
-            assert folded(frame.event for frame in frames) == folded(client.events(run_id))
+            assert frames[0].snapshot is not None
+            assert frames[0].snapshot.conversation_id == "talk 1"
+            assert folded(content(frame) for frame in frames) == folded(client.events(run_id))
 
 
 def test_history_can_be_omitted_from_streams_and_logs() -> None:
@@ -104,18 +105,18 @@ def test_history_can_be_omitted_from_streams_and_logs() -> None:
         body = {"message": "And?", "conversation": "talk"}
         answer = client.post("/api/runs?history=false", body, **STREAM)
         run_id = answer.headers["x-argstream-run"]
-        first = next(frames_in(answer.iter_lines())).event
+        first = content(next(frames_in(answer.iter_lines())))
         for events in (
             [first],
             client.events(run_id, "?history=false"),
             client.events(run_id, "?after=0&history=false"),
-            [frame.event for frame in log(client, run_id, "?history=false")],
+            [content(frame) for frame in log(client, run_id, "?history=false")],
         ):
             assert isinstance(events[0], ev.RunSnapshot | ev.RunStarted)
             assert (events[0].history, events[0].prompt) == ((), "And?")
         for query in ("", "?history=true"):
             assert len(folded(client.events(run_id, query)).history) == 2
-        assert len(folded(frame.event for frame in log(client, run_id)).history) == 2
+        assert len(folded(content(frame) for frame in log(client, run_id)).history) == 2
         for path in (f"/api/runs/{run_id}/events?history=", f"/api/runs/{run_id}/log?history=x"):
             assert client.status(path) == 422
 
@@ -420,7 +421,7 @@ def test_log_has_a_frame_per_record_and_starts_after_any_seq() -> None:
         assert client.status(f"/api/runs/{RUN}/log?after=x") == 422
     stored = [(record.seq, record.time, record.event) for record in records]
     assert [(frame.seq, frame.time, frame.event) for frame in frames] == stored
-    events = [event for frame in frames for event in (frame.event, *frame.arguments)]
+    events = [event for frame in frames for event in (content(frame), *frame.arguments)]
     assert events == list(with_arguments(record.event for record in records))
 
 

@@ -23,7 +23,7 @@ from argstream.models import Reply, Say, ScriptedModel
 from argstream.runs import Record
 from argstream.server import AgentServer, Limits, Serving
 from tests.server.raw import Asked, TroubledStore
-from tests.server.talking import Client, eventually, folded
+from tests.server.talking import Client, content, eventually, folded
 from tests.server.watching import RUN, Feeding, Watcher, frames_of
 
 Logs = pytest.LogCaptureFixture
@@ -80,20 +80,25 @@ def in_world(
 
 def names(sent: bytes) -> list[str]:
     """The events that were sent: deltas by their text, all others by their type."""
-    events = [frame.event for frame in frames_of(sent)]
-    return [event.text if isinstance(event, ev.TextDelta) else event.type for event in events]
+    names: list[str] = []
+    for event in map(content, frames_of(sent)):
+        if isinstance(event, ev.RunSnapshot):
+            names.append("snapshot")
+        else:
+            names.append(event.text if isinstance(event, ev.TextDelta) else event.type)
+    return names
 
 
 @in_world()
 async def test_all_viewers_are_sent_the_same_objects(world: World) -> None:
     first, second, third = [await world.watch() for _ in range(3)]
-    await first.has(b"run_snapshot")
+    await first.has(b'"snapshot"')
     await world.say("one")
     await first.has(b"one")
     late = await world.watch()
     await world.write(END)
     for watcher in (first, second, third, late):
-        assert names(await watcher.all()) == ["run_snapshot", "one", "run_completed"]
+        assert names(await watcher.all()) == ["snapshot", "one", "run_completed"]
         pieces = zip(watcher.sent, first.sent, strict=True)
         assert all(piece is shared for piece, shared in pieces)
 
@@ -116,7 +121,7 @@ async def test_first_delta_is_sent_at_once_and_later_ones_are_merged(world: Worl
 @in_world()
 async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch) -> None:
     watcher = await world.watch()
-    await watcher.has(b"run_snapshot")
+    await watcher.has(b'"snapshot"')
     loop = asyncio.get_running_loop()
     real = loop.time
     for number, passed in enumerate((15, 30), 1):
@@ -124,7 +129,7 @@ async def test_comments_are_sent_during_silence(world: World, monkeypatch: Patch
         await watcher.has(b": \n\n" * number)
     monkeypatch.undo()
     await world.write(END)
-    assert names(await watcher.all()) == ["run_snapshot", "run_completed"]
+    assert names(await watcher.all()) == ["snapshot", "run_completed"]
 
 
 @in_world()
@@ -139,7 +144,7 @@ async def test_viewer_resumes_after_a_seq_that_is_known_awaited_or_unknown(world
     await world.write(END)
     assert names(await late.all()) == ["run_completed"]
     assert names(await early.all()) == ["one ", "two ", "run_completed"]
-    assert names(await unknown.all()) == ["run_snapshot", "one ", "two ", "run_completed"]
+    assert names(await unknown.all()) == ["snapshot", "one ", "two ", "run_completed"]
     assert names(await first.all())[-1] == "run_completed"
 
 
@@ -147,8 +152,8 @@ async def test_viewer_resumes_after_a_seq_that_is_known_awaited_or_unknown(world
 async def test_viewer_that_missed_a_lot_gets_a_snapshot(world: World) -> None:
     await world.say(*(f"{number} " for number in range(1_100)))
     await world.write(END)
-    assert names(await (await world.watch("?after=1")).all()) == ["run_snapshot"]
-    assert "run_snapshot" not in names(await (await world.watch("?after=200")).all())
+    assert names(await (await world.watch("?after=1")).all()) == ["snapshot"]
+    assert "snapshot" not in names(await (await world.watch("?after=200")).all())
 
 
 async def sent_to_slow_viewer(world: World, path: str = EVENTS) -> bytes:
@@ -167,8 +172,8 @@ async def sent_to_slow_viewer(world: World, path: str = EVENTS) -> bytes:
 @in_world()
 async def test_slow_viewer_gets_a_snapshot_and_the_rest(world: World) -> None:
     first, *others = names(await sent_to_slow_viewer(world))
-    assert first == "run_snapshot"
-    assert "run_snapshot" in others
+    assert first == "snapshot"
+    assert "snapshot" in others
     assert len(others) < 5
 
 
@@ -182,7 +187,7 @@ async def test_slow_viewer_of_a_format_without_snapshots_is_asked_to_resume(worl
 @in_world()
 async def test_as_much_is_kept_as_an_opening_is_long(world: World) -> None:
     await world.say("x" * 2_000_000)
-    assert "run_snapshot" not in names(await sent_to_slow_viewer(world))[1:]
+    assert "snapshot" not in names(await sent_to_slow_viewer(world))[1:]
 
 
 @in_world()
@@ -222,7 +227,7 @@ async def test_client_that_disconnects_is_sent_no_more(world: World) -> None:
 async def test_connection_that_accepts_nothing_is_aborted(world: World, has_read: bool) -> None:
     watcher = Watcher(world.app)
     if has_read:
-        await watcher.has(b"run_snapshot")
+        await watcher.has(b'"snapshot"')
     watcher.may_read.clear()
     await world.say("one")
     began = asyncio.get_running_loop().time()
@@ -258,7 +263,7 @@ async def test_head_request_gets_the_headers_only(world: World) -> None:
 @in_world()
 async def test_viewers_are_asked_to_reconnect_when_the_server_drains(world: World) -> None:
     watcher = await world.watch()
-    await watcher.has(b"run_snapshot")
+    await watcher.has(b'"snapshot"')
     await world.app.drain()
     assert (await watcher.all()).endswith(b"retry: 1000\n: the server ends; come again\n\n")
     assert (await (await world.watch()).all()).endswith(b"come again\n\n")
@@ -280,7 +285,7 @@ class FailingStore(TroubledStore):
                     raise self.failure
                 yield record
 
-    async def snapshot(self, run_id: str) -> Record:
+    async def snapshot(self, run_id: str) -> ev.RunSnapshot:
         await self.opens.wait()
         return await super().snapshot(run_id)
 
@@ -292,7 +297,7 @@ async def test_failing_log_ends_its_streams(world: World, error: Exception, capl
     world.store.failure = error
     with caplog.at_level(logging.WARNING, "argstream.server"):
         first, held = await world.watch(), await world.watch()
-        await held.has(b"run_snapshot")
+        await held.has(b'"snapshot"')
         held.may_read.clear()
         await world.say("one")
         assert b"cannot be read now; come again" in await first.all()
@@ -323,7 +328,7 @@ async def test_viewer_that_is_cancelled_while_opening_does_not_affect_others(wor
     first.task.cancel()
     await asyncio.wait([first.task])
     world.store.opens.set()
-    await second.has(b"run_snapshot")
+    await second.has(b'"snapshot"')
     await world.write(END)
     assert names(await second.all())[-1] == "run_completed"
 

@@ -1,6 +1,6 @@
 """Random runs with many viewers: each sees the run, whenever it joins and however slowly it reads.
 
-The oracle is the log, folded by ``SnapshotBuilder``. Broadcasts keep very little here, so that
+The oracle is the log, folded by ``RunState``. Broadcasts keep very little here, so that
 small runs reach all branches.
 """
 
@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from argstream import events as ev
 from argstream.protocols import Written
 from argstream.protocols.native import Frame, NativeEncoder
-from argstream.runs import MemoryStore, Record, is_stored, with_arguments
+from argstream.runs import MemoryStore, Record, with_arguments
 from argstream.server import _viewers
 from argstream.server._viewers import Broadcasts, Viewer
 from tests.chance_runs import RUN, runs
-from tests.server.talking import folded
+from tests.server.talking import content, folded
 from tests.server.watching import Feeding, frames_of
 
 pytestmark = pytest.mark.hypothesis
@@ -31,7 +31,7 @@ STOPPED = ev.RunStopped("enough", RUN)
 
 
 class _Encoder(NativeEncoder):
-    interval = 0.0  # type: ignore[misc] # Final there
+    interval = 0.0
 
 
 class _Reader:
@@ -103,7 +103,7 @@ _SAME_ID_AGAIN: list[ev.Event] = [
 def test_every_viewer_sees_the_run(
     events: list[ev.Event], sizes: list[int], turns: list[int], watchers: list[_Watcher]
 ) -> None:
-    stored = [event for event in events if is_stored(event)]
+    stored = [event for event in events if not event.is_computed]
     if not isinstance(stored[-1], ev.RunEnd):
         stored.append(STOPPED)
     asyncio.run(_watch_all(stored, sizes, turns, watchers))
@@ -150,16 +150,16 @@ def _check(records: list[Record], known: int | None, frames: list[Frame]) -> Non
     assert seqs[-1] == len(records)
     log = [record.event for record in records]
     before = log[:known] if known else []
-    assert _shown([*before, *(frame.event for frame in frames)]) == _shown(log)
+    assert _shown([*before, *(content(frame) for frame in frames)]) == _shown(log)
     sent, expected = _arguments(before, frames), _arguments(log)
     assert sent == {call_id: expected[call_id] for call_id in sent}
-    if not any(isinstance(frame.event, ev.RunSnapshot) for frame in frames):
+    if not any(frame.snapshot for frame in frames):
         assert sent == expected
     if known is None:
-        assert isinstance(frames[0].event, ev.RunSnapshot)
+        assert frames[0].snapshot is not None
 
 
-def _shown(events: Iterable[ev.Event]) -> Any:
+def _shown(events: Iterable[ev.Event | ev.RunSnapshot]) -> Any:
     """The state after some events, without the provider's own items, which are not sent."""
     state = msgspec.to_builtins(folded(events))
     for message in state["history"]:
@@ -174,7 +174,7 @@ def _arguments(
 ) -> dict[str, list[ev.Event]]:
     """The argument events by call that a page knows after events of a log and then frames."""
     known: dict[str, list[ev.Event]] = {}
-    sent = (event for frame in frames for event in (frame.event, *frame.arguments))
+    sent = (event for frame in frames for event in (content(frame), *frame.arguments))
     for event in (*with_arguments(events), *sent):
         match event:
             case ev.RunSnapshot(blocks=blocks):
@@ -218,7 +218,7 @@ def test_many_viewers_are_sent_fewer_chunks(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class _Failing(_Encoder):
-    def take(self, records: Sequence[Record]) -> Written:
+    def encode(self, records: Sequence[Record]) -> Written:
         raise ValueError("a fault of ours")
 
 

@@ -13,6 +13,7 @@ from argstream import events as ev
 from argstream.assembly import Assembler, Call
 from argstream.errors import ArgumentUnavailableError, SchemaError
 from argstream.policy import Equals, Glob, Policy, Rule
+from argstream.providers import AGENTS
 from argstream.recording import Recorder
 from argstream.streaming import make_check
 from argstream.testing import chunkings, cut
@@ -179,7 +180,7 @@ def test_verdict_on_a_call(payloads: list[Any], tools: list[ToolSpec], expected:
 def test_unknown_tool_is_rejected_when_the_call_starts(streamed: Streamed) -> None:
     payloads, other = arriving(streamed, RIGHT), ToolSpec("read", "", SCHEMA)
     call, events = read(payloads, protocol=streamed.protocol, tools=[other])
-    if streamed.protocol == "claude-agent":  # an agent has tools of its own
+    if streamed.protocol in AGENTS:  # an agent has tools of its own
         assert call.verdict == "complete"
         return
     assert types(events)[types(events).index("tool_call_started") + 1] == "tool_args_invalid"

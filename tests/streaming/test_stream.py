@@ -250,7 +250,6 @@ AG_UI = [
     ToolCallStartEvent(tool_call_id="call_1", tool_call_name="write"),
 ]
 HI, ANSWER = HumanMessage("Hi"), AIMessage("Hello", id="msg_1")
-PART_START = SimpleNamespace(index=0, part=SimpleNamespace(content=""), event_kind="part_start")
 LANGGRAPH_MODE = 'Use stream_mode="messages"'
 
 
@@ -265,7 +264,6 @@ LANGGRAPH_MODE = 'Use stream_mode="messages"'
         (AG_UI[:1], "AG-UI events"),
         ([{"agent": {"messages": [ANSWER]}}], LANGGRAPH_MODE),  # "updates"
         ([{"messages": [HI]}, {"messages": [HI, ANSWER]}], LANGGRAPH_MODE),  # "values"
-        ([PART_START], "pydantic-ai events. Pass the model provider's own stream"),
     ],
 )  # fmt: skip
 def test_format_of_no_provider_is_named_and_not_read_further(

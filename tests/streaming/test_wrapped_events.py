@@ -1,16 +1,14 @@
 """Provider payloads that an SDK or an agent framework wraps in events of its own.
 
-openai-agents and Strands do not install beside the pinned versions of websockets and mcp. Their
-events are built here as openai-agents 0.24.0 and Strands 1.62.0 yield them; the payloads inside are
-real objects of the OpenAI SDK, and dicts, as in Strands itself.
+Strands does not install beside the pinned version of mcp. Its events are built here as Strands
+1.62.0 yields them. openai-agents has its own tests.
 """
 
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -94,75 +92,6 @@ def test_mistral_calls_without_id_are_separate_although_both_have_index_0() -> N
     calls = [api.tool_calls(api.entry(f'{{"a": {n}}}', index=None, name="add")) for n in (1, 2)]
     found, _ = read(mistral_events([*calls, api.chunk(finish="tool_calls")]))
     assert outcomes(found.calls) == [{"a": 1}, {"a": 2}]
-
-
-# openai-agents
-
-
-@dataclass
-class RawResponsesStreamEvent:
-    data: Any
-    type: Literal["raw_response_event"] = "raw_response_event"
-
-
-@dataclass
-class RunItemStreamEvent:
-    name: str
-    item: Any
-    type: Literal["run_item_stream_event"] = "run_item_stream_event"
-
-
-@dataclass
-class AgentUpdatedStreamEvent:
-    new_agent: Any
-    type: Literal["agent_updated_stream_event"] = "agent_updated_stream_event"
-
-
-def response_events(number: int) -> list[object]:
-    """The events of one response, as objects of the OpenAI SDK."""
-    from openai.types.responses import ResponseStreamEvent
-    from pydantic import TypeAdapter
-
-    to_sdk: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    id_, arguments = f"fc_{number}", f'{{"a":{number}}}'
-    item = {"type": "function_call", "id": id_, "call_id": f"call_{number}", "name": "add"}
-    response = {"id": f"resp_{number}", "object": "response", "created_at": 1, "model": "gpt"}
-    response |= {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
-    payloads: list[Payload] = [
-        {"type": "response.created", "response": {**response, "status": "in_progress"}},
-        api.item_added(0, **item, arguments="", status="in_progress"),
-        *(api.arguments_delta(0, piece, item_id=id_) for piece in arguments),
-        {**api.arguments_done(0, arguments), "item_id": id_, "name": "add"},
-        api.item_done(0, **item, arguments=arguments, status="completed"),
-        {"type": "response.completed", "response": {**response, "status": "completed"}},
-    ]
-    return [
-        to_sdk.validate_python({**payload, "sequence_number": at})
-        for at, payload in enumerate(payloads)
-    ]
-
-
-def run_item(name: str, kind: str) -> RunItemStreamEvent:
-    return RunItemStreamEvent(name, SimpleNamespace(type=kind, raw_item={"type": kind}, agent=None))
-
-
-def test_only_the_raw_events_of_openai_agents_are_read() -> None:
-    first, second = response_events(1), response_events(2)
-    run = [
-        AgentUpdatedStreamEvent(SimpleNamespace(name="adder")),
-        *map(RawResponsesStreamEvent, first),
-        run_item("tool_called", "tool_call_item"),
-        run_item("tool_output", "tool_call_output_item"),
-        *map(RawResponsesStreamEvent, second),
-        run_item("tool_called", "tool_call_item"),
-    ]
-    protocols: list[ProtocolName] = ["auto", "openai-responses"]
-    for protocol in protocols:
-        found, events = read(run, protocol)
-        assert found.protocol == "openai-responses"
-        assert complete_calls(found) == [("call_1", {"a": 1}), ("call_2", {"a": 2})]
-        assert len(of_type(events, TurnCompleted)) == 2
-        assert events == list(stream([*first, *second]))
 
 
 # Strands

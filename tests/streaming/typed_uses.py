@@ -14,8 +14,10 @@ import httpx
 import httpx2
 import openai
 import requests
+from agents import RunResultStreaming
+from pydantic_ai import Agent as PydanticAgent
 
-from argstream import AsyncEventStream, Event, EventStream, stream
+from argstream import AsyncEventStream, Event, EventStream, feed, stream
 from argstream import events as ev
 from argstream.assembly import Call
 from argstream.errors import StreamError
@@ -66,6 +68,16 @@ async def async_sources(
     async with aiohttp.ClientSession() as session, httpx.AsyncClient() as client:
         assert_type(stream(session.post("http://127.0.0.1")), AsyncEventStream)
         assert_type(stream(client.stream("POST", "http://127.0.0.1")), AsyncEventStream)
+
+
+async def frameworks(agent: PydanticAgent, run: RunResultStreaming, items: list[feed.Item]) -> None:
+    assert_type(stream(agent.run_stream_events("hi")), AsyncEventStream)
+    async with agent.run_stream_events("hi") as events:
+        assert_type(stream(events), AsyncEventStream)
+    assert_type(stream(run), AsyncEventStream)
+    assert_type(stream(run.stream_events()), AsyncEventStream)
+    assert_type(stream(items), EventStream)
+    assert_type(stream([feed.CallStarted("1", "write"), feed.TurnEnded("stop")]), EventStream)
 
 
 async def async_sdks(claude: anthropic.AsyncAnthropic, gpt: openai.AsyncOpenAI) -> None:

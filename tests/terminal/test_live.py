@@ -33,7 +33,7 @@ class Words(RunView):
         self.text = ""
         self.looks = 0  # how often the tail was asked for
 
-    def take(self, event: e.Event, now: float) -> None:
+    def take(self, event: e.Event | e.RunSnapshot, now: float) -> None:
         del now
         if isinstance(event, e.TextDelta):
             self.text += event.text

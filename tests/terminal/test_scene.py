@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from argstream import events as e
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsCompleted
 from argstream.history import Message, TextPart
-from argstream.runs import SnapshotBuilder
 from argstream.terminal.tool_views import ToolViews
 from tests.provider_streams import provider_failed
+from tests.runs.records import snapshot_of
 from tests.terminal.looks.following import roles
 from tests.terminal.scenes.watching import (
     COLUMNS,
@@ -376,11 +376,8 @@ class TestSnapshots:
     """A viewer that connects late."""
 
     @staticmethod
-    def snapshot(*events: Event) -> Event:
-        view = SnapshotBuilder()
-        for event in (e.RunStarted("r", "Go"), *events):
-            view.take(event)
-        return view.snapshot()
+    def snapshot(*events: Event) -> e.RunSnapshot:
+        return snapshot_of([e.RunStarted("r", "Go"), *events])
 
     def test_pending_call_is_shown(self) -> None:
         watcher = Watcher()

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argstream import events as e
-from argstream.runs import SnapshotBuilder, with_arguments
+from argstream.runs import with_arguments
 from argstream.sanitise import visible
 from argstream.terminal import Line, RunView, rows_of
 from argstream.terminal.tool_views import ToolViews
 from argstream.testing import cut
 from tests.chance_runs import claude_code, runs
 from tests.growth import BOUND, growth
+from tests.runs.records import late_view
 from tests.terminal.looks.following import text_of
 
 some = settings(max_examples=settings().max_examples * 2 // 5)  # a scene is a lot of work
@@ -23,7 +24,9 @@ chance = st.one_of(runs(), st.just(claude_code()))
 Look = Callable[[RunView, float], object]
 
 
-def committed(events: Iterable[e.Event], look: Look = lambda *_: None) -> list[Line]:
+def committed(
+    events: Iterable[e.Event | e.RunSnapshot], look: Look = lambda *_: None
+) -> list[Line]:
     """Return all lines of a scene, with a look at it after each event."""
     scene = RunView()
     lines: list[Line] = []
@@ -131,12 +134,7 @@ def test_no_line_acts_on_a_terminal(events: list[e.Event], text: str) -> None:
 def test_late_viewer_sees_the_same_arguments(events: list[e.Event], data: st.DataObject) -> None:
     logged = [event for event in events if not event.type.startswith("argument_")]
     place = data.draw(st.integers(0, len(logged)))
-    view = SnapshotBuilder()
-    for event in logged[:place]:
-        view.take(event)
-    late = list(with_arguments([view.snapshot(), *logged[place:]]))
-    assert isinstance(late[0], e.RunSnapshot)
-    seen = all_text(committed(late))
+    seen = all_text(committed(late_view(logged, place)))
     for event in events:
         if isinstance(event, e.ArgumentCompleted):
             for text in _leaves(event.value):

@@ -1,5 +1,6 @@
-"""The waterfall: its timeline, its axis, its text and its SVG document."""
+"""The waterfall: its times, its axis, its text and its SVG document."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, takewhile
@@ -14,12 +15,12 @@ from wcwidth import wcswidth
 
 from argstream import events as e
 from argstream import stream
-from argstream.runs import with_arguments
+from argstream.jsonstream import JsonPath
+from argstream.runs import RunState
 from argstream.sanitise import visible_line
 from argstream.terminal import rows_of
-from argstream.terminal.timeline import Moment, Timeline, conclusion, silence
-from argstream.terminal.waterfall import Axis, draw, svg
-from tests.provider_streams import anthropic_call, provider_failed, sse
+from argstream.terminal.waterfall import Axis, Waterfall
+from tests.provider_streams import anthropic_call, sse
 from tests.terminal.looks.following import text_of
 
 Timed = tuple[float, e.Event]
@@ -43,15 +44,15 @@ def call(
     id_ = call_id or name
     end = at + took
     events: list[Timed] = [(at, e.ToolCallStarted(id_, 0, name, kind, parent))]
-    for argument, seen, settled in arguments:
-        if kind == "custom":
-            events.append((at + seen, e.ToolArgsDelta(id_, name, "text")))
-            continue
-        events.append((at + seen, e.ArgumentStarted(id_, name, (argument,), "string")))
+    for index, (argument, seen, settled) in enumerate(arguments):
+        text = f'{", " if index else "{"}{json.dumps(argument)}: "'
+        events.append((at + seen, e.ToolArgsDelta(id_, name, text)))
         if settled is not None:
-            events.append((at + settled, e.ArgumentCompleted(id_, name, (argument,), "")))
+            events.append((at + settled, e.ToolArgsDelta(id_, name, '"')))
     if verdict == "complete":
-        events.append((end, e.ToolArgsCompleted(id_, name, {})))
+        values = dict.fromkeys((argument for argument, *_ in arguments), "")
+        text = "".join(event.delta for _, event in events if isinstance(event, e.ToolArgsDelta))
+        events.append((end, e.ToolArgsCompleted(id_, name, text if kind == "custom" else values)))
     elif verdict is not None:
         error = e.ArgumentsError("schema", "a message")
         events.append((end, e.ToolArgsInvalid(id_, name, verdict, "", error)))
@@ -65,13 +66,13 @@ def call(
     return events
 
 
-def noted(*calls: Iterable[Timed], by: Literal["seconds", "bytes"] = "seconds") -> Timeline:
-    """Put all calls on one timeline. A second is a thousand bytes."""
-    timeline = Timeline(origin=0.0, by=by)
+def noted(*calls: Iterable[Timed], by: Literal["seconds", "bytes"] = "seconds") -> Waterfall:
+    """Return the waterfall of all calls. A second is a thousand bytes."""
+    state = RunState()
     events = sorted((event for one in calls for event in one), key=lambda event: event[0])
     for at, event in events:
-        timeline.note(event, at, byte=round(at * 1000))
-    return timeline
+        state.apply(event, at if by == "seconds" else round(at * 1000))
+    return Waterfall(state, by)
 
 
 # An agent that writes, needs an approval, and is refused a call.
@@ -83,7 +84,7 @@ WORK = (
 )
 
 
-def chance_timeline(seed: int) -> Timeline:
+def chance_waterfall(seed: int) -> Waterfall:
     """Random calls, in sequence or at once, some of them of sub-agents."""
     random = Random(seed)
 
@@ -92,17 +93,22 @@ def chance_timeline(seed: int) -> Timeline:
 
     def one(number: int) -> list[Timed]:
         took = length()
-        arguments: list[Argument] = []
-        for index in range(random.randrange(9)):
-            seen, settled = sorted((random.random() * took, random.random() * took))
-            arguments.append((f"{index}", seen, random.choice([settled, None])))
+        verdicts: list[e.Verdict | None] = ["complete", "rejected", None]
+        verdict = random.choice(verdicts)
+        times = sorted(random.random() * took for _ in range(2 * random.randrange(9)))
+        arguments: list[Argument] = [
+            (f"{index}", *pair)
+            for index, pair in enumerate(zip(times[::2], times[1::2], strict=True))
+        ]
+        if arguments and verdict != "complete":
+            arguments[-1] = (*arguments[-1][:2], random.choice([took, None]))
         names = ["path", "a name that is longer than any column", "名前", "\x1b[2J", ""]
         return call(
             random.choice([0, 1, 10, 10_000]) * random.random(),
             random.choice(names),
             arguments,
             took=took,
-            verdict=random.choice(["complete", "rejected", None]),
+            verdict=verdict,
             kind=random.choice(["function", "custom"]),
             call_id=str(number),
             parent=random.choice([None, "0", "1", str(number), "unknown"]),
@@ -114,82 +120,69 @@ def chance_timeline(seed: int) -> Timeline:
     return noted(*calls, by=random.choice(["seconds", "bytes"]))
 
 
-timelines = st.integers(0, 2**32).map(chance_timeline)
+waterfalls = st.integers(0, 2**32).map(chance_waterfall)
 
 
-class TestTimeline:
-    def test_times_count_from_the_first_event(self) -> None:
-        timeline = Timeline()
-        for at, event in call(5000.0, "write", [("path", 0.5, 1.5)], took=2.0, ran=3.0):
-            timeline.note(event, at)
-        (times,) = timeline.calls
-        assert (times.started, times.ended) == (Moment(0.0), Moment(2.0))
-        argument = times.arguments["path",]
-        assert (argument.seen.at, argument.settled) == (0.5, Moment(1.5))
-        assert (times.executed, times.finished) == ([Moment(2.0)], Moment(5.0))
-        timeline.note(e.ToolCallFailed("write", "write", ""), 4000.0)  # the clock was set back
-        assert timeline.calls[0].finished == Moment(5.0)
-        timeline = Timeline(origin=10.0)
-        timeline.note(e.ToolCallStarted("c", 0, "write"), 12.5, byte=300)
-        assert timeline.calls[0].started == timeline.now == (2.5, 300)
+def times_of(waterfall: Waterfall) -> list[tuple[JsonPath, float | None, float | None]]:
+    """Return path, start and end of each argument of the first call."""
+    found = waterfall.arguments(waterfall.calls[0])
+    return [(one.path, one.started_at, one.done_at) for one in found]
 
-    def test_call_without_a_start_is_ignored_and_the_last_name_counts(self) -> None:
-        timeline = Timeline()
-        timeline.note(e.ToolArgsDelta("c", "write", "{"), 1.0)
-        timeline.note(e.RunResumed("r", "crash", ("c",)), 1.0)
-        assert timeline.calls == []
-        timeline.note(e.ToolCallStarted("c", 0, "wri"), 0.0)
-        timeline.note(e.ToolArgsDelta("c", "write", "{"), 1.0)
-        assert timeline.calls[0].name == "write"
+
+class TestTimes:
+    def test_times_count_from_the_start_of_the_run(self) -> None:
+        written = call(5001.0, "write", [("path", 0.5, 1.5)], took=2.0, ran=3.0)
+        waterfall = noted([(5000.0, e.RunStarted("r", "Go"))], written)
+        assert waterfall.written(waterfall.calls[0]) == (1.0, 3.0)
+        assert [waterfall.at(time) for _, *times in times_of(waterfall) for time in times] == [
+            1.5, 2.5
+        ]  # fmt: skip
+        assert waterfall.at(waterfall.state.time) == 6.0
+        waterfall = noted(written)  # a stream without a run
+        assert waterfall.written(waterfall.calls[0]) == (5001.0, 5003.0)
+
+    def test_call_without_times_is_not_drawn(self) -> None:
+        snapshot = noted(*WORK).state.snapshot()
+        assert Waterfall(RunState.from_snapshot(snapshot)).calls == []
+        assert noted([(1.0, e.ToolArgsDelta("c", "write", "{"))]).calls == []
 
     def test_free_text_is_one_argument(self) -> None:
-        timeline = noted(call(0.0, "sql", [("", 1.0, None)], took=3.0, kind="custom"))
-        (argument,) = timeline.calls[0].arguments.values()
-        assert (argument.path, argument.seen.at, argument.settled) == ((), 1.0, Moment(3.0, 3000))
+        waterfall = noted(call(0.0, "sql", [("", 1.0, None)], took=3.0, kind="custom"))
+        assert times_of(waterfall) == [((), 1.0, 3.0)]
+        assert times_of(noted(call(0.0, "sql", took=3.0, kind="custom"))) == []
 
-    @pytest.mark.parametrize(("is_deep", "paths"), [(False, [("a",)]), (True, [("a",), ("a", 0)])])
-    def test_deep_includes_nested_values(
-        self, is_deep: bool, paths: list[tuple[str | int, ...]]
-    ) -> None:
-        timeline = Timeline(is_deep=is_deep)
-        for event in stream([sse(anthropic_call('{"a": [1]}'))]):
-            timeline.note(event, 0.0)
-        assert list(timeline.calls[0].arguments) == paths
+    def test_times_of_arguments_are_those_of_their_events(self) -> None:
+        pieces = ('{"path": "a', '.py", "x": [{"y": 1}, 2', "], ", '"z": 1}')
+        seen: dict[JsonPath, float] = {}
+        settled: dict[JsonPath, float] = {}
+        state = RunState()
+        for at, event in enumerate(stream([sse(anthropic_call(*pieces))])):
+            if isinstance(event, e.ArgumentStarted):
+                seen[event.path] = state.time
+            elif isinstance(event, e.ArgumentCompleted):
+                settled[event.path] = state.time
+            state.apply(event, at)
+        assert len(seen) == 6
+        assert times_of(Waterfall(state, is_deep=True)) == [
+            (path, seen[path], settled[path]) for path in seen
+        ]
+        assert [path for path, *_ in times_of(Waterfall(state))] == [("path",), ("x",), ("z",)]
 
-    def test_log_with_computed_arguments_has_the_same_times(self) -> None:
-        body = sse(anthropic_call('{"path": "a', '.py", "x": [1, 2', "], ", '"y": 1}'))
-        events = list(stream([body]))
-        live, logged, at = Timeline(), Timeline(), 0
-        for index, event in enumerate(events):
-            live.note(event, index)
-        log = [event for event in events if not event.type.startswith("argument_")]
-        for event in with_arguments(log):
-            at = next((index for index, one in enumerate(events) if one == event), at)
-            logged.note(event, at)
-        assert len(live.calls[0].arguments) == 3
-        assert logged.calls == live.calls
-
-    def test_crashes_decisions_and_failures_are_noted(self) -> None:
-        timeline = noted(call(0.0, "count", took=1.0))
-        timeline.note(e.ApprovalDecided("count", "count", "denied"), 2.0)
-        timeline.note(e.ToolExecutionStarted("count", "count", "key"), 2.0)
-        timeline.note(e.RunResumed("r", "crash", ("count",)), 9.0)
-        timeline.note(e.ToolCallFailed("count", "count", "it was interrupted"), 9.0)
-        timeline.note(provider_failed("cut", "it broke"), 9.0)
-        timeline.note(e.RunFailed("oh", "all is lost"), 9.0)
-        (times,) = timeline.calls
-        assert (times.interruptions, times.finished) == (1, Moment(9.0, 1000))
-        assert times.decision == "denied"
-        assert timeline.failures == ["it broke", "all is lost"]
+    def test_edited_arguments_do_not_change_when_the_others_were_visible(self) -> None:
+        written = call(0.0, "send", [("to", 0.5, 1.0), ("text", 1.5, 2.0)], took=3.0)
+        edited = e.ToolCallCompleted("send", "send", {"to": "eve"}, None)
+        waterfall = noted(written, [(9.0, edited)])
+        assert waterfall.calls[0].arguments == {"to": "eve"}
+        assert times_of(waterfall) == [(("to",), 0.5, 1.0), (("text",), 1.5, 2.0)]
 
 
 class TestConclusion:
-    @given(timelines)
-    def test_silence_of_overlapping_calls_is_counted_once(self, timeline: Timeline) -> None:
-        unit = 0 if timeline.by == "seconds" else 1
-        each = [one.ended[unit] - one.started[unit] for one in timeline.calls if one.ended]
-        assert max(each, default=0) <= silence(timeline) + 1e-6
-        assert silence(timeline) <= sum(each) + 1e-6
+    @given(waterfalls)
+    def test_silence_of_overlapping_calls_is_counted_once(self, waterfall: Waterfall) -> None:
+        written = [waterfall.written(one) for one in waterfall.calls if one.verdict]
+        each = [end - begin for begin, end in written]
+        assert max(each, default=0) <= waterfall.silence() + 1e-6
+        assert waterfall.silence() <= sum(each) + 1e-6
 
     @pytest.mark.parametrize(
         ("calls", "visible", "silent"),
@@ -221,18 +214,18 @@ class TestConclusion:
         self, calls: list[list[Timed]], visible: str, silent: str
     ) -> None:
         sentence = f"The first argument{visible} {silent} of silence were replaced."
-        assert conclusion(noted(*calls)) == sentence
+        assert noted(*calls).conclusion() == sentence
 
     def test_conclusion_of_special_calls(self) -> None:
         def of(*arguments: Argument, took: float, verdict: e.Verdict | None = "complete") -> str:
-            return conclusion(noted(call(1, "a", arguments, took=took, verdict=verdict)))
+            return noted(call(1, "a", arguments, took=took, verdict=verdict)).conclusion()
 
         assert of(took=2) == "In all, 2.0 s of silence were replaced."
         assert of(("x", 0, 0), took=0) == "The call came whole: there was no silence to replace."
         assert of(("x", 1, None), took=3, verdict=None) == ""
 
     def test_conclusion_in_bytes(self) -> None:
-        assert conclusion(noted(call(0, "a", [("x", 1, 2)], took=3), by="bytes")) == (
+        assert noted(call(0, "a", [("x", 1, 2)], took=3), by="bytes").conclusion() == (
             "The first argument was visible 2.0 kB before the last brace: "
             "3.0 kB were shown that would have been waited for."
         )
@@ -296,15 +289,15 @@ class TestAxis:
         assert len(axis.ticks(8)) <= 9 + len(axis.stretches)
 
 
-def drawn(timeline: Timeline, columns: int = 79) -> list[str]:
+def drawn(waterfall: Waterfall, columns: int = 79) -> list[str]:
     """Return the rows of a screen, on which sentences are wrapped."""
-    rows = (row for line in draw(timeline, columns) for row in rows_of(line, columns))
+    rows = (row for line in waterfall.lines(columns) for row in rows_of(line, columns))
     return [text_of(row).rstrip() for row in rows]
 
 
-def names(timeline: Timeline) -> list[str]:
+def names(waterfall: Waterfall) -> list[str]:
     """Return the left side of each row, with its indentation."""
-    table = list(takewhile(bool, (text_of(line.spans) for line in draw(timeline, 200))))[2:]
+    table = list(takewhile(bool, (text_of(line.spans) for line in waterfall.lines(200))))[2:]
     return [re.split("(?<=\\S)  ", row)[0] for row in table]
 
 
@@ -366,7 +359,7 @@ class TestText:
         )
 
     def test_sub_agents_free_text_and_unfinished_calls(self) -> None:
-        timeline = noted(
+        waterfall = noted(
             call(0.0, "Task", [("prompt", 0.1, 2.0)], took=2.4, ran=6.0),
             call(3.0, "Read", [("file", 0.1, 0.2)], took=0.3, parent="Task"),
             call(4.5, "sql", [("", 0.2, None)], took=1.0, kind="custom"),
@@ -374,7 +367,7 @@ class TestText:
             call(7.5, "open", [("a", 0.5, None)], took=1.0, verdict=None),
             [(8.6, e.ToolCallCompleted("sql", "sql", {}, None))],
         )
-        assert drawn(timeline) == picture(
+        assert drawn(waterfall) == picture(
             """
                                  sooner  0 s       2 s        4 s        6 s       8 s
                                          ┬─────────┬──────────┬──────────┬─────────┬───
@@ -420,31 +413,35 @@ class TestText:
         )
 
     def test_tool_that_a_crash_ended_has_no_duration(self) -> None:
-        timeline = noted(call(0.0, "count", took=1.0))
-        timeline.note(e.ToolExecutionStarted("count", "count", "key"), 1.2)
-        timeline.note(e.RunResumed("r", "crash", ("count",)), 900.0)
-        timeline.note(e.ToolExecutionStarted("count", "count", "key", 2), 900.0)
-        timeline.note(e.ToolCallFailed("count", "count", "oh"), 901.0)
-        (tool,) = (row for row in drawn(timeline) if "tool runs" in row)
+        attempts: list[Timed] = [
+            (1.2, e.ToolExecutionStarted("count", "count", "key")),
+            (900.0, e.RunResumed("r", "crash", ("count",))),
+            (900.0, e.ToolExecutionStarted("count", "count", "key", 2)),
+            (901.0, e.ToolCallFailed("count", "count", "oh")),
+        ]
+        rows = drawn(noted(call(0.0, "count", took=1.0), attempts))
+        (tool,) = (row for row in rows if "tool runs" in row)
         assert " ".join(re.sub("▒+", "▒", tool).split()) == "tool runs cut off ▒ 1.0 s ▒"
 
     @pytest.mark.parametrize(("decision", "ran"), [("approved", "0.4 s"), ("denied", None)])
     def test_tool_of_another_process_runs_from_the_approval_to_its_result(
         self, decision: e.ApprovalOutcome, ran: str | None
     ) -> None:
-        timeline = noted(call(0.0, "send", took=0.5))
-        timeline.note(e.ApprovalRequested("send", "send", {}, "digest", "a reason"), 0.5)
-        timeline.note(e.ApprovalDecided("send", "send", decision), 4000.6)
-        timeline.note(e.ToolCallCompleted("send", "send", {}, None), 4001.0)
-        rows = [row for row in drawn(timeline) if "until its result" in row]
+        approval: list[Timed] = [
+            (0.5, e.ApprovalRequested("send", "send", {}, "digest", "a reason")),
+            (4000.6, e.ApprovalDecided("send", "send", decision)),
+            (4001.0, e.ToolCallCompleted("send", "send", {}, None)),
+        ]
+        waterfall = noted(call(0.0, "send", took=0.5), approval)
+        rows = [row for row in drawn(waterfall) if "until its result" in row]
         assert [row.replace("▒", "").split()[-2:] for row in rows] == ([ran.split()] if ran else [])
 
     def test_arguments_beyond_six_share_a_row(self) -> None:
         arguments = [(f"a{number}", number, number + 1.0) for number in range(9)]
-        timeline = noted(call(0.0, "set", arguments, took=10.0))
+        waterfall = noted(call(0.0, "set", arguments, took=10.0))
         shown = [f"    a{number}" for number in range(5)]
-        assert names(timeline)[1:7] == [*shown, "    … and 4 more"]
-        assert " ".join(drawn(timeline)[8].split()) == "… and 4 more 5.0 s ███████████████████▎"
+        assert names(waterfall)[1:7] == [*shown, "    … and 4 more"]
+        assert " ".join(drawn(waterfall)[8].split()) == "… and 4 more 5.0 s ███████████████████▎"
 
     def test_calls_beyond_sixty_are_counted(self) -> None:
         calls = [call(float(number), "tick", took=0.5, call_id=str(number)) for number in range(99)]
@@ -463,17 +460,17 @@ class TestText:
         assert found == ["● a", "  ● a1", "    ● a1x", "  ● a2", "● b", "  ● b1"]
         assert shown(("a", "b"), ("b", "a")) == ["● a", "  ● b"]  # a cycle
 
-    @given(timelines, st.integers(24, 220))
-    def test_no_row_is_wider_than_the_screen(self, timeline: Timeline, columns: int) -> None:
-        texts = [text_of(line.spans) for line in draw(timeline, columns)]
+    @given(waterfalls, st.integers(24, 220))
+    def test_no_row_is_wider_than_the_screen(self, waterfall: Waterfall, columns: int) -> None:
+        texts = [text_of(line.spans) for line in waterfall.lines(columns)]
         table = list(takewhile(bool, texts))
-        assert sum("●" in text for text in table) == min(60, len(timeline.calls))
+        assert sum("●" in text for text in table) == min(60, len(waterfall.calls))
         assert all(wcswidth(text) <= columns for text in table)
         assert all(text.isprintable() for text in texts)
 
     def test_screen_that_is_too_narrow_gets_the_narrowest_text(self) -> None:
-        assert draw(noted(*WORK), 1) == draw(noted(*WORK), 23) == draw(noted(*WORK), 24)
-        assert draw(Timeline(), 80) == []
+        assert noted(*WORK).lines(1) == noted(*WORK).lines(23) == noted(*WORK).lines(24)
+        assert Waterfall(RunState()).lines(80) == []
 
     def test_names_are_escaped_once(self) -> None:
         nasty = "\x1b⟦"
@@ -512,57 +509,58 @@ def found(picture: str, look: str) -> list[ET.Element]:
 
 class TestSvg:
     def test_texts_are_those_of_the_terminal(self) -> None:
-        timeline = noted(*WORK)
-        shown = texts(ET.fromstring(svg(timeline, "turn.rec")))
+        waterfall = noted(*WORK)
+        shown = texts(ET.fromstring(waterfall.svg("turn.rec")))
         assert shown[:7] == [
             "When each argument was visible", "turn.rec", "sooner", "0 s", "2 s", "4 s", "6 s"
         ]  # fmt: skip
         assert shown.count("path") == 2
         assert shown.count("without argstream") == 4
         assert {"● write_file", "8.2 s of silence", "rejected", "asks a person"} < set(shown)
-        assert shown[-1] == conclusion(timeline)
+        assert shown[-1] == waterfall.conclusion()
 
     def test_bars_are_placed_by_their_times(self) -> None:
-        timeline = noted(call(0.0, "write", [("a", 0.0, 5.0), ("b", 5.0, 10.0)], took=10.0))
+        waterfall = noted(call(0.0, "write", [("a", 0.0, 5.0), ("b", 5.0, 10.0)], took=10.0))
         (left, one), (right, other) = (
             (float(bar.get("x", "")), float(bar.get("width", "")))
-            for bar in found(svg(timeline), "solid")
+            for bar in found(waterfall.svg(), "solid")
         )
         assert one == pytest.approx(other, abs=8)
         assert left + one == pytest.approx(right, abs=8)
 
     def test_marks_show_how_calls_ended(self) -> None:
-        picture = ET.fromstring(svg(noted(*WORK, call(14.5, "open", took=1.0, verdict=None))))
+        picture = ET.fromstring(noted(*WORK, call(14.5, "open", took=1.0, verdict=None)).svg())
         marks = [circle.get("class") for circle in picture.iter(f"{SVG}circle")]
         assert marks == ["good"] * 3 + ["bad"] * 2 + ["warning"]
 
     def test_title_and_description_are_accessible(self) -> None:
-        timeline = noted(call(0.0, "write", [("path", 0.5, 1.0)], took=2.0))
-        picture = ET.fromstring(svg(timeline, "turn.rec"))
+        waterfall = noted(call(0.0, "write", [("path", 0.5, 1.0)], took=2.0))
+        picture = ET.fromstring(waterfall.svg("turn.rec"))
         assert picture.get("role") == "img"
         by_id = {element.get("id"): element.text or "" for element in picture}
         title, description = (by_id[id_] for id_ in picture.get("aria-labelledby", "").split())
         assert title == "When each argument was visible: turn.rec"
         assert description.startswith("write: 0 ms to 2.0 s; path: 0.5 s to 1.0 s; without")
-        assert description.endswith(conclusion(timeline))
+        assert description.endswith(waterfall.conclusion())
 
     def test_every_colour_has_a_dark_variant(self) -> None:
-        (style,) = ET.fromstring(svg(noted(*WORK))).iter(f"{SVG}style")
+        (style,) = ET.fromstring(noted(*WORK).svg()).iter(f"{SVG}style")
         light, dark = (style.text or "").split("@media (prefers-color-scheme:dark)")
         rules = [re.findall(r"([^{}\n]+){(\w+):#", theme) for theme in (light, dark)]
         assert len(rules[0]) > 10
         assert rules[0] == rules[1]
 
-    def test_timeline_can_be_empty_or_just_started(self) -> None:
-        timeline = Timeline()
-        assert texts(ET.fromstring(svg(timeline)))[0] == "When each argument was visible"
-        timeline.note(e.ToolCallStarted("c", 0, "write"), 5.0)
-        assert "not complete" in texts(ET.fromstring(svg(timeline)))
+    def test_run_can_be_empty_or_just_started(self) -> None:
+        waterfall = Waterfall(RunState())
+        assert texts(ET.fromstring(waterfall.svg()))[0] == "When each argument was visible"
+        waterfall = noted([(5.0, e.ToolCallStarted("c", 0, "write"))])
+        assert "not complete" in texts(ET.fromstring(waterfall.svg()))
 
     @pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
     def test_hostile_name_is_only_text(self, payload: str) -> None:
-        timeline = noted(call(0.0, payload, [(payload, 0.1, 0.2)], took=1.0, call_id=payload))
-        document = svg(timeline, payload)
+        arguments = [(payload, 0.1, 0.2)]
+        waterfall = noted(call(0.0, payload, arguments, took=1.0, verdict="rejected"))
+        document = waterfall.svg(payload)
         document.encode()
         elements = list(ET.fromstring(document).iter())
         known = {"svg", "title", "desc", "style", "defs", "pattern", "g"}
@@ -578,7 +576,7 @@ class TestSvg:
         assert all(text.isprintable() for text in shown)
 
     def test_it_loads_nothing_and_marks_gaps(self) -> None:
-        document = svg(noted(*WORK, call(500.0, "b", took=1.0)))
+        document = noted(*WORK, call(500.0, "b", took=1.0)).svg()
         assert found(document, "gap")
         assert "8 min 6 s are left out" in document
         assert re.findall(r"[a-z]+://[^\"]*", document) == ["http://www.w3.org/2000/svg"]
@@ -587,14 +585,14 @@ class TestSvg:
         assert "@import" not in document
 
     def test_long_name_is_cut(self) -> None:
-        timeline = noted(call(0.0, "n" * 300_000, [("長" * 300_000, 0.1, 0.2)], took=1.0))
-        document = svg(timeline, "f" * 300_000)
+        waterfall = noted(call(0.0, "n" * 300_000, [("長" * 300_000, 0.1, 0.2)], took=1.0))
+        document = waterfall.svg("f" * 300_000)
         assert len(document) < 20_000
         assert any(text.endswith("…") and "長" in text for text in texts(ET.fromstring(document)))
 
-    @given(timelines)
-    def test_bars_are_inside_the_picture(self, timeline: Timeline) -> None:
-        picture = ET.fromstring(svg(timeline))
+    @given(waterfalls)
+    def test_bars_are_inside_the_picture(self, waterfall: Waterfall) -> None:
+        picture = ET.fromstring(waterfall.svg())
         high, wide = (float(picture.get(name, "")) for name in ("height", "width"))
         for bar in picture.iter(f"{SVG}rect"):
             x, y = float(bar.get("x", "")), float(bar.get("y", ""))

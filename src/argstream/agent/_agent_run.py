@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar, cast
 import anyio
 from msgspec.structs import replace
 
-from argstream.agent._driver import PASSING, EventHook, RunConfig, Runner
+from argstream.agent._driver import EventHook, RunConfig, Runner
 from argstream.agent._lease import RunLog, RunPosition
 from argstream.agent._loop import AgentLoop, Step
 from argstream.agent.approvals import Approval
@@ -312,7 +312,7 @@ class AgentRun(FollowedRun):
                     while batch:
                         record = batch.popleft()
                         event = record.event
-                        if has_hook or type(event) not in PASSING:
+                        if has_hook or not (event.is_delta or event.is_computed):
                             answer = following.note(record)
                             if answer is not None:
                                 loop.wait_for(answer)
@@ -371,7 +371,7 @@ class _Following:
                 while batch:
                     record = batch.popleft()
                     event = record.event
-                    if has_hook or type(event) not in PASSING:
+                    if has_hook or not (event.is_delta or event.is_computed):
                         await self._shown(record)
                     yield record if self.yields_records else event
         except asyncio.CancelledError:

@@ -21,12 +21,12 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import RunVar
 from msgspec import Struct
 
+from argstream import events as ev
 from argstream.agent._lease import RunLog, RunPosition
 from argstream.agent._loop import (
     AgentLoop,
     AskModel,
     AskPerson,
-    CallFacts,
     CancelTool,
     CloseStream,
     Effect,
@@ -36,32 +36,11 @@ from argstream.agent._loop import (
     Step,
     Toolbox,
     Withdraw,
-    exact_text,
 )
 from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
-from argstream.agent.tools import Bound, TextFeed, Tool, ToolContext, failure_words, is_as_streamed
+from argstream.agent.tools import Bound, TextFeed, Tool, ToolContext, failure_words
 from argstream.assembly import Call
 from argstream.errors import RunBusyError, RunError, StoreError, StreamError, UsageError
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    Event,
-    FailureCode,
-    RunPaused,
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallStarted,
-    ToolOutputDelta,
-    TurnCompleted,
-)
 from argstream.history import Message
 from argstream.models import Model, ModelRequest, ModelSettings
 from argstream.providers import AGENTS
@@ -87,20 +66,6 @@ logger = logging.getLogger("argstream.agent")
 
 EventHook: TypeAlias = Callable[[Record], Awaitable[None] | None]
 """Called with each record just before the consumer of the run receives it. It may be async."""
-
-PASSING: Final = frozenset(
-    {
-        TextDelta,
-        ThinkingStarted,
-        ThinkingDelta,
-        ThinkingCompleted,
-        ToolArgsDelta,
-        ArgumentStarted,
-        ArgumentDelta,
-        ArgumentCompleted,
-    }
-)
-"""Events that are handed to the consumer and never change the state of the run."""
 
 _inside: ContextVar[tuple["Runner", ...]] = ContextVar("argstream_runs", default=())
 """The runs that the current task is a part of: as a tool, a model or an approver."""
@@ -157,7 +122,7 @@ class Runner:
         self._reading: anyio.CancelScope  # of the model's stream
         self._task: asyncio.Task[None] | None = None
         self.is_at_rest = False  # nothing more happens here: the run is over, or has paused
-        self._inbox: Inbox[Step | Event] = Inbox()  # for the task that holds all others
+        self._inbox: Inbox[Step | ev.Event] = Inbox()  # for the task that holds all others
         self._error: BaseException | None = None  # raised when all events are consumed
         self._tools = ToolTasks(machine, setting.tools, self.act, self._tell, self._room)
         self.decider = Decider(machine, self.act, setting.approver, self._approver_failed, log)
@@ -184,12 +149,12 @@ class Runner:
         else:
             self._carry_out(step, self._stamped(step.events))
 
-    def _stamped(self, events: Sequence[Event]) -> list[Record]:
+    def _stamped(self, events: Sequence[ev.Event]) -> list[Record]:
         records = self._position.stamp(events)
         self._position.advance(records)
         return records
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: ev.Event) -> None:
         """Hand out an event that changes no state, after the steps that were decided before."""
         if self._log is not None:
             self._inbox.post_soon(event, self._pace.pause)
@@ -282,7 +247,7 @@ class Runner:
                 self._carry_out(step, told)
         self.outbox.add([], joined=max(0, len(taken) - len(records)))
 
-    async def _log_first(self, log: RunLog, events: Sequence[Event]) -> list[Record]:
+    async def _log_first(self, log: RunLog, events: Sequence[ev.Event]) -> list[Record]:
         """Write a stop before what follows from it, and a decision after its request."""
         await self.decider.post_stop(log)
         records = await log.write(events)
@@ -292,7 +257,7 @@ class Runner:
 
     async def _rest(self, log: RunLog, records: list[Record]) -> None:
         """Come to rest, unless a decision or a stop has come for a run that pauses."""
-        if not (records and isinstance(records[-1].event, RunPaused)):
+        if not (records and isinstance(records[-1].event, ev.RunPaused)):
             self._conclude(records)
             return
         *before, pause = records
@@ -381,7 +346,7 @@ class Runner:
             if isinstance(error, Exception):
                 self._error = error  # it is raised when the run has ended
             told = f"the model failed with {type(error).__name__}"
-            listening.failure = StreamFailed("model_failed", told)
+            listening.failure = ev.StreamFailed("model_failed", told)
 
     def _open(self, messages: tuple[Message, ...]) -> AsyncEventStream:
         setting = self._setting
@@ -405,7 +370,7 @@ class Runner:
         async for event in events:
             if scope.cancel_called or state.ending is not None:
                 return  # it was stopped
-            if type(event) in PASSING:  # nearly always
+            if event.is_delta or event.is_computed:  # nearly always
                 self._tell(event)
                 if listening.texts and (early := listening.grow(event)) is not None:
                     step = self.machine.begun_early(early.call.id)
@@ -424,15 +389,15 @@ class Runner:
             if outbox.is_full or (inbox and inbox.is_full):
                 await self._room()
 
-    def _hear(self, events: list[Event], listening: "TurnReader") -> None:
+    def _hear(self, events: list[ev.Event], listening: "TurnReader") -> None:
         if events:
-            self.act(self.machine.heard(events, listening.facts, time.time()))
+            self.act(self.machine.heard(events, listening.text_of, time.time()))
 
 
-def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
+def _steps(waiting: Iterable[Step | ev.Event]) -> list[Step]:
     """Wrap events that came without a step in steps, and coalesce their deltas."""
     steps: list[Step] = []
-    alone: list[Event] = []
+    alone: list[ev.Event] = []
     for what in waiting:
         if not isinstance(what, Step):
             alone.append(what)
@@ -446,11 +411,11 @@ def _steps(waiting: Iterable[Step | Event]) -> list[Step]:
     return steps
 
 
-def _failure_of(error: StreamError) -> StreamFailed:
-    known = {code: code for code in get_args(FailureCode)}
+def _failure_of(error: StreamError) -> ev.StreamFailed:
+    known = {code: code for code in get_args(ev.FailureCode)}
     if error.code in known:
-        return StreamFailed(known[error.code], error.message, error.retryable)
-    return StreamFailed("provider_error", error.message, error.retryable, error.code)
+        return ev.StreamFailed(known[error.code], error.message, error.retryable)
+    return ev.StreamFailed("provider_error", error.message, error.retryable, error.code)
 
 
 def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -473,7 +438,7 @@ class ToolTasks:
         machine: AgentLoop,
         tools: Toolbox,
         act: Callable[[Step], None],
-        tell: Callable[[ToolOutputDelta], None],
+        tell: Callable[[ev.ToolOutputDelta], None],
         room: Callable[[], Awaitable[None]],
     ) -> None:
         self._machine = machine
@@ -533,7 +498,7 @@ class ToolTasks:
         self._act(self._machine.tool_over(context.call_id, result, failed=failed))
 
     def _said(self, call_id: str, name: str, text: str) -> None:
-        self._tell(ToolOutputDelta(call_id, name, text))
+        self._tell(ev.ToolOutputDelta(call_id, name, text))
 
 
 class _Text:
@@ -560,42 +525,42 @@ class TurnReader:
         self._unsettled: dict[str, Call] = {}
         self.texts: dict[str, _Text] = {}
         """By call: what a tool reads, or may read, while it is written."""
-        self.failure: StreamFailed | None = None
+        self.failure: ev.StreamFailed | None = None
         self.turn_is_over = False  # whether the model has ended its turn; its stream may not have
 
-    def note(self, event: Event, calls: Sequence[Call]) -> None:
+    def note(self, event: ev.Event, calls: Sequence[Call]) -> None:
         match event:
-            case ToolCallStarted(call_id=call_id, name=name, kind=kind, parent_id=parent_id):
+            case ev.ToolCallStarted(call_id=call_id, name=name, kind=kind, parent_id=parent_id):
                 call = next(call for call in reversed(calls) if call.id == call_id)
                 self._calls[call_id] = self._unsettled[call_id] = call
                 tool = self._tools.get(name)
                 is_ours = parent_id is None and kind == "function"
                 if is_ours and tool is not None and tool.streamed is not None:
                     self.texts[call_id] = _Text(call, tool)
-            case ToolArgsCompleted(call_id=call_id) | ToolArgsInvalid(call_id=call_id):
+            case ev.ToolArgsCompleted(call_id=call_id) | ev.ToolArgsInvalid(call_id=call_id):
                 self._unsettled.pop(call_id, None)
                 self.texts.pop(call_id, None)
-            case TurnCompleted(parent_id=None):
+            case ev.TurnCompleted(parent_id=None):
                 self.turn_is_over = True
             case _:
                 pass
 
-    def facts(self, call_id: str) -> CallFacts:
-        call = self._calls[call_id]
-        return CallFacts(exact_text(call), is_as_streamed(call))
+    def text_of(self, call_id: str) -> str:
+        """Return the text of a call's arguments, as it was streamed."""
+        return self._calls[call_id].raw
 
-    def grow(self, event: Event) -> EarlyStart | None:
+    def grow(self, event: ev.Event) -> EarlyStart | None:
         """Pass a piece of text to its tool. Return the tool if it can start now."""
-        if not isinstance(event, ArgumentDelta | ArgumentStarted | ArgumentCompleted):
+        if not isinstance(event, ev.ArgumentDelta | ev.ArgumentStarted | ev.ArgumentCompleted):
             return None
         text = self.texts.get(event.call_id)
         if text is None or len(event.path) != 1:
             return None
-        if isinstance(event, ArgumentDelta):
+        if isinstance(event, ev.ArgumentDelta):
             if event.path[0] == text.tool.streamed:
                 text.feed.add(event.text)
             return None
-        if isinstance(event, ArgumentCompleted):
+        if isinstance(event, ev.ArgumentCompleted):
             text.told.add(event.path[0])
         return None if text.has_started else self._start(text)
 
@@ -611,16 +576,16 @@ class TurnReader:
         text.has_started = True
         return EarlyStart(call, bound, text.feed)
 
-    def last_words(self) -> list[Event]:
+    def last_words(self) -> list[ev.Event]:
         """Return the events that a cancelled stream could not send: each call gets a verdict."""
-        aborted: list[Event] = [_aborted(call) for call in self._unsettled.values()]
+        aborted: list[ev.Event] = [_aborted(call) for call in self._unsettled.values()]
         self._unsettled.clear()
         return aborted if self.failure is None else [*aborted, self.failure]
 
 
-def _aborted(call: Call) -> ToolArgsInvalid:
-    error = call.error or ArgumentsError("aborted", "reading was stopped")
-    return ToolArgsInvalid(call.id, call.name, "aborted", call.raw, error)
+def _aborted(call: Call) -> ev.ToolArgsInvalid:
+    error = call.error or ev.ArgumentsError("aborted", "reading was stopped")
+    return ev.ToolArgsInvalid(call.id, call.name, "aborted", call.raw, error)
 
 
 class Inbox(Generic[Item]):

@@ -13,10 +13,11 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import anyio
+from msgspec.structs import replace
 
 from argstream.errors import LeaseLostError, RunBusyError, UsageError
-from argstream.events import Event
-from argstream.runs._records import Lease, Record, Store, is_stored, status_after
+from argstream.events import ArgumentEvent, Event, RunPaused, ToolArgsDelta
+from argstream.runs._records import Lease, Record, Store, status_after
 
 _RENEWALS: Final = 3  # per duration of a lease
 _ANSWER: Final = 5.0  # seconds that a cancelled task waits for the lease that it asked for
@@ -41,7 +42,7 @@ class RunPosition:
         self.latest = max(time.time(), self.latest)
         seq, records = self.seq, []
         for event in events:
-            if is_stored(event):
+            if not event.is_computed:
                 seq += 1
             records.append(
                 Record(seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
@@ -52,7 +53,7 @@ class RunPosition:
         """Return the event as the next record, and advance the position."""
         if (now := time.time()) > self.latest:
             self.latest = now
-        if is_stored(event):
+        if not event.is_computed:
             self.seq += 1
         return Record(self.seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
 
@@ -100,13 +101,13 @@ class RunLog:
     async def write(self, events: Sequence[Event]) -> list[Record]:
         """Write events and return their records, which are durable by then."""
         now, stamped = time.time(), self._position.stamp(events)
-        records = [record for record in stamped if is_stored(record.event)]
+        records = _stored(stamped)
         if not records:
             return stamped
         async with self._one_at_a_time:
             lease = await self._written(records)
             self._position.advance(records)
-            if status_after(record.event for record in records) not in (None, "running"):
+            if _rests(records):
                 self._lease = None  # the write released it
             elif time.time() - now > self._seconds:
                 # This process was suspended for so long that another may have taken the run over,
@@ -168,6 +169,30 @@ class RunLog:
         """Remove a decision that cannot be used, so that the call can be decided again."""
         if self._lease is not None:
             await self.store.reopen(self._lease, call_id)
+
+
+def _stored(stamped: Sequence[Record]) -> list[Record]:
+    """Return the records that a log keeps, those of argument text with their argument events."""
+    records: list[Record] = []
+    arguments: list[ArgumentEvent] = []
+    for record in reversed(stamped):
+        event = record.event
+        if isinstance(event, ArgumentEvent):
+            arguments.append(event)
+        elif isinstance(event, ToolArgsDelta):
+            records.append(replace(record, arguments=tuple(reversed(arguments))))
+            arguments.clear()
+        else:
+            records.append(record)
+    return records[::-1]
+
+
+def _rests(records: Sequence[Record]) -> bool:
+    """Return True if a write of these records releases the lease."""
+    pauses = [record.event for record in records if isinstance(record.event, RunPaused)]
+    status = status_after(record.event for record in records)
+    is_kept = status == "paused" and pauses[-1].keeps_lease
+    return status not in (None, "running") and not is_kept
 
 
 def _owner() -> str:

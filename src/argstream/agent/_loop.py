@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.agent.approvals import (
     EXPIRED,
     Approval,
@@ -30,38 +31,10 @@ from argstream.agent.approvals import (
     is_expired,
 )
 from argstream.agent.result import RunOutcome, ToolUse, numbering_of
-from argstream.agent.tools import Tool, as_tool, is_as_streamed, parsed_anew
+from argstream.agent.tools import Tool, as_tool, parsed_anew
 from argstream.assembly import Call, Numbering
 from argstream.checks import Check
 from argstream.errors import TextInterruptedError, UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalOutcome,
-    ApprovalRequested,
-    ApprovalScope,
-    ArgumentsError,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    RunStopped,
-    StopKind,
-    StreamFailed,
-    TextDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-)
 from argstream.history import NOTE, CallPart, Message, OpaquePart, Part, ResultPart, TextPart
 from argstream.models import OfferedTool
 from argstream.policy import Policy, Rule
@@ -74,7 +47,7 @@ class AskModel(NamedTuple):
 
 
 class AskPerson(NamedTuple):
-    request: ApprovalRequested
+    request: ev.ApprovalRequested
 
 
 class Withdraw(NamedTuple):
@@ -120,7 +93,7 @@ Effect: TypeAlias = (
 class Step(NamedTuple):
     """What follows from an input: first the events, then the effects."""
 
-    events: list[Event]
+    events: list[ev.Event]
     effects: list[Effect]
     rests: bool = False  # whether nothing follows: the run is over, or has paused
 
@@ -132,10 +105,10 @@ ReadingStatus: TypeAlias = Literal["none", "open", "whole", "interrupted"]
 """Whether its tool reads its text early. Once the text is whole, it is like any running tool."""
 
 Times: TypeAlias = Mapping[str, float]  # when calls were decided on, by their ids
-_LETS_CALLS_RUN: Final[frozenset[StopKind]] = frozenset(
+_LETS_CALLS_RUN: Final[frozenset[ev.StopKind]] = frozenset(
     {"end_turn", "tool_calls", "paused", "length", "rejected"}
 )
-NOT_RUN: Final[dict[StopKind, str]] = {
+NOT_RUN: Final[dict[ev.StopKind, str]] = {
     "content_filter": "the answer was refused",
     "malformed": "the provider says that the answer was malformed; try again",
     "error": "the provider stopped the answer",
@@ -206,7 +179,7 @@ class Toolbox:
 
     def approval_reasons(
         self, name: str, arguments: dict[str, Any]
-    ) -> list[ApprovalReason] | ArgumentsError:
+    ) -> list[ApprovalReason] | ev.ArgumentsError:
         """Return why this call needs an approval, or the error if the policy denies it."""
         wanted = self._tools[name].requires_confirmation
         found: list[ApprovalReason] = []
@@ -215,7 +188,7 @@ class Toolbox:
                 continue
             decision = policy.decide(name, arguments)
             if decision.action == "deny":
-                return ArgumentsError("denied", decision.reason, path=decision.path)
+                return ev.ArgumentsError("denied", decision.reason, path=decision.path)
             if decision.action == "ask":
                 reason = decision.reason or "required by policy"
                 rule = None if decision.rule is None else policy.find_rule(decision.rule)
@@ -224,14 +197,16 @@ class Toolbox:
             found.append(ApprovalReason(f"{name} always needs approval"))
         return found
 
-    def refusal(self, name: str, arguments: dict[str, Any]) -> ArgumentsError | None:
+    def refusal(self, name: str, arguments: dict[str, Any]) -> ev.ArgumentsError | None:
         """Return why edited arguments must not be used, if so."""
         check = None if self.check is None else self.check.open(name, "function")
-        if isinstance(check, ArgumentsError):
+        if isinstance(check, ev.ArgumentsError):
             return check
         error = None if check is None else check.error or check.finish(arguments, as_read=False)
         approval_reasons = self.approval_reasons(name, arguments)
-        return error or (approval_reasons if isinstance(approval_reasons, ArgumentsError) else None)
+        return error or (
+            approval_reasons if isinstance(approval_reasons, ev.ArgumentsError) else None
+        )
 
     def may_start_early(self, call: Call) -> bool:
         """Return True if no rule can forbid this call, or ask about it, any more."""
@@ -243,11 +218,9 @@ class Toolbox:
         )
 
 
-def exact_text(call: Call) -> str:
-    """Return the text of a complete call: as it came, or rewritten if it was reinterpreted."""
-    if is_as_streamed(call) and call.raw.strip():
-        return call.raw
-    return written(call.arguments)
+def exact_text(event: ev.ToolArgsCompleted, streamed: str) -> str:
+    """Return the exact text of complete arguments. ``streamed`` are the joined deltas."""
+    return (streamed or "{}") if event.text is None else event.text
 
 
 def read_arguments(text: str) -> dict[str, Any]:
@@ -269,7 +242,7 @@ class CallState(Struct):
     asked_text: str = ""  # the exact text of the model's arguments, once they are complete
     text: str = ""
     """The exact text of the arguments that it is run with: the model's, or a person's."""
-    request: ApprovalRequested | None = None
+    request: ev.ApprovalRequested | None = None
     approval_reason: ApprovalReason | None = None  # why it needs an approval
     note: str = ""  # what the model should know besides the result
     reading: ReadingStatus = "none"
@@ -290,6 +263,7 @@ class CallState(Struct):
 class LoopState(Struct):
     run_id: str
     grants: set[Grant]
+    mode: ev.RunMode = "agent"
     history: tuple[Message, ...] = ()  # what was said before
     messages: list[Message] = []  # all that is said to the model
     calls: dict[str, CallState] = {}  # the calls of this turn, in their order
@@ -298,15 +272,17 @@ class LoopState(Struct):
     uses: dict[str, ToolUse] = {}  # all calls of the run so far
     status: RunOutcome = "running"
     numbering: Numbering = Numbering()  # how much has come, so that what follows is numbered on
-    usage: Usage = Usage()
-    usage_before: Usage = Usage()  # the usage before this turn
+    usage: ev.Usage = ev.Usage()
+    usage_before: ev.Usage = ev.Usage()  # the usage before this turn
     turns: int = 0
     attempt: int = 1  # how often this turn was begun
     is_reading: bool = False  # whether the model is taking its turn
     messages_before: int = 0  # how many there were before this turn
-    stop_kind: StopKind | None = None  # of this turn, once it has ended
-    failure: RunFailed | None = None  # of this turn: it ends the run
-    ending: RunFailed | RunStopped | None = None  # what ends the run when no tool runs any more
+    stop_kind: ev.StopKind | None = None  # of this turn, once it has ended
+    failure: ev.RunFailed | None = None  # of this turn: it ends the run
+    ending: ev.RunFailed | ev.RunStopped | None = (
+        None  # what ends the run when no tool runs any more
+    )
     stop_reason: str | None = None
 
     @property
@@ -337,7 +313,7 @@ class LoopState(Struct):
         self.messages_before = len(self.messages)
         self.usage_before = self.usage
 
-    def open_call(self, event: ToolCallStarted) -> None:
+    def open_call(self, event: ev.ToolCallStarted) -> None:
         """Register a call. Calls that the provider runs are kept apart."""
         self.uses[event.call_id] = ToolUse(event.call_id, event.name)
         if event.kind in RUN_BY_PROVIDER:
@@ -346,10 +322,10 @@ class LoopState(Struct):
             comes_late = self.stop_kind is not None
             self.calls[event.call_id] = CallState(event.call_id, event.name, comes_late=comes_late)
 
-    def is_ours(self, event: ToolCallCompleted | ToolCallFailed) -> bool:
+    def is_ours(self, event: ev.ToolCallCompleted | ev.ToolCallFailed) -> bool:
         return event.call_id in self.calls
 
-    def without_forged_results(self, event: TurnCompleted) -> TurnCompleted:
+    def without_forged_results(self, event: ev.TurnCompleted) -> ev.TurnCompleted:
         """Remove results that the provider sent for calls of the agent (invariant 14).
 
         The raw block is kept as an ``OpaquePart``.
@@ -368,7 +344,7 @@ class LoopState(Struct):
         ]
         return replace(event, message=replace(event.message, parts=tuple(kept)))
 
-    def end_turn(self, event: TurnCompleted) -> bool:
+    def end_turn(self, event: ev.TurnCompleted) -> bool:
         """Add the message of the model. False if it does not count."""
         self.usage += event.usage
         self.stop_reason = event.stop_reason
@@ -400,11 +376,6 @@ class LoopState(Struct):
 
 def _result(call: CallState) -> ResultPart:
     return ResultPart(call_id=call.call_id, result=call.result, failed=call.failed, note=call.note)
-
-
-class CallFacts(NamedTuple):
-    text: str  # the exact text of its arguments
-    is_as_streamed: bool  # whether that is what came while it was written
 
 
 class AgentLoop:
@@ -440,7 +411,7 @@ class AgentLoop:
         return self.state.ending is not None
 
     @property
-    def pending(self) -> tuple[ApprovalRequested, ...]:
+    def pending(self) -> tuple[ev.ApprovalRequested, ...]:
         asking = self.state.with_status("pending")
         return tuple(call.request for call in asking if call.request is not None)
 
@@ -457,33 +428,35 @@ class AgentLoop:
 
     def begin(self, prompt: str, history: Sequence[Message] = (), user: str = "") -> Step:
         self.state.history, self.state.messages = tuple(history), list(history)
-        self._out.events.append(RunStarted(self.state.run_id, prompt, self.state.history, user))
+        self._out.events.append(ev.RunStarted(self.state.run_id, prompt, self.state.history, user))
         self.state.say(prompt)
         self._ask_model()
         return self._step()
 
-    def heard(self, events: Sequence[Event], facts: Callable[[str], CallFacts], now: float) -> Step:
+    def heard(self, events: Sequence[ev.Event], text_of: Callable[[str], str], now: float) -> Step:
         for heard in events:
-            if isinstance(heard, ToolCallCompleted | ToolCallFailed) and self.state.is_ours(heard):
+            if isinstance(heard, ev.ToolCallCompleted | ev.ToolCallFailed) and self.state.is_ours(
+                heard
+            ):
                 continue  # only the agent has results of calls that it runs (invariant 14)
             event = _without_policy_decision(heard)
-            if isinstance(event, TurnCompleted):
+            if isinstance(event, ev.TurnCompleted):
                 event = self.state.without_forged_results(event)
             self._out.events.append(event)
             match event:
-                case ToolCallStarted(parent_id=None):
+                case ev.ToolCallStarted(parent_id=None):
                     self.state.open_call(event)
-                case ToolArgsCompleted() if self.state.ending is not None:
+                case ev.ToolArgsCompleted() if self.state.ending is not None:
                     self._calls.too_late(event, self._why_not())
-                case ToolArgsCompleted():
-                    self._calls.settled(event, facts, now)
-                case ToolArgsInvalid():
+                case ev.ToolArgsCompleted():
+                    self._calls.settled(event, text_of, now)
+                case ev.ToolArgsInvalid():
                     self._calls.invalid(event)
-                case ToolCallCompleted() | ToolCallFailed():
+                case ev.ToolCallCompleted() | ev.ToolCallFailed():
                     self._calls.ran_elsewhere(event)
-                case TurnCompleted(parent_id=None):
+                case ev.TurnCompleted(parent_id=None):
                     self._turn_completed(event)
-                case StreamFailed(message=message):
+                case ev.StreamFailed(message=message):
                     self._fail_turn(event.specific_code, message)
                 case _:
                     pass
@@ -546,17 +519,17 @@ class AgentLoop:
         self.check(decisions)
         self.require_tools(decisions)
         self.state.status = "running"
-        self._out.events.append(RunResumed(self.state.run_id))
+        self._out.events.append(ev.RunResumed(self.state.run_id))
         self._take_up(decisions, now, times or {})
         return self._advance()
 
     def stopped(self, reason: str) -> Step:
-        return self._end_soon(RunStopped(reason, self.state.run_id))
+        return self._end_soon(ev.RunStopped(reason, self.state.run_id))
 
     def failed(self, code: str, message: str) -> Step:
         return self._end_soon(self._failed(code, message))
 
-    def _end_soon(self, ending: RunFailed | RunStopped) -> Step:
+    def _end_soon(self, ending: ev.RunFailed | ev.RunStopped) -> Step:
         """Start nothing more, cancel what runs, and end the run when that is over."""
         if self.is_over or self.state.ending is not None:
             return self._step()
@@ -575,7 +548,7 @@ class AgentLoop:
             return self._step()
         return self._give_up(self._failed(code, message), message)
 
-    def restore(self, events: Iterable[Event]) -> None:
+    def restore(self, events: Iterable[ev.Event]) -> None:
         """Bring the state to where the log of the run ends."""
         fresh = LoopState(self.state.run_id, self.state.grants)
         for field in LoopState.__struct_fields__:  # other objects refer to this state
@@ -597,7 +570,7 @@ class AgentLoop:
         if self.state.is_reading and running:
             note = lost_turn_note([call.name for call in running])
         interrupted = tuple(call.call_id for call in running)
-        self._out.events.append(RunResumed(self.state.run_id, "crash", interrupted, note))
+        self._out.events.append(ev.RunResumed(self.state.run_id, "crash", interrupted, note))
         if self.state.is_reading:
             self._begin_turn_again(note)
         else:
@@ -614,9 +587,9 @@ class AgentLoop:
         why = "the run was stopped"
         for call in self.state.with_status("running"):
             call.interruption = INTERRUPTED
-        return self._give_up(RunStopped(reason, self.state.run_id), why)
+        return self._give_up(ev.RunStopped(reason, self.state.run_id), why)
 
-    def _give_up(self, ending: RunFailed | RunStopped, why: str) -> Step:
+    def _give_up(self, ending: ev.RunFailed | ev.RunStopped, why: str) -> Step:
         self.state.is_reading, self.state.ending = False, ending
         self._calls.give_up(why)
         return self._advance()
@@ -669,21 +642,21 @@ class AgentLoop:
 
     def _start_turn(self, turn: int, attempt: int) -> None:
         self.state.begin_turn(turn, attempt)
-        self._out.events.append(TurnStarted(turn, attempt))
+        self._out.events.append(ev.TurnStarted(turn, attempt))
         self._out.effects.append(AskModel(tuple(self.state.messages)))
 
     def _why_not(self) -> str:
         ending = self.state.ending
-        return ending.message if isinstance(ending, RunFailed) else "the run was stopped"
+        return ending.message if isinstance(ending, ev.RunFailed) else "the run was stopped"
 
-    def _failed(self, code: str, message: str) -> RunFailed:
-        return RunFailed(code, message, self.state.run_id)
+    def _failed(self, code: str, message: str) -> ev.RunFailed:
+        return ev.RunFailed(code, message, self.state.run_id)
 
     def _fail_turn(self, code: str, message: str) -> None:
         if self.state.stop_kind is None and self.state.failure is None:
             self.state.failure = self._failed(code, message)
 
-    def _turn_completed(self, event: TurnCompleted) -> None:
+    def _turn_completed(self, event: ev.TurnCompleted) -> None:
         if not self.state.end_turn(event):
             return
         kind = self.state.stop_kind
@@ -712,7 +685,7 @@ class AgentLoop:
         elif self.pending:
             if not self._rules.asks_in_place:
                 self.state.status = "paused"
-                self._out.events.append(RunPaused(self.state.run_id, self.pending))
+                self._out.events.append(ev.RunPaused(self.state.run_id, self.pending))
         elif kind == "error" or (kind == "malformed" and not self.state.calls):
             self._end(self._failed(reason or "", f"{NOT_RUN[kind]} ({reason})"))
         elif kind == "content_filter":
@@ -727,16 +700,16 @@ class AgentLoop:
 
     def _complete(self) -> None:
         state = self.state
-        self._end(RunCompleted(state.text, stop_reason=state.stop_reason, run_id=state.run_id))
+        self._end(ev.RunCompleted(state.text, stop_reason=state.stop_reason, run_id=state.run_id))
 
-    def _end(self, event: RunCompleted | RunFailed | RunStopped) -> None:
+    def _end(self, event: ev.RunCompleted | ev.RunFailed | ev.RunStopped) -> None:
         state = self.state
         match event:
-            case RunCompleted():
+            case ev.RunCompleted():
                 state.status = "completed"
-            case RunFailed():
+            case ev.RunFailed():
                 state.status = "failed"
-            case RunStopped():
+            case ev.RunStopped():
                 state.status = "stopped"
         state.add_results()
         self._out.events.append(replace(event, usage=state.usage))
@@ -748,13 +721,13 @@ class AgentLoop:
         return step
 
 
-def _without_policy_decision(event: Event) -> Event:
+def _without_policy_decision(event: ev.Event) -> ev.Event:
     """Return the event without ``policy_decision``.
 
     The agent evaluates the policies again on the exact text that runs, and reports approvals in
     ``ApprovalRequested``.
     """
-    if isinstance(event, ToolArgsCompleted) and event.policy_decision is not None:
+    if isinstance(event, ev.ToolArgsCompleted) and event.policy_decision is not None:
         return replace(event, policy_decision=None)
     return event
 
@@ -770,15 +743,15 @@ class Calls:
         self._out = out
         self._approval_seconds = approval_seconds
 
-    def ran_elsewhere(self, event: ToolCallCompleted | ToolCallFailed) -> None:
+    def ran_elsewhere(self, event: ev.ToolCallCompleted | ev.ToolCallFailed) -> None:
         if (use := self._state.uses.get(event.call_id)) is None:
             return
-        if isinstance(event, ToolCallCompleted):
+        if isinstance(event, ev.ToolCallCompleted):
             use.tool_args, use.result = event.arguments, event.result
         else:
             use.error = event.error
 
-    def invalid(self, event: ToolArgsInvalid) -> None:
+    def invalid(self, event: ev.ToolArgsInvalid) -> None:
         self._state.provider_calls.pop(event.call_id, None)
         if (use := self._state.uses.get(event.call_id)) is not None:
             use.verdict, use.tool_name = event.verdict, event.name
@@ -786,28 +759,28 @@ class Calls:
             call.has_verdict, call.name = True, event.name
             self._turn_down(call, invalid_words(event), event.verdict, event.error)
 
-    def too_late(self, event: ToolArgsCompleted, why: str) -> None:
+    def too_late(self, event: ev.ToolArgsCompleted, why: str) -> None:
         self._state.provider_calls.pop(event.call_id, None)
         if (call := self._state.calls.get(event.call_id)) is not None:
             call.has_verdict = True
             self._turn_down(call, why, "aborted")
 
     def settled(
-        self, event: ToolArgsCompleted, facts: Callable[[str], CallFacts], now: float
+        self, event: ev.ToolArgsCompleted, text_of: Callable[[str], str], now: float
     ) -> None:
         self._state.provider_calls.pop(event.call_id, None)
         call = self._state.calls.get(event.call_id)
         if call is None:
             return
         call.has_verdict = True
-        problem = self._problem(call, event, facts)
+        problem = self._problem(call, event, text_of)
         if problem is None:
             self._take_up(call, now)
         else:
             self._turn_down(call, problem, "malformed")
 
     def _problem(
-        self, call: CallState, event: ToolArgsCompleted, facts: Callable[[str], CallFacts]
+        self, call: CallState, event: ev.ToolArgsCompleted, text_of: Callable[[str], str]
     ) -> str | None:
         """Set name and text of a complete call, and return what is wrong with it."""
         if call.comes_late:
@@ -821,10 +794,9 @@ class Calls:
             return f"this agent has no tool {call.name!r}"
         if not isinstance(event.arguments, dict):
             return f"there is no tool {call.name!r} that takes it"
-        call.text, is_as_streamed = facts(event.call_id)
-        call.asked_text = call.text
+        call.text = call.asked_text = exact_text(event, text_of(event.call_id))
         self._state.uses[call.call_id].tool_args = read_arguments(call.text)
-        if call.starts_early and not is_as_streamed:
+        if call.starts_early and event.text is not None:
             return "the provider closed it with other arguments"
         return tool.problem(call.text)
 
@@ -832,7 +804,7 @@ class Calls:
         if call.starts_early:
             return  # nothing could forbid it any more when it was started
         approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
-        if isinstance(approval_reasons, ArgumentsError):
+        if isinstance(approval_reasons, ev.ArgumentsError):
             self._refuse(call, approval_reasons.message)
         elif approval_reasons and not self._is_granted(call, approval_reasons):
             self._ask(call, approval_reasons, now)
@@ -852,7 +824,7 @@ class Calls:
         seconds = self._approval_seconds
         asking = next(one for one in approval_reasons if not one.granted_by(self._state.grants))
         call.approval_reason = asking
-        call.request = ApprovalRequested(
+        call.request = ev.ApprovalRequested(
             call.call_id,
             call.name,
             read_arguments(call.text),
@@ -892,7 +864,7 @@ class Calls:
             self._state.uses[call.call_id].tool_args = read_arguments(edit)
         call.status = "ready"
 
-    def _wanted_grant(self, call: CallState, always: ApprovalScope) -> Grant | None:
+    def _wanted_grant(self, call: CallState, always: ev.ApprovalScope) -> Grant | None:
         """Return the grant, or None if the rule that was shown no longer exists."""
         if always == "conversation":
             return self._conversation_grant(call)
@@ -903,13 +875,13 @@ class Calls:
     def _tell_decision(
         self,
         call: CallState,
-        outcome: ApprovalOutcome,
+        outcome: ev.ApprovalOutcome,
         reason: str,
         edited: dict[str, Any] | None = None,
-        always: ApprovalScope = "call",
+        always: ev.ApprovalScope = "call",
     ) -> None:
         self._out.events.append(
-            ApprovalDecided(call.call_id, call.name, outcome, reason, edited, always)
+            ev.ApprovalDecided(call.call_id, call.name, outcome, reason, edited, always)
         )
 
     def expire(self, call: CallState) -> None:
@@ -925,7 +897,7 @@ class Calls:
             return
         call.status = "running"
         call.attempts += 1
-        started = ToolExecutionStarted(call.call_id, call.name, key, call.attempts)
+        started = ev.ToolExecutionStarted(call.call_id, call.name, key, call.attempts)
         self._out.events.append(started)
         if call.starts_early:
             self._out.effects.append(ReadAlong(call.call_id, call.name, key))
@@ -945,7 +917,7 @@ class Calls:
             self._conclude(call)
 
     def _interrupt(
-        self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
+        self, call: CallState, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
         if call.reading == "open":
             call.reading, call.interruption = "interrupted", why
@@ -971,7 +943,9 @@ class Calls:
         call.status = "done"
         self._state.uses[call.call_id].result = call.result
         arguments = read_arguments(call.text)
-        self._out.events.append(ToolCallCompleted(call.call_id, call.name, arguments, call.result))
+        self._out.events.append(
+            ev.ToolCallCompleted(call.call_id, call.name, arguments, call.result)
+        )
 
     def call_off(self, why: str) -> None:
         """Refuse all calls that are not running."""
@@ -995,7 +969,7 @@ class Calls:
     def _is_questionable(self, call: CallState) -> bool:
         """Return True if the current rules forbid a call, or ask about it."""
         approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
-        if isinstance(approval_reasons, ArgumentsError):
+        if isinstance(approval_reasons, ev.ArgumentsError):
             return True
         return (
             call.request is None
@@ -1012,7 +986,7 @@ class Calls:
             self._take_up(call, now)
         else:
             approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
-            if isinstance(approval_reasons, ArgumentsError):
+            if isinstance(approval_reasons, ev.ArgumentsError):
                 self._refuse(call, approval_reasons.message)
 
     def ask_again(self, call: CallState) -> None:
@@ -1031,11 +1005,11 @@ class Calls:
 
     def _abort(self, call_id: str, name: str, why: str) -> None:
         self._state.uses[call_id].verdict = "aborted"
-        error = ArgumentsError("aborted", why)
-        self._out.events.append(ToolArgsInvalid(call_id, name, "aborted", "", error))
+        error = ev.ArgumentsError("aborted", why)
+        self._out.events.append(ev.ToolArgsInvalid(call_id, name, "aborted", "", error))
 
     def _turn_down(
-        self, call: CallState, why: str, verdict: str, error: ArgumentsError | None = None
+        self, call: CallState, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
         """End a call with a verdict. A tool that reads its text is interrupted."""
         if call.starts_early:
@@ -1049,7 +1023,7 @@ class Calls:
     def _fail(self, call: CallState, error: str) -> None:
         call.status, call.result, call.failed = "done", error, True
         self._state.uses[call.call_id].error = error
-        self._out.events.append(ToolCallFailed(call.call_id, call.name, error))
+        self._out.events.append(ev.ToolCallFailed(call.call_id, call.name, error))
 
 
 def undecided(calls: dict[str, CallState], call_id: str) -> CallState:
@@ -1078,7 +1052,7 @@ def checked_edit(run_id: str, call: CallState, decision: Approval, tools: Toolbo
         )
     if decision.digest and decision.digest != request.digest:
         raise UsageError(f"the digest is not that of the call {call.call_id}: ask again")
-    if decision.always not in get_args(ApprovalScope):
+    if decision.always not in get_args(ev.ApprovalScope):
         raise UsageError(
             f'always must be "call", "rule" or "conversation", not {decision.always!r}'
         )
@@ -1125,7 +1099,7 @@ def lost_turn_note(names: Sequence[str]) -> str:
     )
 
 
-def invalid_words(event: ToolArgsInvalid) -> str:
+def invalid_words(event: ev.ToolArgsInvalid) -> str:
     error = event.error
     place = "" if error.offset is None else f", at character {error.offset}"
     hint = {
@@ -1172,83 +1146,83 @@ class _Restoring:
             before.call_ids | self._state.uses.keys(),
         )
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ev.Event) -> None:
         state = self._state
         match event:
-            case ToolArgsDelta(call_id=call_id, delta=delta):
+            case ev.ToolArgsDelta(call_id=call_id, delta=delta):
                 if call_id in self._texts:
                     self._texts[call_id].append(delta)
-            case TextDelta(block=block) | ThinkingStarted(block=block):
+            case ev.TextDelta(block=block) | ev.ThinkingStarted(block=block):
                 self._blocks = max(self._blocks, block + 1)
-            case RunStarted(prompt=prompt, history=history):
-                state.history, state.messages = history, list(history)
+            case ev.RunStarted(prompt=prompt, history=history, mode=mode):
+                state.history, state.messages, state.mode = history, list(history), mode
                 state.say(prompt)
-            case RunPaused():
+            case ev.RunPaused():
                 state.status = "paused"
-            case RunResumed(note=note):
+            case ev.RunResumed(note=note):
                 state.status = "running"
                 if note:
                     state.say(note, NOTE)
-            case RunCompleted(usage=usage):
+            case ev.RunCompleted(usage=usage):
                 self._end("completed", usage)
-            case RunFailed(usage=usage):
+            case ev.RunFailed(usage=usage):
                 self._end("failed", usage)
-            case RunStopped(usage=usage):
+            case ev.RunStopped(usage=usage):
                 self._end("stopped", usage)
-            case StreamFailed(message=message):
+            case ev.StreamFailed(message=message):
                 if state.stop_kind is None and state.failure is None:
-                    state.failure = RunFailed(event.specific_code, message, state.run_id)
+                    state.failure = ev.RunFailed(event.specific_code, message, state.run_id)
             case _:
                 self._take_turn(event)
 
-    def _end(self, status: Any, usage: Usage) -> None:
+    def _end(self, status: Any, usage: ev.Usage) -> None:
         self._state.status, self._state.is_reading = status, False
-        if usage != Usage():
+        if usage != ev.Usage():
             self._state.usage = usage  # with that of a turn that did not complete
         self._state.add_results()
 
-    def _take_turn(self, event: Event) -> None:
+    def _take_turn(self, event: ev.Event) -> None:
         state = self._state
         match event:
-            case TurnStarted(turn=number, attempt=attempt):
+            case ev.TurnStarted(turn=number, attempt=attempt):
                 self._attempts += 1
                 if attempt == 1:
                     state.add_results()
                 state.begin_turn(number, attempt)
                 self._texts.clear()
-            case TurnCompleted(parent_id=None):
+            case ev.TurnCompleted(parent_id=None):
                 turn = state.without_forged_results(event)
                 state.is_reading = not state.end_turn(turn) and state.is_reading
-            case ToolCallStarted(parent_id=None):
+            case ev.ToolCallStarted(parent_id=None):
                 self._calls = max(self._calls, event.index + 1)
                 self._texts[event.call_id] = []
                 state.open_call(event)
             case _:
                 self._take_call(event)
 
-    def _take_call(self, event: Event) -> None:
+    def _take_call(self, event: ev.Event) -> None:
         match event:
-            case ToolArgsCompleted():
+            case ev.ToolArgsCompleted():
                 self._settle(event)
-            case ToolArgsInvalid(call_id=call_id, name=name, verdict=verdict):
+            case ev.ToolArgsInvalid(call_id=call_id, name=name, verdict=verdict):
                 self._name(call_id, name)
                 if (use := self._state.uses.get(call_id)) is not None:
                     use.verdict = verdict
-            case ToolCallCompleted() | ToolCallFailed() if self._is_forged(event):
+            case ev.ToolCallCompleted() | ev.ToolCallFailed() if self._is_forged(event):
                 pass
-            case ToolCallCompleted(call_id=call_id, arguments=arguments, result=result):
+            case ev.ToolCallCompleted(call_id=call_id, arguments=arguments, result=result):
                 self._conclude(call_id, result, failed=False)
                 if (use := self._state.uses.get(call_id)) is not None:
                     use.tool_args, use.result = arguments, result
-            case ToolCallFailed(call_id=call_id, error=error):
+            case ev.ToolCallFailed(call_id=call_id, error=error):
                 self._conclude(call_id, error, failed=True)
                 if (use := self._state.uses.get(call_id)) is not None:
                     use.error = error
-            case ApprovalRequested(call_id=call_id) if call_id in self._state.calls:
+            case ev.ApprovalRequested(call_id=call_id) if call_id in self._state.calls:
                 self._ask(self._state.calls[call_id], event)
-            case ApprovalDecided(call_id=call_id) if call_id in self._state.calls:
+            case ev.ApprovalDecided(call_id=call_id) if call_id in self._state.calls:
                 self._decide(self._state.calls[call_id], event)
-            case ToolExecutionStarted(call_id=call_id, attempt=attempt):
+            case ev.ToolExecutionStarted(call_id=call_id, attempt=attempt):
                 call = self._state.calls[call_id]
                 call.status, call.attempts = "running", attempt
                 call.reading = "none" if call.has_verdict else "interrupted"  # its reader is gone
@@ -1263,44 +1237,35 @@ class _Restoring:
             self._state.uses[call_id].tool_name = name
         return call
 
-    def _settle(self, event: ToolArgsCompleted) -> None:
+    def _settle(self, event: ev.ToolArgsCompleted) -> None:
         call = self._name(event.call_id, event.name)
         if call is None or not isinstance(event.arguments, dict):
             return
-        call.text = call.asked_text = self._text(event.call_id, event.arguments)
+        call.text = call.asked_text = exact_text(event, "".join(self._texts[event.call_id]))
         self._state.uses[call.call_id].tool_args = read_arguments(call.text)
         if call.status == "writing":
             call.status = "ready"
 
-    def _text(self, call_id: str, arguments: dict[str, Any]) -> str:
-        """Return the exact text: as it came, unless it was reinterpreted."""
-        meant = written(arguments)
-        came = "".join(self._texts[call_id])
-        parser = parsed_anew(came)
-        is_meant = parser.verdict == "complete" and written(parser.value) == meant
-        return came if is_meant else meant
-
-    def _ask(self, call: CallState, event: ApprovalRequested) -> None:
-        for text in (call.text, written(event.arguments)):
-            if event.digest == digest_of(self._state.run_id, call.call_id, call.name, text):
-                call.text = call.asked_text = text
+    def _ask(self, call: CallState, event: ev.ApprovalRequested) -> None:
         call.status, call.request = "pending", event
         call.approval_reason = self._approval_reason(call, event)
 
-    def _approval_reason(self, call: CallState, event: ApprovalRequested) -> ApprovalReason:
+    def _approval_reason(self, call: CallState, event: ev.ApprovalRequested) -> ApprovalReason:
         """Find the rule that asked among the present ones, by its content.
 
         The name is not enough, because the policy may have changed.
         """
         if self._tools.get(call.name) is not None:
             approval_reasons = self._tools.approval_reasons(call.name, read_arguments(call.text))
-            for asking in [] if isinstance(approval_reasons, ArgumentsError) else approval_reasons:
+            for asking in (
+                [] if isinstance(approval_reasons, ev.ArgumentsError) else approval_reasons
+            ):
                 digest = "" if asking.rule is None else asking.rule.digest
                 if digest == event.rule_digest:
                     return asking
         return ApprovalReason(event.reason, event.rule)
 
-    def _decide(self, call: CallState, event: ApprovalDecided) -> None:
+    def _decide(self, call: CallState, event: ev.ApprovalDecided) -> None:
         if event.edited_arguments is not None:
             call.text = written(event.edited_arguments)
             call.note = edited_note(call.text)
@@ -1310,7 +1275,7 @@ class _Restoring:
         else:
             self._denied.add(call.call_id)
 
-    def _is_forged(self, event: ToolCallCompleted | ToolCallFailed) -> bool:
+    def _is_forged(self, event: ev.ToolCallCompleted | ev.ToolCallFailed) -> bool:
         """Return True if the event ends a call of ours that cannot have ended (invariant 14).
 
         Current versions never write such an event. Logs of older versions may contain one.
@@ -1319,7 +1284,7 @@ class _Restoring:
         if call is None or call.attempts:
             return False
         is_undecided = call.status == "pending" and call.call_id not in self._denied
-        return isinstance(event, ToolCallCompleted) or is_undecided or not call.has_verdict
+        return isinstance(event, ev.ToolCallCompleted) or is_undecided or not call.has_verdict
 
     def _conclude(self, call_id: str, result: Any, *, failed: bool) -> None:
         call = self._state.calls.get(call_id)

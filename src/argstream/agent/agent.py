@@ -435,7 +435,7 @@ async def _catch_up(store: Store, machine: AgentLoop, conversation: Conversation
 
 
 async def _next_step(log: RunLog, machine: AgentLoop, given: Decisions) -> Step:
-    if not machine.state.turns:
+    if machine.state.mode == "observed":
         raise UsageError(
             f"the run {machine.state.run_id} was only observed: its source is gone, so it cannot "
             "be resumed. Agent.stop_async ends it"

@@ -5,19 +5,19 @@ import logging
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.agent._agent_run import NOT_FOLLOWED, AsyncClosing, FollowedRun, LoopThread
 from argstream.agent._driver import Inbox, Outbox
 from argstream.agent._lease import RunLog, RunPosition, check_seconds
@@ -37,42 +37,11 @@ from argstream.agent.approvals import (
 from argstream.agent.result import RunResult, ToolUse
 from argstream.agent.tools import parsed_anew
 from argstream.errors import ArgstreamError, RunBusyError, RunError, StoreError, UsageError
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalOutcome,
-    ApprovalRequested,
-    ApprovalScope,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    CallSnapshot,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunSnapshot,
-    RunStarted,
-    RunStopped,
-    StreamFailed,
-    TextDelta,
-    TextSnapshot,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-)
-from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.models import ModelRequest, as_model
 from argstream.providers import AGENTS, ProtocolName
 from argstream.runs import open_store
 from argstream.runs._records import Commands, Record, Store, coalesced
-from argstream.runs._run import SnapshotBuilder
+from argstream.runs._state import Call, RunState, TextBlock
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming._input import awaited
 
@@ -83,8 +52,8 @@ __all__ = ["Observed", "ObservedRun", "Observer", "is_observed", "last_events", 
 
 
 _STOPPED: Final = "the run was stopped"
-_CUT: Final = RunFailed("truncated", "the stream ended before the run did")
-_INTERRUPTED: Final = RunFailed("interrupted", "the run was interrupted")
+_CUT: Final = ev.RunFailed("truncated", "the stream ended before the run did")
+_INTERRUPTED: Final = ev.RunFailed("interrupted", "the run was interrupted")
 
 _UNHEARD: Final = 30.0  # seconds in which an agent must report a call that it wants to run
 _CLOSING: Final = 0.5
@@ -93,8 +62,6 @@ _CLOSING: Final = 0.5
 A call without arguments is completed at the end of the turn, which may be after it has run."""
 _GRACE: Final = 5.0  # seconds that an agent may take to end when it was told to
 _LEAVING: Final = 5.0  # seconds to write the end of a run that is cut off
-
-_End: TypeAlias = RunCompleted | RunFailed | RunStopped
 
 logger: Final = logging.getLogger("argstream.agent")
 
@@ -115,7 +82,7 @@ def observe(
     """Observe a run of an agent that runs its tools itself, and keep it in a store.
 
     ``source`` is the result of ``query()`` of the Claude Agent SDK, a ``ClaudeSDKClient`` that was
-    asked something, or anything else that ``stream()`` reads, such as the lines of
+    asked something, a run of pydantic-ai or openai-agents, or the lines of
     ``claude --output-format stream-json``. ``prompt`` and ``agent`` are for the log. Runs with the
     same ``conversation_id`` and ``user`` are one conversation.
     """
@@ -217,7 +184,7 @@ class Observer(AsyncClosing):
             found = [drive for drive in found if drive.observed.has_told(call_id, text)]
         return found[0] if len(found) == 1 else None
 
-    async def stop_async(self, run_id: str, reason: str = "") -> list[Event]:
+    async def stop_async(self, run_id: str, reason: str = "") -> list[ev.Event]:
         """End a run, in whatever process it is observed.
 
         If that process has died, its last events are written here, and returned.
@@ -280,7 +247,7 @@ class ObservedRun(FollowedRun):
         self._drive = drive
         self._batch: deque[Record] = deque()  # fetched, but not consumed yet
         # Nothing that drives the run may refer to this: dropping it stops the run.
-        self._generator: weakref.ref[AsyncGenerator[Event | Record, None]] | None = None
+        self._generator: weakref.ref[AsyncGenerator[ev.Event | Record, None]] | None = None
 
     @property
     def run_id(self) -> str:
@@ -288,7 +255,7 @@ class ObservedRun(FollowedRun):
         return self._drive.observed.run_id
 
     @property
-    def pending(self) -> tuple[ApprovalRequested, ...]:
+    def pending(self) -> tuple[ev.ApprovalRequested, ...]:
         """The requests that can be decided now, with ``Store.decide``, from any process."""
         return self._drive.asking.pending
 
@@ -301,7 +268,7 @@ class ObservedRun(FollowedRun):
         """End the run, from any thread. The agent is interrupted, if possible."""
         self._drive.stop_soon(reason)
 
-    def iterate_async(self, *, records: bool) -> AsyncGenerator[Event | Record, None]:
+    def iterate_async(self, *, records: bool) -> AsyncGenerator[ev.Event | Record, None]:
         """Iterate over events or records: see ``__aiter__`` and ``records``."""
         generator = None if self._generator is None else self._generator()
         if generator is None:
@@ -319,7 +286,7 @@ class ObservedRun(FollowedRun):
             raise RunError(failure.code, failure.message, self.result)
         return self.result
 
-    def iterate(self, *, records: bool) -> Iterator[Event | Record]:
+    def iterate(self, *, records: bool) -> Iterator[ev.Event | Record]:
         """Iterate without an event loop."""
         if self._drive.has_begun:
             raise UsageError("the run already has a consumer. Start another with observe()")
@@ -338,7 +305,7 @@ class ObservedRun(FollowedRun):
 
 async def _items(
     drive: "_Drive", batch: deque[Record], *, records: bool
-) -> AsyncGenerator[Event | Record, None]:
+) -> AsyncGenerator[ev.Event | Record, None]:
     try:
         while await _fetch(drive, batch):
             while batch:
@@ -365,7 +332,7 @@ class _Course(NamedTuple):
 
 
 class _Post(NamedTuple):
-    events: list[Event]
+    events: list[ev.Event]
     then: Callable[[], None] | None
 
 
@@ -396,7 +363,7 @@ class _Drive:
         self._may_end_itself = False  # when it is stopped
         self._is_read = anyio.Event()
         self._reading: anyio.CancelScope
-        self._usage = Usage()  # that the stream has reported
+        self._usage = ev.Usage()  # that the stream has reported
         self._error: BaseException | None = None  # raised when all events are consumed
 
     @property
@@ -482,7 +449,7 @@ class _Drive:
                     "the end of the run %s is not in its log", self.observed.run_id, exc_info=True
                 )
 
-    def _post(self, events: list[Event], then: Callable[[], None] | None = None) -> None:
+    def _post(self, events: list[ev.Event], then: Callable[[], None] | None = None) -> None:
         if events or then is not None:
             self._inbox.post(_Post(events, then))
 
@@ -521,7 +488,7 @@ class _Drive:
         self._reading.cancel()
 
     async def _read(self) -> None:
-        failure: RunFailed | None = None
+        failure: ev.RunFailed | None = None
         with self._reading:
             try:
                 if not self.observed.is_stopped:
@@ -558,14 +525,14 @@ class _Drive:
                 await events.aclose()
             self._usage = events.usage
 
-    def _failed(self, error: BaseException) -> RunFailed:
+    def _failed(self, error: BaseException) -> ev.RunFailed:
         if self.observed.is_stopped:
             logger.info("the agent failed when it was stopped", exc_info=error)
         elif isinstance(error, Exception):
             self._error = error  # raised when all events are consumed
         if isinstance(error, UsageError):
-            return RunFailed("unusable_source", str(error))
-        return RunFailed("source_failed", f"the source failed with {type(error).__name__}")
+            return ev.RunFailed("unusable_source", str(error))
+        return ev.RunFailed("source_failed", f"the source failed with {type(error).__name__}")
 
 
 def _not_an_agent(protocol: str) -> UsageError:
@@ -635,7 +602,7 @@ class _Asking:
         return bool(self._questions)
 
     @property
-    def pending(self) -> tuple[ApprovalRequested, ...]:
+    def pending(self) -> tuple[ev.ApprovalRequested, ...]:
         shown = {call_id for call_id, question in self._questions.items() if question.is_shown}
         return tuple(request for request in self._observed.pending if request.call_id in shown)
 
@@ -657,12 +624,12 @@ class _Asking:
             self._questions.pop(call_id, None)
             self._post(observed.withdraw(call_id, "the agent does not want to run it any more"))
 
-    def _show(self, question: _Question, tasks: TaskGroup, request: ApprovalRequested) -> None:
+    def _show(self, question: _Question, tasks: TaskGroup, request: ev.ApprovalRequested) -> None:
         question.is_shown = True
         if request.call_id in self._questions:  # it has not been taken back meanwhile
             self._approvers.ask(tasks, request)
 
-    async def _wait(self, request: ApprovalRequested, question: _Question) -> "_Answer":
+    async def _wait(self, request: ev.ApprovalRequested, question: _Question) -> "_Answer":
         with anyio.move_on_after(self._seconds):
             await question.is_answered.wait()
         if question.answer is None:
@@ -670,7 +637,7 @@ class _Asking:
             await question.is_answered.wait()
         return question.answer or _not_run(_STOPPED)
 
-    async def _answered(self, request: ApprovalRequested, decision: Approval | None) -> None:
+    async def _answered(self, request: ev.ApprovalRequested, decision: Approval | None) -> None:
         """Post the decision of the approver; None if the request expired."""
         decision = Deny(EXPIRED) if decision is None else decision
         if (problem := self._observed.problem(decision)) is not None:
@@ -704,7 +671,7 @@ class _Answer(NamedTuple):
 
     text: str | None  # the exact arguments to run it with; None if it must not run
     reason: str = ""  # why it must not
-    always: ApprovalScope = "call"
+    always: ev.ApprovalScope = "call"
 
 
 def _not_run(why: str) -> "_Answer":
@@ -712,180 +679,174 @@ def _not_run(why: str) -> "_Answer":
     return _Answer(None, f"the call was not run: {why}")
 
 
-class _Call(Struct):
-    """A call that has not ended."""
+class _Asked(NamedTuple):
+    """What the agent wants to run, before the stream may have said that the call is complete."""
 
-    name: str
-    pieces: list[str] = []  # the text of its arguments, as it came
-    verdict: str = ""
-    is_closed_by_request: bool = False
-    """Whether it was to be run before the stream had said that it is whole."""
-    request: ApprovalRequested | None = None
-    text: str = ""  # what the request is about
-    decision: ApprovalDecided | None = None
+    text: str  # the exact arguments
+    closes: bool  # whether the request was the end of the arguments
 
 
 class Observed:
-    """The state of an observed run. Its methods return the events that follow."""
+    """An observed run: a ``RunState``, and methods that return the events that follow."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        self._result = _ObservedResult()
+        self.state: RunState = RunState(arguments="off")
         self.is_stopped: bool = False  # it was stopped, and may still be read
-        self._end: _End | None = None
-        self._calls: dict[str, _Call] = {}  # those without an end
-        self._said: RunCompleted | RunFailed | None = None  # how it ended, as the agent says
-        self._failure: StreamFailed | None = None  # of the stream, the last one
+        self._asked: dict[str, _Asked] = {}  # by call ID
+        self._said: ev.RunCompleted | ev.RunFailed | None = None  # how it ended, as the agent says
+        self._failure: ev.StreamFailed | None = None  # of the stream, the last one
         self._stop_reason = ""
-        self._takers: dict[type, Callable[[Any], None]] = {
-            ToolCallStarted: self._started,
-            ToolArgsDelta: self._grown,
-            ToolArgsCompleted: self._settled,
-            ToolArgsInvalid: self._settled,
-            ApprovalRequested: self._requested,
-            ApprovalDecided: self._decided,
-            ToolCallCompleted: self._over,
-            ToolCallFailed: self._over,
-        }
 
     @classmethod
-    def of(cls, run_id: str, events: Iterable[Event]) -> "Observed":
+    def of(cls, run_id: str, events: Iterable[ev.Event]) -> "Observed":
         """Restore the state from events."""
         observed = cls(run_id)
         for event in events:
-            observed.take(event)
+            observed.state.apply(event)
         return observed
 
     @property
     def is_over(self) -> bool:
         """Whether its last event was emitted."""
-        return self._end is not None
+        return self.state.end is not None
+
+    @property
+    def pending(self) -> tuple[ev.ApprovalRequested, ...]:
+        """The requests without a decision."""
+        return self.state.pending
 
     @property
     def result(self) -> RunResult:
         """The result so far."""
-        return self._result.so_far(self.pending)
+        state = self.state
+        end = state.end
+        return RunResult(
+            run_id=self.run_id,
+            outcome=state.status,
+            text=_text_of(state),
+            tools=[_use(block) for block in state.blocks if isinstance(block, Call)],
+            usage=end.usage if isinstance(end, ev.RunCompleted) else state.usage,
+            stop_reason=state.stop_reason,
+            pending=state.pending,
+            messages=tuple(state.messages or ()),
+        )
 
     @property
-    def failure(self) -> RunFailed | None:
+    def failure(self) -> ev.RunFailed | None:
         """How the run failed, if it did."""
-        return self._end if isinstance(self._end, RunFailed) else None
+        return self.state.end if isinstance(self.state.end, ev.RunFailed) else None
 
-    def take(self, event: Event) -> None:
-        """Apply an event of the run."""
-        if (taker := self._takers.get(type(event))) is not None:
-            taker(event)
-        self._result.take(event)
-
-    def _told(self, *events: Event) -> list[Event]:
+    def _emit(self, *events: ev.Event) -> list[ev.Event]:
         for event in events:
-            self.take(event)
+            self.state.apply(event)
         return list(events)
 
-    def begin(self, prompt: str, user: str = "") -> list[Event]:
-        """Start the run with the prompt of the agent."""
-        return self._told(RunStarted(self.run_id, prompt, user=user))
+    def _call(self, call_id: str) -> Call | None:
+        """Return a call that has not ended."""
+        call = self.state.calls.get(call_id)
+        return None if call is None or call.outcome is not None else call
 
-    def heard(self, event: Event) -> list[Event]:
+    def begin(self, prompt: str, user: str = "") -> list[ev.Event]:
+        """Start the run with the prompt of the agent."""
+        return self._emit(ev.RunStarted(self.run_id, prompt, user=user, mode="observed"))
+
+    def heard(self, event: ev.Event) -> list[ev.Event]:
         """Apply the next event of the stream, and return the events to emit."""
         match event:
             case (
-                ToolArgsDelta(call_id=call_id)
-                | ArgumentStarted(call_id=call_id)
-                | ArgumentDelta(call_id=call_id)
-                | ArgumentCompleted(call_id=call_id)
-                | ToolArgsCompleted(call_id=call_id)
-                | ToolArgsInvalid(call_id=call_id)
+                ev.ToolArgsDelta(call_id=call_id)
+                | ev.ArgumentStarted(call_id=call_id)
+                | ev.ArgumentDelta(call_id=call_id)
+                | ev.ArgumentCompleted(call_id=call_id)
+                | ev.ToolArgsCompleted(call_id=call_id)
+                | ev.ToolArgsInvalid(call_id=call_id)
             ):
-                call = self._calls.get(call_id)
-                if call is None or call.is_closed_by_request:
-                    return []  # all has been told of its arguments
+                asked = self._asked.get(call_id)
+                if self._call(call_id) is None or (asked is not None and asked.closes):
+                    return []  # its arguments are complete
             case (
-                TextDelta(parent_id=None)
-                | ThinkingStarted(parent_id=None)
-                | ToolCallStarted(parent_id=None)
+                ev.TextDelta(parent_id=None)
+                | ev.ThinkingStarted(parent_id=None)
+                | ev.ToolCallStarted(parent_id=None)
             ):
                 self._said = None  # the agent goes on: something has woken it
-            case ToolCallCompleted() | ToolCallFailed():
+            case ev.ToolCallCompleted() | ev.ToolCallFailed():
                 return self._heard_end(event)
-            case RunCompleted() | RunFailed():
+            case ev.RunCompleted() | ev.RunFailed():
                 self._said = event  # emitted if nothing follows
                 return []
-            case StreamFailed():
+            case ev.StreamFailed():
                 self._failure = event
             case _:
                 pass
-        return self._told(event)
+        return self._emit(event)
 
-    def _heard_end(self, event: ToolCallCompleted | ToolCallFailed) -> list[Event]:
-        call = self._calls[event.call_id]
+    def _heard_end(self, event: ev.ToolCallCompleted | ev.ToolCallFailed) -> list[ev.Event]:
+        call = self._call(event.call_id)
         withdrawn = self.withdraw(event.call_id, "the call is over")
-        edited = None if call.decision is None else call.decision.edited_arguments
-        if edited is not None and isinstance(event, ToolCallCompleted):
+        edited = None if call is None or call.decision is None else call.decision.edited_arguments
+        if edited is not None and isinstance(event, ev.ToolCallCompleted):
             event = replace(event, arguments=edited)
-        return withdrawn + self._told(event)
-
-    def _started(self, event: ToolCallStarted) -> None:
-        self._calls[event.call_id] = _Call(event.name)
-
-    def _grown(self, event: ToolArgsDelta) -> None:
-        self._calls[event.call_id].pieces.append(event.delta)
-
-    def _settled(self, event: ToolArgsCompleted | ToolArgsInvalid) -> None:
-        call = self._calls[event.call_id]
-        call.name = event.name
-        call.verdict = "complete" if isinstance(event, ToolArgsCompleted) else event.verdict
-
-    def _over(self, event: ToolCallCompleted | ToolCallFailed) -> None:
-        del self._calls[event.call_id]
-
-    @property
-    def pending(self) -> tuple[ApprovalRequested, ...]:
-        """The requests without a decision."""
-        calls = [call for call in self._calls.values() if call.decision is None]
-        return tuple(call.request for call in calls if call.request is not None)
+        return withdrawn + self._emit(event)
 
     def knows(self, call_id: str) -> bool:
-        """Return True if a call has begun, and has not ended."""
-        return call_id in self._calls
+        """Return True if a call has started and not ended."""
+        return self._call(call_id) is not None
 
     def has_told(self, call_id: str, text: str) -> bool:
-        """Return True if a call has begun, and has these arguments, as far as they have come."""
-        call = self._calls.get(call_id)
+        """Return True if a call has started and has these arguments, as far as they have come."""
+        call = self._call(call_id)
         if call is None:
             return False
-        came = parsed_anew("".join(call.pieces))
+        came = parsed_anew(call.raw)
         return came.verdict != "complete" or written(came.value) == written(read_arguments(text))
 
     def is_settled(self, call_id: str) -> bool:
         """Return True if no more is expected of the arguments of a call."""
-        call = self._calls.get(call_id)
-        return call is None or bool(call.verdict)
+        call = self._call(call_id)
+        return call is None or call.verdict is not None
 
     def objection(self, call_id: str) -> str | None:
         """Return why no approval can be requested for a call, if so."""
         if self.is_stopped or self.is_over:
             return _STOPPED if self.is_stopped else "the run is over"
-        if (call := self._calls.get(call_id)) is None:
+        if (call := self._call(call_id)) is None:
             return "it is over"
-        if call.verdict not in ("", "complete"):
+        if call.verdict not in (None, "complete"):
             return f"its arguments are {call.verdict}"
         return None if call.request is None else "its approval was already requested"
 
     def ask(
         self, call_id: str, text: str, reason: str, expires_at: float | None
-    ) -> tuple[list[Event], ApprovalRequested]:
+    ) -> tuple[list[ev.Event], ev.ApprovalRequested]:
         """Request an approval of a call with exactly these arguments."""
-        call = self._calls[call_id]
-        told: list[Event] = []
-        if not call.verdict:  # the agent has all of its arguments
-            call.is_closed_by_request = True
-            told = self._told(ToolArgsCompleted(call_id, call.name, read_arguments(text)))
-        call.text = text
-        digest = digest_of(self.run_id, call_id, call.name, text)
+        call = self.state.calls[call_id]
+        name, is_open = call.name, call.verdict is None
+        self._asked[call_id] = _Asked(text, closes=is_open)
+        completed: list[ev.Event] = []
+        if is_open:  # the agent has all of its arguments
+            arguments = read_arguments(text)
+            exact = None if text == call.raw else text
+            completed = self._emit(ev.ToolArgsCompleted(call_id, name, arguments, text=exact))
+        digest = digest_of(self.run_id, call_id, name, text)
         shown = read_arguments(text)
-        request = ApprovalRequested(call_id, call.name, shown, digest, reason, None, expires_at)
-        return told + self._told(request), request
+        request = ev.ApprovalRequested(call_id, name, shown, digest, reason, None, expires_at)
+        return [*completed, *self._emit(request), *self._pause()], request
+
+    def _pause(self) -> list[ev.Event]:
+        """Report that the run waits for decisions, if it does."""
+        pending = self.state.pending
+        is_waiting = bool(pending) and not self.is_stopped
+        return (
+            self._emit(ev.RunPaused(self.run_id, pending, keeps_lease=True)) if is_waiting else []
+        )
+
+    def _decided(self, *decisions: ev.ApprovalDecided) -> list[ev.Event]:
+        events: list[ev.Event] = []
+        if decisions and self.state.status == "paused":
+            events = self._emit(ev.RunResumed(self.run_id))
+        return [*events, *self._emit(*decisions), *self._pause()]
 
     def problem(self, decision: Approval) -> str | None:
         """Return why a decision cannot be used. The agent itself validates arguments."""
@@ -910,17 +871,19 @@ class Observed:
             if (problem := self.problem(decision)) is not None:
                 raise UsageError(problem)
 
-    def decide(self, call_id: str, decision: Approval, when: float) -> tuple[list[Event], _Answer]:
+    def decide(
+        self, call_id: str, decision: Approval, when: float
+    ) -> tuple[list[ev.Event], _Answer]:
         """Use a valid decision on a pending request, which was made at this time."""
-        call = self._calls[call_id]
+        call = self.state.calls[call_id]
         if is_expired(call.request, when):
-            return self._deny(call_id, "expired", EXPIRED)
+            return self._decided(self._denial(call_id, "expired", EXPIRED)), _not_run(EXPIRED)
         if isinstance(decision, Deny):
-            told, _ = self._deny(call_id, "denied", decision.reason)
-            return told, _Answer(None, denied_words(decision.reason))
+            denial = self._denial(call_id, "denied", decision.reason)
+            return self._decided(denial), _Answer(None, denied_words(decision.reason))
         edited = decision.arguments
-        text = call.text if edited is None else _text_of_arguments(edited)
-        decided = ApprovalDecided(
+        text = self._asked[call_id].text if edited is None else _text_of_arguments(edited)
+        decided = ev.ApprovalDecided(
             call_id,
             call.name,
             "approved" if edited is None else "edited",
@@ -928,70 +891,66 @@ class Observed:
             None if edited is None or text is None else read_arguments(text),
             decision.always,
         )
-        return self._told(decided), _Answer(text, always=decision.always)
+        return self._decided(decided), _Answer(text, always=decision.always)
 
-    def withdraw(self, call_id: str, why: str) -> list[Event]:
+    def withdraw(self, call_id: str, why: str) -> list[ev.Event]:
         """Withdraw a request that is not decided."""
-        is_asked = any(request.call_id == call_id for request in self.pending)
-        return self._deny(call_id, "withdrawn", why)[0] if is_asked else []
+        call = self._call(call_id)
+        is_pending = call is not None and call.is_pending
+        return self._decided(self._denial(call_id, "withdrawn", why)) if is_pending else []
 
-    def _deny(
-        self, call_id: str, outcome: ApprovalOutcome, why: str
-    ) -> tuple[list[Event], _Answer]:
-        name = self._calls[call_id].name
-        return self._told(ApprovalDecided(call_id, name, outcome, why)), _not_run(why)
+    def _denial(self, call_id: str, outcome: ev.ApprovalOutcome, why: str) -> ev.ApprovalDecided:
+        return ev.ApprovalDecided(call_id, self.state.calls[call_id].name, outcome, why)
 
-    def _requested(self, event: ApprovalRequested) -> None:
-        self._calls[event.call_id].request = event
-
-    def _decided(self, event: ApprovalDecided) -> None:
-        self._calls[event.call_id].decision = event
-
-    def stop(self, reason: str) -> list[Event]:
+    def stop(self, reason: str) -> list[ev.Event]:
         """Mark the run as stopped, and withdraw its requests."""
         self.is_stopped, self._stop_reason = True, reason
-        waiting = [request.call_id for request in self.pending]
-        return [event for call_id in waiting for event in self.withdraw(call_id, _STOPPED)]
+        pending = [request.call_id for request in self.state.pending]
+        return self._decided(*(self._denial(id_, "withdrawn", _STOPPED) for id_ in pending))
 
-    def over(self, failure: RunFailed | None = None, usage: Usage | None = None) -> list[Event]:
+    def over(
+        self, failure: ev.RunFailed | None = None, usage: ev.Usage | None = None
+    ) -> list[ev.Event]:
         """End every open call and the run. ``failure`` is that of the source, if it failed.
 
         ``usage`` is what the stream has reported, also for turns that did not complete.
         """
         why = _STOPPED if self.is_stopped else "the run is over"
-        told: list[Event] = []
-        for call_id in reversed(list(self._calls)):  # what a sub-agent called, before that
-            told += self._end_call(call_id, why)
+        ended: list[ev.Event] = []
+        calls = [call for call in self.state.calls.values() if call.outcome is None]
+        pending = [call.call_id for call in calls if call.is_pending]
+        ended += self._decided(*(self._denial(id_, "withdrawn", why) for id_ in pending))
+        for call in reversed(calls):  # what a sub-agent called, before that
+            ended += self._end_call(call, why)
         end = self._ending(failure)
-        if usage is not None and end.usage == Usage():
+        if usage is not None and end.usage == ev.Usage():
             end = replace(end, usage=usage)
-        self._end = replace(end, run_id=self.run_id)
-        return told + self._told(self._end)
+        return ended + self._emit(replace(end, run_id=self.run_id))
 
-    def _ending(self, failure: RunFailed | None) -> _End:
+    def _ending(self, failure: ev.RunFailed | None) -> ev.RunEnd:
         if self.is_stopped:
-            return RunStopped(self._stop_reason)
+            return ev.RunStopped(self._stop_reason)
         if self._said is not None:
             return self._said
         if failure is None and self._failure is not None:
-            return RunFailed(self._failure.specific_code, self._failure.message)
+            return ev.RunFailed(self._failure.specific_code, self._failure.message)
         return failure or _CUT
 
-    def _end_call(self, call_id: str, why: str) -> list[Event]:
-        call = self._calls[call_id]
-        told = self.withdraw(call_id, why)
-        if not call.verdict:
-            raw, error = "".join(call.pieces), ArgumentsError("aborted", why)
-            told += self._told(ToolArgsInvalid(call_id, call.name, "aborted", raw, error))
-        return told + self._told(ToolCallFailed(call_id, call.name, _no_result(call, why)))
+    def _end_call(self, call: Call, why: str) -> list[ev.Event]:
+        ended: list[ev.Event] = []
+        if call.verdict is None:
+            error = ev.ArgumentsError("aborted", why)
+            invalid = ev.ToolArgsInvalid(call.call_id, call.name, "aborted", call.raw, error)
+            ended = self._emit(invalid)
+        return ended + self._emit(ev.ToolCallFailed(call.call_id, call.name, _no_result(call, why)))
 
 
-def is_observed(events: Iterable[Event]) -> bool:
-    """Return True for the log of an observed run: any other asks for a turn at once."""
-    return not any(isinstance(event, TurnStarted) for event in events)
+def is_observed(events: Sequence[ev.Event]) -> bool:
+    """Return True for the log of an observed run."""
+    return bool(events) and isinstance(events[0], ev.RunStarted) and events[0].mode == "observed"
 
 
-def last_events(run_id: str, events: Iterable[Event], reason: str) -> list[Event]:
+def last_events(run_id: str, events: Iterable[ev.Event], reason: str) -> list[ev.Event]:
     """Return the last events of an observed run whose process has died, by its log."""
     observed = Observed.of(run_id, events)
     return observed.stop(reason) + observed.over()
@@ -1009,63 +968,24 @@ def _text_of_arguments(arguments: Mapping[str, Any]) -> str | None:
     return written(parser.value) if parser.verdict == "complete" else None
 
 
-def _no_result(call: _Call, why: str) -> str:
+def _no_result(call: Call, why: str) -> str:
     if call.verdict != "complete":
         return f"the call was not whole: {why}"
-    if call.decision is not None and call.decision.decision not in ("approved", "edited"):
+    if call.state == "denied" and call.decision is not None:
         return _not_run(call.decision.reason).reason
     return f"no result of the call has come: {why}. It is not known what it has done"
 
 
-class _ObservedResult:
-    def __init__(self) -> None:
-        self._view = SnapshotBuilder()
-        self._messages: list[Message] = []  # of the agent itself, not of those that it starts
-
-    def take(self, event: Event) -> None:
-        self._view.take(event)
-        if isinstance(event, TurnCompleted) and event.parent_id is None:
-            self._messages.append(event.message)
-
-    def so_far(self, pending: tuple[ApprovalRequested, ...]) -> RunResult:
-        seen = self._view.snapshot()
-        calls = [block for block in seen.blocks if isinstance(block, CallSnapshot)]
-        return RunResult(
-            run_id=seen.run_id,
-            outcome=seen.status,
-            text=_text_of(seen),
-            tools=[_use(call) for call in calls],
-            usage=seen.end.usage if isinstance(seen.end, RunCompleted) else seen.usage,
-            stop_reason=seen.stop_reason,
-            pending=pending,
-            messages=(*_said(seen.prompt), *self._with_results(calls)),
-        )
-
-    def _with_results(self, calls: list[CallSnapshot]) -> list[Message]:
-        results = {call.call_id: _result(call) for call in calls if call.outcome is not None}
-        messages: list[Message] = []
-        for message in self._messages:
-            messages.append(message)
-            asked = [part.call_id for part in message.parts if isinstance(part, CallPart)]
-            known = {part.call_id for part in message.parts if isinstance(part, ResultPart)}
-            answers = [results[id_] for id_ in asked if id_ in results and id_ not in known]
-            if answers:
-                messages.append(Message(role="user", parts=tuple(answers)))
-        return messages
+def _text_of(state: RunState) -> str:
+    if isinstance(state.end, ev.RunCompleted) and isinstance(state.end.result, str):
+        return state.end.result
+    texts = (block for block in reversed(state.blocks) if isinstance(block, TextBlock))
+    return next(
+        (block.text for block in texts if block.parent_id is None and not block.is_thinking), ""
+    )
 
 
-def _text_of(seen: RunSnapshot) -> str:
-    if isinstance(seen.end, RunCompleted) and isinstance(seen.end.result, str):
-        return seen.end.result
-    texts = [block for block in seen.blocks if isinstance(block, TextSnapshot)]
-    return next((block.text for block in reversed(texts) if block.parent_id is None), "")
-
-
-def _said(prompt: str) -> list[Message]:
-    return [Message(role="user", parts=(TextPart(text=prompt),))] if prompt else []
-
-
-def _use(call: CallSnapshot) -> ToolUse:
+def _use(call: Call) -> ToolUse:
     failed = call.outcome == "failed"
     return ToolUse(
         call.call_id,
@@ -1075,8 +995,3 @@ def _use(call: CallSnapshot) -> ToolUse:
         None if failed else call.result,
         call.result if failed else None,
     )
-
-
-def _result(call: CallSnapshot) -> ResultPart:
-    failed = call.outcome == "failed"
-    return ResultPart(call_id=call.call_id, result=call.result, failed=failed)

@@ -171,8 +171,8 @@ class Assembler:
     def feed(self, payload: object, event: str = "") -> list[Event]:
         """Return the events of a payload (bytes, text, a dict, an SDK's object).
 
-        ``event`` is the event name of the frame, if it has one. Never raises for bad input. After
-        the end, further payloads have no effect.
+        ``event`` is the event name of the frame, if it has one. Never raises for bad input, except
+        for an item that does not belong in a feed. After the end, payloads have no effect.
         """
         events: list[Event] = []
         if self.closed:
@@ -183,6 +183,8 @@ class Assembler:
                 self._builder.apply(self._read(payload, event), events)
             except RecursionError:
                 self._fail_payload(decoder, "a payload is nested too deeply", events)
+            except UsageError:
+                raise  # from the neutral feed, which the caller writes
             except UnreadableError as error:
                 if several := payloads_in(payload):
                     for one in several:

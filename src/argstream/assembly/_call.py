@@ -157,6 +157,14 @@ class Outcome(NamedTuple):
     reinterpreted: Reinterpretation | None = None
 
 
+def _exact_text(call: Call, found: Outcome) -> str | None:
+    """Return the text of the arguments, unless it is the text that was streamed."""
+    arguments, is_blank = found.arguments, bool(call.raw) and not call.raw.strip()
+    if isinstance(arguments, str):
+        return None if found.reinterpreted is None else arguments
+    return None if found.reinterpreted is None and not is_blank else dumps(arguments)
+
+
 _EARLY_PIECES = 4  # to keep: a cumulative text is malformed by then, usually at its second
 
 StopOn: TypeAlias = Literal["denied", "rejected", "never"]
@@ -485,7 +493,8 @@ class CallBuilder:
         call.in_doubt = False
         call.partial = arguments
         call.reinterpreted = found.reinterpreted or call.reinterpreted
-        events.append(ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision))
+        text = _exact_text(call, found)
+        events.append(ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision, text))
 
     def _end_invalid(self, fault: Fault, events: list[Event]) -> None:
         call = self.call

@@ -37,7 +37,7 @@ from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, RunResumed, RunStarted, RunStatus
 from argstream.models import HttpModel, make_model
 from argstream.runs._records import Record, RunInfo, Store, to_json
-from argstream.runs._run import ArgumentEvents
+from argstream.runs._state import RunState
 from argstream.sanitise import visible_line
 from argstream.terminal import ToolViews
 from argstream.terminal._approval import TerminalApprover
@@ -289,7 +289,7 @@ class _Player:
     def __init__(self, shown: Shown, factor: float) -> None:
         self._shown = shown
         self._factor = factor
-        self._views = ArgumentEvents()
+        self._state = RunState(arguments="events")
         self._last: float | None = None
         self._due = 0.0
 
@@ -312,5 +312,7 @@ class _Player:
         if self._shown.terminal is None:
             self._shown.show(record.event, to_json(record))
             return
-        for event in self._views.take(record.event):
-            self._shown.show(event)
+        self._shown.show(record.event)
+        for change in self._state.apply_record(record):
+            if change.kind == "argument":
+                self._shown.show(change.event)

@@ -1,45 +1,58 @@
-"""The contract of a UI protocol, and what the encoders share.
+"""The base of the UI protocols.
 
-An encoder belongs to one run and one format. It is given a snapshot and then records, and writes
-bytes that all viewers share. A late viewer is sent an opening, which tells all so far, and then the
-same bytes. That works because an encoder is pure: its state follows from the run alone, and it
+An encoder belongs to one run and one format. It applies records to a ``RunState`` and writes the
+changes as bytes that all viewers share. A late viewer is sent a replay of the state, and then the
+same bytes. That works because an encoder is pure: what it writes follows from the run alone, and it
 never looks at the clock. Records are split at each pause, because the streams of other protocols
 end there, and the next request continues from that very place.
+
+``encode`` writes the events of a stream or a run, without a server and a store.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, overload
+from uuid import uuid4
 
 import msgspec
 from msgspec import Meta
 
-from argstream.errors import UsageError
 from argstream.events import (
-    ApprovalDecided,
-    ApprovalRequested,
+    Event,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
     RunSnapshot,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolOutputDelta,
+    RunStarted,
+    StreamFailed,
+    TurnCompleted,
     Usage,
 )
 from argstream.runs._records import Record
+from argstream.runs._state import Change, RunState
+from argstream.streaming import AsyncEventStream, EventStream
 
 INTERVAL: Final = 0.05
-"""How long to collect what happens as a rule, in seconds."""
+"""How long to collect records as a rule, in seconds."""
 
 _LONGEST_INTERVAL: Final = 1.0
 
 CloseReason: TypeAlias = Literal["shutdown", "behind", "failure"]
-"""Why a stream ends before its run rests: the server ends and others go on with its runs; the
-viewer has not read for so long that what he missed is gone; the log cannot be read. In each case he
-can come again."""
+"""Why a stream ends before its run pauses or ends: the server shuts down and others continue its
+runs; the viewer has not read for so long that its next chunk is gone; the log cannot be read. In
+each case the viewer can reconnect."""
 
-PARTING_WORDS: Final[Mapping[CloseReason, str]] = {
+CLOSE_MESSAGES: Final[Mapping[CloseReason, str]] = {
     "shutdown": "the server ends",
     "behind": "too much was missed",
     "failure": "the run cannot be read now",
@@ -52,34 +65,165 @@ class Written(NamedTuple):
 
     data: bytes
     ends: bool = False
-    """Whether that was all: what comes after it is for another request."""
+    """Whether the stream ends here: what comes after it is for another request."""
 
 
-class Encoder(Protocol):
-    """Writes one run in one format."""
+class Encoder(ABC):
+    """Writes one run in one format. ``state`` is the run as far as it was written."""
 
-    @property
-    def can_catch_up(self) -> bool:
-        """Whether an opening may come in the middle of a stream, in place of what was missed."""
+    can_catch_up: ClassVar[bool] = False
+    """Whether a replay may come in the middle of a stream, in place of what was missed."""
+
+    def __init__(self, *, arguments: Literal["events", "off"] = "off") -> None:
+        self.state: RunState = RunState(arguments=arguments)
+        self.is_bare: bool = False
+        """Whether there is only a stream and no run: then the application runs the calls."""
+        self._arguments: Final = arguments
 
     @property
     def interval(self) -> float:
-        """How long to collect what happens before it is written, in seconds, as of now.
+        """How long to collect records before they are written, in seconds, as of now.
 
         Longer where each piece costs a client more than the one before.
         """
+        return INTERVAL
 
-    def begin(self, snapshot: Record) -> None:
-        """Continue from where the run stands."""
+    def begin(self, snapshot: RunSnapshot) -> None:
+        """Continue from a snapshot."""
+        self.state = RunState.from_snapshot(snapshot, arguments=self._arguments)
 
-    def take(self, records: Sequence[Record]) -> Written:
-        """Write what has happened. Neighbouring deltas are joined already."""
+    @abstractmethod
+    def encode(self, records: Sequence[Record]) -> Written:
+        """Write the next records. Neighbouring deltas are joined already."""
 
-    def replay(self, snapshot: Record) -> Written:
-        """Write all so far for a new viewer. The encoder itself does not change."""
+    @abstractmethod
+    def replay(self) -> Written:
+        """Write the run so far, for a new viewer. The encoder itself does not change."""
 
+    @abstractmethod
     def close_reason(self, why: CloseReason) -> bytes:
-        """Write why the stream ends before the run rests."""
+        """Write why the stream ends before the run pauses or ends."""
+
+    def _changes(self, records: Iterable[Record]) -> Iterator[Change]:
+        for record in records:
+            yield from self.state.apply_record(record)
+
+
+@overload
+def encode_with(
+    encoder: Encoder, events: Iterable[Event], run_id: str = "", conversation_id: str = ""
+) -> Generator[bytes, None, None]: ...
+@overload
+def encode_with(
+    encoder: Encoder, events: AsyncIterable[Event], run_id: str = "", conversation_id: str = ""
+) -> AsyncGenerator[bytes, None]: ...
+def encode_with(
+    encoder: Encoder,
+    events: Iterable[Event] | AsyncIterable[Event],
+    run_id: str = "",
+    conversation_id: str = "",
+) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+    """Write the events of ``stream()`` or of a run, each at once, and close their source.
+
+    If the source raises, the client gets a failed run, and then the exception is raised.
+    """
+    stamp = _Stamp(encoder, run_id or f"run_{uuid4().hex}", conversation_id)
+    if _is_async(events):
+        return _encode_async(encoder, stamp, events)
+    return _encode(encoder, stamp, events)
+
+
+def _is_async(events: Any) -> bool:
+    """Runs can be iterated both ways: in a coroutine, they are async."""
+    if isinstance(events, EventStream):  # these have both methods, and one of them only raises
+        return False
+    if isinstance(events, AsyncEventStream) or not hasattr(events, "__iter__"):
+        return True
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return hasattr(events, "__aiter__")
+
+
+def _encode(encoder: Encoder, stamp: "_Stamp", events: Any) -> Generator[bytes, None, None]:
+    iterator = iter(events)
+    try:
+        for event in iterator:
+            if data := encoder.encode(stamp.records(event)).data:
+                yield data
+        if data := encoder.encode(stamp.end()).data:
+            yield data
+    except Exception as error:
+        if data := encoder.encode(stamp.end(error)).data:
+            yield data
+        raise
+    finally:
+        if hasattr(iterator, "close"):
+            iterator.close()
+
+
+async def _encode_async(
+    encoder: Encoder, stamp: "_Stamp", events: Any
+) -> AsyncGenerator[bytes, None]:
+    iterator = aiter(events)
+    try:
+        async for event in iterator:
+            if data := encoder.encode(stamp.records(event)).data:
+                yield data
+        if data := encoder.encode(stamp.end()).data:
+            yield data
+    except Exception as error:
+        if data := encoder.encode(stamp.end(error)).data:
+            yield data
+        raise
+    finally:
+        source = iterator if hasattr(iterator, "aclose") else events  # an AsyncEventStream
+        if hasattr(source, "aclose"):
+            await source.aclose()
+
+
+class _Stamp:
+    """Makes records of bare events. A stream without a run gets a start and an end."""
+
+    def __init__(self, encoder: Encoder, run_id: str, conversation_id: str) -> None:
+        self._encoder = encoder
+        self._run_id = run_id
+        self._conversation_id = conversation_id
+        self._seq = 0
+        self._last_turn: TurnCompleted | None = None
+        self._usage = Usage()
+        self._failure: StreamFailed | None = None
+        self._rests = False  # the run has paused or ended
+
+    def records(self, event: Event) -> list[Record]:
+        events = [] if event.is_computed else [event]
+        if not self._seq and not isinstance(event, RunStarted):
+            self._encoder.is_bare = True
+            events.insert(0, RunStarted(self._run_id, ""))
+        if isinstance(event, TurnCompleted):
+            self._last_turn, self._usage = event, self._usage + event.usage
+        elif isinstance(event, StreamFailed):
+            self._failure = event
+        self._rests = event.ends_run or isinstance(event, RunPaused)
+        return [self._record(one) for one in events]
+
+    def end(self, error: Exception | None = None) -> list[Record]:
+        """Return the end of the run, if it did not end or pause; after an error of the source."""
+        if self._rests:
+            return []
+        failure, turn = self._failure, self._last_turn
+        if error is not None:  # its text may contain secrets
+            failure = StreamFailed("model_failed", f"the model failed with {type(error).__name__}")
+        if failure is not None:
+            code, message = failure.specific_code, failure.message
+            return self.records(RunFailed(code, message, self._run_id, self._usage))
+        reason = None if turn is None else turn.stop_reason
+        return self.records(RunCompleted(None, self._usage, reason, self._run_id))
+
+    def _record(self, event: Event) -> Record:
+        self._seq += 1
+        return Record(self._seq, time.time(), self._run_id, self._conversation_id, "", event)
 
 
 def interval_for(length: int, characters_per_second: float) -> float:
@@ -91,18 +235,12 @@ def interval_for(length: int, characters_per_second: float) -> float:
     return min(max(INTERVAL, length / characters_per_second), _LONGEST_INTERVAL)
 
 
-def snapshot_in(record: Record) -> RunSnapshot:
-    if isinstance(record.event, RunSnapshot):
-        return record.event
-    raise UsageError(f"a stream goes on from a snapshot of its run, not from {record.event.type}")
-
-
 _encoder = msgspec.json.Encoder()
 _RETRY_MILLISECONDS: Final = 1_000
 
 
 def frame(data: object, seq: int | None = None) -> bytes:
-    r"""Write an event whose data is JSON, which has no line breaks; its id is the seq of a record.
+    r"""Write an SSE event whose data is JSON, which has no line breaks. Its id is a ``seq``.
 
     >>> frame({"text": "one\ntwo"}, 7)
     b'id: 7\ndata: {"text":"one\\ntwo"}\n\n'
@@ -112,7 +250,7 @@ def frame(data: object, seq: int | None = None) -> bytes:
 
 
 def comment(text: str = "") -> bytes:
-    """Write a comment. Clients ignore it; it keeps the connection open."""
+    """Write an SSE comment. Clients ignore it; it keeps the connection open."""
     return b": " + " ".join(text.splitlines()).encode() + b"\n\n"
 
 
@@ -125,41 +263,7 @@ ChosenId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 """An ID that a client chooses, such as that of a conversation (a chat, a thread)."""
 
 Reason: TypeAlias = Annotated[str, Meta(max_length=10_000)]
-"""Why a person decides so: the model is told, and all who watch."""
-
-
-CallEvent: TypeAlias = (
-    ApprovalDecided
-    | ApprovalRequested
-    | ToolArgsCompleted
-    | ToolArgsDelta
-    | ToolArgsInvalid
-    | ToolCallCompleted
-    | ToolCallFailed
-    | ToolOutputDelta
-)
-"""What may become of a call that has begun."""
-
-
-class CallIds:
-    """What clients call the calls of a run: a turn that begins again may use an id twice.
-
-    >>> ids = CallIds()
-    >>> ids.begin("c1"), ids.begin("c1"), ids.of("c1"), ids.of("c2")
-    ('c1', 'c1~2', 'c1~2', 'c2')
-    """
-
-    def __init__(self) -> None:
-        self._times: Counter[str] = Counter()  # how often each has occurred
-
-    def begin(self, call_id: str) -> str:
-        self._times[call_id] += 1
-        return self.of(call_id)
-
-    def of(self, call_id: str) -> str:
-        """Return the ID of the last call that began under this ID."""
-        times = self._times[call_id]
-        return call_id if times <= 1 else f"{call_id}~{times}"
+"""The reason for a decision. The model and all viewers are told."""
 
 
 def text_of(value: Any) -> str:

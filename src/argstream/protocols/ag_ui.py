@@ -1,33 +1,51 @@
-"""AG-UI, the protocol of agents and front ends: versions 1.0 and 0.0.59, out and in."""
+"""AG-UI 1.0 and 0.0.59: runs as events of the protocol, and the requests of its clients.
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+================  ================================================================================
+a text            ``TEXT_MESSAGE_…``: a message for each block of text
+thinking          ``REASONING_…``
+a call            ``TOOL_CALL_START``, ``…_ARGS`` and ``…_END``, in a message of its own
+its result        ``TOOL_CALL_RESULT``, with ``metadata.argstream.failed`` if the call failed
+a turn            ``STEP_STARTED`` and ``STEP_FINISHED``
+a pause           ``RUN_FINISHED`` with an interrupt for each pending call
+the end           ``RUN_FINISHED``, or ``RUN_ERROR``
+everything else   ``CUSTOM`` events whose names start with ``argstream.``
+================  ================================================================================
+
+A stream ends when the run pauses, and the next one starts when the run is resumed or ends. A late
+viewer gets a ``MESSAGES_SNAPSHOT`` first. So does the next stream of an observed run, which may
+have gone on while it was paused.
+
+Clients verify each stream on its own: a message must be started in it before it grows or ends. So
+the encoder keeps which messages are open (``_Output``). The rest is read from the state of the run.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
+from uuid import uuid4
 
 import msgspec
 from msgspec import Raw, Struct
 
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.history import CallKind, CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
+from argstream.history import CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
 from argstream.protocols._base import (
-    PARTING_WORDS,
-    CallEvent,
-    CallIds,
+    CLOSE_MESSAGES,
     ChosenId,
     CloseReason,
+    Encoder,
     Reason,
     Written,
+    encode_with,
     frame,
     interval_for,
-    snapshot_in,
     text_of,
     usage_counts,
 )
-from argstream.providers._deltas import FREE_TEXT_KINDS
+from argstream.providers._deltas import RUN_BY_PROVIDER
 from argstream.runs._records import Approval, Approve, Deny, Record
-from argstream.runs._run import SnapshotBuilder, is_waiting
+from argstream.runs._state import Block, Call, Change, RunState, TextBlock
 
 __all__ = [
     "AgUiEncoder",
@@ -36,6 +54,7 @@ __all__ = [
     "RunAgentInput",
     "Version",
     "answers_of",
+    "encode",
     "known_of",
     "prompt_of",
     "version_of",
@@ -44,34 +63,51 @@ __all__ = [
 _Json: TypeAlias = dict[str, Any]
 
 Version: TypeAlias = Literal["0.0.59", "1.0"]
-"""What the client speaks. The older one refuses what it does not know."""
+"""The version of the client. 0.0.59 rejects events and fields that it does not know."""
 
-_OURS: Final = "argstream"
-"""The key of what is ours in metadata, and the start of the names of our own events."""
-_LOST: Final = "The turn of the model was cut off and began again: this call is void."
-_NO_RESULT: Final = "There is no result: the run has ended before."
-
-_known_messages: Final = msgspec.json.Decoder(list[_Json])
-
-_Rest: TypeAlias = Literal["new", "paused", "waiting", "over"]
-"""Why no stream is open: nothing has happened yet; the run has paused; it is observed and waits for
-a person, though parts of it may go on; it is over."""
-
+_NAMESPACE: Final = "argstream"  # of our metadata and of our CUSTOM events
+_LOST: Final = "This call is void: its turn was cut off and started again."
+_NO_RESULT: Final = "There is no result: the run ended before the call did."
 _STOPPED: Final = "the run was stopped"
 _CHARACTERS_PER_SECOND: Final = 4_000_000
-"""The client copies and reads all that was written so far at each event: 2.5 ns a character, and
-and rendering takes several times that. At this pace it never needs all of its time."""
+"""The client copies and reads the whole run at each event: 2.5 ns per character, and rendering
+takes several times that. This rate leaves it time for other work."""
 
-_MOST_KNOWN: Final = 1_000
-"""How many messages a client is told back; one that has more is told what the log has of them."""
+_MAX_KNOWN: Final = 1_000
+"""How many messages are sent back to a client. If it has more, it is sent those of the log."""
 
 
-class AgUiEncoder:
-    """Writes a run for a client of AG-UI."""
+@overload
+def encode(
+    events: Iterable[ev.Event], thread_id: str = "", run_id: str = "", version: Version = "1.0"
+) -> Generator[bytes, None, None]: ...
+@overload
+def encode(
+    events: AsyncIterable[ev.Event], thread_id: str = "", run_id: str = "", version: Version = "1.0"
+) -> AsyncGenerator[bytes, None]: ...
+def encode(
+    events: Iterable[ev.Event] | AsyncIterable[ev.Event],
+    thread_id: str = "",
+    run_id: str = "",
+    version: Version = "1.0",
+) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+    """Encode the events of ``stream()`` or of a run, as server-sent events.
 
-    can_catch_up: Final = False
-    """A snapshot of the messages may come at any time; but it is unknown what a client that missed
-    something takes for open, and it refuses a stream in which something is opened twice."""
+    ``thread_id`` and ``run_id`` are those of the request; random if empty. In a stream without a
+    run, a complete call without a result is left for the application or the client to run. A call
+    that is not complete gets a failed result, so that no client runs it.
+    """
+    thread_id = thread_id or f"thread_{uuid4().hex}"
+    run_id = run_id or f"run_{uuid4().hex}"
+    return encode_with(AgUiEncoder(thread_id, run_id, version), events, run_id, thread_id)
+
+
+class AgUiEncoder(Encoder):
+    """Writes a run for a client of AG-UI.
+
+    It cannot catch up: the encoder does not know which messages are open in a client that missed
+    something, and the client rejects a message that is started twice.
+    """
 
     def __init__(
         self,
@@ -80,128 +116,129 @@ class AgUiEncoder:
         version: Version = "0.0.59",
         known: bytes | None = None,
     ) -> None:
-        """Name what the client calls the run, and the messages that it has, if it has told.
+        """Encode for a request with these IDs.
 
-        These are a JSON array, which is kept only until it is told back: streams may be many, and
-        last long.
+        ``known`` are the messages of the client as a JSON array, if it sent any. They are released
+        once they were sent back, because many streams may be open for a long time.
         """
+        super().__init__()
         self._thread_id = thread_id
         self._run_id = run_id
         self._version: Version = version
         self._known = known
-        self._story: _Story | None = None
-        self._view: SnapshotBuilder | None = SnapshotBuilder()  # while it may be an observed run
-        self._rest: _Rest | None = "new"
-        self._held: list[_Json] = []
+        self._output = _Output()
+        self._is_streaming = False
+        self._held: list[_Json] = []  # events since the pause, for the next stream
 
     @property
     def interval(self) -> float:
         """Longer as the run grows: a client copies all of it at each event."""
-        length = 0 if self._story is None else self._story.length
-        return interval_for(length, _CHARACTERS_PER_SECOND)
+        return interval_for(sum(map(_length, self.state.blocks)), _CHARACTERS_PER_SECOND)
 
-    def begin(self, snapshot: Record) -> None:
-        """Continue from where the run stands."""
-        run = snapshot_in(snapshot)
-        self._story = _Story.of(run)
-        self._view = None if run.turns else SnapshotBuilder.of(run)
-        self._rest = _rest_of(run)
+    def begin(self, snapshot: ev.RunSnapshot) -> None:
+        """Continue from a snapshot."""
+        super().begin(snapshot)
+        self._output, _ = self._replayed()
+        self._is_streaming = self.state.status == "running"
 
-    def take(self, records: Sequence[Record]) -> Written:
-        """Write what has happened."""
-        told: list[_Json] = []
-        for record in records:
-            if self._story is None:
-                self._story = _Story(record.run_id)
-            told += self._take(record.event, self._story)
-        story = self._story
-        if self._rest is None and story is not None and not story.turns and story.pending:
-            # It is only observed: such runs do not pause, and yet wait for a person.
-            told += [*story.resting(), self._interrupted(story)]
-            self._rest = "waiting"
-        return Written(_frames(told), ends=bool(told) and self._rest is not None)
+    def encode(self, records: Sequence[Record]) -> Written:
+        """Write the next records."""
+        events = [event for change in self._changes(records) for event in self._encoded(change)]
+        return Written(_frames(events), ends=bool(events) and not self._is_streaming)
 
-    def replay(self, snapshot: Record) -> Written:
-        """Write all so far."""
-        run = snapshot_in(snapshot)
-        story = _Story.of(run)
-        told = self._all_so_far(run, story)
-        if run.end is not None:
-            told.append(self._final(run.end))
-        elif _rest_of(run) is None:
-            return Written(_frames([*told, *story.going_on()]))
+    def replay(self) -> Written:
+        """Write the run so far."""
+        output, events = self._so_far()
+        if self.state.end is not None:
+            events.append(self._run_end(self.state.end))
+        elif self.state.status == "paused":
+            events.append(self._pause())
         else:
-            told.append(self._interrupted(story))
-        return Written(_frames(told), ends=True)
+            return Written(_frames([*events, *output.reopen()]))
+        return Written(_frames(events), ends=True)
 
     def close_reason(self, why: CloseReason) -> bytes:
-        """Write that the run goes on, and how to see it."""
-        return _frames([_run_error(why, f"{PARTING_WORDS[why]}; ask again to go on with the run")])
+        """Write that the run continues, and how to follow it."""
+        message = f"{CLOSE_MESSAGES[why]}; send the request again to follow the run"
+        return frame(_run_error(why, message))
 
-    def _take(self, event: ev.Event, story: "_Story") -> list[_Json]:
-        told = self._reopened(event, story)
-        if self._view is not None:
-            self._view.take(event)
-        meant = story.take(event)
-        if story.turns:
-            self._view = None
-        if self._rest == "paused":  # it is being stopped: what becomes of its calls comes first
-            self._held += meant
-        if self._rest is not None:
+    # The start and the end of a stream
+
+    def _encoded(self, change: Change) -> list[_Json]:
+        event = change.event
+        events = self._opening(event)
+        shown = self._output.encode(change, is_bare=self.is_bare)
+        if not self._is_streaming:
+            if self.state.status == "paused" and self.state.mode == "agent":
+                self._held += shown
             return []
-        told += meant
-        match event:
-            case ev.RunPaused():
-                self._rest = "paused"
-                told += [*story.resting(), self._interrupted(story)]
-            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
-                self._rest = "over"
-                told += [*story.ending(), self._final(event)]
-            case _:
-                pass
-        return told
+        events += shown
+        if isinstance(event, ev.RunPaused):
+            self._is_streaming = False
+            events.append(self._pause())
+        elif isinstance(event, ev.RunEnd):
+            self._is_streaming = False
+            events.append(self._run_end(event))
+        return events
 
-    # How a stream begins and ends
-
-    def _reopened(self, event: ev.Event, story: "_Story") -> list[_Json]:
-        """Begin a stream, if none is open and the event is a reason to."""
-        is_over = isinstance(event, ev.RunEnd)
-        if self._rest == "new":
-            told = [self._started(story)]
-        elif self._rest == "paused" and (is_over or isinstance(event, ev.RunResumed)):
-            told = [self._started(story), *story.going_on(), *self._held]
-            self._held, self._known = [], None
-        elif self._rest == "waiting" and self._view and (is_over or story.settles(event)):
-            # What else has happened while this client was asked is told here.
-            told = [*self._all_so_far(self._view.snapshot(), story), *story.going_on()]
-        else:
+    def _opening(self, event: ev.Event) -> list[_Json]:
+        """Return the start of a stream if none is open and the run starts, is resumed or ends."""
+        is_reason = self.state.status == "running" or isinstance(event, ev.RunEnd)
+        if self._is_streaming or not is_reason:
             return []
-        self._rest = None
-        return told
+        self._is_streaming = True
+        if self.state.mode == "observed" and isinstance(event, ev.RunResumed | ev.RunEnd):
+            # It went on while it was paused: sub-agents, and calls that need no decision.
+            self._output, events = self._so_far()
+            return [*events, *self._output.reopen()]
+        held, self._held, self._known = self._held, [], None
+        return [self._run_started(), *self._output.reopen(), *held]
 
-    def _started(self, story: "_Story") -> _Json:
-        # The client's own ID names the run to it; ours is what stops it.
+    def _so_far(self) -> "tuple[_Output, list[_Json]]":
+        """Return the run so far, for a new stream, and what is open after it.
+
+        The client removes messages that are not in the snapshot. So the messages from before the
+        run are sent back as the client sent them, or are those of the log. The results are sent as
+        events, because the client inserts these after their calls.
+        """
+        output, events = self._replayed()
+        known, self._known = self._known, None
+        if known is None or output.messages:  # otherwise the client has all of them
+            state = self.state
+            before = _before(state) if known is None else _without_run(known, state.run_id)
+            run = (each for message in output.messages.values() for each in message.snapshot())
+            events.insert(0, {"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]})
+        return output, [self._run_started(), *events]
+
+    def _replayed(self) -> "tuple[_Output, list[_Json]]":
+        """Return what is open, and the events that are not part of a ``MESSAGES_SNAPSHOT``."""
+        output = _Output()
+        events: list[_Json] = []
+        for change in self.state.replay():
+            shown = output.encode(change, is_bare=self.is_bare)
+            events += (event for event in shown if event["type"] in ("TOOL_CALL_RESULT", "CUSTOM"))
+        for block in self.state.blocks:
+            output.messages[block.key].block = block  # those of the replay do not grow
+        return output, events
+
+    def _run_started(self) -> _Json:
+        # The run ID of the client names its request. Ours is needed to stop the run.
         event = {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
-        event |= _note(runId=story.run_id)
+        event |= _metadata(runId=self.state.run_id)
         return event if self._version == "0.0.59" else event | {"protocolVersion": self._version}
 
-    def _all_so_far(self, run: ev.RunSnapshot, story: "_Story") -> list[_Json]:
-        messages = _messages_snapshot(run, story, self._known)
-        self._known = None
-        return [self._started(story), *messages, *_besides_messages(run, story)]
-
-    def _interrupted(self, story: "_Story") -> _Json:
+    def _pause(self) -> _Json:
+        calls = (block for block in self.state.blocks if isinstance(block, Call))
         interrupts = [
-            _interrupt(call.request, call.call_id, call.tag, self._version)
-            for call in story.pending
-            if call.request is not None
+            _interrupt(call, call.request, self._version)
+            for call in calls
+            if call.is_pending and call.request is not None
         ]
-        if not interrupts:  # the protocol has no pause that waits for nothing
-            return _run_error("paused", "the run has paused, and what it waits for is not known")
-        outcome = {"type": "interrupt", "interrupts": interrupts}
-        return _run_finished(self._thread_id, self._run_id, outcome)
+        if not interrupts:  # the protocol has no other pause
+            return _run_error("paused", "the run has paused, and no call waits for a decision")
+        return self._run_finished({"type": "interrupt", "interrupts": interrupts})
 
-    def _final(self, end: ev.RunEnd) -> _Json:
+    def _run_end(self, end: ev.RunEnd) -> _Json:
         match end:
             case ev.RunCompleted(result=result, usage=usage):
                 more = {} if result is None else {"result": result}
@@ -210,29 +247,354 @@ class AgUiEncoder:
                     counts["cacheWriteInputTokens"] = usage.cache_write_tokens
                 if counts:
                     more["usage"] = [counts]
-                return _run_finished(self._thread_id, self._run_id, {"type": "success"}, **more)
+                return self._run_finished({"type": "success"}, **more)
             case ev.RunFailed(code=code, message=message):
                 return _run_error(code, message)
             case ev.RunStopped(reason=reason) if self._version == "0.0.59":
-                # What this client itself tells when its user ends a request.
-                return _run_error("abort", f"the run was stopped: {reason}" if reason else _STOPPED)
+                # The code that this client itself uses when its user aborts a request.
+                return _run_error("abort", f"{_STOPPED}: {reason}" if reason else _STOPPED)
             case ev.RunStopped(reason=reason):
-                outcome = {"type": "cancelled"}
-                return _run_finished(
-                    self._thread_id, self._run_id, outcome, **_note(reason=reason or _STOPPED)
-                )
+                metadata = _metadata(reason=reason or _STOPPED)
+                return self._run_finished({"type": "cancelled"}, **metadata)
+
+    def _run_finished(self, outcome: _Json, **more: Any) -> _Json:
+        ids = {"threadId": self._thread_id, "runId": self._run_id}
+        return {"type": "RUN_FINISHED", **ids, "outcome": outcome, **more}
 
 
-def _rest_of(run: ev.RunSnapshot) -> "_Rest | None":
-    if run.end is not None:
-        return "over"
-    if run.status == "paused":
-        return "paused"
-    return "waiting" if is_waiting(run) else None
+class _Message:
+    """A block in the messages of a client."""
+
+    def __init__(self, message_id: str, block: Block) -> None:
+        self.id = message_id
+        self.key = block.key
+        self.block = block
+        self.tag = _sub_agent(block)
+        self.is_open = True
+        self.has_text = False
+        self.has_result = False
+
+    def event(self, kind: str, **fields: Any) -> _Json:
+        return {"type": kind, **fields, **self.tag}
+
+    def start(self) -> list[_Json]:
+        """Return the events that start the message, in its first stream or in another one."""
+        block = self.block
+        if isinstance(block, Call):
+            call = {"toolCallId": self.key, "toolCallName": block.name}
+            return [self.event("TOOL_CALL_START", **call, parentMessageId=self.id)]
+        if not block.is_thinking:
+            return [self.event("TEXT_MESSAGE_START", messageId=self.id, role="assistant")]
+        start = self.event("REASONING_START", messageId=self.id)
+        return [start, self._reasoning_start()] if self.has_text else [start]
+
+    def end(self) -> list[_Json]:
+        block = self.block
+        if isinstance(block, Call):
+            return [self.event("TOOL_CALL_END", toolCallId=self.key)]
+        if not block.is_thinking:
+            return [self.event("TEXT_MESSAGE_END", messageId=self.id)]
+        end = self.event("REASONING_END", messageId=self.id)
+        text_end = self.event("REASONING_MESSAGE_END", messageId=self.id)
+        return [text_end, end] if self.has_text else [end]
+
+    def close(self) -> list[_Json]:
+        events = self.end() if self.is_open else []
+        self.is_open = False
+        return events
+
+    def grow(self, block: TextBlock, text: str) -> list[_Json]:
+        """Return the next piece of a text. A message that was closed is opened for it."""
+        if not text:
+            return []
+        events = [] if self.is_open else self.start()
+        if block.is_thinking and not self.has_text:
+            events.append(self._reasoning_start())
+        self.has_text = True
+        kind = "REASONING_MESSAGE_CONTENT" if block.is_thinking else "TEXT_MESSAGE_CONTENT"
+        events.append(self.event(kind, messageId=self.id, delta=text))
+        return events if self.is_open else [*events, *self.end()]
+
+    def result(self, result: Any, *, failed: bool) -> list[_Json]:
+        if self.has_result:
+            return []
+        self.has_result = True
+        ids = {"messageId": f"{self.id}-result", "toolCallId": self.key}
+        event = self.event("TOOL_CALL_RESULT", **ids, content=text_of(result))
+        return [*self.close(), event | _metadata(failed=True) if failed else event]
+
+    def custom(self, name: str, **facts: Any) -> _Json:
+        return _custom(name, toolCallId=self.key, **facts) | self.tag
+
+    def snapshot(self) -> Iterator[_Json]:
+        """Yield the message as it is in a ``MESSAGES_SNAPSHOT``."""
+        block, tag = self.block, self.tag
+        if isinstance(block, Call):
+            text = _arguments_text(block) if block.verdict == "complete" else block.raw
+            yield _call_message(self.id, self.key, block.name, text) | tag
+        elif not block.is_thinking:
+            yield {"id": self.id, "role": "assistant", "content": block.text} | tag
+        elif block.text:
+            yield {"id": self.id, "role": "reasoning", "content": block.text} | tag
+
+    def _reasoning_start(self) -> _Json:
+        return self.event("REASONING_MESSAGE_START", messageId=self.id, role="reasoning")
+
+
+class _Output:
+    """The messages of a run that were written, and which of them are open.
+
+    A text is closed when the next block of the same agent or sub-agent starts.
+    """
+
+    def __init__(self) -> None:
+        self.run_id = ""
+        self.messages: dict[str, _Message] = {}  # by the keys of their blocks
+        self._texts: dict[str | None, _Message] = {}  # the last one of each agent and sub-agent
+        self._step = 0  # the turn that is open
+        self._lost: list[_Message] = []
+
+    def encode(self, change: Change, *, is_bare: bool) -> list[_Json]:
+        """Return the events of a change."""
+        block = change.block
+        if block is None:
+            return self._run_events(change.event, is_bare=is_bare)
+        if change.kind == "block_started":
+            return self._add(block)
+        message = self.messages[block.key]
+        if change.kind == "block_lost":
+            self._lost.append(message)
+            return []
+        if isinstance(block, Call):
+            return [] if block.is_lost else _call_events(message, block, change)
+        return message.close() if change.kind == "block_ended" else message.grow(block, change.text)
+
+    def reopen(self) -> list[_Json]:
+        """Return the events that open in a new stream what was open in the last one."""
+        return self._step_event("STEP_STARTED") + [
+            event for message in self._open() for event in message.start()
+        ]
+
+    def _run_events(self, event: ev.Event, *, is_bare: bool) -> list[_Json]:
+        match event:
+            case ev.RunStarted(run_id=run_id):
+                self.run_id = run_id
+                return []
+            case ev.TurnStarted(turn=turn):
+                events = [*self._close_all(), *self._lose(), *self._step_event("STEP_FINISHED")]
+                self._step = turn
+                return events + self._step_event("STEP_STARTED")
+            case ev.RunPaused():
+                ends = [event for message in self._open() for event in message.end()]
+                return ends + self._step_event("STEP_FINISHED")
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
+                events = [*self._close_all(), *self._missing_results(is_bare=is_bare)]
+                return events + self._step_event("STEP_FINISHED")
+            case _:
+                return []
+
+    def _add(self, block: Block) -> list[_Json]:
+        before = self._texts.pop(block.parent_id, None)
+        events = [] if before is None else before.close()
+        message = _Message(f"{self.run_id}-{len(self.messages) + 1}", block)
+        self.messages[block.key] = message
+        if isinstance(block, TextBlock):
+            self._texts[block.parent_id] = message
+        return events + message.start()
+
+    def _open(self) -> list[_Message]:
+        return [message for message in self.messages.values() if message.is_open]
+
+    def _close_all(self) -> list[_Json]:
+        return [event for message in self._open() for event in message.close()]
+
+    def _lose(self) -> list[_Json]:
+        """Return the events of the blocks that were lost since the last call."""
+        lost = self._lost[::-1]  # the newest is reported first
+        self._lost.clear()
+        events: list[_Json] = []
+        for message in lost:
+            if isinstance(message.block, Call):
+                events += message.result(_LOST, failed=True)
+        ids = [message.id for message in lost]
+        return [*events, _custom("turn_lost", messageIds=ids)] if lost else events
+
+    def _missing_results(self, *, is_bare: bool) -> Iterator[_Json]:
+        for message in self.messages.values():
+            call = message.block
+            if not isinstance(call, Call):
+                continue
+            if not is_bare or call.kind in RUN_BY_PROVIDER:
+                yield from message.result(_NO_RESULT, failed=True)
+            elif call.verdict != "complete":
+                why = "it is incomplete" if call.error is None else call.error.message
+                yield from message.result(f"the call was not run: {why}", failed=True)
+
+    def _step_event(self, kind: str) -> list[_Json]:
+        return [{"type": kind, "stepName": f"turn {self._step}"}] if self._step else []
+
+
+def _call_events(message: _Message, call: Call, change: Change) -> list[_Json]:
+    match change.kind, change.event:
+        case "renamed", _:  # clients read the new name from a second start
+            if message.is_open:
+                return message.end() + message.start()
+            return message.start() + message.end()
+        case "arguments_text", _ if message.is_open and change.text:
+            return [message.event("TOOL_CALL_ARGS", toolCallId=message.key, delta=change.text)]
+        case "output", _ if change.text:
+            return [message.custom("tool_output", delta=change.text)]
+        case "call", ev.ToolArgsCompleted(arguments=arguments):
+            return _completed(message, call, arguments)
+        case "call", ev.ToolArgsInvalid(verdict=verdict, error=error):
+            facts = {**msgspec.structs.asdict(error), "path": list(error.path)}
+            custom = message.custom("arguments_invalid", verdict=verdict, **facts)
+            return [*message.close(), custom]
+        case "call", ev.ApprovalRequested() as request:
+            facts = {"id": request.digest, "toolName": request.name, "reason": request.reason}
+            facts |= {"arguments": request.arguments, "rule": request.rule}
+            facts["expiresAt"] = request.expires_at
+            return [message.custom("approval_requested", **facts)]
+        case "call", ev.ApprovalDecided(decision=decision, reason=reason, edited_arguments=edited):
+            facts = {"decision": decision, "reason": reason}
+            facts |= {} if edited is None else {"editedArgs": edited}
+            return [message.custom("approval_decided", **facts)]
+        case "call", ev.ToolCallCompleted(result=result):
+            return message.result(result, failed=False)
+        case "call", ev.ToolCallFailed(error=error):
+            return message.result(error, failed=True)
+        case _:
+            return []
+
+
+def _completed(message: _Message, call: Call, arguments: _Json | str) -> list[_Json]:
+    """Return the end of a call, and the arguments themselves if their text differs from them."""
+    text = _arguments_text(call)
+    events: list[_Json] = []
+    if message.is_open and text and not call.raw:
+        events.append(message.event("TOOL_CALL_ARGS", toolCallId=message.key, delta=text))
+    events += message.close()
+    if not _is_text_of(text, arguments):
+        events.append(message.custom("arguments", arguments=arguments))
+    return events
+
+
+def _arguments_text(call: Call) -> str:
+    """Return the text of complete arguments. It is JSON even if the model wrote nothing."""
+    return call.raw if call.raw or call.is_free_text else "{}"
+
+
+def _is_text_of(text: str, arguments: _Json | str) -> bool:
+    if isinstance(arguments, str):
+        return text == arguments
+    try:
+        return bool(msgspec.json.decode(text) == arguments)
+    except msgspec.DecodeError:
+        return False
+
+
+def _interrupt(call: Call, request: ev.ApprovalRequested, version: Version) -> _Json:
+    """Return the request for a decision. Its ID is the digest of exactly these arguments.
+
+    ``responseSchema`` says how to answer. An editor starts with the arguments of the model.
+    """
+    expires_at = request.expires_at and datetime.fromtimestamp(request.expires_at, UTC).isoformat()
+    facts = {"toolName": request.name, "arguments": request.arguments}
+    interrupt: _Json = {
+        "id": request.digest,
+        "reason": "tool_call",
+        "message": f"Run {request.name}? {request.reason}".rstrip(),
+        "toolCallId": call.key,
+        "responseSchema": {
+            "type": "object",
+            "properties": {
+                "approved": {"type": "boolean"},
+                "editedArgs": {"type": "object", "default": request.arguments},
+                "reason": {"type": "string"},
+            },
+            "required": ["approved"],
+            "additionalProperties": False,
+        },
+        **_sub_agent(call),
+        **_metadata(**facts, rule=request.rule, expiresAt=expires_at),
+    }
+    if expires_at and version != "0.0.59":  # which cannot even cancel an expired interrupt
+        interrupt["expiresAt"] = expires_at
+    return interrupt
+
+
+def _sub_agent(block: Block) -> dict[str, str]:
+    """Return the field that names the call whose sub-agent wrote a block, if one did."""
+    return {} if block.parent_id is None else {"subagentRunId": block.parent_id}
+
+
+def _length(block: Block) -> int:
+    return len(block.raw if isinstance(block, Call) else block.text)
+
+
+def _frames(events: Iterable[_Json]) -> bytes:
+    return b"".join(map(frame, events))
+
+
+def _custom(name: str, **facts: Any) -> _Json:
+    """Return an event that is not part of the protocol. Clients ignore unknown names."""
+    return {"type": "CUSTOM", "name": f"{_NAMESPACE}.{name}", "value": facts}
+
+
+def _metadata(**facts: Any) -> _Json:
+    return {"metadata": {_NAMESPACE: facts}}
+
+
+def _run_error(code: str, message: str) -> _Json:
+    """Return the event that ends a stream with an error. It may be the first one."""
+    return {"type": "RUN_ERROR", "message": message, "code": code}
+
+
+# The messages from before the run
+
+
+def _without_run(known: bytes, run_id: str) -> Iterator[_Json]:
+    """Yield the messages of the client that do not belong to the run."""
+    messages = msgspec.json.decode(known, type=list[_Json])
+    own = f"{run_id}-"
+    return (message for message in messages if not str(message.get("id")).startswith(own))
+
+
+def _before(state: RunState) -> Iterator[_Json]:
+    """Yield the messages before the run by the log, and its prompt."""
+    for number, message in enumerate(state.history, 1):
+        for place, part in enumerate(message.parts, 1):
+            yield from _part_messages(f"{state.run_id}-before-{number}-{place}", message, part)
+    yield {"id": f"{state.run_id}-prompt", "role": "user", "content": state.prompt}
+
+
+def _part_messages(message_id: str, message: Message, part: Part) -> Iterator[_Json]:
+    match part:
+        case TextPart(text=text):
+            yield {"id": message_id, "role": message.role, "content": text}
+        case ThinkingPart(text=text) if text:
+            yield {"id": message_id, "role": "reasoning", "content": text}
+        case CallPart(call_id=call_id, name=name, raw=raw):
+            yield _call_message(message_id, call_id, name, raw or "{}")
+        case ResultPart(call_id=call_id, result=result, failed=failed):
+            about = {"id": message_id, "role": "tool", "toolCallId": call_id}
+            about |= {"content": text_of(result)}
+            yield about | _metadata(failed=True) if failed else about
+        case _:
+            pass  # only its provider understands it
+
+
+def _call_message(message_id: str, call_id: str, name: str, arguments: str) -> _Json:
+    function = {"name": name, "arguments": arguments}
+    call = {"id": call_id, "type": "function", "function": function}
+    return {"id": message_id, "role": "assistant", "toolCalls": [call]}
+
+
+# Requests
 
 
 class ResumeEntry(Struct, frozen=True, rename="camel"):
-    """What was answered to an interrupt."""
+    """The answer to an interrupt."""
 
     interrupt_id: str
     status: Literal["resolved", "cancelled"]
@@ -240,35 +602,35 @@ class ResumeEntry(Struct, frozen=True, rename="camel"):
 
 
 class RunAgentInput(Struct, frozen=True, rename="camel"):
-    """A request of a client, as far as it is read."""
+    """The body of a request, as far as it is read."""
 
     thread_id: ChosenId
     run_id: ChosenId
     messages: list[Raw]
-    """All that it has, each as it was sent: decoded, many small ones take a hundred times the room,
-    and only the last one is read."""
+    """All messages of the client, not decoded: many small ones would need a hundred times the
+    memory, and only the last one is read."""
     protocol_version: str | None = None
-    """Left out by those that speak 0.0.59."""
+    """None in requests of 0.0.59."""
     resume: list[ResumeEntry] | None = None
 
 
 class Answers(NamedTuple):
-    """What was answered, by the ids of the interrupts."""
+    """The answers of a request, by the IDs of their interrupts."""
 
     resolved: dict[str, Approval]
     cancelled: dict[str, Deny]
-    """Cancelled requests: the calls do not run."""
+    """The interrupts that were cancelled. Their calls do not run."""
 
 
 def version_of(protocol_version: str | None) -> Version:
-    """Return the version to speak. A client that names one knows at least 1.0."""
+    """Return the version to encode. A client that sends a version supports at least 1.0."""
     return "0.0.59" if protocol_version is None else "1.0"
 
 
 def prompt_of(messages: Sequence[Raw]) -> str | None:
-    """Return the text of the last message if a user wrote it, which makes it a new prompt.
+    """Return the text of the last message if it is the user's, which makes it a new prompt.
 
-    None if not: then the client wants to go on seeing what it has asked for.
+    None otherwise: then the client wants to follow the newest run of its thread.
 
     >>> prompt_of([Raw(b'{"role": "user", "content": [{"type": "text", "text": "Hi"}]}')])
     'Hi'
@@ -291,13 +653,13 @@ def known_of(messages: Sequence[Raw]) -> bytes | None:
     >>> known_of([Raw(b'{"id": "1"}'), Raw(b'{ "id": "2" }')])
     b'[{"id":"1"},{"id":"2"}]'
     """
-    if len(messages) > _MOST_KNOWN:
+    if len(messages) > _MAX_KNOWN:
         return None
     return b"[%b]" % b",".join(msgspec.json.encode(_decoded(message)) for message in messages)
 
 
 def answers_of(resume: Iterable[ResumeEntry]) -> Answers:
-    """Return the answers by interrupt ID. Raise ``UsageError`` if one is answered twice."""
+    """Return the answers by interrupt ID. Raises ``UsageError`` if one is answered twice."""
     answers = Answers({}, {})
     for entry in resume:
         name = entry.interrupt_id
@@ -306,25 +668,25 @@ def answers_of(resume: Iterable[ResumeEntry]) -> Answers:
         if entry.status == "cancelled":
             answers.cancelled[name] = Deny("the request was cancelled")
         else:
-            answers.resolved[name] = _answer(entry)
+            answers.resolved[name] = _decision(entry)
     return answers
 
 
-class _Answer(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What an interrupt asks for: see its responseSchema."""
+class _Payload(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The answer to an interrupt, as its ``responseSchema`` describes it."""
 
     approved: bool
     edited_args: dict[str, Any] | None = None
     reason: Reason | None = None
 
 
-def _answer(entry: ResumeEntry) -> Approval:
+def _decision(entry: ResumeEntry) -> Approval:
     try:
-        answer = msgspec.convert(entry.payload, _Answer)
+        answer = msgspec.convert(entry.payload, _Payload)
     except msgspec.ValidationError as error:
         raise UsageError(
-            f"the payload for the interrupt {entry.interrupt_id} is no answer ({error}): send "
-            "{approved: true}, with editedArgs if others should be used, or {approved: false}, "
+            f"the payload for the interrupt {entry.interrupt_id} is invalid ({error}): send "
+            "{approved: true}, with editedArgs to replace the arguments, or {approved: false}, "
             "with a reason"
         ) from error
     reason = answer.reason or ""
@@ -348,593 +710,6 @@ def _texts(content: object) -> Iterable[str]:
         text = part.get("text") if isinstance(part, dict) else None
         if kind != "text" or not isinstance(text, str):
             raise UsageError(
-                f"the last message has a part of the type {kind!r}: only text can be sent here"
+                f"the last message has a part of the type {kind!r}: only text is supported"
             )
         yield text
-
-
-class _Block(ABC):
-    """A text, a thought or a call of the model, in the stream of a client."""
-
-    def __init__(self, id: str, parent_id: str | None, turn: int) -> None:
-        self.id = id
-        self.parent_id = parent_id
-        self.turn = turn
-        self.is_lost = False
-        self.is_open = True
-        """Whether more is to come, as far as can be told."""
-
-    @abstractmethod
-    def start(self) -> list[_Json]:
-        """Return the events that open the block, also in another stream."""
-
-    @abstractmethod
-    def end(self) -> list[_Json]: ...
-
-    def event(self, kind: str, **fields: Any) -> _Json:
-        return {"type": kind, **fields, **self.tag}
-
-    @property
-    def tag(self) -> dict[str, str]:
-        """The call whose sub-agent made it; empty for the agent itself."""
-        return {} if self.parent_id is None else {"subagentRunId": self.parent_id}
-
-
-class _WordsBlock(_Block):
-    length = 0
-
-    def grow(self, text: str) -> list[_Json]:
-        """Return the next piece. A block that was closed is opened and closed around it."""
-        if not text:
-            return []
-        if self.is_open:
-            return self._grown(text)
-        return [*self.start(), *self._grown(text), *self.end()]
-
-    @abstractmethod
-    def _grown(self, text: str) -> list[_Json]: ...
-
-
-class _TextBlock(_WordsBlock):
-    def start(self) -> list[_Json]:
-        return [self.event("TEXT_MESSAGE_START", messageId=self.id, role="assistant")]
-
-    def end(self) -> list[_Json]:
-        return [self.event("TEXT_MESSAGE_END", messageId=self.id)]
-
-    def _grown(self, text: str) -> list[_Json]:
-        self.length += len(text)
-        return [self.event("TEXT_MESSAGE_CONTENT", messageId=self.id, delta=text)]
-
-
-class _ThinkingBlock(_WordsBlock):
-    """A span of reasoning, with a message once there is something to read."""
-
-    def start(self) -> list[_Json]:
-        span = self.event("REASONING_START", messageId=self.id)
-        return [span, self._message()] if self.length else [span]
-
-    def end(self) -> list[_Json]:
-        span = self.event("REASONING_END", messageId=self.id)
-        message = self.event("REASONING_MESSAGE_END", messageId=self.id)
-        return [message, span] if self.length else [span]
-
-    def _message(self) -> _Json:
-        return self.event("REASONING_MESSAGE_START", messageId=self.id, role="reasoning")
-
-    def _grown(self, text: str) -> list[_Json]:
-        first = [] if self.length else [self._message()]
-        self.length += len(text)
-        return [*first, self.event("REASONING_MESSAGE_CONTENT", messageId=self.id, delta=text)]
-
-
-class _CallBlock(_Block):
-    def __init__(
-        self,
-        id: str,
-        parent_id: str | None,
-        turn: int,
-        *,
-        call_id: str,
-        name: str,
-        kind: CallKind,
-    ) -> None:
-        super().__init__(id, parent_id, turn)
-        self.call_id = call_id
-        """Not the model's, if that has called anew under the same after a turn was cut off."""
-        self.name = name
-        self.kind = kind
-        self.raw: list[str] = []
-        """While it is written."""
-        self.length = 0
-        self.request: ev.ApprovalRequested | None = None
-        self.is_decided = False
-        self.has_result = False
-
-    @property
-    def is_pending(self) -> bool:
-        asked = self.request is not None and not self.is_decided
-        return asked and not self.has_result and not self.is_lost
-
-    def start(self) -> list[_Json]:
-        call = {"toolCallId": self.call_id, "toolCallName": self.name, "parentMessageId": self.id}
-        return [self.event("TOOL_CALL_START", **call)]
-
-    def end(self) -> list[_Json]:
-        return [self.event("TOOL_CALL_END", toolCallId=self.call_id)]
-
-    def rename(self, name: str) -> list[_Json]:
-        """Change the name: clients read it from a second start."""
-        if name == self.name:
-            return []
-        self.name = name
-        return [*self.end(), *self.start()] if self.is_open else [*self.start(), *self.end()]
-
-    def write(self, text: str, name: str) -> list[_Json]:
-        told = self.rename(name)
-        if self.is_open and text:
-            self.raw.append(text)
-            self.length += len(text)
-            told.append(self.event("TOOL_CALL_ARGS", toolCallId=self.call_id, delta=text))
-        return told
-
-    def complete(self, arguments: dict[str, Any] | str) -> list[_Json]:
-        text = self.text_of_arguments("".join(self.raw))
-        told = [] if self.length else self.write(text, self.name)
-        self.raw.clear()
-        return [*told, *self.close(), *self.restated(text, arguments)]
-
-    def text_of_arguments(self, raw: str) -> str:
-        """Return the text of complete arguments. It is JSON even if the model wrote nothing."""
-        return raw if raw or self.kind in FREE_TEXT_KINDS else "{}"
-
-    def restated(self, text: str, arguments: dict[str, Any] | str) -> list[_Json]:
-        """Return the arguments themselves, if their text says something else."""
-        return [] if self._says(text, arguments) else [self.about("arguments", arguments=arguments)]
-
-    def close(self) -> list[_Json]:
-        told = self.end() if self.is_open else []
-        self.is_open = False
-        return told
-
-    def invalid(self, verdict: str, error: ev.ArgumentsError) -> list[_Json]:
-        self.raw.clear()
-        facts = {**msgspec.structs.asdict(error), "path": list(error.path)}
-        return [*self.close(), self.about("arguments_invalid", verdict=verdict, **facts)]
-
-    def asked(self, request: ev.ApprovalRequested) -> list[_Json]:
-        self.request = request
-        facts = {"id": request.digest, "toolName": request.name, "arguments": request.arguments}
-        return [
-            self.about(
-                "approval_requested",
-                **facts,
-                reason=request.reason,
-                rule=request.rule,
-                expiresAt=request.expires_at,
-            )
-        ]
-
-    def decided(self, decision: ev.ApprovalDecided) -> list[_Json]:
-        self.is_decided = True
-        facts: dict[str, Any] = {"decision": decision.decision, "reason": decision.reason}
-        if decision.edited_arguments is not None:
-            facts["editedArgs"] = decision.edited_arguments
-        return [self.about("approval_decided", **facts)]
-
-    def said(self, text: str) -> list[_Json]:
-        return [self.about("tool_output", delta=text)] if text else []
-
-    def result(self, result: Any, *, failed: bool) -> list[_Json]:
-        if self.has_result:
-            return []
-        self.has_result = True
-        return [*self.close(), self.answered(result, failed=failed)]
-
-    def answered(self, result: Any, *, failed: bool) -> _Json:
-        fields = {"messageId": f"{self.id}-result", "toolCallId": self.call_id}
-        told = self.event("TOOL_CALL_RESULT", **fields, content=text_of(result))
-        return {**told, **_note(failed=True)} if failed else told
-
-    def restore(self, seen: ev.CallSnapshot) -> None:
-        self.is_open = seen.verdict is None and seen.outcome is None
-        self.raw = [seen.raw] if self.is_open else []
-        self.length = len(seen.raw)
-        self.request = seen.request
-        self.is_decided = seen.decision is not None
-        self.has_result = seen.outcome is not None or seen.is_lost
-
-    def about(self, name: str, **facts: Any) -> _Json:
-        return {**_custom(name, {"toolCallId": self.call_id, **facts}), **self.tag}
-
-    def _says(self, text: str, arguments: dict[str, Any] | str) -> bool:
-        if self.kind in FREE_TEXT_KINDS:
-            return text == arguments
-        try:
-            return bool(msgspec.json.decode(text) == arguments)
-        except msgspec.DecodeError:
-            return False
-
-
-class _Story:
-    """What a client knows of a run."""
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        self.turns = 0
-        self.length = 0
-        """How much was written, in characters."""
-        self.blocks: list[_Block] = []
-        self._words: dict[tuple[int, str | None], _WordsBlock] = {}
-        self._calls: dict[str, _CallBlock] = {}
-        self._ids = CallIds()
-        self._latest: dict[str | None, _Block] = {}  # of each agent
-
-    @classmethod
-    def of(cls, snapshot: ev.RunSnapshot) -> "_Story":
-        """Continue from a snapshot, as if all events up to there had been taken."""
-        story = cls(snapshot.run_id)
-        for seen in snapshot.blocks:
-            story.turns = seen.turn
-            story._restore(seen)
-        story._begin_turn(snapshot.turns)
-        return story
-
-    @property
-    def pending(self) -> list[_CallBlock]:
-        return [call for call in self._calls_told() if call.is_pending]
-
-    def settles(self, event: ev.Event) -> bool:
-        """Return True if this event ends the wait for a decision on a call."""
-        if not isinstance(event, ev.ApprovalDecided | ev.ToolCallCompleted | ev.ToolCallFailed):
-            return False
-        call = self._call(event.call_id)
-        return call is not None and call.is_pending
-
-    # What holds between two streams
-
-    def going_on(self) -> list[_Json]:
-        """Return what opens a stream in the middle of the run."""
-        told = self._step("STEP_STARTED")
-        return told + [event for block in self._open() for event in block.start()]
-
-    def resting(self) -> list[_Json]:
-        """Return what closes a stream while the run is not over."""
-        return self._ends() + self._step("STEP_FINISHED")
-
-    def ending(self) -> list[_Json]:
-        """Return what closes the last stream. Every call has a result then."""
-        told = self._ends()
-        for block in self._open():
-            block.is_open = False
-        for call in self._calls_told():
-            told += call.result(_NO_RESULT, failed=True)
-        return told + self._step("STEP_FINISHED")
-
-    def _ends(self) -> list[_Json]:
-        return [event for block in self._open() for event in block.end()]
-
-    # What happens
-
-    def take(self, event: ev.Event) -> list[_Json]:
-        match event:
-            case ev.TextDelta(text=piece, block=number, parent_id=parent_id):
-                self.length += len(piece)
-                return self._grow(number, parent_id, _TextBlock, piece)
-            case ev.ThinkingDelta(text=piece, block=number, parent_id=parent_id):
-                self.length += len(piece)
-                return self._grow(number, parent_id, _ThinkingBlock, piece)
-            case ev.ThinkingStarted(block=number, parent_id=parent_id):
-                return self._begin_words(number, parent_id, _ThinkingBlock)
-            case ev.ThinkingCompleted(text=text, block=number, parent_id=parent_id):
-                return self._thought(number, parent_id, text)
-            case ev.TurnStarted(turn=turn, attempt=attempt):
-                return self._begin_turn(turn, is_again=attempt > 1, is_told=True)
-            case ev.ToolCallStarted():
-                return self._begin_call(event.call_id, event.name, event.kind, event.parent_id)
-            case _ if isinstance(event, CallEvent):
-                return self._take_of_call(event)
-            case _:
-                return []
-
-    def _take_of_call(self, event: CallEvent) -> list[_Json]:
-        if isinstance(event, ev.ToolArgsDelta):
-            self.length += len(event.delta)
-        call = self._call(event.call_id)
-        return [] if call is None else _of_call(call, event)
-
-    def _begin_turn(
-        self, turn: int, *, is_again: bool = False, is_told: bool = False
-    ) -> list[_Json]:
-        told: list[_Json] = []
-        for block in self._open():
-            if block.turn != turn or is_again:
-                told += block.end()
-                block.is_open = False
-        lost = [block for block in self.blocks if block.turn == turn and not block.is_lost]
-        if is_again and lost:
-            told += self._lose(lost)
-        if is_told:
-            told += self._step("STEP_FINISHED")
-        self.turns = turn
-        return told + self._step("STEP_STARTED")
-
-    def _lose(self, blocks: list[_Block]) -> list[_Json]:
-        told: list[_Json] = []
-        for block in blocks:
-            if isinstance(block, _CallBlock):
-                told += block.result(_LOST, failed=True)
-            block.is_lost = True
-        return [*told, _lost_messages(blocks)]
-
-    def _step(self, kind: str) -> list[_Json]:
-        return [{"type": kind, "stepName": f"turn {self.turns}"}] if self.turns else []
-
-    # Blocks: those of an attempt that was lost may have had the same numbers and ids
-
-    def _open(self) -> list[_Block]:
-        return [block for block in self.blocks if block.is_open]
-
-    def _next_id(self) -> str:
-        return f"{self.run_id}-{len(self.blocks) + 1}"
-
-    def _add(self, block: _Block) -> list[_Json]:
-        told: list[_Json] = []
-        before = self._latest.get(block.parent_id)
-        if isinstance(before, _WordsBlock) and before.is_open:
-            told += before.end()
-            before.is_open = False
-        self._latest[block.parent_id] = block
-        self.blocks.append(block)
-        return told + block.start()
-
-    def _begin_words(
-        self, number: int, parent_id: str | None, kind: type[_WordsBlock]
-    ) -> list[_Json]:
-        block = kind(self._next_id(), parent_id, self.turns)
-        self._words[number, parent_id] = block
-        return self._add(block)
-
-    def _grow(
-        self, number: int, parent_id: str | None, kind: type[_WordsBlock], piece: str
-    ) -> list[_Json]:
-        told: list[_Json] = []
-        words = self._words.get((number, parent_id))
-        if words is None or words.is_lost:
-            told += self._begin_words(number, parent_id, kind)
-        return told + self._words[number, parent_id].grow(piece)
-
-    def _thought(self, number: int, parent_id: str | None, text: str) -> list[_Json]:
-        told = self._grow(number, parent_id, _ThinkingBlock, "")
-        block = self._words[number, parent_id]
-        told += block.grow(text[block.length :])
-        if block.is_open:
-            told += block.end()
-        block.is_open = False
-        return told
-
-    def _begin_call(
-        self, call_id: str, name: str, kind: CallKind, parent_id: str | None
-    ) -> list[_Json]:
-        call = _CallBlock(
-            self._next_id(),
-            parent_id,
-            self.turns,
-            call_id=self._ids.begin(call_id),
-            name=name,
-            kind=kind,
-        )
-        self._calls[call_id] = call
-        return self._add(call)
-
-    def _call(self, call_id: str) -> _CallBlock | None:
-        """Return the call; None if its start is unknown or it was lost."""
-        call = self._calls.get(call_id)
-        return None if call is None or call.is_lost else call
-
-    def _calls_told(self) -> list[_CallBlock]:
-        return [block for block in self.blocks if isinstance(block, _CallBlock)]
-
-    def _restore(self, seen: ev.BlockSnapshot) -> None:
-        self.length += len(seen.raw if isinstance(seen, ev.CallSnapshot) else seen.text)
-        match seen:
-            case ev.TextSnapshot(block=number, text=text, parent_id=parent_id):
-                self._begin_words(number, parent_id, _TextBlock)
-                self._words[number, parent_id].length = len(text)
-            case ev.ThinkingSnapshot(block=number, text=text, parent_id=parent_id):
-                self._begin_words(number, parent_id, _ThinkingBlock)
-                self._words[number, parent_id].length = len(text)
-                self._words[number, parent_id].is_open = not seen.is_over
-            case ev.CallSnapshot():
-                self._begin_call(seen.call_id, seen.name, seen.kind, seen.parent_id)
-                self._calls[seen.call_id].restore(seen)
-        block = self.blocks[-1]
-        block.is_lost = seen.is_lost
-        block.is_open = block.is_open and not seen.is_lost
-
-
-def _frames(events: Iterable[_Json]) -> bytes:
-    return b"".join(map(frame, events))
-
-
-def _custom(name: str, value: dict[str, Any]) -> _Json:
-    """Return an event that is not part of the protocol. Clients ignore unknown names."""
-    return {"type": "CUSTOM", "name": f"{_OURS}.{name}", "value": value}
-
-
-def _note(**facts: Any) -> dict[str, Any]:
-    return {"metadata": {_OURS: facts}}
-
-
-def _run_finished(thread_id: str, run_id: str, outcome: dict[str, Any], **more: Any) -> _Json:
-    event = {"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id, "outcome": outcome}
-    return {**event, **more}
-
-
-def _run_error(code: str, message: str) -> _Json:
-    """End a stream with an error. It may be the first event."""
-    return {"type": "RUN_ERROR", "message": message, "code": code}
-
-
-def _interrupt(
-    request: ev.ApprovalRequested, call_id: str, tag: Mapping[str, str], version: Version
-) -> dict[str, Any]:
-    """Return the request for a decision. Its ID stands for exactly these arguments.
-
-    How to answer is in the schema: what is edited begins as what the model wrote.
-    """
-    expires_at = request.expires_at and datetime.fromtimestamp(request.expires_at, UTC).isoformat()
-    answer = {
-        "type": "object",
-        "properties": {
-            "approved": {"type": "boolean"},
-            "editedArgs": {"type": "object", "default": request.arguments},
-            "reason": {"type": "string"},
-        },
-        "required": ["approved"],
-        "additionalProperties": False,
-    }
-    told: dict[str, Any] = {
-        "id": request.digest,
-        "reason": "tool_call",
-        "message": f"May {request.name} be run? {request.reason}".rstrip(),
-        "toolCallId": call_id,
-        "responseSchema": answer,
-        **tag,
-        **_note(
-            toolName=request.name,
-            arguments=request.arguments,
-            rule=request.rule,
-            expiresAt=expires_at,
-        ),
-    }
-    if expires_at and version != "0.0.59":  # which could not even cancel what has expired
-        told["expiresAt"] = expires_at
-    return told
-
-
-def _lost_messages(blocks: list[_Block]) -> _Json:
-    """Return which messages belong to a turn that was cut off and began again."""
-    return _custom("turn_lost", {"messageIds": [block.id for block in blocks]})
-
-
-def _of_call(call: _CallBlock, event: CallEvent) -> list[_Json]:
-    match event:
-        case ev.ToolArgsDelta(name=name, delta=piece):
-            return call.write(piece, name)
-        case ev.ToolArgsCompleted(name=name, arguments=arguments):
-            return [*call.rename(name), *call.complete(arguments)]
-        case ev.ToolArgsInvalid(name=name, verdict=verdict, error=error):
-            return [*call.rename(name), *call.invalid(verdict, error)]
-        case ev.ApprovalRequested():
-            return call.asked(event)
-        case ev.ApprovalDecided():
-            return call.decided(event)
-        case ev.ToolOutputDelta(text=text):
-            return call.said(text)
-        case ev.ToolCallCompleted(result=result):
-            return call.result(result, failed=False)
-        case ev.ToolCallFailed(error=error):
-            return call.result(error, failed=True)
-
-
-def _messages_snapshot(snapshot: ev.RunSnapshot, story: _Story, known: bytes | None) -> list[_Json]:
-    """Return all messages that a client should have.
-
-    A client drops what is not among these. So what it had before the run is told back to it as it
-    told us; one that has told nothing is shown what was said by the log. What is new to it, it puts
-    last, but results where they belong: so these follow.
-    """
-    if known is not None and not story.blocks:
-        return []  # it has them
-    before = _said_before(snapshot) if known is None else _without_run(known, story.run_id)
-    blocks = list(zip(snapshot.blocks, story.blocks, strict=True))
-    run = [message for seen, block in blocks for message in _messages_of(seen, block)]
-    told: list[_Json] = [{"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]}]
-    for seen, block in blocks:
-        if isinstance(seen, ev.CallSnapshot) and isinstance(block, _CallBlock):
-            told += _results(seen, block, is_over=snapshot.end is not None)
-    return told
-
-
-def _besides_messages(snapshot: ev.RunSnapshot, story: _Story) -> Iterator[_Json]:
-    lost = [block for block in story.blocks if block.is_lost]
-    if lost:
-        yield _lost_messages(lost)
-    for seen, block in zip(snapshot.blocks, story.blocks, strict=True):
-        if isinstance(seen, ev.CallSnapshot) and isinstance(block, _CallBlock) and not seen.is_lost:
-            yield from _besides(seen, block)
-
-
-def _besides(seen: ev.CallSnapshot, call: _CallBlock) -> Iterator[_Json]:
-    if seen.verdict == "complete" and seen.arguments is not None:
-        yield from call.restated(call.text_of_arguments(seen.raw), seen.arguments)
-    if seen.error is not None and seen.verdict is not None:
-        yield from call.invalid(seen.verdict, seen.error)
-    if seen.request is not None:
-        yield from call.asked(seen.request)
-    if seen.decision is not None:
-        yield from call.decided(seen.decision)
-    yield from call.said(seen.output)
-
-
-def _messages_of(seen: ev.BlockSnapshot, block: _Block) -> Iterator[_Json]:
-    match seen:
-        case ev.TextSnapshot(text=text):
-            yield {"id": block.id, "role": "assistant", "content": text, **block.tag}
-        case ev.ThinkingSnapshot(text=text):
-            if text:
-                yield {"id": block.id, "role": "reasoning", "content": text, **block.tag}
-        case ev.CallSnapshot(raw=raw) if isinstance(block, _CallBlock):
-            text = block.text_of_arguments(raw) if seen.verdict == "complete" else raw
-            yield {**_calling(block.id, block.call_id, seen.name, text), **block.tag}
-
-
-def _results(seen: ev.CallSnapshot, call: _CallBlock, *, is_over: bool) -> Iterator[_Json]:
-    if seen.outcome is not None:
-        yield call.answered(seen.result, failed=seen.outcome == "failed")
-    elif seen.is_lost:
-        yield call.answered(_LOST, failed=True)
-    elif is_over:
-        yield call.answered(_NO_RESULT, failed=True)
-
-
-def _calling(message_id: str, call_id: str, name: str, arguments: str) -> _Json:
-    function = {"name": name, "arguments": arguments}
-    call = {"id": call_id, "type": "function", "function": function}
-    return {"id": message_id, "role": "assistant", "toolCalls": [call]}
-
-
-def _without_run(known: bytes, run_id: str) -> Iterator[_Json]:
-    start = f"{run_id}-"
-    messages = _known_messages.decode(known)
-    return (message for message in messages if not str(message.get("id")).startswith(start))
-
-
-def _said_before(snapshot: ev.RunSnapshot) -> Iterator[_Json]:
-    start = f"{snapshot.run_id}-before"
-    for number, message in enumerate(snapshot.history, 1):
-        for place, part in enumerate(message.parts, 1):
-            yield from _of_part(f"{start}-{number}-{place}", message, part)
-    yield {"id": f"{snapshot.run_id}-prompt", "role": "user", "content": snapshot.prompt}
-
-
-def _of_part(message_id: str, message: Message, part: Part) -> Iterator[_Json]:
-    match part:
-        case TextPart(text=text):
-            yield {"id": message_id, "role": message.role, "content": text}
-        case ThinkingPart(text=text):
-            if text:
-                yield {"id": message_id, "role": "reasoning", "content": text}
-        case CallPart(call_id=call_id, name=name, raw=raw):
-            yield _calling(message_id, call_id, name, raw or "{}")
-        case ResultPart(call_id=call_id, result=result, failed=failed):
-            answer = {
-                "id": message_id,
-                "role": "tool",
-                "toolCallId": call_id,
-                "content": text_of(result),
-            }
-            yield {**answer, **_note(failed=True)} if failed else answer
-        case _:
-            pass  # only its provider understands it

@@ -1,42 +1,46 @@
-"""The UI message stream of the AI SDK (npm ``ai`` 6 and 7): out, and what its clients send in."""
+"""The UI message stream of the AI SDK (npm ``ai`` 6 and 7), and the requests of its clients.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+``encode`` writes the events of ``stream()`` or of a run. ``AiSdkEncoder`` does the same for a
+server, where many clients watch one run. A stream ends where the run pauses, because a client
+answers requests only then. The next stream continues the same message.
+"""
+
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from itertools import count
+from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
 from msgspec import Struct
 
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.history import (
-    CallKind,
-    CallPart,
-    Message,
-    ResultPart,
-    TextPart,
-    ThinkingPart,
-    said_by_user,
-)
+from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart, said_by_user
 from argstream.jsonstream import PENDING, Parser
 from argstream.protocols._base import (
-    PARTING_WORDS,
-    CallEvent,
-    CallIds,
+    CLOSE_MESSAGES,
     ChosenId,
     CloseReason,
+    Encoder,
     Reason,
     Written,
+    encode_with,
     frame,
     interval_for,
-    snapshot_in,
     text_of,
     usage_counts,
 )
 from argstream.providers import stop_kind
-from argstream.providers._deltas import FREE_TEXT_KINDS, RUN_BY_PROVIDER
+from argstream.providers._deltas import RUN_BY_PROVIDER
 from argstream.runs._records import Record
-from argstream.runs._run import events_of
+from argstream.runs._state import Block, Call, Change, RunState, TextBlock
 
 __all__ = [
     "HEADERS",
@@ -46,11 +50,15 @@ __all__ = [
     "ChatBody",
     "ChatHistory",
     "Said",
+    "encode",
     "history_before",
     "meant",
 ]
 
 _Part: TypeAlias = dict[str, Any]
+
+HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
+"""The header of the protocol. A response also needs the media type ``text/event-stream``."""
 
 _FINISH_REASONS: Final[dict[ev.StopKind, str]] = {
     "end_turn": "stop",
@@ -58,619 +66,393 @@ _FINISH_REASONS: Final[dict[ev.StopKind, str]] = {
     "length": "length",
     "content_filter": "content-filter",
 }
-
 _TAIL: Final = 4_000
-"""How much is shown of what a tool says while it runs: each time all of it is sent."""
+"""How many characters of a running tool's output are shown. Each update repeats all of them."""
 
-_LOST: Final = "it was cut off, and its turn began again"
-_OVER: Final = "the run ended before it did"
-_GOES_ON: Final = "(it goes on; what comes of it is told later)"
-
-_Key = tuple[int, str | None]
-"""Which block it is: its number, and the call whose sub-agent said it."""
-
-HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
-"""What a client may look for in the answer, beside what all streams have."""
-
+_LOST: Final = "the turn was cut off and started again"
+_OVER: Final = "the run ended before the call did"
+_UNFINISHED: Final = "(still running; the result follows later)"
 _CHARACTERS_PER_SECOND: Final = 750_000
-"""A client reads the whole input again with each piece, about 75 million characters a second: so it
-spends a hundredth of its time on that."""
+"""A client parses the whole input again at each piece, about 75 million characters per second. At
+this rate it spends a hundredth of its time on that."""
 
-_NOTHING_SAID: Final = Message(role="assistant", parts=())
 _LAST: Final = ("finish", "abort", "error")
 _DONE: Final = b"data: [DONE]\n\n"
 
-_ANSWERS: Final = {"approved": True, "edited": True, "denied": False, "expired": False}
-_PASSING: Final = ("output", "errorText", "rawInput", "inputEncoding", "preliminary", "approval")
-"""What a call has in one state only."""
+
+@overload
+def encode(events: Iterable[ev.Event], *, message_id: str = "") -> Generator[bytes, None, None]: ...
+@overload
+def encode(
+    events: AsyncIterable[ev.Event], *, message_id: str = ""
+) -> AsyncGenerator[bytes, None]: ...
+def encode(
+    events: Iterable[ev.Event] | AsyncIterable[ev.Event], *, message_id: str = ""
+) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+    """Encode the events of ``stream()`` or of a run as one UI message stream.
+
+    Without a run, calls that have no result stay open: the application or the client runs them.
+    ``message_id`` is the ID of the message. By default it is the ID of the run. Without a run, the
+    client chooses one for a new message, or continues the message whose calls it has run.
+    """
+    return encode_with(AiSdkEncoder(message_id), events)
 
 
-class AiSdkEncoder:
-    """Writes a run for ``useChat`` and its like."""
+class AiSdkEncoder(Encoder):
+    """Writes a run for ``useChat`` and other clients of the AI SDK."""
 
-    can_catch_up: Final = False
-
-    def __init__(self, run_id: str) -> None:
-        self._run_id = run_id
-        self._writer = _MessageWriter(run_id)
+    def __init__(self, message_id: str = "") -> None:
+        """Start with nothing. By default, the message has the ID of the run."""
+        super().__init__()
+        self.message_id = message_id
+        self._writer = _MessageWriter(self)
 
     @property
     def interval(self) -> float:
-        """How long to collect, in seconds: longer while a long input is written."""
-        return interval_for(self._writer.calls.longest_input, _CHARACTERS_PER_SECOND)
+        """How long to collect records, in seconds: longer while a long input is written."""
+        return interval_for(self._writer.longest_input, _CHARACTERS_PER_SECOND)
 
-    def begin(self, snapshot: Record) -> None:
-        """Continue from where the run stands."""
-        self._writer = _MessageWriter(self._run_id)
-        for event in _events(snapshot_in(snapshot)):
-            self._writer.take(event)
-        self._writer.rest()
+    def begin(self, snapshot: ev.RunSnapshot) -> None:
+        """Continue from a snapshot."""
+        super().begin(snapshot)
+        self._writer = _MessageWriter(self)
+        for change in self.state.replay(with_text=False):
+            self._writer.write(change)
+        self._writer.assume_missed()
 
-    def take(self, records: Sequence[Record]) -> Written:
-        """Write what has happened."""
-        return _written(self._writer, (record.event for record in records))
+    def encode(self, records: Sequence[Record]) -> Written:
+        """Write the next records."""
+        changes = self._changes(records)
+        return _framed([part for change in changes for part in self._writer.write(change)])
 
-    def replay(self, snapshot: Record) -> Written:
-        """Write all so far: the client begins the message anew with it."""
-        return _written(_MessageWriter(self._run_id), _events(snapshot_in(snapshot)), self._writer)
+    def replay(self) -> Written:
+        """Write the run so far. The client starts the message again."""
+        return _framed(self.replayed_parts())
+
+    def replayed_parts(self) -> list[_Part]:
+        """Return the parts of a replay."""
+        writer = _MessageWriter(self, limits=self._writer.missed)
+        changes = self.state.replay(with_text=False)
+        parts = [part for change in changes for part in writer.write(change)]
+        return [*parts, *writer.end_texts(self._writer)]
 
     def close_reason(self, why: CloseReason) -> bytes:
-        """Write that the run goes on: a stream without an end would count as complete."""
-        message = f"{PARTING_WORDS[why]}; resume the stream"
+        """Write that the run continues. A stream without an end would count as complete."""
+        message = f"{CLOSE_MESSAGES[why]}; resume the stream"
         return frame({"type": "error", "errorText": message}) + _DONE
 
 
-class ChatApproval(Struct, frozen=True):
-    """What a client knows of an approval."""
-
-    id: str
-    approved: bool | None = None
-    reason: Reason | None = None
-
-
-class ChatPart(Struct, frozen=True):
-    """A part of a message, as far as it matters here."""
-
-    type: str
-    text: str = ""
-    state: str | None = None
-    approval: ChatApproval | None = None
-
-
-class ChatMessage(Struct, frozen=True):
-    """A message, as a client has it."""
-
-    role: Literal["system", "user", "assistant"]
-    parts: tuple[ChatPart, ...] = ()
-    id: str = ""
-
-    @property
-    def text(self) -> str:
-        """What is said in it."""
-        return "".join(part.text for part in self.parts if part.type == "text")
-
-
-class ChatBody(Struct, frozen=True, rename="camel"):
-    """What ``DefaultChatTransport`` commands, in 6 and 7; and what a front end may add to it."""
-
-    id: ChosenId
-    messages: tuple[ChatMessage, ...] = ()
-    message: ChatMessage | None = None
-    """In place of all messages, only the last: many front ends send no more."""
-    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
-    message_id: str | None = None
-    edits: Mapping[str, dict[str, Any]] = {}
-    """By the ids of approvals: what to run instead of what the model wrote."""
-
-
-class Said(Struct, frozen=True):
-    """The user says something."""
-
-    prompt: str
-    is_again: bool = False
-    """Whether it takes the place of what was said then: it is asked again, or was changed."""
-    before: tuple[str, ...] | None = None
-    """What he had said before that, as far as the client tells."""
-
-
-class Answer(Struct, frozen=True):
-    """What a person says to one request."""
-
-    approved: bool
-    reason: str = ""
-    edit: dict[str, Any] | None = None
-
-
-class Answered(Struct, frozen=True):
-    """A person has answered requests, each named by its digest."""
-
-    answers: Mapping[str, Answer]
-    unanswered: frozenset[str] = frozenset()
-    """Those that the client still asks about."""
-
-
-def meant(body: ChatBody) -> Said | Answered:
-    """Return what a client wants. Raise ``UsageError`` if it wants nothing, or the impossible."""
-    last = body.message or (body.messages[-1] if body.messages else None)
-    if last is None:
-        raise UsageError("there is no message: send messages, or the last one as message")
-    if last.role == "assistant":
-        return _answered(last, body.edits)
-    if last.role != "user":
-        raise UsageError(f"the last message is of the role {last.role}: it must be the user's")
-    if any(part.type == "file" for part in last.parts):
-        raise UsageError("files cannot be read here: send what is in them as text")
-    is_changed = body.message_id is not None and body.message_id == last.id
-    before = None
-    if body.message is None:
-        earlier = body.messages[:-1]
-        before = tuple(message.text for message in earlier if message.role == "user")
-    return Said(last.text, is_changed or body.trigger == "regenerate-message", before)
-
-
-def _answered(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answered:
-    answers: dict[str, Answer] = {}
-    unanswered: set[str] = set()
-    for part in message.parts:
-        approval = part.approval
-        if approval is None:
-            continue
-        if part.state == "approval-requested":
-            unanswered.add(approval.id)
-        elif part.state == "approval-responded" and approval.approved is not None:
-            edit = edits.get(approval.id)
-            answers[approval.id] = Answer(approval.approved, approval.reason or "", edit)
-    if not answers:
-        raise UsageError("nothing new is in these messages: no message, and no answer to a request")
-    unknown = edits.keys() - answers.keys()
-    if unknown:
-        raise UsageError(f"there are edits for what was not approved: {', '.join(sorted(unknown))}")
-    return Answered(answers, frozenset(unanswered))
-
-
-def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ...]:
-    """Return the messages before a repeated one, as the store has them.
-
-    Raises ``UsageError`` if the client tells of other things than the store has.
-    """
-    places = [place for place, message in enumerate(messages) if said_by_user(message)]
-    texts = [said_by_user(messages[place]) for place in places]
-    if said.before is None:
-        count = max(len(places) - 1, 0)
-    elif texts[: len(said.before)] == list(said.before):
-        count = len(said.before)
-    else:
-        raise UsageError(
-            "what was said before is not what the store has of this conversation, so nothing can "
-            "be said again in it: send a new message"
-        )
-    return tuple(messages if count >= len(places) else messages[: places[count]])
-
-
-class ChatHistory:
-    """Collects the runs of a conversation, the newest first, and returns their messages."""
-
-    def __init__(self) -> None:
-        self._told: list[list[_Part]] = []  # the messages of each run, the newest first
-        self._before: tuple[Message, ...] | None = None  # None while no run has told
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was said before the runs that were taken."""
-        return self._before == ()
-
-    def add(self, run: ev.RunSnapshot) -> None:
-        """Add the next older run. A run that another one has replaced is ignored."""
-        if self._before is not None and not _is_part(run, self._before):
-            return
-        self._told.append([*_messages_of(run)])
-        # A run that is only observed tells of no turns, nor of what was said before it.
-        self._before = run.history if run.turns else None
-
-    def messages(self) -> list[_Part]:
-        """Return all messages, oldest first."""
-        earlier = [*_earlier_messages(self._before or ())]
-        return [*earlier, *(message for told in reversed(self._told) for message in told)]
-
-
-class _Words:
-    __slots__ = ("id", "kind", "length")
-
-    def __init__(self, kind: str, id: str) -> None:
-        self.kind = kind
-        self.id = id
-        self.length = 0
-
-    def grow(self, text: str) -> _Part:
-        self.length += len(text)
-        return {"type": f"{self.kind}-delta", "id": self.id, "delta": text}
-
-    def end(self) -> _Part:
-        return {"type": f"{self.kind}-end", "id": self.id}
-
-
-class _Call:
-    """A call that is not over."""
-
-    def __init__(self, part_id: str, name: str, kind: CallKind, parent: str | None) -> None:
-        self.part_id = part_id
-        self.name = name
-        self.is_writing = True
-        self.length = 0
-        self.input: dict[str, Any] | str = {}  # as it was shown
-        self.output = ""  # the end of what the tool has said
-        self.request: ev.ApprovalRequested | None = None  # until it is decided
-        self.was_asked = False  # when the last stream ended
-        self._kind = kind
-        self._parent = parent
-        self._text: list[str] = []  # as it was written
-
-    @property
-    def is_asked(self) -> bool:
-        return self.request is not None
-
-    def again(self) -> Iterator[_Part]:
-        if self.is_writing:
-            yield self.beginning()
-            if text := "".join(self._text):
-                yield self._delta(text)
-        else:
-            yield _call_input(self.part_id, self.name, self.input)
-            yield from self.saying()
-        if self.request is not None:
-            yield _approval_request(self.part_id, self.request)
-
-    def beginning(self) -> _Part:
-        return _begun_call(self.part_id, self.name, self._kind, self._parent)
-
-    def write(self, name: str, delta: str) -> Iterator[_Part]:
-        if not self.is_writing:
-            return
-        if name != self.name:  # the client begins anew as well
-            self.name = name
-            yield self.beginning()
-            delta, self._text, self.length = "".join([*self._text, delta]), [], 0
-        self._text.append(delta)
-        self.length += len(delta)
-        yield self._delta(delta)
-
-    def _delta(self, text: str) -> _Part:
-        return {"type": "tool-input-delta", "toolCallId": self.part_id, "inputTextDelta": text}
-
-    def show(self, name: str, arguments: dict[str, Any] | str) -> _Part:
-        self.name, self.input, self.is_writing = name, arguments, False
-        self._text.clear()
-        return _call_input(self.part_id, name, arguments)
-
-    def saying(self) -> Iterator[_Part]:
-        """Return the output so far. While the input is written, a client could not show both."""
-        if self.output and not self.is_writing:
-            yield _call_output(self.part_id, self.output) | {"preliminary": True}
-
-    def decision(self, event: ev.ApprovalDecided) -> _Part:
-        about: _Part = {"toolCallId": self.part_id, "decision": event.decision}
-        about["reason"] = event.reason
-        if event.edited_arguments is not None:
-            about["input"] = _harmless(event.edited_arguments)
-        return {"type": "data-argstream-decision", "id": self.part_id, "data": about}
-
-    def ended(
-        self, event: ev.ToolArgsInvalid | ev.ToolCallCompleted | ev.ToolCallFailed
-    ) -> Iterator[_Part]:
-        match event:
-            case ev.ToolArgsInvalid(name=name, verdict=verdict, raw=raw, error=error):
-                text = "".join(self._text) or raw
-                yield _call_invalid(self.part_id, name, text, f"{verdict}: {error.message}")
-            case ev.ToolCallCompleted(name=name, arguments=arguments, result=result):
-                if self.is_writing or self.input != arguments:
-                    yield self.show(name, arguments)
-                yield _call_output(self.part_id, result)
-            case ev.ToolCallFailed(error=error):
-                yield _call_error(self.part_id, error)
-
-
-class _CallWriter:
-    """Writes the parts of calls, from their beginning to their end."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, _Call] = {}
-        self._ids = CallIds()
-
-    @property
-    def longest_input(self) -> int:
-        """The length of the longest input that is being written."""
-        return max((call.length for call in self._open.values() if call.is_writing), default=0)
-
-    def part_id(self, call_id: str) -> str:
-        return self._ids.of(call_id)
-
-    # Streams that end while calls are open
-
-    def asks_anew(self) -> bool:
-        """Return True if a request is pending that was not when the last stream ended."""
-        return any(call.is_asked and not call.was_asked for call in self._open.values())
-
-    def put_off(self, what: str) -> Iterator[_Part]:
-        """Return placeholders for the results of calls that are not pending."""
-        for call in self._open.values():
-            call.was_asked = call.is_asked
-            if not call.is_asked:
-                yield _call_output(call.part_id, what)
-
-    def told_again(self) -> Iterator[_Part]:
-        """Repeat the calls whose beginning the client may not have seen."""
-        for call in self._open.values():
-            if not call.was_asked:
-                yield from call.again()
-
-    # What happens
-
-    def begin(self, event: ev.ToolCallStarted, lost: str) -> Iterator[_Part]:
-        """Begin a call. An open call with the same ID ends with ``lost`` as its error."""
-        if (before := self._open.pop(event.call_id, None)) is not None:
-            yield _call_error(before.part_id, lost)
-        part_id = self._ids.begin(event.call_id)
-        parent = None if event.parent_id is None else self.part_id(event.parent_id)
-        call = _Call(part_id, event.name, event.kind, parent)
-        self._open[event.call_id] = call
-        yield call.beginning()
-
-    def take(self, event: CallEvent) -> Iterator[_Part]:
-        call = self._open.get(event.call_id)
-        if call is None:
-            return
-        match event:
-            case ev.ToolArgsDelta(name=name, delta=delta):
-                yield from call.write(name, delta)
-            case ev.ToolArgsCompleted(name=name, arguments=arguments):
-                yield call.show(name, arguments)
-                yield from call.saying()
-            case ev.ToolOutputDelta(text=text):
-                call.output = (call.output + text)[-_TAIL:]
-                yield from call.saying()
-            case ev.ApprovalRequested():
-                if call.is_writing or call.input != event.arguments:
-                    yield call.show(event.name, event.arguments)
-                call.request = event
-                yield _approval_request(call.part_id, event)
-            case ev.ApprovalDecided():
-                yield from self._decided(event, call)
-            case ev.ToolArgsInvalid() | ev.ToolCallCompleted() | ev.ToolCallFailed():
-                del self._open[event.call_id]
-                yield from call.ended(event)
-
-    def end_all(self, why: str) -> Iterator[_Part]:
-        for call in self._open.values():
-            yield _call_error(call.part_id, why)
-        self._open.clear()
-
-    def _decided(self, event: ev.ApprovalDecided, call: "_Call") -> Iterator[_Part]:
-        call.request = None
-        yield call.decision(event)
-        match event.decision:
-            case "approved" | "edited":
-                edited = event.edited_arguments
-                yield call.show(event.name, call.input if edited is None else edited)
-                yield from call.saying()
-            case "denied" | "expired":
-                del self._open[event.call_id]
-                yield {"type": "tool-output-denied", "toolCallId": call.part_id}
-            case "withdrawn":
-                del self._open[event.call_id]
-                yield _call_error(call.part_id, event.reason or "it was called off")
-
-
-class _MessageWriter:
-    """Writes the parts of a run."""
-
-    def __init__(self, run_id: str) -> None:
-        self.is_open = False
-        """Whether a stream has begun and not ended."""
-        self.step_is_open = False
-        self._run_id = run_id
-        self.words: dict[_Key, _Words] = {}  # what is open
-        self.calls = _CallWriter()
-        self._turn = 0
-        self._is_waiting = False  # though the run has not paused
-        self._has_step = False
-        self._has_blocks = False  # whether this attempt of the turn has
-        self._usage = ev.Usage()
-        self._stop_reason: str | None = None
-
-    def take(self, event: ev.Event) -> list[_Part]:
-        reopened = [*self._reopened(event)] if self._is_waiting else []
-        parts = [*self._told(event)]
-        if self._is_waiting:
-            return []
-        if parts and not self.is_open:
-            parts = [*self._start(), *parts]
-        if isinstance(event, ev.RunPaused | ev.RunEnd):
-            self.is_open = False
-        return [*reopened, *parts]
-
-    def joining(self, others: "_MessageWriter") -> list[_Part]:
-        """End what is over for those whose stream goes on from here, so that it can be shared.
-
-        When a stream ended before, theirs or another's, what was said until then was over for them.
-        A viewer that comes later does not see where that was.
-        """
-        if not self.is_open:
-            return []
-        over = [words.end() for key, words in self.words.items() if key not in others.words]
-        if self.step_is_open and not others.step_is_open:
-            over.append({"type": "finish-step"})
-        return over
-
-    # Runs that do not pause: those that are only observed, which tell of no turns
-
-    def rest(self) -> list[_Part]:
-        """End the stream if nothing more is to be waited for: a client answers only after that.
-
-        A client answers when each call of the step has an answer or a result. So those that go on
-        meanwhile are given one, in whose place the true one will come.
-        """
-        if self._turn or not (self.is_open and self.calls.asks_anew()):
-            return []
-        parts = [*self.calls.put_off(_GOES_ON), *self._end_step(), self._finish("tool-calls")]
-        self.is_open, self._is_waiting = False, True
-        return parts
-
-    def _reopened(self, event: ev.Event) -> Iterator[_Part]:
-        """Begin a stream again after a decision, with what is still open."""
-        if isinstance(event, ev.ApprovalDecided | ev.RunEnd):
-            self._is_waiting = False
-            self.words.clear()
-            yield from self._start()
-            yield from self.calls.told_again()
-
-    def _start(self) -> Iterator[_Part]:
-        self.is_open = True
-        yield {
-            "type": "start",
-            "messageId": self._run_id,
-            "messageMetadata": {"runId": self._run_id},
-        }
-
-    def _told(self, event: ev.Event) -> Iterator[_Part]:
-        match event:
-            case ev.TextDelta(text=text, block=block, parent_id=parent_id):
-                yield from self._grow("text", text, (block, parent_id))
-            case ev.ThinkingStarted(block=block, parent_id=parent_id):
-                yield from self._begin_words("reasoning", (block, parent_id))
-            case ev.ThinkingDelta(text=text, block=block, parent_id=parent_id):
-                yield from self._grow("reasoning", text, (block, parent_id))
-            case ev.ThinkingCompleted(text=text, block=block, parent_id=parent_id):
-                yield from self._end_thinking(text, (block, parent_id))
-            case ev.ToolCallStarted():
-                yield from self._begin_block()
-                yield from self.calls.begin(event, _LOST)
-            case ev.TurnStarted(turn=turn):
-                yield from self._begin_turn(turn)
-            case ev.TurnCompleted():
-                self._note(event)
-            case _ if isinstance(event, CallEvent):
-                yield from self.calls.take(event)
-            case _:
-                yield from self._told_of_run(event)
-
-    def _told_of_run(self, event: ev.Event) -> Iterator[_Part]:
-        match event:
-            case ev.RunStarted() | ev.RunResumed() if not (self.is_open or self._is_waiting):
-                yield from self._start()
-            case ev.RunPaused():
-                yield from self._end_step()
-                yield self._finish("tool-calls")
-            case ev.RunCompleted(stop_reason=stop_reason, usage=usage):
-                self._stop_reason = stop_reason or self._stop_reason
-                self._usage = self._usage if usage == ev.Usage() else usage
-                yield from self._end_message()
-                yield self._finish(_finish_reason(self._stop_reason))
-            case ev.RunFailed(code=code, message=message):
-                yield from self._end_message()
-                yield {"type": "error", "errorText": f"{message} ({code})"}
-            case ev.RunStopped(reason=reason):
-                yield from self._end_message()
-                yield {"type": "abort", "reason": reason or "the run was stopped"}
-            case _:
-                pass  # nothing that a client could show
-
-    # Steps
-
-    def _begin_turn(self, turn: int) -> Iterator[_Part]:
-        if turn != self._turn:
-            yield from self._end_step()
-            yield from self._begin_step()
-            self._turn = turn
-        elif self._has_blocks:
-            yield from self._end_words()
-            yield from self.calls.end_all(_LOST)
-            yield {"type": "data-argstream-lost", "data": {"turn": turn}}
-        self._has_blocks = False
-
-    def _begin_step(self) -> Iterator[_Part]:
-        self._has_step = self.step_is_open = True
-        yield {"type": "start-step"}
-
-    def _end_step(self) -> Iterator[_Part]:
-        yield from self._end_words()
-        if self.step_is_open:
-            self.step_is_open = False
-            yield {"type": "finish-step"}
-
-    def _begin_block(self) -> Iterator[_Part]:
-        if not self._has_step:
-            yield from self._begin_step()
-        self._has_blocks = True
-
-    # Words
-
-    def _begin_words(self, kind: str, key: "_Key") -> Iterator[_Part]:
-        block, parent_id = key
-        if (before := self.words.pop(key, None)) is not None:
-            yield before.end()
-        yield from self._begin_block()
-        parent = None if parent_id is None else self.calls.part_id(parent_id)
-        words = self.words[key] = _Words(
-            kind, f"{block}" if parent is None else f"{parent}/{block}"
-        )
-        yield {"type": f"{kind}-start", "id": words.id} | _of_parent(parent)
-
-    def _grow(self, kind: str, text: str, key: "_Key") -> Iterator[_Part]:
-        if key not in self.words:
-            yield from self._begin_words(kind, key)
-        if text:
-            yield self.words[key].grow(text)
-
-    def _end_thinking(self, text: str, key: "_Key") -> Iterator[_Part]:
-        if key not in self.words:
-            yield from self._begin_words("reasoning", key)
-        words = self.words.pop(key)
-        if len(text) > words.length:
-            yield words.grow(text[words.length :])
-        yield words.end()
-
-    def _end_words(self) -> Iterator[_Part]:
-        for words in self.words.values():
-            yield words.end()
-        self.words.clear()
-
-    # The end
-
-    def _note(self, turn: ev.TurnCompleted) -> None:
-        self._usage += turn.usage
-        if turn.parent_id is None:
-            self._stop_reason = turn.stop_reason
-
-    def _end_message(self) -> Iterator[_Part]:
-        yield from self.calls.end_all(_OVER)
-        yield from self._end_step()
-
-    def _finish(self, reason: str) -> _Part:
-        about = {"usage": usage_counts(self._usage), "stopReason": self._stop_reason}
-        return {"type": "finish", "finishReason": reason, "messageMetadata": about}
-
-
-def _written(
-    writer: _MessageWriter, events: Iterable[ev.Event], others: _MessageWriter | None = None
-) -> Written:
-    """Write events. ``others`` is the writer that the client continues with."""
-    parts: list[_Part] = []
-    for event in events:
-        parts += writer.take(event)
-    parts += writer.rest()
-    if others is not None:
-        parts += writer.joining(others)
+def _framed(parts: Sequence[_Part]) -> Written:
     data = bytearray()
     for part in parts:
         data += frame(part)
         if part["type"] in _LAST:
             data += _DONE
-    return Written(bytes(data), ends=bool(data) and not writer.is_open)
+    return Written(bytes(data), ends=data.endswith(_DONE))
 
 
-def _events(run: ev.RunSnapshot) -> Iterator[ev.Event]:
-    yield ev.TurnCompleted(run.stop_reason, _NOTHING_SAID, run.usage)  # what it cost is told last
-    yield from events_of(run, with_text=False)
+class _ShownCall:
+    """An open call, and how much of it was written."""
+
+    __slots__ = ("call", "input", "is_decided", "length", "name", "output_length", "request")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.name = ""  # empty before its start is written
+        self.length = 0  # of the text of its arguments
+        self.input: dict[str, Any] | str | None = None  # None while it is written
+        self.request: ev.ApprovalRequested | None = None
+        self.is_decided = False
+        self.output_length = 0
+
+
+class _MessageWriter:
+    """Writes changes as parts of a message. It keeps only what its own output has open.
+
+    Between a pause and the next stream, nothing is written. In an observed run blocks may change
+    meanwhile: they are ``missed``, and the next stream repeats them. Calls can be repeated, because
+    a client replaces them. A text cannot: what was missed of it is appended. So a replay for a
+    client that joins during the pause must not include it (``limits``).
+    """
+
+    def __init__(self, encoder: AiSdkEncoder, limits: Mapping[str, int] | None = None) -> None:
+        self.missed: dict[str, int] = {}  # keys of blocks: how much of a text was written before
+        self.texts: dict[str, TextBlock] = {}  # those that are open
+        self._encoder = encoder
+        self._state = encoder.state
+        self._limits = limits or {}  # lengths of texts, by key
+        self._is_open = False  # a stream has started and not ended
+        self._is_paused = False
+        self._has_step = False
+        self._turn = 0  # of the step
+        self._has_lost = False  # blocks of this turn
+        self._calls: dict[str, _ShownCall] = {}  # those that are open
+
+    @property
+    def longest_input(self) -> int:
+        """The length of the longest input that is being written."""
+        shown = self._calls.values()
+        return max((one.length for one in shown if one.input is None), default=0)
+
+    def write(self, change: Change) -> list[_Part]:
+        """Return the parts of a change. It may be the start of a stream, or its end."""
+        if self._is_paused and not isinstance(change.event, ev.RunResumed | ev.RunEnd):
+            self._add_missed(change)
+            return []
+        return [*self._open(), *self._parts(change)]
+
+    def end_texts(self, others: "_MessageWriter") -> list[_Part]:
+        """End the texts that are not open in the stream that continues this one.
+
+        A pause ends all texts. It is not in the replay for a client that joins later.
+        """
+        is_over = self.texts.keys() - others.texts.keys() if self._is_open else ()
+        return [_text_part("end", self.texts[key]) for key in self.texts if key in is_over]
+
+    def _parts(self, change: Change) -> Iterator[_Part]:
+        block, event = change.block, change.event
+        if isinstance(block, TextBlock):
+            yield from self._text_change(change, block)
+        elif block is not None:
+            yield from self._call_change(change, block)
+        elif isinstance(event, ev.TurnStarted):
+            yield from self._turn_started(event.turn)
+        elif isinstance(event, ev.RunPaused):
+            yield from self._pause()
+        elif isinstance(event, ev.RunEnd):
+            yield from self._end(event)
+
+    # The stream
+
+    def _open(self) -> Iterator[_Part]:
+        if self._is_open:
+            return
+        self._is_open, self._is_paused = True, False
+        start: _Part = {"type": "start"}
+        message_id = self._encoder.message_id
+        run_id = "" if self._encoder.is_bare else self._state.run_id or message_id
+        if message_id := message_id or run_id:
+            start["messageId"] = message_id
+        if run_id:
+            start["messageMetadata"] = {"runId": run_id}
+        yield start
+        missed, self.missed = self.missed, {}
+        for block in self._state.blocks if missed else ():
+            if block.key in missed and not block.is_lost:
+                yield from self._repeat(block, missed[block.key])
+
+    def _repeat(self, block: Block, length: int) -> Iterator[_Part]:
+        if isinstance(block, Call):
+            self._calls[block.key] = _ShownCall(block)
+            yield from self._update_call(block)
+        else:
+            yield from self._append_text(block, block.text[length:])
+            if block.is_over:
+                yield from self._end_text(block)
+
+    def _add_missed(self, change: Change) -> None:
+        block = change.block
+        if isinstance(block, TextBlock) and change.kind != "block_started":
+            self.missed.setdefault(block.key, len(block.text) - len(change.text))
+        elif block is not None:
+            self.missed.setdefault(block.key, 0)
+
+    def assume_missed(self) -> None:
+        """Find what the clients of a paused run may have missed, as the pause is not in a snapshot.
+
+        These are the blocks after the newest pending call, and the calls beside it: the results
+        that come while an observed run is paused are theirs.
+        """
+        blocks = self._state.blocks
+        places = [place for place, one in enumerate(blocks) if _is_pending(one)]
+        if not (self._is_paused and self._state.mode == "observed" and places):
+            return
+        first, last = places[0], places[-1]
+        while first and (isinstance(blocks[first - 1], Call) or blocks[first - 1].parent_id):
+            first -= 1
+        beside = (one for one in blocks[first:last] if isinstance(one, Call))
+        missed = [one for one in (*beside, *blocks[last + 1 :]) if not _is_pending(one)]
+        self.missed |= dict.fromkeys((one.key for one in missed), 0)
+
+    def _pause(self) -> Iterator[_Part]:
+        """End the stream. A client answers when all calls of the step have an answer or a result.
+
+        So the other open calls get a placeholder. The next stream repeats them.
+        """
+        for key, shown in self._calls.items():
+            if not shown.call.is_pending:
+                self.missed[key] = 0
+                yield _output(shown.call, _UNFINISHED)
+        yield from self._end_step()
+        yield self._finish("tool-calls")
+        self._is_open, self._is_paused = False, True
+
+    def _end(self, event: ev.RunEnd) -> Iterator[_Part]:
+        for shown in self._calls.values():
+            if shown.input is None or not self._encoder.is_bare:
+                yield _error(shown.call, _OVER)
+        self._calls.clear()
+        yield from self._end_step()
+        match event:
+            case ev.RunCompleted(stop_reason=stop_reason):
+                yield self._finish(_finish_reason(stop_reason or self._state.stop_reason))
+            case ev.RunFailed(code=code, message=message):
+                yield {"type": "error", "errorText": f"{message} ({code})"}
+            case ev.RunStopped(reason=reason):
+                yield {"type": "abort", "reason": reason or "the run was stopped"}
+        self._is_open = False
+
+    def _finish(self, reason: str) -> _Part:
+        usage, stop_reason, end = self._state.usage, self._state.stop_reason, self._state.end
+        if isinstance(end, ev.RunCompleted):
+            usage = usage if end.usage == ev.Usage() else end.usage
+            stop_reason = end.stop_reason or stop_reason
+        metadata = {"usage": usage_counts(usage), "stopReason": stop_reason}
+        return {"type": "finish", "finishReason": reason, "messageMetadata": metadata}
+
+    # Steps
+
+    def _turn_started(self, turn: int) -> Iterator[_Part]:
+        if turn != self._turn:
+            yield from self._end_step()
+            yield from self._start_step()
+            self._turn = turn
+        elif self._has_lost:
+            yield {"type": "data-argstream-lost", "data": {"turn": turn}}
+        self._has_lost = False
+
+    def _start_step(self) -> Iterator[_Part]:
+        self._has_step = True
+        yield {"type": "start-step"}
+
+    def _end_step(self) -> Iterator[_Part]:
+        """End the step in this stream. After a pause, the next stream continues it."""
+        for block in self.texts.values():
+            yield _text_part("end", block)
+        self.texts.clear()
+        if self._has_step:
+            yield {"type": "finish-step"}
+
+    # Text and thinking
+
+    def _text_change(self, change: Change, block: TextBlock) -> Iterator[_Part]:
+        text, limit = change.text, self._limits.get(block.key)
+        if limit is not None:
+            text = text[:limit]
+        if change.kind == "block_lost":
+            self._has_lost = True
+        if change.kind in ("block_lost", "block_ended"):
+            yield from self._end_text(block)
+        elif limit != 0:
+            yield from self._append_text(block, text)
+
+    def _append_text(self, block: TextBlock, text: str) -> Iterator[_Part]:
+        if block.key not in self.texts:
+            if not self._has_step:
+                yield from self._start_step()
+            self.texts[block.key] = block
+            yield _text_part("start", block) | self._parent(block)
+        if text:
+            yield _text_part("delta", block) | {"delta": text}
+
+    def _end_text(self, block: TextBlock) -> Iterator[_Part]:
+        if self.texts.pop(block.key, None) is not None:
+            yield _text_part("end", block)
+
+    # Calls
+
+    def _call_change(self, change: Change, call: Call) -> Iterator[_Part]:
+        if change.kind == "block_started":
+            if not self._has_step:
+                yield from self._start_step()
+            self._calls[call.key] = _ShownCall(call)
+        if change.kind == "block_lost":
+            self._has_lost = True
+            if self._calls.pop(call.key, None) is not None:
+                yield _error(call, _LOST)
+        elif call.key in self._calls:
+            yield from self._update_call(call)
+
+    def _update_call(self, call: Call) -> Iterator[_Part]:
+        """Write what was not written of an open call."""
+        shown = self._calls[call.key]
+        shown.call = call  # after ``begin``, this was the call of the replay
+        if call.verdict is None and call.request is None and call.outcome is None:
+            yield from self._update_text_of(call, shown)
+            return
+        if not shown.name:
+            yield from self._start_call(call, shown)
+        if call.verdict not in (None, "complete"):
+            del self._calls[call.key]
+            why = "" if call.error is None else call.error.message
+            error = f"{call.verdict}: {why}"
+            yield _input("error", call, input=call.raw, errorText=error)
+            return
+        if call.request is not None and call.request != shown.request:
+            yield from _update_input(call, shown, call.request.arguments)
+            shown.request = call.request
+            yield _approval_request(call, call.request)
+        if call.decision is not None and not shown.is_decided:
+            shown.is_decided, shown.input = True, None  # approved input is written again
+            yield _decision(call, call.decision)
+            if call.decision.decision not in ("approved", "edited"):
+                del self._calls[call.key]
+                is_withdrawn = call.decision.decision == "withdrawn"
+                reason = call.decision.reason or "the request was withdrawn"
+                yield _error(call, reason) if is_withdrawn else _tool("output-denied", call)
+                return
+        yield from _update_input(call, shown, _input_of(call))
+        if call.outcome is not None:
+            del self._calls[call.key]
+            is_completed = call.outcome == "completed"
+            yield (_output if is_completed else _error)(call, call.result)
+        elif len(call.output) != shown.output_length and shown.input is not None:
+            shown.output_length = len(call.output)
+            yield _output(call, call.output[-_TAIL:]) | {"preliminary": True}
+
+    def _update_text_of(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
+        if shown.name != call.name:  # new, or renamed: then the client starts again as well
+            yield from self._start_call(call, shown)
+        if text := call.raw[shown.length :]:
+            shown.length = len(call.raw)
+            yield _tool("input-delta", call, inputTextDelta=text)
+
+    def _start_call(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
+        shown.name, shown.length = call.name, 0
+        about: _Part = {"inputEncoding": "text"} if call.is_free_text else {}
+        if call.kind in RUN_BY_PROVIDER:
+            about["providerExecuted"] = True
+        yield _input("start", call, **about, **self._parent(call))
+
+    def _parent(self, block: Block) -> _Part:
+        if block.parent_id is None:
+            return {}
+        parent = self._state.calls.get(block.parent_id)
+        key = block.parent_id if parent is None else parent.key
+        return {"providerMetadata": {"argstream": {"parentToolCallId": key}}}
+
+
+def _is_pending(block: Block) -> bool:
+    return isinstance(block, Call) and block.is_pending
+
+
+def _input_of(call: Call) -> dict[str, Any] | str | None:
+    """Return the arguments to show: those that ran, or will run."""
+    if call.outcome != "completed":
+        if call.decision is not None and call.decision.edited_arguments is not None:
+            return call.decision.edited_arguments
+        if call.request is not None:
+            return call.request.arguments
+    return call.arguments
+
+
+def _update_input(
+    call: Call, shown: _ShownCall, arguments: dict[str, Any] | str | None
+) -> Iterator[_Part]:
+    if arguments is None or arguments is shown.input or arguments == shown.input:
+        return
+    shown.input, shown.output_length = arguments, 0  # the client drops the output
+    yield _input("available", call, input=_harmless(arguments))
 
 
 def _finish_reason(stop_reason: str | None) -> str:
@@ -682,71 +464,47 @@ def _finish_reason(stop_reason: str | None) -> str:
     return _FINISH_REASONS.get(stop_kind(stop_reason or "stop"), "other")
 
 
-def _of_parent(parent: str | None) -> _Part:
-    if parent is None:
-        return {}
-    return {"providerMetadata": {"argstream": {"parentToolCallId": parent}}}
+def _text_part(step: Literal["start", "delta", "end"], block: TextBlock) -> _Part:
+    return {"type": f"{'reasoning' if block.is_thinking else 'text'}-{step}", "id": block.key}
 
 
-def _begun_call(part_id: str, name: str, kind: CallKind, parent: str | None) -> _Part:
-    part: _Part = {"type": "tool-input-start", "toolCallId": part_id, "toolName": name}
-    part["dynamic"] = True
-    if kind in FREE_TEXT_KINDS:
-        part["inputEncoding"] = "text"
-    if kind in RUN_BY_PROVIDER:
-        part["providerExecuted"] = True
-    return part | _of_parent(parent)
+def _tool(kind: str, call: Call, **fields: object) -> _Part:
+    return {"type": f"tool-{kind}", "toolCallId": call.key, **fields}
 
 
-def _call_input(part_id: str, name: str, arguments: object) -> _Part:
-    return {
-        "type": "tool-input-available",
-        "toolCallId": part_id,
-        "toolName": name,
-        "input": _harmless(arguments),
-        "dynamic": True,
-    }
+def _input(kind: str, call: Call, **fields: object) -> _Part:
+    return _tool(f"input-{kind}", call, toolName=call.name, dynamic=True, **fields)
 
 
-def _call_invalid(part_id: str, name: str, text: str, why: str) -> _Part:
-    return {
-        "type": "tool-input-error",
-        "toolCallId": part_id,
-        "toolName": name,
-        "input": text,
-        "errorText": why,
-        "dynamic": True,
-    }
+def _output(call: Call, output: object) -> _Part:
+    return _tool("output-available", call, output=_harmless(output))
 
 
-def _approval_request(part_id: str, request: ev.ApprovalRequested) -> _Part:
+def _error(call: Call, error: object) -> _Part:
+    return _tool("output-error", call, errorText=text_of(error))
+
+
+def _approval_request(call: Call, request: ev.ApprovalRequested) -> _Part:
     """Return the request. Version 6 drops the reason; both versions keep the descriptor."""
-    return {
-        "type": "tool-approval-request",
-        "toolCallId": part_id,
-        "approvalId": request.digest,
-        "reason": request.reason,
-        "approvalDescriptor": {
-            "reason": request.reason,
-            "rule": request.rule,
-            "expiresAt": request.expires_at,
-        },
-    }
+    reason, rule, expires_at = request.reason, request.rule, request.expires_at
+    descriptor = {"reason": reason, "rule": rule, "expiresAt": expires_at}
+    about = {"approvalId": request.digest, "reason": reason, "approvalDescriptor": descriptor}
+    return _tool("approval-request", call, **about)
 
 
-def _call_output(part_id: str, output: object) -> _Part:
-    return {"type": "tool-output-available", "toolCallId": part_id, "output": _harmless(output)}
-
-
-def _call_error(part_id: str, error: object) -> _Part:
-    return {"type": "tool-output-error", "toolCallId": part_id, "errorText": text_of(error)}
+def _decision(call: Call, decision: ev.ApprovalDecided) -> _Part:
+    data: _Part = {"toolCallId": call.key, "decision": decision.decision}
+    data["reason"] = decision.reason
+    if decision.edited_arguments is not None:
+        data["input"] = _harmless(decision.edited_arguments)
+    return {"type": "data-argstream-decision", "id": call.key, "data": data}
 
 
 def _harmless(value: object) -> object:
-    """Return a value in a form that clients accept.
+    """Return a value that clients accept.
 
-    The clients refuse objects with certain keys, and end the stream with an error. A value in which
-    there is such a key is given as its text.
+    Clients end the stream with an error at an object that has certain keys. A value that contains
+    such an object is sent as its JSON text.
     """
     text = msgspec.json.encode(value)
     if (b'"__proto__"' in text or b'"constructor"' in text) and _is_refused(value):
@@ -768,11 +526,268 @@ def _is_refused(value: object) -> bool:
     return False
 
 
+# Requests
+
+
+class ChatApproval(Struct, frozen=True):
+    """An approval in a tool part."""
+
+    id: str
+    approved: bool | None = None
+    reason: Reason | None = None
+
+
+class ChatPart(Struct, frozen=True):
+    """The fields of a message part that are used here."""
+
+    type: str
+    text: str = ""
+    state: str | None = None
+    approval: ChatApproval | None = None
+
+
+class ChatMessage(Struct, frozen=True):
+    """A message, as a client has it."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[ChatPart, ...] = ()
+    id: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its text parts, joined."""
+        return "".join(part.text for part in self.parts if part.type == "text")
+
+
+class ChatBody(Struct, frozen=True, rename="camel"):
+    """The body that ``DefaultChatTransport`` sends, in 6 and 7, and what a front end may add."""
+
+    id: ChosenId
+    messages: tuple[ChatMessage, ...] = ()
+    message: ChatMessage | None = None
+    """Only the last message, instead of all: many front ends send no more."""
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    message_id: str | None = None
+    edits: Mapping[str, dict[str, Any]] = {}
+    """Arguments to run instead of the model's, by the IDs of approvals."""
+
+
+class Said(Struct, frozen=True):
+    """A message of the user."""
+
+    prompt: str
+    is_again: bool = False
+    """Whether it replaces an earlier message: it is regenerated, or was edited."""
+    before: tuple[str, ...] | None = None
+    """The earlier messages of the user; None if the client did not send them."""
+
+
+class Answer(Struct, frozen=True):
+    """The user's answer to one approval request."""
+
+    approved: bool
+    reason: str = ""
+    edit: dict[str, Any] | None = None
+
+
+class Answered(Struct, frozen=True):
+    """The user's answers to approval requests, by digest."""
+
+    answers: Mapping[str, Answer]
+    unanswered: frozenset[str] = frozenset()
+    """The requests that the client still shows as pending."""
+
+
+def meant(body: ChatBody) -> Said | Answered:
+    """Return what a request asks for. Raise ``UsageError`` if that is nothing, or unsupported."""
+    last = body.message or (body.messages[-1] if body.messages else None)
+    if last is None:
+        raise UsageError("there is no message: send messages, or the last one as message")
+    if last.role == "assistant":
+        return _answers_in(last, body.edits)
+    if last.role != "user":
+        raise UsageError(f"the last message has the role {last.role!r}: it must be the user's")
+    if any(part.type == "file" for part in last.parts):
+        raise UsageError("files cannot be read here: send their content as text")
+    is_edited = body.message_id is not None and body.message_id == last.id
+    before = None
+    if body.message is None:
+        earlier = body.messages[:-1]
+        before = tuple(message.text for message in earlier if message.role == "user")
+    return Said(last.text, is_edited or body.trigger == "regenerate-message", before)
+
+
+def _answers_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answered:
+    answers: dict[str, Answer] = {}
+    unanswered: set[str] = set()
+    for part in message.parts:
+        approval = part.approval
+        if approval is None:
+            continue
+        if part.state == "approval-requested":
+            unanswered.add(approval.id)
+        elif part.state == "approval-responded" and approval.approved is not None:
+            edit = edits.get(approval.id)
+            answers[approval.id] = Answer(approval.approved, approval.reason or "", edit)
+    if not answers:
+        raise UsageError("there is nothing new in these messages: no message and no answer")
+    unknown = edits.keys() - answers.keys()
+    if unknown:
+        raise UsageError(f"there are edits for what was not approved: {', '.join(sorted(unknown))}")
+    return Answered(answers, frozenset(unanswered))
+
+
+def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ...]:
+    """Return the stored messages before the one that ``said`` replaces.
+
+    Raises ``UsageError`` if the client's earlier messages differ from those in the store.
+    """
+    places = [place for place, message in enumerate(messages) if said_by_user(message)]
+    texts = [said_by_user(messages[place]) for place in places]
+    if said.before is None:
+        count = max(len(places) - 1, 0)
+    elif texts[: len(said.before)] == list(said.before):
+        count = len(said.before)
+    else:
+        raise UsageError(
+            "the earlier messages are not those that the store has of this conversation, so no "
+            "message of it can be replaced: send a new message"
+        )
+    return tuple(messages if count >= len(places) else messages[: places[count]])
+
+
+# The messages of earlier runs
+
+
+class ChatHistory:
+    """Collects the runs of a conversation, newest first, and returns their messages."""
+
+    def __init__(self) -> None:
+        self._messages: list[list[_Part]] = []  # of each run, newest first
+        self._before: tuple[Message, ...] | None = None  # None while it is not known
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the runs so far are the whole conversation."""
+        return self._before == ()
+
+    def add(self, run: ev.RunSnapshot) -> None:
+        """Add the next older run. A run that was replaced by another one is ignored."""
+        if self._before is not None and not _is_part(run, self._before):
+            return
+        self._messages.append([*_messages_of(run)])
+        # The messages before an observed run are not known.
+        self._before = run.history if run.mode == "agent" and run.turns else None
+
+    def messages(self) -> list[_Part]:
+        """Return all messages, oldest first."""
+        earlier = [*_earlier_messages(self._before or ())]
+        return [*earlier, *(message for run in reversed(self._messages) for message in run)]
+
+
+def _is_part(run: ev.RunSnapshot, history: Sequence[Message]) -> bool:
+    """Return True if this run produced the part of the history at its place."""
+    place = len(run.history)
+    return (
+        place < len(history)
+        and said_by_user(history[place]) == run.prompt
+        and tuple(history[:place]) == run.history
+    )
+
+
+def _messages_of(run: ev.RunSnapshot) -> Iterator[_Part]:
+    encoder = AiSdkEncoder(run.run_id)
+    encoder.begin(run)
+    yield _user_message(f"{run.run_id}-prompt", run.prompt)
+    answer = _folded(run.run_id, encoder.replayed_parts())
+    if answer["parts"]:
+        yield answer
+
+
+def _user_message(message_id: str, text: str) -> _Part:
+    return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
+
+
+def _earlier_messages(history: Sequence[Message]) -> Iterator[_Part]:
+    """Yield the messages of runs that are not stored any more. Their IDs are their places."""
+    answers: list[Message] = []
+    for place, message in enumerate(history):
+        if prompt := said_by_user(message):
+            yield from _earlier_answer(place, answers)
+            yield _user_message(f"message-{place}", prompt)
+            answers = []
+        else:
+            answers.append(message)
+    yield from _earlier_answer(len(history), answers)
+
+
+def _earlier_answer(end: int, messages: Sequence[Message]) -> Iterator[_Part]:
+    if not messages:
+        return
+    state = RunState(arguments="off")
+    for event in _events_of_messages(messages):
+        state.apply(event)
+    encoder = AiSdkEncoder()
+    encoder.begin(state.snapshot())
+    answer = _folded(f"message-{end - len(messages)}", encoder.replayed_parts())
+    del answer["metadata"]  # the run and its usage are not known
+    yield answer
+
+
+def _events_of_messages(messages: Sequence[Message]) -> Iterator[ev.Event]:
+    parts = [part for message in messages for part in message.parts]
+    results = {part.call_id: part for part in parts if isinstance(part, ResultPart)}
+    turns = [message for message in messages if message.role == "assistant"]
+    numbers = count()  # of blocks: they continue from turn to turn
+    for turn, message in enumerate(turns, 1):
+        yield ev.TurnStarted(turn)
+        for part, block in zip(message.parts, numbers, strict=False):
+            match part:
+                case TextPart(text=text) if text:
+                    yield ev.TextDelta(text, block)
+                case ThinkingPart(text=text) if text:
+                    yield ev.ThinkingCompleted(text, block)
+                case CallPart():
+                    yield from _events_of_call(part, results.get(part.call_id))
+                case _:
+                    pass  # it has nothing to show, or is shown with its call
+    yield ev.RunCompleted(None)
+
+
+def _events_of_call(call: CallPart, answer: ResultPart | None) -> Iterator[ev.Event]:
+    call_id, name, arguments = call.call_id, call.name, call.arguments
+    yield ev.ToolCallStarted(call_id, 0, name, call.kind)
+    if call.verdict != "complete":
+        error = ev.ArgumentsError(call.verdict, "" if answer is None else text_of(answer.result))
+        yield ev.ToolArgsDelta(call_id, name, call.raw)
+        yield ev.ToolArgsInvalid(call_id, name, call.verdict, call.raw, error)
+        return
+    yield ev.ToolArgsCompleted(call_id, name, arguments)
+    if answer is not None and answer.failed:
+        yield ev.ToolCallFailed(call_id, name, answer.result)
+    elif answer is not None:
+        yield ev.ToolCallCompleted(call_id, name, arguments, answer.result)
+
+
+_CALL_STATES: Final = {
+    "tool-input-start": "input-streaming",
+    "tool-input-available": "input-available",
+    "tool-input-error": "output-error",
+    "tool-approval-request": "approval-requested",
+    "tool-output-available": "output-available",
+    "tool-output-error": "output-error",
+    "tool-output-denied": "output-denied",
+}
+_FIELDS: Final = ("type", "toolCallId", "toolName", "providerExecuted", "callProviderMetadata")
+_FIELDS_OF_STATE: Final = ("inputEncoding", "input", "output", "errorText", "preliminary")
+_IS_APPROVED: Final = {"approved": True, "edited": True, "denied": False, "expired": False}
+
+
 def _folded(message_id: str, parts: Iterable[_Part]) -> _Part:
-    """Return a message of the assistant as it is after these parts."""
+    """Return the message that a client has after these parts."""
     folding = _Folding()
     for part in parts:
-        folding.take(part)
+        folding.add(part)
     return {
         "id": message_id,
         "role": "assistant",
@@ -785,107 +800,67 @@ class _Folding:
     def __init__(self) -> None:
         self.metadata: _Part = {}
         self.parts: list[_Part] = []
-        self._words: dict[tuple[str, str], _Part] = {}  # the last of each kind and id
+        self._texts: dict[str, _Part] = {}
         self._calls: dict[str, _Part] = {}
-        self._approvals: dict[str, _Part] = {}  # by the ids of their calls
-        self._takers: Mapping[str, Callable[[_Part], None]] = {
-            "start": self._take_metadata,
-            "finish": self._take_metadata,
-            "start-step": lambda _: self.parts.append({"type": "step-start"}),
-            "text-start": partial(self._begin_words, "text"),
-            "text-delta": partial(self._grow_words, "text"),
-            "text-end": partial(self._end_words, "text"),
-            "reasoning-start": partial(self._begin_words, "reasoning"),
-            "reasoning-delta": partial(self._grow_words, "reasoning"),
-            "reasoning-end": partial(self._end_words, "reasoning"),
-            "tool-input-start": self._begin_call,
-            "tool-input-delta": self._grow_call,
-            "tool-input-available": lambda part: self._show(part, "input-available"),
-            "tool-input-error": lambda part: self._show(part, "output-error"),
-            "tool-approval-request": self._ask,
-            "tool-output-available": lambda part: self._end_call(part, "output-available"),
-            "tool-output-error": lambda part: self._end_call(part, "output-error"),
-            "tool-output-denied": lambda part: self._end_call(part, "output-denied"),
-            "data-argstream-decision": self._decide,
-            "data-argstream-lost": self.parts.append,
-        }
+        self._approvals: dict[str, _Part] = {}  # by the IDs of their calls
 
-    def take(self, part: _Part) -> None:
+    def add(self, part: _Part) -> None:
         """Add a part. A message keeps nothing of ``finish-step``, ``abort`` and ``error``."""
-        if (take := self._takers.get(part["type"])) is not None:
-            take(part)
+        kind: str = part["type"]
+        if kind in _CALL_STATES:
+            self._update_call(part, _CALL_STATES[kind])
+            return
+        match kind.split("-"):
+            case ["start" | "finish"]:
+                self.metadata |= part.get("messageMetadata", {})
+            case ["start", "step"]:
+                self.parts.append({"type": "step-start"})
+            case ["text" | "reasoning" as name, "start"]:
+                self._start_text(name, part)
+            case ["text" | "reasoning", "delta"]:
+                self._texts[part["id"]]["text"] += part["delta"]
+            case ["text" | "reasoning", "end"]:
+                self._texts[part["id"]]["state"] = "done"
+            case ["tool", "input", "delta"]:
+                call = self._calls[part["toolCallId"]]
+                call["rawInput"] = call.get("rawInput", "") + part["inputTextDelta"]
+            case ["data", _, name]:
+                self.parts.append(part)
+                if name == "decision":
+                    self._decide(part["data"])
+            case _:
+                pass
 
-    def _take_metadata(self, part: _Part) -> None:
-        self.metadata |= part["messageMetadata"]
+    def _start_text(self, name: str, part: _Part) -> None:
+        text = {"type": name, "text": "", "state": "streaming"} | _chosen(part, "providerMetadata")
+        if name == "reasoning":
+            text["id"] = part["id"]
+        self._texts[part["id"]] = text
+        self.parts.append(text)
 
-    # Words
-
-    def _begin_words(self, kind: str, part: _Part) -> None:
-        words = {"type": kind, "text": "", "state": "streaming"} | _chosen(part, "providerMetadata")
-        if kind == "reasoning":
-            words["id"] = part["id"]
-        self._words[kind, part["id"]] = words
-        self.parts.append(words)
-
-    def _grow_words(self, kind: str, part: _Part) -> None:
-        self._words[kind, part["id"]]["text"] += part["delta"]
-
-    def _end_words(self, kind: str, part: _Part) -> None:
-        self._words[kind, part["id"]]["state"] = "done"
-
-    # Calls
-
-    def _begin_call(self, part: _Part) -> None:
+    def _update_call(self, part: _Part, state: str) -> None:
         call_id = part["toolCallId"]
         if call_id not in self._calls:
             self._calls[call_id] = {"type": "dynamic-tool", "toolCallId": call_id}
             self.parts.append(self._calls[call_id])
-        call = self._become(part, "input-streaming")
-        call.pop("input", None)
-        call |= _chosen(part, "toolName", "providerExecuted", "inputEncoding")
+        call = self._calls[call_id]
+        kept = {} if state == "input-streaming" else _chosen(call | _input_so_far(call), "input")
+        kept |= _chosen(call, *_FIELDS) | _chosen(part, "toolName", "providerExecuted")
         if "providerMetadata" in part:
-            call["callProviderMetadata"] = part["providerMetadata"]
+            kept["callProviderMetadata"] = part["providerMetadata"]
+        if state == "approval-requested":
+            about = {"descriptor": part["approvalDescriptor"], "requestReason": part["reason"]}
+            self._approvals[call_id] = {"id": part["approvalId"]} | about
+        approval = self._approvals.get(call_id, {})
+        if state == "approval-requested" or (state.startswith("output") and "approved" in approval):
+            kept["approval"] = approval
+        call.clear()
+        call |= kept | {"state": state} | _chosen(part, *_FIELDS_OF_STATE)
 
-    def _grow_call(self, part: _Part) -> None:
-        call = self._calls[part["toolCallId"]]
-        call["rawInput"] = call.get("rawInput", "") + part["inputTextDelta"]
-
-    def _show(self, part: _Part, state: str) -> None:
-        if part["toolCallId"] not in self._calls:
-            self._begin_call(part)
-        call = self._become(part, state)
-        call |= _chosen(part, "toolName", "input", "errorText")
-
-    def _ask(self, part: _Part) -> None:
-        approval = {
-            "id": part["approvalId"],
-            "descriptor": part["approvalDescriptor"],
-            "requestReason": part["reason"],
-        }
-        self._approvals[part["toolCallId"]] = approval
-        self._become(part, "approval-requested")["approval"] = approval
-
-    def _decide(self, part: _Part) -> None:
-        self.parts.append(part)
-        call_id, decision = part["data"]["toolCallId"], part["data"]["decision"]
-        if decision in _ANSWERS:
-            answer = {"approved": _ANSWERS[decision], "reason": part["data"]["reason"]}
-            self._approvals[call_id] = self._approvals.get(call_id, {}) | answer
-
-    def _end_call(self, part: _Part, state: str) -> None:
-        call = self._become(part, state)
-        call |= _chosen(part, "output", "errorText", "preliminary")
-        approval = self._approvals.get(part["toolCallId"], {})
-        if "approved" in approval:
-            call["approval"] = approval
-
-    def _become(self, part: _Part, state: str) -> _Part:
-        call = self._calls[part["toolCallId"]]
-        call |= _input_so_far(call)
-        for name in _PASSING:
-            call.pop(name, None)
-        call["state"] = state
-        return call
+    def _decide(self, data: _Part) -> None:
+        if (is_approved := _IS_APPROVED.get(data["decision"])) is not None:
+            answer = {"approved": is_approved, "reason": data["reason"]}
+            self._approvals[data["toolCallId"]] |= answer
 
 
 def _chosen(part: _Part, *names: str) -> _Part:
@@ -901,84 +876,3 @@ def _input_so_far(part: _Part) -> _Part:
     parser = Parser()
     parser.feed(text)
     return {} if parser.value is PENDING else {"input": _harmless(parser.value)}
-
-
-def _is_part(run: ev.RunSnapshot, history: Sequence[Message]) -> bool:
-    """Return True if this run produced the part of the history at its place."""
-    place = len(run.history)
-    return (
-        place < len(history)
-        and said_by_user(history[place]) == run.prompt
-        and tuple(history[:place]) == run.history
-    )
-
-
-def _messages_of(run: ev.RunSnapshot) -> Iterator[_Part]:
-    yield _user_message(f"{run.run_id}-prompt", run.prompt)
-    answer = _answer(run.run_id, _events(run))
-    if answer["parts"]:
-        yield answer
-
-
-def _user_message(message_id: str, text: str) -> _Part:
-    return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
-
-
-def _answer(message_id: str, events: Iterable[ev.Event]) -> _Part:
-    writer = _MessageWriter(message_id)
-    parts = [part for event in events for part in writer.take(event)]
-    return _folded(message_id, [*parts, *writer.rest()])
-
-
-def _earlier_messages(history: Sequence[Message]) -> Iterator[_Part]:
-    """Return the messages of runs that are gone. Their IDs are their places."""
-    answers: list[Message] = []
-    for place, message in enumerate(history):
-        if said := said_by_user(message):
-            yield from _earlier_answer(place, answers)
-            yield _user_message(f"message-{place}", said)
-            answers = []
-        else:
-            answers.append(message)
-    yield from _earlier_answer(len(history), answers)
-
-
-def _earlier_answer(end: int, messages: Sequence[Message]) -> Iterator[_Part]:
-    if messages:
-        answer = _answer(f"message-{end - len(messages)}", _events_of_messages(messages))
-        del answer["metadata"]  # it is not known which run it was, nor what it cost
-        yield answer
-
-
-def _events_of_messages(messages: Sequence[Message]) -> Iterator[ev.Event]:
-    parts = [part for message in messages for part in message.parts]
-    results = {part.call_id: part for part in parts if isinstance(part, ResultPart)}
-    turns = [message for message in messages if message.role == "assistant"]
-    for turn, message in enumerate(turns, 1):
-        yield ev.TurnStarted(turn)
-        for block, part in enumerate(message.parts):
-            match part:
-                case TextPart(text=text) if text:
-                    yield ev.TextDelta(text, block)
-                case ThinkingPart(text=text) if text:
-                    yield ev.ThinkingCompleted(text, block)
-                case CallPart():
-                    yield from _events_of_call(part, results.get(part.call_id))
-                case _:
-                    pass  # nothing to show, or told with its call
-    yield ev.RunCompleted(None)
-
-
-def _events_of_call(call: CallPart, answer: ResultPart | None) -> Iterator[ev.Event]:
-    call_id, name, arguments = call.call_id, call.name, call.arguments
-    yield ev.ToolCallStarted(call_id, 0, name, call.kind)
-    if call.verdict != "complete":
-        why = "" if answer is None else text_of(answer.result)
-        error = ev.ArgumentsError(call.verdict, why)
-        yield ev.ToolArgsInvalid(call_id, name, call.verdict, call.raw, error)
-        return
-    yield ev.ToolArgsCompleted(call_id, name, arguments)
-    if answer is not None and answer.failed:
-        yield ev.ToolCallFailed(call_id, name, answer.result)
-    elif answer is not None:
-        yield ev.ToolCallCompleted(call_id, name, arguments, answer.result)

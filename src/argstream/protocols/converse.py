@@ -1,171 +1,125 @@
-"""One answer as a chat page wants it: objects with one key each, in the order of what happens.
+"""One answer for a chat page: JSON objects with one key each, in the order of the events.
 
 =================  ===============================================================================
-``text``           a piece of what the model says
-``thinking``       a piece of what it thinks
+``text``           a piece of the model's text
+``thinking``       a piece of its thinking
 ``tool_start``     ``{id, name}``: it calls a tool; of the arguments nothing is known yet
-``tool_delta``     ``{id, path, text}``: a text in the arguments grows; only if it was asked for
-``block``          ``{id, name, input}``: the call is whole
-``invalid``        ``{id, name, verdict, reason, message, path}``: it is not, and will not be run
+``tool_delta``     ``{id, path, text}``: a string in the arguments grows; only if it was asked for
+``block``          ``{id, name, input}``: the call is complete
+``invalid``        ``{id, name, verdict, reason, message, path}``: the call will not run
 ``tool_result``    ``{id, name, output}``, or ``error`` in place of the output
-``error``          ``{code, message}``: the run has failed, or cannot be followed any more
-``done``           ``{conversation, run, status}``: the end, always last; for a run that waits for
-                   a person also ``pending``: a list of ``{id, name, input, digest, reason}``
+``error``          ``{code, message}``: the run failed, or cannot be followed any more
+``done``           ``{conversation, run, status}``: the end, always last; for a paused run also
+                   ``pending``: a list of ``{id, name, input, digest, reason}``
 =================  ===============================================================================
 
 ``tool_start`` comes before ``block`` or ``invalid``, and each of them once for a call.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any, overload
 
 from argstream import events as ev
 from argstream.protocols._base import (
-    INTERVAL,
-    PARTING_WORDS,
+    CLOSE_MESSAGES,
     CloseReason,
+    Encoder,
     Written,
+    encode_with,
     frame,
-    snapshot_in,
 )
 from argstream.runs._records import Record
-from argstream.runs._run import ArgumentEvents, events_of, is_waiting, pending_of, with_arguments
+from argstream.runs._state import Call, Change, TextBlock
 
-__all__ = ["ConverseEncoder"]
+__all__ = ["ConverseEncoder", "encode"]
 
 
-class ConverseEncoder:
+@overload
+def encode(events: Iterable[ev.Event], *, with_deltas: bool = False) -> Iterator[bytes]: ...
+@overload
+def encode(
+    events: AsyncIterable[ev.Event], *, with_deltas: bool = False
+) -> AsyncIterator[bytes]: ...
+def encode(
+    events: Iterable[ev.Event] | AsyncIterable[ev.Event], *, with_deltas: bool = False
+) -> Iterator[bytes] | AsyncIterator[bytes]:
+    """Encode the events of ``stream()`` or of a run."""
+    return encode_with(ConverseEncoder(with_deltas=with_deltas), events)
+
+
+class ConverseEncoder(Encoder):
     """Writes an answer."""
 
-    can_catch_up: Final = False
-    interval: Final = INTERVAL
-
-    def __init__(self, run_id: str, conversation_id: str, *, with_deltas: bool = False) -> None:
+    def __init__(
+        self, run_id: str = "", conversation_id: str = "", *, with_deltas: bool = False
+    ) -> None:
+        super().__init__(arguments="events" if with_deltas else "off")
         self._run_id = run_id
         self._conversation_id = conversation_id
-        self._with_deltas = with_deltas
-        self._views = ArgumentEvents()
-        self._waiting: dict[str, ev.ApprovalRequested] = {}
-        self._pauses = False  # whether it says so when it waits for a person
 
-    def begin(self, snapshot: Record) -> None:
-        """Set the state of the run."""
-        run = snapshot_in(snapshot)
-        self._views.take(run)
-        self._pauses = run.turns > 0
-        self._waiting = {one.call_id: one for one in pending_of(run)}
+    def encode(self, records: Sequence[Record]) -> Written:
+        """Write the next records."""
+        return self._written(self._changes(records))
 
-    def take(self, records: Sequence[Record]) -> Written:
-        """Write what has happened."""
-        events = [event for record in records for event in self._views.take(record.event)]
-        for event in events:
-            self._note(event)
-        written = self._written(events)
-        if written.ends or self._pauses or not self._waiting:
-            return written
-        return self._paused(written, self._waiting.values())
+    def replay(self) -> Written:
+        """Write the run so far."""
+        return self._written(self.state.replay())
 
-    def _paused(self, written: Written, pending: Iterable[ev.ApprovalRequested]) -> Written:
-        """End with what is asked: a run that is only observed does not say that it pauses."""
-        done = self._done("paused", pending=_pending(pending))
-        return Written(written.data + frame(done), ends=True)
-
-    def _note(self, event: ev.Event) -> None:
-        match event:
-            case ev.TurnStarted():
-                self._pauses = True
-            case ev.ApprovalRequested(call_id=call_id):
-                self._waiting[call_id] = event
-            case (
-                ev.ApprovalDecided(call_id=call_id)
-                | ev.ToolCallCompleted(call_id=call_id)
-                | ev.ToolCallFailed(call_id=call_id)
-            ):
-                self._waiting.pop(call_id, None)
-            case _:
-                pass
-
-    def replay(self, snapshot: Record) -> Written:
-        """Encode the run so far, for a viewer that comes later."""
-        run = snapshot_in(snapshot)
-        written = self._written(with_arguments(events_of(run)))
-        return self._paused(written, pending_of(run)) if is_waiting(run) else written
+    def _written(self, changes: Iterable[Change]) -> Written:
+        data, ends = bytearray(), False
+        for change in changes:
+            for told in self._objects(change):
+                data += frame(told)
+                ends = "done" in told
+        return Written(bytes(data), ends)
 
     def close_reason(self, why: CloseReason) -> bytes:
-        """Write that it goes on elsewhere."""
-        message = f"{PARTING_WORDS[why]}; follow the run by its id"
+        """Write that the run continues, and how to follow it."""
+        message = f"{CLOSE_MESSAGES[why]}; follow the run by its id"
         error = {"error": {"code": why, "message": message}}
         return frame(error) + frame(self._done("running"))
 
-    def _written(self, events: Iterable[ev.Event]) -> Written:
-        data = bytearray()
-        ends = False
-        for event in events:
-            for told in self._objects(event):
-                data += frame(told)
-            ends = isinstance(event, ev.RunPaused | ev.RunEnd)
-        return Written(bytes(data), ends)
-
-    def _objects(self, event: ev.Event) -> Iterator[dict[str, Any]]:
-        match event:
-            case ev.TextDelta(text=text):
-                yield {"text": text}
-            case ev.ThinkingDelta(text=text) if text:
-                yield {"thinking": text}
-            case ev.ToolCallStarted(call_id=call_id, name=name):
-                yield {"tool_start": {"id": call_id, "name": name}}
-            case ev.ArgumentDelta(call_id=call_id, path=path, text=text) if self._with_deltas:
-                yield {"tool_delta": {"id": call_id, "path": path, "text": text}}
-            case ev.ToolArgsCompleted(call_id=call_id, name=name, arguments=arguments):
-                yield {"block": {"id": call_id, "name": name, "input": arguments}}
-            case ev.ToolArgsInvalid():
-                yield {"invalid": _invalid(event)}
-            case ev.ToolCallCompleted(call_id=call_id, name=name, result=result):
-                yield {"tool_result": {"id": call_id, "name": name, "output": result}}
-            case ev.ToolCallFailed(call_id=call_id, name=name, error=error):
-                yield {"tool_result": {"id": call_id, "name": name, "error": error}}
-            case _:
-                yield from self._endings(event)
-
-    def _endings(self, event: ev.Event) -> Iterator[dict[str, Any]]:
-        match event:
-            case ev.RunPaused(pending=pending):
-                yield self._done("paused", pending=_pending(pending))
-            case ev.RunCompleted():
-                yield self._done("completed")
-            case ev.RunStopped():
-                yield self._done("stopped")
-            case ev.RunFailed(code=code, message=message):
-                yield {"error": {"code": code, "message": message}}
-                yield self._done("failed")
-            case _:
-                pass
+    def _objects(self, change: Change) -> Iterator[dict[str, Any]]:
+        block, event = change.block, change.event
+        if isinstance(block, TextBlock):
+            if change.kind == "text" and (change.text or not block.is_thinking):
+                yield {"thinking" if block.is_thinking else "text": change.text}
+        elif block is not None:
+            yield from _call_objects(change, block)
+        elif isinstance(event, ev.RunPaused):
+            yield self._done("paused", pending=[_pending(one) for one in event.pending])
+        elif isinstance(event, ev.RunFailed):
+            yield {"error": {"code": event.code, "message": event.message}}
+            yield self._done("failed")
+        elif isinstance(event, ev.RunEnd):
+            yield self._done("stopped" if isinstance(event, ev.RunStopped) else "completed")
 
     def _done(self, status: str, **more: Any) -> dict[str, Any]:
-        done = {"conversation": self._conversation_id, "run": self._run_id, "status": status}
-        return {"done": done | more}
+        conversation_id = self.state.conversation_id or self._conversation_id
+        ids = {"conversation": conversation_id, "run": self.state.run_id or self._run_id}
+        return {"done": {**ids, "status": status, **more}}
 
 
-def _pending(requests: Iterable[ev.ApprovalRequested]) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": request.call_id,
-            "name": request.name,
-            "input": request.arguments,
-            "digest": request.digest,
-            "reason": request.reason,
-        }
-        for request in requests
-    ]
+def _call_objects(change: Change, call: Call) -> Iterator[dict[str, Any]]:
+    about: dict[str, Any] = {"id": call.call_id, "name": call.name}
+    match change.kind, change.event:
+        case "block_started", _:
+            yield {"tool_start": about}
+        case "argument", ev.ArgumentDelta(path=path, text=text):
+            yield {"tool_delta": {"id": call.call_id, "path": path, "text": text}}
+        case "call", ev.ToolArgsCompleted(arguments=arguments):
+            yield {"block": about | {"input": arguments}}
+        case "call", ev.ToolArgsInvalid(verdict=verdict, error=error):
+            why = {"reason": error.reason, "message": error.message, "path": error.path}
+            yield {"invalid": about | {"verdict": verdict} | why}
+        case "call", ev.ToolCallCompleted(result=result):
+            yield {"tool_result": about | {"output": result}}
+        case "call", ev.ToolCallFailed(error=error):
+            yield {"tool_result": about | {"error": error}}
+        case _:
+            pass
 
 
-def _invalid(event: ev.ToolArgsInvalid) -> dict[str, Any]:
-    error = event.error
-    return {
-        "id": event.call_id,
-        "name": event.name,
-        "verdict": event.verdict,
-        "reason": error.reason,
-        "message": error.message,
-        "path": error.path,
-    }
+def _pending(request: ev.ApprovalRequested) -> dict[str, Any]:
+    about = {"id": request.call_id, "name": request.name, "input": request.arguments}
+    return about | {"digest": request.digest, "reason": request.reason}

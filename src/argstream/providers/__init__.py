@@ -39,14 +39,17 @@ ProtocolName: TypeAlias = Literal[
     "bedrock-invoke",
     "claude-agent",
     "cohere",
+    "feed",
     "gemini",
     "gemini-interactions",
     "gemini-live",
     "langchain",
     "ollama",
+    "openai-agents",
     "openai-chat",
     "openai-realtime",
     "openai-responses",
+    "pydantic-ai",
     "xai-grpc",
 ]
 """The protocols that can be decoded. ``argstream`` is a recording, which names its own protocol."""
@@ -60,7 +63,7 @@ class ImplicitClose(Protocol):
         """Return a close for each call that was followed by another call."""
 
 
-AGENTS: Final = frozenset({"claude-agent"})
+AGENTS: Final = frozenset({"claude-agent", "openai-agents", "pydantic-ai"})
 """Protocols of agents that run all of their tools themselves."""
 
 _DECODERS: Final = {
@@ -69,14 +72,17 @@ _DECODERS: Final = {
     "bedrock-invoke": ("bedrock", "BedrockInvokeDecoder"),
     "claude-agent": ("claude_agent", "ClaudeAgentDecoder"),
     "cohere": ("cohere", "CohereDecoder"),
+    "feed": ("feed", "FeedDecoder"),
     "gemini": ("gemini", "GeminiDecoder"),
     "gemini-interactions": ("gemini_interactions", "GeminiInteractionsDecoder"),
     "gemini-live": ("gemini", "GeminiLiveDecoder"),
     "langchain": ("langchain", "LangChainDecoder"),
     "ollama": ("ollama", "OllamaDecoder"),
+    "openai-agents": ("openai_agents", "OpenAIAgentsDecoder"),
     "openai-chat": ("openai_chat", "OpenAIChatDecoder"),
     "openai-realtime": ("openai_realtime", "OpenAIRealtimeDecoder"),
     "openai-responses": ("openai_responses", "OpenAIResponsesDecoder"),
+    "pydantic-ai": ("pydantic_ai", "PydanticAIDecoder"),
     "xai-grpc": ("xai_grpc", "XaiGrpcDecoder"),
 }
 """Module and class of each protocol. A module is imported when its protocol is first used."""

@@ -34,6 +34,7 @@ _FIELDS: Final = {
         "go_away session_resumption_update",
         "langchain": "lc tool_call_chunks response_metadata",
         "openai-chat": "choices",
+        "pydantic-ai": "event_kind",
         "xai-grpc": "outputs",
     }.items()
     for name in names.split()
@@ -45,6 +46,7 @@ _TYPES: Final = {
         "cohere": "message-start message-end content-start content-delta content-end tool-call- "
         "tool-plan- citation-",
         "anthropic": "message_ content_block_ ping",
+        "openai-agents": "raw_response_event run_item_stream_event agent_updated_stream_event",
         "openai-responses": "response.",
         "openai-chat": "chunk",  # an event of the SDK's chat.completions.stream
         "langchain": "AIMessage",
@@ -58,7 +60,7 @@ _BEDROCK_EVENTS: Final = {name for name, protocol in _FIELDS.items() if protocol
 _WRAPPED: Final = {
     "data": (
         "openai-chat",  # the Mistral SDK's CompletionEvent
-        "openai-responses",  # openai-agents' RawResponsesStreamEvent
+        "openai-responses",  # openai-agents' RawResponsesStreamEvent, if the caller names it
     ),
     "event": ("bedrock",),  # a dict of Strands' stream_async
 }
@@ -68,7 +70,6 @@ _FOR_FRONT_ENDS: Final = (
 )
 _AI_SDK: Final = f"this is the AI SDK's UI message stream, {_FOR_FRONT_ENDS}"
 _AG_UI: Final = f"this is a stream of AG-UI events, {_FOR_FRONT_ENDS}"
-_PYDANTIC_AI: Final = "these are pydantic-ai events. Pass the model provider's own stream instead."
 _LANGGRAPH: Final = (
     'this is LangGraph\'s stream_mode="updates" or "values", which has no deltas. '
     'Use stream_mode="messages".'
@@ -91,6 +92,8 @@ def detect(payload: object, event: str = "") -> str | None:
 
     ``event`` is its event name. Only that identifies some payloads of an AWS event stream.
     """
+    if type(payload).__module__ == "argstream.feed":
+        return "feed"
     if event in _BEDROCK_EVENTS or is_failure(event):
         return "bedrock"
     if is_done(payload):
@@ -152,8 +155,6 @@ def explain_unsupported(payload: object) -> str | None:
         return next(
             (why for start, why in _UNSUPPORTED_TYPES.items() if type_.startswith(start)), None
         )
-    if isinstance(fields.get("event_kind"), str):
-        return _PYDANTIC_AI
     # The whole state, or the update of one node.
     state = next(iter(fields.values())) if len(fields) == 1 else None
     if any(map(_has_langchain_messages, (fields, state))):

@@ -275,6 +275,27 @@ def plain(value: Any) -> Any:
     return None
 
 
+def json_value(value: object) -> Any:
+    """Return a Python value, such as the result of a tool, as JSON values.
+
+    Unlike ``plain``, this keeps dates, UUIDs, bytes and other values as text.
+    """
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_without_builtin_form)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)
+
+
+def json_text(value: object) -> str:
+    """Return a Python value as JSON text."""
+    return json.dumps(json_value(value), ensure_ascii=False)
+
+
+def _without_builtin_form(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else str(value)
+
+
 def arguments(key: Hashable, given: object, payload: object = None) -> list[Delta]:
     """Return the deltas for the arguments of a call.
 

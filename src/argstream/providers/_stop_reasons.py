@@ -13,14 +13,14 @@ _REASONS: Final[dict[StopKind, str]] = {
     "end_turn": "complete completed end_turn eos eos_token load reason_stop stop stop_sequence "
     "turncomplete unload",
     "tool_calls": "function_call reason_tool_calls requires_action tool_call tool_calls tool_use",
-    "paused": "pause_turn",
+    "paused": "pause_turn paused",
     "length": "budget_exceeded context_length_exceeded continuation error_limit incomplete length "
     "max_length max_new_tokens max_output_tokens max_tokens model_context_window_exceeded "
     "model_length reason_max_context reason_max_len reason_time_limit requires_continuation",
     "content_filter": "blocklist content_filter content_filtered error_toxic guardrail_intervened "
     "image_prohibited_content image_recitation image_safety language prohibited_content recitation "
     "refusal safety spii",
-    "malformed": "malformed_function_call malformed_model_output malformed_response "
+    "malformed": "malformed malformed_function_call malformed_model_output malformed_response "
     "malformed_tool_use too_many_tool_calls unexpected_tool_call",
     "error": "abort cancelled error failed image_other in_progress insufficient_system_resource "
     "interrupted network_error no_image other queued timeout user_cancel",

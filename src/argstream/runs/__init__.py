@@ -1,7 +1,7 @@
 """Runs and where they are kept: records, the store contract; memory, SQLite and Redis stores.
 
 ``open_store`` takes what a person writes down, such as ``runs.db`` or ``redis://localhost``. All
-stores implement ``Store``. ``SnapshotBuilder`` folds the events of a run into a snapshot.
+stores implement ``Store``. ``RunState`` is the state of a run, computed from its events.
 """
 
 from pathlib import Path
@@ -16,20 +16,18 @@ from argstream.runs._records import (
     RunInfo,
     Store,
     from_json,
-    is_durable,
-    is_stored,
     joined,
     merged,
     to_json,
 )
 
 if TYPE_CHECKING:
-    from argstream.runs._run import (
-        ArgumentEvents,
-        SnapshotBuilder,
-        events_of,
-        is_waiting,
-        pending_of,
+    from argstream.runs._state import (
+        Argument,
+        Call,
+        Change,
+        RunState,
+        TextBlock,
         with_arguments,
     )
     from argstream.runs.memory import MemoryStore
@@ -37,31 +35,29 @@ if TYPE_CHECKING:
     from argstream.runs.sqlite import SqliteStore
 
 __all__ = [
-    "ArgumentEvents",
+    "Argument",
+    "Call",
+    "Change",
     "Commands",
     "Lease",
     "MemoryStore",
     "Record",
     "RedisStore",
     "RunInfo",
-    "SnapshotBuilder",
+    "RunState",
     "SqliteStore",
     "Store",
-    "events_of",
+    "TextBlock",
     "from_json",
-    "is_durable",
-    "is_stored",
-    "is_waiting",
     "joined",
     "merged",
     "open_store",
-    "pending_of",
     "to_json",
     "with_arguments",
 ]
 
 _HOMES: Final = {
-    "_run": "ArgumentEvents SnapshotBuilder events_of is_waiting pending_of with_arguments",
+    "_state": "Argument Call Change RunState TextBlock with_arguments",
     "memory": "MemoryStore",
     "redis": "RedisStore",
     "sqlite": "SqliteStore",

@@ -13,11 +13,10 @@ from argstream.errors import StoreError, UsageError
 from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
-    RunCompleted,
-    RunFailed,
+    ArgumentEvent,
+    RunPaused,
     RunStarted,
     RunStatus,
-    RunStopped,
 )
 from argstream.runs._records import (
     Approval,
@@ -27,13 +26,10 @@ from argstream.runs._records import (
     Lease,
     Record,
     from_json,
-    is_durable,
     status_after,
     to_json,
 )
 
-ENDS: Final = (RunCompleted, RunFailed, RunStopped)
-"""The events after which a run is over."""
 _LONGEST_ID: Final = 1_000
 _LONGEST_LEASE: Final = 1e9  # seconds, about thirty years
 _LARGEST: Final = 2**53  # beyond it, not all stores can count one by one
@@ -166,7 +162,9 @@ class Batch(Struct, frozen=True):
     """Calls with the digests of their approval requests, in order; None if the call was decided."""
     is_durable: bool
     """Whether it must survive a crash of the machine."""
-    user: str = ""  # the first batch of a run says it
+    user: str = ""  # in the first batch of a run
+    keeps_lease: bool = False  # although the run is paused
+    arguments: Sequence[tuple[ArgumentEvent, ...] | None] = ()  # of each record
 
     @property
     def last(self) -> int:
@@ -179,7 +177,7 @@ class Batch(Struct, frozen=True):
     @property
     def rests(self) -> bool:
         """Return True if the run needs no driver after the batch: it is paused or over."""
-        return self.is_end or self.status == "paused"
+        return self.is_end or (self.status == "paused" and not self.keeps_lease)
 
     @property
     def changes_commands(self) -> bool:
@@ -191,7 +189,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         raise UsageError("records is empty. Pass at least one record")
     first, last = records[0], records[-1]
     asked: list[tuple[str, str | None]] = []
-    user = ""
+    user, keeps_lease = "", False
     for expected, record in enumerate(records, first.seq):
         if record.run_id != run_id:
             raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
@@ -205,9 +203,11 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
                 asked.append((call_id, None))
             case RunStarted():
                 user = user_of(record.event.user)
+            case RunPaused():
+                keeps_lease = record.event.keeps_lease
             case _:
                 pass
-    if any(isinstance(record.event, ENDS) for record in records[:-1]):
+    if any(record.event.ends_run for record in records[:-1]):
         raise UsageError("nothing can follow the event that ends a run")
     return Batch(
         run_id=run_id,
@@ -219,8 +219,10 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         updated=last.time,
         status=status_after(record.event for record in records),
         asked=asked,
-        is_durable=any(is_durable(record.event) for record in records),
+        is_durable=not all(record.event.is_delta for record in records),
         user=user,
+        keeps_lease=keeps_lease,
+        arguments=[record.arguments for record in records],
     )
 
 

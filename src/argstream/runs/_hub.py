@@ -16,22 +16,24 @@ from asyncio import AbstractEventLoop, Future
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from argstream.errors import RunNotFoundError, StoreError
-from argstream.runs._batches import ENDS, records_of
+from argstream.events import ArgumentEvent, RunSnapshot
+from argstream.runs._batches import records_of
 from argstream.runs._records import Record, RunInfo
-from argstream.runs._run import SnapshotBuilder
+from argstream.runs._state import RunState
 
 PAGE: Final = 500
 """How many records are read at once."""
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 4_000_000
 _KEPT_BY_ALL: Final = 32_000_000
-_KEPT_VIEWS: Final = 16
+_KEPT_STATES: Final = 16
 _RECORD_BYTES: Final = 500  # what a record takes besides its text, about
 _UNHEARD_BYTES: Final = 64_000
 
@@ -56,23 +58,27 @@ class Budget:
             return self._left < 0
 
 
+Arguments = Sequence[tuple[ArgumentEvent, ...] | None]
+"""The argument events of records that this process wrote; empty if another did."""
+
+
 class Unheard(Struct):
     """What a tail has not been told yet, because its event loop has not run since."""
 
-    pushes: list[tuple[int, Sequence[bytes]]] = field(default_factory=list)
+    pushes: list[tuple[int, Sequence[bytes], Arguments]] = field(default_factory=list)
     size: int = 0
     is_stale: bool = False
     has_commands: bool = False
     failure: Callable[[], Exception] | None = None
 
-    def push(self, first: int, lines: Sequence[bytes]) -> None:
+    def push(self, first: int, lines: Sequence[bytes], arguments: Arguments) -> None:
         """Keep records while they are few; after that, only note that the store has more."""
         self.size += sum(map(len, lines))
         if self.size > _UNHEARD_BYTES:
             self.pushes.clear()
             self.is_stale = True
         else:
-            self.pushes.append((first, lines))
+            self.pushes.append((first, lines, arguments))
 
 
 class Tail:
@@ -103,8 +109,8 @@ class Tail:
         return self.created == created
 
     def hear(self, news: Unheard) -> None:
-        for first, lines in news.pushes:
-            self.push(first, lines)
+        for push in news.pushes:
+            self.push(*push)
         if news.is_stale:
             self.stale()
         if news.has_commands:
@@ -119,13 +125,14 @@ class Tail:
         elif seq > self.last:
             self._is_stale = True
 
-    def push(self, first: int, lines: Sequence[bytes]) -> None:
+    def push(self, first: int, lines: Sequence[bytes], arguments: Arguments = ()) -> None:
         """Add records that have just been stored."""
         if self.last is None or first > self.last + 1:
             self.stale()
         elif first + len(lines) - 1 > self.last:
             try:
-                self._take(lines[self.last + 1 - first :])
+                new = self.last + 1 - first
+                self._take(lines[new:], arguments[new:])
             except StoreError:
                 self.stale()  # reading it from the store tells the follower what is wrong
 
@@ -197,12 +204,15 @@ class Tail:
                 self._wake_one()  # this may have been the one that was to read
             raise
 
-    def _take(self, lines: Sequence[bytes]) -> None:
+    def _take(self, lines: Sequence[bytes], arguments: Arguments = ()) -> None:
         if not lines:
             return
         records = records_of(self.run_id, lines, self.last or 0)
+        if any(events is not None for events in arguments):
+            known = zip(records, arguments, strict=True)
+            records = [replace(record, arguments=events) for record, events in known]
         self.last = records[-1].seq
-        self.is_over = isinstance(records[-1].event, ENDS)
+        self.is_over = records[-1].event.ends_run
         self._keep(records, [len(line) + _RECORD_BYTES for line in lines])
         _wake(self._waiting)
 
@@ -307,8 +317,10 @@ class Tails:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._unwatch, run_id)
 
-    def push(self, run_id: str, first: int, lines: Sequence[bytes]) -> None:
-        self._tell(self._of(run_id), lambda news: news.push(first, lines))
+    def push(
+        self, run_id: str, first: int, lines: Sequence[bytes], arguments: Arguments = ()
+    ) -> None:
+        self._tell(self._of(run_id), lambda news: news.push(first, lines, arguments))
 
     def stale(self, run_id: str) -> None:
         def note(news: Unheard) -> None:
@@ -398,67 +410,61 @@ def _running_loop() -> AbstractEventLoop | None:
         return None
 
 
-class _Folded(Struct):
-    view: SnapshotBuilder
+class _Kept(NamedTuple):
+    state: RunState
     created: float  # tells the run from a deleted one that had its name
-    seq: int = 0
-    time: float = 0.0
 
 
-class Views:
-    """Makes snapshots, and remembers how far the newest few were folded. Thread-safe."""
+class Snapshots:
+    """Creates snapshots, and keeps the states of the newest few. Thread-safe."""
 
     def __init__(self, read: ReadPage) -> None:
         self._read = read
         self._guard = threading.Lock()
-        self._kept: OrderedDict[str, _Folded] = OrderedDict()
-        self._turns: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
-    async def snapshot(self, info: RunInfo) -> Record:
-        # One at a time in an event loop, so that of many who join at once only the first folds all.
-        turn = self._turn(info.run_id)
-        async with turn:
-            folded = self._borrow(info)
-            await self._go_on(folded, info.run_id)
-            event = folded.view.snapshot()
-            record = Record(
-                folded.seq, folded.time, info.run_id, info.conversation_id, info.agent, event
-            )
-            self._give_back(info.run_id, folded)
-            return record
+    async def snapshot(self, info: RunInfo) -> RunSnapshot:
+        # One at a time in an event loop, so that of many that join at once only the first reads.
+        lock = self._lock(info.run_id)
+        async with lock:
+            kept = self._borrow(info)
+            await self._advance(kept, info.run_id)
+            snapshot = kept.state.snapshot()
+            self._give_back(info.run_id, kept)
+            return snapshot
 
     def forget(self, run_id: str) -> None:
         with self._guard:
             self._kept.pop(run_id, None)
 
-    async def _go_on(self, folded: _Folded, run_id: str) -> None:
-        is_more = True
+    async def _advance(self, kept: _Kept, run_id: str) -> None:
+        state, is_more = kept.state, True
         while is_more:
-            lines, is_more = await self._read(run_id, folded.created, folded.seq, PAGE)
-            for record in records_of(run_id, lines, folded.seq):
-                folded.view.take(record.event)
-                folded.seq, folded.time = record.seq, record.time
+            lines, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
+            for record in records_of(run_id, lines, state.seq):
+                state.apply_record(record)
             if is_more:
                 await asyncio.sleep(0)  # a long log must not hold up the others
 
-    def _borrow(self, info: RunInfo) -> _Folded:
-        """Remove a view from the cache, so that no other thread folds into it."""
+    def _borrow(self, info: RunInfo) -> _Kept:
+        """Remove a state from the cache, so that no other thread changes it."""
         with self._guard:
-            folded = self._kept.pop(info.run_id, None)
-        if folded is None or folded.created != info.created:
-            folded = _Folded(SnapshotBuilder(), info.created)
-        return folded
+            kept = self._kept.pop(info.run_id, None)
+        if kept is None or kept.created != info.created:
+            kept = _Kept(RunState(arguments="off"), info.created)
+        return kept
 
-    def _give_back(self, run_id: str, folded: _Folded) -> None:
+    def _give_back(self, run_id: str, kept: _Kept) -> None:
         with self._guard:
-            self._kept[run_id] = folded
-            while len(self._kept) > _KEPT_VIEWS:
+            self._kept[run_id] = kept
+            while len(self._kept) > _KEPT_STATES:
                 self._kept.popitem(last=False)
 
-    def _turn(self, run_id: str) -> asyncio.Lock:
+    def _lock(self, run_id: str) -> asyncio.Lock:
         key = (run_id, id(asyncio.get_running_loop()))
         with self._guard:
-            turn = self._turns.get(key)
-            if turn is None:
-                turn = self._turns[key] = asyncio.Lock()
-            return turn
+            lock = self._locks.get(key)
+            if lock is None:
+                lock = self._locks[key] = asyncio.Lock()
+            return lock

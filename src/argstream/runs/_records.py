@@ -13,10 +13,9 @@ them. If no process drives the run, they wait for the next driver. The first dec
 counts; later ones raise ``AlreadyDecidedError``.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter
-from typing import Any, Final, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -24,22 +23,13 @@ from msgspec.structs import replace
 
 from argstream.events import (
     ApprovalScope,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
+    ArgumentEvent,
     Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
     RunSnapshot,
-    RunStarted,
     RunStatus,
-    RunStopped,
     TextDelta,
     ThinkingDelta,
     ToolArgsDelta,
-    ToolOutputDelta,
 )
 
 
@@ -66,7 +56,7 @@ Decisions: TypeAlias = Mapping[str, Approval]
 """Decisions by call ID."""
 
 
-class Record(Struct, frozen=True, gc=False):
+class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     """An event of a run, with its place in the log."""
 
     seq: int
@@ -77,6 +67,8 @@ class Record(Struct, frozen=True, gc=False):
     conversation_id: str
     agent: str
     event: Event
+    arguments: tuple[ArgumentEvent, ...] | None = None
+    """The argument events of a ``ToolArgsDelta``, if this process has them. They are not stored."""
 
 
 class Lease(Struct, frozen=True):
@@ -108,6 +100,7 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     owner: str | None = None
     """The owner of a valid lease; None if no process drives the run."""
     leased_until: float | None = None
+    """When the last lease expires or has expired; None if it was released."""
     pending: Mapping[str, str] = {}
     """The digests of the pending approval requests, by call ID."""
     has_commands: bool = False
@@ -126,8 +119,9 @@ class RunInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the run should continue but no process drives it: see ``Agent.resume``."""
-        return self.status == "running" and self.owner is None
+        """Whether the process that drove the run has died: see ``Agent.resume``."""
+        is_waiting = self.status == "paused" and self.leased_until is None
+        return self.owner is None and not (self.is_over or is_waiting)
 
 
 class Store(Protocol):
@@ -155,10 +149,10 @@ class Store(Protocol):
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write records, all or none, and return when they are stored.
 
-        They follow the last record without a gap. Durable records (``is_durable``), and all before
-        them, survive a crash of the machine; others survive a crash of the process. Records that
-        are already stored are ignored, so a writer that does not know whether its write succeeded
-        can repeat it. Raises ``LeaseLostError`` if the lease was lost, and ``UsageError`` for a gap
+        They follow the last record without a gap. All up to the last one that is not a delta
+        survive a crash of the machine; later ones survive a crash of the process. Records that are
+        already stored are ignored, so a writer that does not know whether its write succeeded can
+        repeat it. Raises ``LeaseLostError`` if the lease was lost, and ``UsageError`` for a gap
         or a run that is over.
 
         Records that pause or end the run release the lease: a follower that sees them can acquire
@@ -177,10 +171,10 @@ class Store(Protocol):
         Records that are not fetched wait in the store, not in memory.
         """
 
-    async def snapshot(self, run_id: str) -> Record:
-        """Return the run so far: a ``RunSnapshot`` with the last ``seq``."""
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        """Return the run so far."""
 
-    def watch(self, run_id: str) -> AsyncGenerator[Record, None]:
+    def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
         """Yield a snapshot, then the records that follow it, until the run is over."""
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
@@ -240,29 +234,11 @@ class Store(Protocol):
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
-_VIEWS: Final = frozenset((ArgumentStarted, ArgumentDelta, ArgumentCompleted, RunSnapshot))
-"""Computed from other events, so they are not stored."""
-_PASSING: Final = (TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta)
-_GROWN: Final[Mapping[type[Event], Callable[[Event], object]]] = {
-    TextDelta: attrgetter("block", "parent_id"),
-    ThinkingDelta: attrgetter("block", "parent_id"),
-    ToolArgsDelta: attrgetter("call_id", "name"),
-    ToolOutputDelta: attrgetter("call_id", "name"),
-}
-"""What each of these is a piece of."""
-_STATUSES: Final[Mapping[type[Event], RunStatus]] = {
-    RunStarted: "running",
-    RunPaused: "paused",
-    RunResumed: "running",
-    RunCompleted: "completed",
-    RunFailed: "failed",
-    RunStopped: "stopped",
-}
 
 
 def to_json(record: Record) -> bytes:
-    """Write a record as one line of JSON."""
-    return _encoder.encode(record)
+    """Write a record as one line of JSON, without argument events."""
+    return _encoder.encode(record if record.arguments is None else replace(record, arguments=None))
 
 
 def from_json(line: bytes | str) -> Record:
@@ -270,27 +246,15 @@ def from_json(line: bytes | str) -> Record:
     return _decoder.decode(line)
 
 
-def is_durable(event: Event) -> bool:
-    """Return True if the event must survive a crash of the machine: all but deltas."""
-    return not isinstance(event, _PASSING)
-
-
-def is_stored(event: Event) -> bool:
-    """Return True if a log keeps the event. Argument events are computed from what it keeps."""
-    return type(event) not in _VIEWS
-
-
 def status_after(events: Iterable[Event]) -> RunStatus | None:
     """Return the status of a run after these events; None if they do not change it."""
-    status: RunStatus | None = None
-    for event in events:
-        status = _STATUSES.get(type(event), status)
-    return status
+    statuses = [event.run_status for event in events if event.run_status is not None]
+    return statuses[-1] if statuses else None
 
 
 def merged(events: Iterable[Event]) -> list[Event]:
     """Return the events as a log keeps them: coalesced, and without argument events."""
-    return [event for event in coalesced(events) if is_stored(event)]
+    return [event for event in coalesced(events) if not event.is_computed]
 
 
 def coalesced(events: Iterable[Event]) -> list[Event]:
@@ -308,7 +272,7 @@ def coalesced(events: Iterable[Event]) -> list[Event]:
         views.clear()
 
     for event in events:
-        if not is_stored(event):
+        if event.is_computed:
             views.append(event)
             continue
         grown = _grown(event)
@@ -316,8 +280,8 @@ def coalesced(events: Iterable[Event]) -> list[Event]:
             close()
             kept.append(event)
             last = grown
-        if isinstance(event, _PASSING):
-            pieces.append(event.delta if isinstance(event, ToolArgsDelta) else event.text)
+        if grown is not None:
+            pieces.append(getattr(event, _text_field(event)))
     close()
     return kept
 
@@ -331,21 +295,29 @@ def joined(records: Iterable[Record]) -> list[Record]:
             kept += pieces
         else:
             [event] = merged(record.event for record in pieces)
-            kept.append(replace(pieces[-1], event=event))
+            kept.append(replace(pieces[-1], event=event, arguments=_arguments_of(pieces)))
     return kept
+
+
+def _arguments_of(records: Iterable[Record]) -> tuple[ArgumentEvent, ...] | None:
+    """Return the argument events of records that are joined; None if those of one are unknown."""
+    known = [record.arguments for record in records]
+    return None if None in known else tuple(event for events in known for event in events or ())
 
 
 def _grown(event: Event) -> object:
     """Return what an event is a piece of; None if it is whole."""
-    kind = type(event)
-    return (kind, _GROWN[kind](event)) if kind in _GROWN else None
+    if not event.is_delta:
+        return None
+    if isinstance(event, TextDelta | ThinkingDelta):
+        return type(event), event.block, event.parent_id
+    return type(event), getattr(event, "call_id", None), getattr(event, "name", None)
 
 
-def _with_text(event: Event, text: str) -> Event:
-    match event:
-        case ToolArgsDelta():
-            return replace(event, delta=text)
-        case TextDelta() | ThinkingDelta() | ToolOutputDelta():
-            return replace(event, text=text)
-        case _:
-            return event
+def _with_text(event: Any, text: str) -> Event:
+    joined: Event = replace(event, **{_text_field(event): text})
+    return joined
+
+
+def _text_field(event: Event) -> str:
+    return "delta" if isinstance(event, ToolArgsDelta) else "text"

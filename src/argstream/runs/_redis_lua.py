@@ -41,7 +41,7 @@ Each returns a list: a word, and what belongs to it. None reads or writes keys t
 
 from typing import Final
 
-FORMAT: Final = "2"
+FORMAT: Final = "3"
 """The version of this format. Runs of version 1 have no field ``format``, and are not read."""
 
 _TIDY: Final = """
@@ -164,8 +164,9 @@ local function forget()
   unlist()
 end
 
--- ARGV from `at` on: run id, first seq, updated, status, ms to live, number of calls, for each its
--- name, and '=' with the digest of a request or '' if it is decided on; then the records.
+-- ARGV from `at` on: run id, first seq, updated, status, '1' if the lease is released, ms to live,
+-- number of calls, for each its name, and '=' with the digest of a request or '' if it is decided
+-- on; then the records.
 
 local function enter(at)
   -- Note it in the index. Before all else: it fails if a key is something else's.
@@ -175,15 +176,15 @@ local function enter(at)
 end
 
 local function write(at)
-  local first, updated, status, to_live, calls = unpack(ARGV, at + 1, at + 5)
-  local records = at + 6 + 2 * calls
+  local first, updated, status, rests, to_live, calls = unpack(ARGV, at + 1, at + 6)
+  local records = at + 7 + 2 * calls
   local size = 0
   for place = records, #ARGV do
     redis.call('XADD', log, whole(first + place - records) .. '-0', 'record', ARGV[place])
     size = size + #ARGV[place]
   end
   redis.call('HSET', run, 'seq', whole(first + #ARGV - records), 'updated', updated)
-  for place = at + 6, records - 1, 2 do
+  for place = at + 7, records - 1, 2 do
     local name, digest = ARGV[place], ARGV[place + 1]
     if digest == '' then
       redis.call('HDEL', run, 'pending:' .. name, 'decision:' .. name)
@@ -198,7 +199,7 @@ local function write(at)
     redis.call('HSET', run, 'status', status)
     ends = is_over()
     redis.call(ends and 'SREM' or 'SADD', unfinished, ARGV[at])
-    if status ~= 'running' then let_go() end  -- no process has to drive it
+    if rests == '1' then let_go() end  -- no process has to drive it
     if ends and to_live ~= '' then
       redis.call('PEXPIRE', run, to_live)
       redis.call('PEXPIRE', log, to_live)
@@ -215,8 +216,8 @@ end
 local function is_there(at, seq)
   -- Whether the log, which goes to `seq`, has just these records already; 'other' if it has others
   -- under their seqs.
-  local first, calls = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 5])
-  local records = at + 6 + 2 * calls
+  local first, calls = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 6])
+  local records = at + 7 + 2 * calls
   local last = first + #ARGV - records
   if last > tonumber(seq) then return false end
   local found = redis.call('XRANGE', log, whole(first) .. '-0', whole(last) .. '-0')

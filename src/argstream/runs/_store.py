@@ -49,9 +49,8 @@ from argstream.errors import (
     StoreError,
     UsageError,
 )
-from argstream.events import RunStatus
+from argstream.events import RunSnapshot, RunStatus
 from argstream.runs._batches import (
-    ENDS,
     Batch,
     Wanted,
     age,
@@ -73,7 +72,7 @@ from argstream.runs._batches import (
     text,
     wanted,
 )
-from argstream.runs._hub import PAGE, Page, Tail, Tails, Views
+from argstream.runs._hub import PAGE, Page, Snapshots, Tail, Tails
 from argstream.runs._records import Commands, Decisions, Lease, Record, RunInfo
 
 FIRST_TOKEN: Final = 1
@@ -84,7 +83,7 @@ class BaseStore(ABC):
 
     def __init__(self) -> None:
         self._tails = Tails(self._page_of, self._watch, self._unwatch)
-        self._views = Views(self._page_of)
+        self._snapshots = Snapshots(self._page_of)
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -155,12 +154,12 @@ class BaseStore(ABC):
 
     def _written(self, batch: Batch) -> None:
         """Report records after they are stored, in the order in which they are."""
-        self._tails.push(batch.run_id, batch.first, batch.lines)
+        self._tails.push(batch.run_id, batch.first, batch.lines, batch.arguments)
         if batch.changes_commands:
             self._tails.commands_changed(batch.run_id)
 
     def _forgotten(self, run_id: str) -> None:
-        self._views.forget(run_id)
+        self._snapshots.forget(run_id)
         self._tails.forget(run_id)
 
     async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
@@ -218,7 +217,7 @@ class BaseStore(ABC):
                 for record in records:
                     after = record.seq
                     yield record
-                    if isinstance(record.event, ENDS):
+                    if record.event.ends_run:
                         return
                 if not records:
                     await tail.grown(after)
@@ -247,11 +246,11 @@ class BaseStore(ABC):
             raise RunNotFoundError(run_id)
         return page
 
-    async def snapshot(self, run_id: str) -> Record:
+    async def snapshot(self, run_id: str) -> RunSnapshot:
         self._check_open()
-        return await self._views.snapshot(await self._info(id_of(run_id)))
+        return await self._snapshots.snapshot(await self._info(id_of(run_id)))
 
-    async def watch(self, run_id: str) -> AsyncGenerator[Record, None]:
+    async def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
         snapshot = await self.snapshot(run_id)
         yield snapshot
         rest = self.follow(run_id, snapshot.seq)
@@ -499,7 +498,7 @@ class StoredRun(Struct, kw_only=True):
             created=self.created,
             updated=self.updated,
             owner=self.owner if is_driven else None,
-            leased_until=self.until if is_driven else None,
+            leased_until=self.until or None,
             pending=dict(self.pending),
             has_commands=self.watch_commands() not in (None, Commands()),
             user=self.user,

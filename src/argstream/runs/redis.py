@@ -216,7 +216,8 @@ class RedisStore(BaseStore):
 
     def _arguments(self, batch: Batch) -> list[str | bytes]:
         arguments: list[str | bytes] = [batch.run_id, str(batch.first), repr(batch.updated)]
-        arguments += [batch.status or "", self._ttl, str(len(batch.asked))]
+        arguments += [batch.status or "", "1" if batch.rests else "", self._ttl]
+        arguments += [str(len(batch.asked))]
         for call_id, digest in batch.asked:
             arguments += [call_id, "" if digest is None else f"={digest}"]
         return arguments + batch.lines
@@ -833,7 +834,7 @@ def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
             created=float(created),
             updated=float(updated),
             owner=found[b"owner"].decode() if is_driven else None,
-            leased_until=until if is_driven else None,
+            leased_until=until or None,
             pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
             has_commands=_commands_of(fields) not in (None, Commands()),
             user=found[b"user"].decode(),

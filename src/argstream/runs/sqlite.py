@@ -32,7 +32,7 @@ from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
 __all__ = ["SqliteStore"]
 
 _APPLICATION_ID: Final = 0x61726773  # "args": so that `file` and we can tell what it is
-_VERSION: Final = 3
+_VERSION: Final = 4
 _CHECKPOINT_PAGES: Final = 10_000
 """After how many pages SQLite's own log is moved into the database, which waits for the disk: where
 much is written, by default that would be several times a second."""

@@ -48,8 +48,6 @@ from starlette.routing import Route
 
 from argstream.agent import Conversation
 from argstream.errors import RunNotFoundError
-from argstream.events import RunSnapshot
-from argstream.protocols._base import snapshot_in
 from argstream.protocols.ai_sdk import (
     HEADERS,
     AiSdkEncoder,
@@ -102,7 +100,7 @@ class _ChatApi:
             self._context.user(request), conversation_id=chat_id, limit=_RUNS_SHOWN
         ):
             try:
-                run = snapshot_in(await self._runs.store.snapshot(info.run_id))
+                run = await self._runs.store.snapshot(info.run_id)
             except RunNotFoundError:  # it was deleted meanwhile
                 continue
             newest = newest or {"id": run.run_id, "status": run.status}
@@ -138,16 +136,11 @@ class _ChatApi:
         if info is None:
             raise Problem(404, "unknown-conversation", "there is no such conversation here")
         decisions = _decisions(info, answered)
-        if info.status != "paused" and not await self._is_observed(info.run_id):
+        if info.status != "paused":
             raise _out_of_date()
         # What comes of it is for this client: so he watches before it is decided.
         stream = await self._watch(request, info.run_id, after=info.seq)
         return await self._context.decide(stream, info.run_id, decisions)
-
-    async def _is_observed(self, run_id: str) -> bool:
-        """Return True if the run is observed. Such runs have no turns and do not pause to wait."""
-        snapshot = (await self._runs.store.snapshot(run_id)).event
-        return isinstance(snapshot, RunSnapshot) and not snapshot.turns
 
     async def _watch(
         self, request: Request, run_id: str, *, after: int | None = None

@@ -23,7 +23,6 @@ from argstream.agent.approvals import Grant
 from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
 from argstream.runs._records import Approval, Approve, Decisions, RunInfo, Store
-from argstream.runs._run import pending_of
 from argstream.sanitise import visible_line
 from argstream.server._problems import Problem
 
@@ -172,8 +171,8 @@ class Runs:
             self._newest[conversation] = newest[0].run_id
         return conversation
 
-    async def pending(self, run_id: str) -> list[ApprovalRequested]:
-        return [*pending_of((await self.store.snapshot(run_id)).event)]
+    async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
+        return (await self.store.snapshot(run_id)).pending
 
     async def start(
         self,
@@ -525,7 +524,7 @@ class Recovery:
         ]
         seen, self._seen = self._seen, {}
         for info in paused:
-            if info.has_commands:
+            if info.has_commands or info.is_abandoned:
                 await reported(info.run_id, self._driving.go_on(info.run_id))
             elif seen.get(info.run_id) == info.seq or await reported(
                 info.run_id, self._expect(info)

@@ -20,10 +20,9 @@ from starlette.types import Receive, Scope, Send
 
 from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
-from argstream.protocols._base import CloseReason, Encoder, Written, comment, snapshot_in
+from argstream.protocols._base import CloseReason, Encoder, Written, comment
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Record, Store, joined
-from argstream.runs._run import SnapshotBuilder
 
 _KEPT_CHUNKS: Final = 256
 _KEPT_BYTES: Final = 512_000
@@ -98,8 +97,6 @@ class RunBroadcast:
         """Why nothing more comes, if that is not the end of the run."""
         self._store = store
         self._crowded = crowded
-        self._view = SnapshotBuilder()
-        self._last: Record | None = None  # the last that was written
         self._replay: Replay | None = None
         self._chunks: deque[_Chunk] = deque()
         self._bytes = 0
@@ -119,9 +116,8 @@ class RunBroadcast:
         """Read the snapshot and follow the run from there. Raise what the store raises."""
         snapshot = await self._store.snapshot(self.run_id)
         self.encoder.begin(snapshot)
-        self._view.take(snapshot.event)
-        self._last, self._start = snapshot, snapshot.seq
-        self._is_read = snapshot_in(snapshot).end is not None
+        self._start = snapshot.seq
+        self._is_read = snapshot.end is not None
         if not self._is_read:
             self._kept_at = asyncio.get_running_loop().time()
             self._following = asyncio.create_task(self._follow(snapshot.seq))
@@ -176,10 +172,7 @@ class RunBroadcast:
         self._wake()  # some may wait for a record of which there is nothing to tell, or for the end
 
     def _tell(self, records: list[Record]) -> None:
-        for record in records:
-            self._view.take(record.event)
-        written = self.encoder.take(records)
-        self._last = records[-1]
+        written = self.encoder.encode(records)
         if written.data or written.ends:
             self._keep(_Chunk(records[-1].seq, written.data, written.ends))
 
@@ -217,7 +210,7 @@ class RunBroadcast:
     @property
     def seq(self) -> int:
         """The last record that was written."""
-        return 0 if self._last is None else self._last.seq
+        return self.encoder.state.seq
 
     @property
     def is_over(self) -> bool:
@@ -253,17 +246,9 @@ class RunBroadcast:
             or replay.seq < after
             or (replay.written.ends and replay.seq < self.seq)  # it has gone on since it paused
         ):
-            replay = self._replay = Replay(self.seq, self.end, self._written_anew())
+            replay = self._replay = Replay(self.seq, self.end, self.encoder.replay())
             self._room = max(_KEPT_BYTES, len(replay.written.data))
         return replay
-
-    def _written_anew(self) -> Written:
-        if self._last is None:
-            raise RuntimeError("open the broadcast before it is watched")
-        last, event = self._last, self._view.snapshot()
-        return self.encoder.replay(
-            Record(last.seq, last.time, last.run_id, last.conversation_id, last.agent, event)
-        )
 
     async def grown(self, number: int) -> None:
         """Wait for a chunk, or for the end."""
@@ -375,7 +360,7 @@ class Broadcasts:
             is_known = seq < after
             seq = records[-1].seq
             for portion in portions(records):
-                written = encoder.take(portion)
+                written = encoder.encode(portion)
                 if not is_known:
                     yield written
             await asyncio.sleep(0)  # a long log must not hold up the others

@@ -1,8 +1,8 @@
 """Opens the sources that ``stream()`` accepts, and turns their items into events.
 
 An item is bytes or text of a response, cut anywhere or into lines, or a payload: a dict, an SDK
-object, or a decoded server-sent event. The format of bytes (server-sent events, JSON lines, an AWS
-event stream, or a recording of any of these) is detected from the first of them.
+object, a feed item, or a decoded server-sent event. The format of bytes (server-sent events, JSON
+lines, an AWS event stream, or a recording of any of these) is detected from the first of them.
 """
 
 import inspect
@@ -20,9 +20,11 @@ from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     AsyncExitStack,
+    aclosing,
     contextmanager,
 )
 from functools import partial
+from types import AsyncGeneratorType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from argstream import wire
@@ -82,8 +84,14 @@ class _AiohttpResponse(Protocol):
     def content(self) -> _StreamReader: ...
 
 
+class _AgentsRun(Protocol):
+    """The result of openai-agents' ``Runner.run_streamed``."""
+
+    def stream_events(self) -> AsyncIterator[object]: ...
+
+
 _Items: TypeAlias = Iterable[object] | _Response | _RawResponse | _Readable
-_AsyncItems: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse
+_AsyncItems: TypeAlias = AsyncIterable[object] | _AsyncResponse | _AiohttpResponse | _AgentsRun
 
 Source: TypeAlias = _Items | AbstractContextManager[_Items]
 """Sources that ``stream()`` reads with ``for``."""
@@ -98,7 +106,7 @@ AsyncSource: TypeAlias = (
 def is_async(source: object) -> bool:
     """Return True if a source must be read with ``async for``. Reads nothing."""
     source = _stream_of_boto3(source) or source
-    if inspect.isawaitable(source):
+    if inspect.isawaitable(source) or _run_of_openai_agents(source) is not None:
         return True
     if hasattr(source, "__aiter__"):
         return not _can_iterate(source)
@@ -153,7 +161,7 @@ def items(source: Any) -> Iterator[Iterable[object]]:
     elif hasattr(source, "__iter__"):
         yield source
     elif hasattr(source, "__enter__"):
-        with source as entered, items(entered) as found:
+        with source as entered, items(_unless(source, entered)) as found:
             yield found
     else:
         raise _unknown(source)
@@ -162,8 +170,11 @@ def items(source: Any) -> Iterator[Iterable[object]]:
 async def open_async_items(source: Any, stack: AsyncExitStack) -> AsyncIterable[object]:
     """Open an async source. Its contexts are entered on the stack."""
     source = _stream_of_boto3(source) or source
+    if (run := _run_of_openai_agents(source)) is not None:
+        return _events_of_run(run, source if run is not source else run.stream_events())
     if hasattr(source, "__aiter__"):
-        return cast("AsyncIterable[object]", source)
+        found = cast("AsyncIterable[object]", source)
+        return _with_responses(found) if _is_of(source, "pydantic_ai") else found
     if _is_model(source):
         return _single_item(source)
     if read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
@@ -173,8 +184,16 @@ async def open_async_items(source: Any, stack: AsyncExitStack) -> AsyncIterable[
     if (reader := _stream_reader(source)) is not None:
         return cast("AsyncIterable[object]", reader.iter_any())  # aiohttp
     if hasattr(source, "__aenter__"):
-        return await open_async_items(await stack.enter_async_context(source), stack)
+        entered = await stack.enter_async_context(source)
+        return await open_async_items(_unless(source, entered), stack)
     raise _unknown(source)
+
+
+def _unless(source: object, entered: object) -> object:
+    """Return what was entered. A context that returns itself yields nothing to read."""
+    if entered is source:
+        raise _unknown(source)
+    return entered
 
 
 async def awaited(source: Any) -> Any:
@@ -190,6 +209,8 @@ def close_source(source: Any) -> None:
 
 
 async def close_async_source(source: Any) -> None:
+    if (run := _run_of_openai_agents(source)) is not None:
+        run.cancel()  # closing its events would wait until the run has ended
     source = _closable(source)
     close = getattr(source, "aclose", None) or getattr(source, "close", None)
     if callable(close):
@@ -219,16 +240,77 @@ async def _single_item(item: object) -> AsyncIterator[object]:
     yield item
 
 
+def _run_of_openai_agents(source: Any) -> Any:
+    """Return the run of openai-agents that yields these events, or that the source is itself.
+
+    Only the run can be cancelled. After a call was rejected, it would run the tool otherwise.
+    """
+    if isinstance(source, AsyncGeneratorType):
+        frame = source.ag_frame
+        if frame is None or source.__name__ != "stream_events":
+            return None
+        source = frame.f_locals.get("self")
+    is_run = hasattr(source, "stream_events") and hasattr(source, "run_loop_task")
+    return source if is_run else None
+
+
+async def _events_of_run(run: Any, events: Any) -> AsyncIterator[object]:
+    async with aclosing(events):
+        try:
+            async for event in events:
+                yield event
+        except BaseException:  # the consumer leaves, or is cancelled
+            run.cancel()
+            raise
+
+
+async def _with_responses(source: Any) -> AsyncIterator[object]:
+    """Add whole responses to the events of pydantic-ai, which lack stop reasons and usage.
+
+    A response follows its events. A run (``new_messages``) has it when the next event arrives. The
+    stream of one response (``response``, ``get``) has it at the end.
+    """
+    newest: object = None
+    async for event in source:
+        if getattr(event, "event_kind", "") != "part_delta":
+            before, newest = newest, _newest_response(source)
+            if newest is not None and newest is not before:
+                yield newest
+        yield event
+    if hasattr(source, "response"):
+        yield source.response
+    elif callable(get := getattr(source, "get", None)):  # a model without an agent
+        yield get()
+
+
+def _newest_response(run: Any) -> object:
+    try:
+        messages = reversed(run.new_messages())
+    except (AttributeError, RuntimeError):  # not a run, or one of an agent without this state
+        return None
+    return next((one for one in messages if one.kind == "response"), None)
+
+
+def _is_of(source: object, package: str) -> bool:
+    return type(source).__module__.partition(".")[0] == package
+
+
 def _is_model(source: object) -> bool:
     """Return True for a single SDK object. It is iterable, but yields its fields."""
     return hasattr(source, "model_dump")
 
 
 def _unknown(source: object) -> UsageError:
-    return UsageError(
-        f"stream() cannot read a {type(source).__name__}. Pass an SDK's stream, an HTTP "
-        "response, or an iterable of bytes, lines, dicts or SDK events"
-    )
+    if _is_of(source, "pydantic_ai"):
+        fix = "Pass agent.run_stream_events(...), or the events of an event_stream_handler"
+    elif _is_of(source, "agents"):
+        fix = "Pass Runner.run_streamed(...), or its stream_events()"
+    else:
+        fix = (
+            "Pass an SDK's stream, an HTTP response, or an iterable of bytes, lines, dicts or SDK "
+            "events"
+        )
+    return UsageError(f"stream() cannot read a {type(source).__name__}. {fix}")
 
 
 class Ended(NamedTuple):
@@ -412,6 +494,8 @@ class InputDecoder:
 
     def _feed_first(self, chunk: bytes) -> list[Event]:
         """Handle the first items, until their format is known, and whether they are lines."""
+        if self.assembler.protocol == "feed":
+            raise UsageError("the feed contains text or bytes. Use feed.Text for text of the model")
         if not self._first and not chunk.strip():
             return []  # leading white space has no meaning in any format
         self._held.append(chunk)

@@ -72,11 +72,11 @@ def stream(
 ) -> "EventStream | AsyncEventStream":
     """Return the events of a model's turn while it is written.
 
-    ``source`` is an SDK's stream (of anthropic, openai, google-genai, boto3, LangChain, the Claude
-    Agent SDK …; before or after entering its ``with``), its events, dicts, the bytes or lines of a
-    response, a file, a recording, or an HTTP response itself (of httpx, requests, aiohttp, urllib).
-    The result is an iterator for a sync source and an async iterator for an async source. With
-    httpx's async client, pass ``response.aiter_bytes()``: type checkers then see that it is async.
+    ``source`` is an SDK's stream (of anthropic, openai, LangChain, pydantic-ai …; before or after
+    entering its ``with``), its events, dicts, items of ``argstream.feed``, the bytes or lines of a
+    response, a file, a recording, or an HTTP response (of httpx, requests, aiohttp, urllib). The
+    result is an iterator for a sync source and an async one for an async source. With httpx's async
+    client, pass ``response.aiter_bytes()``: type checkers then see that it is async.
 
     The protocol is detected from the first payload unless ``protocol`` names it. See ``Assembler``
     for ``quirks`` and ``after``.

@@ -9,41 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from argstream.events import (
-    ApprovalDecided,
-    ApprovalOutcome,
-    ApprovalRequested,
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    Event,
-    RunCompleted,
-    RunEnd,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunSnapshot,
-    RunStarted,
-    RunStopped,
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolCallStarted,
-    ToolExecutionStarted,
-    ToolOutputDelta,
-    TurnCompleted,
-    TurnStarted,
-    Usage,
-)
+from argstream import events as ev
 from argstream.history import TextPart
-from argstream.runs._run import events_of, with_arguments
+from argstream.runs._state import RunState, with_arguments
 from argstream.sanitise import visible_line
 from argstream.terminal._blocks import (
     Call,
@@ -71,7 +39,7 @@ _FEWEST: Final = 2
 _SILENCE: Final = 4.0  # seconds without an event after which the status says so
 _UNDER: Final[Spans] = (Span("  "),)
 _REST: Final[Spans] = (Span("    "),)
-_OUTCOMES: Final[dict[ApprovalOutcome, tuple[str, Role, str]]] = {
+_OUTCOMES: Final[dict[ev.ApprovalOutcome, tuple[str, Role, str]]] = {
     "approved": ("✓ ", "good", "is approved"),
     "edited": ("✓ ", "warning", "is approved with other arguments"),
     "denied": ("✗ ", "bad", "is denied"),
@@ -82,8 +50,10 @@ _REMEMBERED: Final = {
     "conversation": "; later calls of this tool are, too",
     "rule": "; what this rule asks about later is, too",
 }
-_Words: TypeAlias = TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted
-_Executed: TypeAlias = ToolExecutionStarted | ToolOutputDelta | ToolCallCompleted | ToolCallFailed
+_Words: TypeAlias = ev.TextDelta | ev.ThinkingStarted | ev.ThinkingDelta | ev.ThinkingCompleted
+_Executed: TypeAlias = (
+    ev.ToolExecutionStarted | ev.ToolOutputDelta | ev.ToolCallCompleted | ev.ToolCallFailed
+)
 _DENIED = ("denied", "expired", "withdrawn")
 
 
@@ -110,7 +80,7 @@ class _Note:
 class RunFacts(NamedTuple):
     """What is known of a run when it ends."""
 
-    usage: Usage
+    usage: ev.Usage
     said: str  # by the model, in its last turn
     failure: tuple[str, str] | None  # code and message, if the stream has failed
     took: float | None  # seconds; None if its beginning was not seen
@@ -126,7 +96,7 @@ class Activity:
     def __init__(self) -> None:
         self.heard = 0.0  # when the last event came
         self.is_run = False  # whether more may come although a turn is over
-        self._usage = Usage()
+        self._usage = ev.Usage()
         self._said = ""  # by the model, in its last turn
         self._failure: tuple[str, str] | None = None
         self._began: float | None = None
@@ -147,17 +117,17 @@ class Activity:
         took = None if self._began is None else now - self._began
         return RunFacts(self._usage, self._said, self._failure, took)
 
-    def note(self, event: Event, now: float, began: float | None) -> None:
+    def note(self, event: ev.Event, now: float, began: float | None) -> None:
         """Follow an event; ``began`` is the start of what it starts, if that is known."""
         self.heard = now
         self._is_on = True
         match event:
-            case RunStarted():
+            case ev.RunStarted():
                 self._began = began
                 self.is_run = True
-            case TurnStarted():
+            case ev.TurnStarted():
                 self._failure = None
-            case TurnCompleted(usage=usage, parent_id=parent_id):
+            case ev.TurnCompleted(usage=usage, parent_id=parent_id):
                 self._usage += usage
                 if parent_id is None:
                     texts = (
@@ -165,21 +135,21 @@ class Activity:
                     )
                     self._said = "".join(texts)
                     self._is_on = self.is_run
-            case ApprovalRequested(call_id=call_id, name=name):
+            case ev.ApprovalRequested(call_id=call_id, name=name):
                 self._asked[call_id] = (visible_line(name), now)
-            case ApprovalDecided() | ToolCallCompleted() | ToolCallFailed():
+            case ev.ApprovalDecided() | ev.ToolCallCompleted() | ev.ToolCallFailed():
                 self._asked.pop(event.call_id, None)
-            case StreamFailed(message=message):
+            case ev.StreamFailed(message=message):
                 self._failure = (event.specific_code, message)
                 self._is_on = self.is_run
-            case RunPaused():
+            case ev.RunPaused():
                 self._is_on = False
-            case RunCompleted() | RunFailed() | RunStopped():
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
                 self.end()
             case _:
                 pass
 
-    def join(self, snapshot: RunSnapshot) -> None:
+    def join(self, snapshot: ev.RunSnapshot) -> None:
         """Forget what was before a snapshot. Its events follow."""
         self._usage = snapshot.usage
         self._said = ""
@@ -325,25 +295,35 @@ class RunView:
         self._turn_ended: list[Line] = []  # to be said when the results of its calls are there
         self._is_joining = False  # the times of these events are unknown
 
-    def take(self, event: Event, now: float) -> None:
+    def take(self, event: ev.Event | ev.RunSnapshot, now: float) -> None:
         """Add the next event, at this time; a ``RunSnapshot`` stands for all before it."""
-        if isinstance(event, RunSnapshot):
+        if isinstance(event, ev.RunSnapshot):
             self._join(event, now)
             return
         self._going_on.note(event, now, self._began(now))
         match event:
-            case ToolArgsDelta() | ArgumentStarted() | ArgumentDelta() | ArgumentCompleted():
+            case (
+                ev.ToolArgsDelta()
+                | ev.ArgumentStarted()
+                | ev.ArgumentDelta()
+                | ev.ArgumentCompleted()
+            ):
                 self._writing(event.call_id, event.name, now).take(event)
                 return  # until it is shown: colours for a few lines at once cost much less
-            case TextDelta() | ThinkingStarted() | ThinkingDelta() | ThinkingCompleted():
+            case (
+                ev.TextDelta() | ev.ThinkingStarted() | ev.ThinkingDelta() | ev.ThinkingCompleted()
+            ):
                 self._take_words(event, now)
             case (
-                ToolOutputDelta() | ToolExecutionStarted() | ToolCallCompleted() | ToolCallFailed()
+                ev.ToolOutputDelta()
+                | ev.ToolExecutionStarted()
+                | ev.ToolCallCompleted()
+                | ev.ToolCallFailed()
             ):
                 self._take_execution(event, now)
-            case ToolCallStarted() | ToolArgsCompleted() | ToolArgsInvalid():
+            case ev.ToolCallStarted() | ev.ToolArgsCompleted() | ev.ToolArgsInvalid():
                 self._take_call(event, now)
-            case ApprovalRequested() | ApprovalDecided():
+            case ev.ApprovalRequested() | ev.ApprovalDecided():
                 self._take_approval(event)
             case _:
                 self._take_run(event, now)
@@ -365,7 +345,7 @@ class RunView:
         self._going_on.end()
 
     def _take_words(self, event: _Words, now: float) -> None:
-        is_thought = not isinstance(event, TextDelta)
+        is_thought = not isinstance(event, ev.TextDelta)
         words = self._words.get(event.parent_id)
         if words is None or (words.block, words.is_thought) != (event.block, is_thought):
             self._end_words(event.parent_id, now)
@@ -373,9 +353,9 @@ class RunView:
             self._words[event.parent_id] = words
             self._stage.add(words)
         match event:
-            case TextDelta(text=text) | ThinkingDelta(text=text):
+            case ev.TextDelta(text=text) | ev.ThinkingDelta(text=text):
                 words.add(text)
-            case ThinkingCompleted(text=text):
+            case ev.ThinkingCompleted(text=text):
                 if not words.size:
                     words.add(text)
                 self._end_words(event.parent_id, now)
@@ -390,21 +370,21 @@ class RunView:
             self._end_words(speaker, now)
 
     def _take_call(
-        self, event: ToolCallStarted | ToolArgsCompleted | ToolArgsInvalid, now: float
+        self, event: ev.ToolCallStarted | ev.ToolArgsCompleted | ev.ToolArgsInvalid, now: float
     ) -> None:
         match event:
-            case ToolCallStarted():
+            case ev.ToolCallStarted():
                 self._end_words(event.parent_id, now)
                 self._begin(event, now)
-            case ToolArgsCompleted(arguments=arguments):
+            case ev.ToolArgsCompleted(arguments=arguments):
                 self._writing(event.call_id, event.name, now).complete(arguments, self._looks, now)
                 del self._writings[event.call_id]
-            case ToolArgsInvalid(verdict=verdict, error=error):
+            case ev.ToolArgsInvalid(verdict=verdict, error=error):
                 self._writing(event.call_id, event.name, now).refuse(verdict, error, now)
                 self._looks.settle(event.call_id)
                 del self._writings[event.call_id]
 
-    def _begin(self, event: ToolCallStarted, now: float) -> None:
+    def _begin(self, event: ev.ToolCallStarted, now: float) -> None:
         """Begin a call. An open one with the same ID belongs to an attempt that was lost."""
         if event.call_id in self._writings:
             self._writings.pop(event.call_id).leave("lost", now)
@@ -416,7 +396,7 @@ class RunView:
     def _writing(self, call_id: str, name: str, now: float) -> CallBlock:
         """Return the open arguments of a call, under its newest name."""
         if call_id not in self._writings:
-            self._begin(ToolCallStarted(call_id, len(self._calls), name), now)
+            self._begin(ev.ToolCallStarted(call_id, len(self._calls), name), now)
         writing = self._writings[call_id]
         writing.rename(name)
         return writing
@@ -424,12 +404,12 @@ class RunView:
     def _call(self, call_id: str, name: str) -> Call:
         """Return a call. If its start was not seen, at least its name is known."""
         if call_id not in self._calls:
-            self._calls[call_id] = Call(ToolCallStarted(call_id, len(self._calls), name))
+            self._calls[call_id] = Call(ev.ToolCallStarted(call_id, len(self._calls), name))
         return self._calls[call_id]
 
-    def _take_approval(self, event: ApprovalRequested | ApprovalDecided) -> None:
+    def _take_approval(self, event: ev.ApprovalRequested | ev.ApprovalDecided) -> None:
         call = self._call(event.call_id, event.name)
-        if isinstance(event, ApprovalRequested):
+        if isinstance(event, ev.ApprovalRequested):
             lines = asked(event, self._looks)
         else:
             call.is_refused = event.decision in _DENIED
@@ -439,24 +419,24 @@ class RunView:
 
     def _take_execution(self, event: _Executed, now: float) -> None:
         call = self._call(event.call_id, event.name)
-        if isinstance(event, ToolCallCompleted | ToolCallFailed):
+        if isinstance(event, ev.ToolCallCompleted | ev.ToolCallFailed):
             self._looks.settle(event.call_id)
         running = self._stage.running.get(event.call_id)
-        if isinstance(event, ToolExecutionStarted):
+        if isinstance(event, ev.ToolExecutionStarted):
             self._leave_running(event.call_id, "cut off", now)
             self._run(call, now, event.attempt)
             return
         if running is None:
-            if isinstance(event, ToolCallFailed) and call.is_refused:
+            if isinstance(event, ev.ToolCallFailed) and call.is_refused:
                 return  # it was said already, and why
             running = self._run(call, now)
         match event:
-            case ToolOutputDelta(text=text):
+            case ev.ToolOutputDelta(text=text):
                 running.put_out(text)
                 return
-            case ToolCallCompleted(result=result):
+            case ev.ToolCallCompleted(result=result):
                 running.complete(result, now)
-            case ToolCallFailed(error=error):
+            case ev.ToolCallFailed(error=error):
                 running.fail(error, now)
         call.arguments = None  # they are not needed any more
         self._stage.over(event.call_id)
@@ -466,13 +446,13 @@ class RunView:
         self._stage.running[call.call_id] = running
         return running
 
-    def _take_run(self, event: Event, now: float) -> None:
+    def _take_run(self, event: ev.Event, now: float) -> None:
         stage = self._stage
         match event:
-            case RunStarted(prompt=prompt):
+            case ev.RunStarted(prompt=prompt):
                 parts = (text_span(part, "prompt") for part in prompt.split("\n"))
                 stage.note([Line((part,), _PROMPT, _PROMPT, "words") for part in parts])
-            case TurnStarted(turn=turn, attempt=attempt):
+            case ev.TurnStarted(turn=turn, attempt=attempt):
                 self._end_turn()
                 if turn > 1:
                     stage.note([line()])
@@ -480,27 +460,27 @@ class RunView:
                     self._leave_all("lost", now)
                     told = f"turn {turn} begins again, attempt {attempt}: what came of it is lost"
                     stage.note([_marked("▶ ", told, "warning")])
-            case TurnCompleted(parent_id=speaker):
+            case ev.TurnCompleted(parent_id=speaker):
                 self._end_words(speaker, now)
                 if speaker is None:
                     self._turn_ended = turn_ended(event)
                     if not self._going_on.is_run:
                         self._end_turn()
-            case RunPaused(pending=pending):
+            case ev.RunPaused(pending=pending):
                 calls = ", ".join(visible_line(request.name) for request in pending)
                 told = f"paused, waits for a decision on {calls}"
                 stage.note([_marked("‖ ", told, "warning")])
-            case RunResumed(interrupted=interrupted):
+            case ev.RunResumed(interrupted=interrupted):
                 self._resume(event, [self._name(call_id) for call_id in interrupted], now)
-            case StreamFailed():
+            case ev.StreamFailed():
                 self._end_all_words(now)
                 stage.note(failure(event))
-            case RunCompleted() | RunFailed() | RunStopped():
+            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
                 self._end(event, now)
             case _:
                 pass
 
-    def _resume(self, event: RunResumed, names: list[str], now: float) -> None:
+    def _resume(self, event: ev.RunResumed, names: list[str], now: float) -> None:
         if event.cause == "crash":
             self._leave_writing("cut off by a crash", now)
         self._stage.note(resumed(event, names))
@@ -510,9 +490,9 @@ class RunView:
         if lines:
             self._stage.note(lines)
 
-    def _end(self, event: RunEnd, now: float) -> None:
+    def _end(self, event: ev.RunEnd, now: float) -> None:
         self._leave_all("broken off", now)
-        if isinstance(event, RunCompleted):
+        if isinstance(event, ev.RunCompleted):
             self._turn_ended = []  # it says the same
         self._end_turn()
         self._stage.note(run_ended(event, self._going_on.facts(now)))
@@ -520,13 +500,13 @@ class RunView:
     def _name(self, call_id: str) -> str:
         return self._calls[call_id].name if call_id in self._calls else call_id
 
-    def _join(self, snapshot: RunSnapshot, now: float) -> None:
+    def _join(self, snapshot: ev.RunSnapshot, now: float) -> None:
         self._leave_all("seen up to here", now)
         turn = f" in turn {snapshot.turns}" if snapshot.turns else ""
         self._stage.note([_marked("┄ ", f"joined{turn}; first what came before", "faint")])
         self._going_on.join(snapshot)
         self._is_joining = True
-        for event in with_arguments(events_of(snapshot)):
+        for event in with_arguments(RunState.from_snapshot(snapshot, arguments="off").events()):
             self.take(event, now)
         self._is_joining = False
 
@@ -638,7 +618,7 @@ def indented(line: Line, depth: int) -> Line:
     return Line(line.spans, bars + line.margin, rest, line.breaks)
 
 
-def asked(event: ApprovalRequested, looks: ToolViews) -> list[Line]:
+def asked(event: ev.ApprovalRequested, looks: ToolViews) -> list[Line]:
     """Return what is to be decided, why, and the arguments to the last character."""
     what = (shown(event.name, "tool"), Span(" must be approved", "prompt"))
     reason = Span(because(event.reason))
@@ -650,7 +630,7 @@ def asked(event: ApprovalRequested, looks: ToolViews) -> list[Line]:
     return lines + looks.whole(event.name, event.arguments, call_id=event.call_id)
 
 
-def decided(event: ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:
+def decided(event: ev.ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:
     mark, role, what = _OUTCOMES[event.decision]
     more = _REMEMBERED.get(event.always, "")
     told = Span(f" {what}{because(event.reason)}{more}", role)
@@ -661,20 +641,20 @@ def decided(event: ApprovalDecided, before: Mapping[str, Any] | str | None) -> l
     return lines
 
 
-def turn_ended(event: TurnCompleted) -> list[Line]:
+def turn_ended(event: ev.TurnCompleted) -> list[Line]:
     reason = visible_line(event.stop_reason or "no stop reason")
     if event.characters_read is not None:
         reason += f": not read further than {event.characters_read} characters"
     return [_marked("— ", reason + _cost(event.usage), "faint")]
 
 
-def failure(event: StreamFailed) -> list[Line]:
+def failure(event: ev.StreamFailed) -> list[Line]:
     again = "; it may be tried again" if event.retryable else ""
     told = f"the stream failed ({visible_line(event.specific_code)}){because(event.message)}{again}"
     return [_marked("✗ ", told, "bad")]
 
 
-def resumed(event: RunResumed, names: Iterable[str]) -> list[Line]:
+def resumed(event: ev.RunResumed, names: Iterable[str]) -> list[Line]:
     why = "after a crash" if event.cause == "crash" else "after a pause"
     calls = ", ".join(map(visible_line, names))
     told = f"goes on {why}" + (f"; cut off: {calls}" if calls else "")
@@ -687,16 +667,16 @@ def resumed(event: RunResumed, names: Iterable[str]) -> list[Line]:
     return lines
 
 
-def run_ended(event: RunCompleted | RunFailed | RunStopped, run: RunFacts) -> list[Line]:
+def run_ended(event: ev.RunCompleted | ev.RunFailed | ev.RunStopped, run: RunFacts) -> list[Line]:
     """Return how the run ended, its cost, and its result if that was not shown yet."""
     lines: list[Line] = []
-    usage = run.usage if event.usage == Usage() else event.usage
+    usage = run.usage if event.usage == ev.Usage() else event.usage
     role: Role
     match event:
-        case RunCompleted(result=result, stop_reason=reason):
+        case ev.RunCompleted(result=result, stop_reason=reason):
             lines = _answer(result, run.said)
             told, role = f"done{f' ({visible_line(reason)})' if reason else ''}", "good"
-        case RunFailed(code=code, message=message):
+        case ev.RunFailed(code=code, message=message):
             because_of = "" if run.failure == (code, message) else because(message)
             told, role = f"failed ({visible_line(code)}){because_of}", "bad"
         case _:
@@ -706,7 +686,7 @@ def run_ended(event: RunCompleted | RunFailed | RunStopped, run: RunFacts) -> li
     return [*lines, line(*spans, margin=(Span("■ ", role),))]
 
 
-def _cost(usage: Usage) -> str:
+def _cost(usage: ev.Usage) -> str:
     counts = token_counts(usage)
     return f" · {counts}" if counts else ""
 

@@ -139,6 +139,11 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def amount(value: float, unit: Literal["seconds", "bytes"]) -> str:
+    """Return a duration or a size in words."""
+    return duration(value) if unit == "seconds" else size(round(value))
+
+
 def axis_label(value: float, step: float, largest: float, unit: Literal["seconds", "bytes"]) -> str:
     """Return a label of an axis in the unit that suits its largest value.
 

@@ -1,7 +1,7 @@
-"""The waterfall: when each call and argument of a stream became visible, as text and as SVG.
+"""The waterfall: when each call and argument of a run became visible, as text and as SVG.
 
 Both show the same rows: a call from its name to its verdict, and below it each argument, the wait
-for an approval, the tool, and the silence of a client that shows only complete calls. ``draw``
+for an approval, the tool, and the silence of a client that shows only complete calls. ``lines``
 lays them out in the columns of a terminal; ``svg`` draws the same columns as shapes.
 """
 
@@ -14,21 +14,30 @@ from textwrap import wrap
 from typing import Final, Literal, NamedTuple, TypeAlias
 from xml.sax.saxutils import escape
 
+from argstream.runs import Argument, Call, RunState
 from argstream.sanitise import visible_line
-from argstream.terminal import timeline as times
 from argstream.terminal._layout import cut, width
-from argstream.terminal._text import Line, Role, Span, Spans, axis_label, line, text_of
-from argstream.terminal.timeline import Stretch, Timeline, Unit, amount, conclusion, position
+from argstream.terminal._text import Line, Role, Span, amount, axis_label, line, path_name, text_of
 
-__all__ = ["Axis", "Timeline", "conclusion", "draw", "svg"]
+__all__ = ["Axis", "Unit", "Waterfall", "argument_name"]
 
+Unit: TypeAlias = Literal["seconds", "bytes"]
+Stretch: TypeAlias = tuple[float, float]
 _Kind: TypeAlias = Literal["axis", "call", "argument", "asked", "tool", "silence", "more"]
 _Look: TypeAlias = Literal["line", "solid", "waiting", "running", "silence"]
 _Mark: TypeAlias = Literal["", "✓", "✗", "…"]
 
 _DETAILED: Final = 12  # with more calls than these, each has one row
 _MOST_CALLS, _MOST_ARGUMENTS = 60, 6  # others are only counted
+_LONGEST_NAME: Final = 41  # columns, of a tool in a sentence
 _NOISE: Final = 1e-9  # less counts as no length
+_ENDS: Final = {
+    "complete": "the last brace",
+    "truncated": "the call was found cut off",
+    "malformed": "the call was found malformed",
+    "rejected": "the call was refused",
+    "aborted": "the call was broken off",
+}
 _CUT: Final = "╱"  # noqa: RUF001 - a line of a drawing, no slash
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _FILLS: Final[dict[_Look, tuple[str, Role]]] = {
@@ -82,63 +91,131 @@ rect.silence{{fill:url(#waterfall-silence)}}.hatch{{stroke-width:1.2}}
  patternTransform="rotate(45)"><line class="hatch" x1="0" y1="0" x2="0" y2="6"/></pattern></defs>"""
 
 
-def draw(timeline: Timeline, columns: int) -> list[Line]:
-    """Return the waterfall as lines of at most ``columns``; no lines if there is no call."""
-    if not timeline.calls:
-        return []
-    table = _Table(timeline, max(24, min(200, columns)))
-    lines: list[Line] = []
-    axis = (_Row("axis", "", 0, "sooner"), (), table.ticks), (_Row("axis", ""), (), table.rule)
-    for row, name, cells in (*axis, *table.rows):
-        space = table.names - width(text_of(name)) + 2 + table.sooner - len(row.sooner)
-        early = Span(row.sooner, "faint" if row.kind == "axis" else "plain")
-        while cells and cells[-1].text == " ":
-            cells.pop()
-        groups = groupby(cells, key=lambda cell: cell.role)
-        bars = (Span(text_of(tuple(group)), role) for role, group in groups)
-        lines.append(Line((*name, Span(" " * space), early, Span("  "), *bars)))
-    closing = [line(Span(note, "faint")) for note in table.notes(timeline)]
-    closing += [line(Span(text, "strong")) for text in [conclusion(timeline)] if text]
-    return [*lines, *([line(""), *closing] if closing else [])]
+class Waterfall:
+    """The times of the calls of a run, and pictures of them."""
 
+    def __init__(self, state: RunState, unit: Unit = "seconds", *, is_deep: bool = False) -> None:
+        """Show a state as it is now.
 
-def svg(timeline: Timeline, about: str = "") -> str:
-    """Return the waterfall as an SVG document for light and dark pages.
+        Times count from the ``RunStarted`` event, or from 0 if the state has none. For a stream
+        without times, apply each event with the number of bytes so far, and pass ``"bytes"``.
+        ``is_deep`` includes the values inside of arguments.
+        """
+        self.state = state
+        self.unit: Unit = unit
+        self._is_deep = is_deep
+        calls = (block for block in state.blocks if isinstance(block, Call))
+        self.calls: list[Call] = [call for call in calls if call.started_at is not None]
 
-    ``about`` names the source: a recording or a run. The document has no scripts, links or fonts.
-    """
-    table, closing, unit = _Table(timeline, _COLUMNS), conclusion(timeline), timeline.by
-    left, title = table.left, "When each argument was visible"
-    about = text_of(cut((Span(visible_line(about)),), 70))
-    body, described, y = list[str](), list[str](), 104
-    for row, name, cells in table.rows:
-        y += 13 if body and row.kind == "call" and table.is_detailed else 0
-        spans = (f"{amount(bar.begin, unit)} to {amount(bar.end, unit)}" for bar in row.bars)
-        described.append(f"{row.label}: {', '.join(spans)}")
-        indent, label = len(text_of(name)) - len(text_of(name).lstrip()), text_of(name).strip()
-        body += [f"<g><title>{escape(described[-1])}</title>", _text(indent, y, label, row.kind)]
-        body += [_text(left - 2, y, row.sooner, "end"), *_shapes(cells, left, y), "</g>"]
-        y += _ROW
-    feet = [(text, "faint sans") for note in table.notes(timeline) for text in wrap(note, 140)]
-    feet += [(text, "strong sans") for text in wrap(closing, 122)]
-    high = y + 16 + 20 * len(feet)
-    parts = [
-        '<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="waterfall-title',
-        f' waterfall-text" width="{_WIDTH}" height="{high}" viewBox="0 0 {_WIDTH} {high}">',
-        f'<title id="waterfall-title">{escape(f"{title}: {about}" if about else title)}</title>',
-        f'<desc id="waterfall-text">{escape("; ".join(described))}. {escape(closing)}</desc>',
-        _STYLE,
-        f'<rect class="paper" x="0.5" y="0.5" width="{_WIDTH - 1}" height="{high - 1}" rx="10"/>',
-        _text(0, 34, title, "heading sans"),
-        _text(_COLUMNS, 34, about, "faint end"),
-        _text(left - 2, 70, "sooner", "faint end"),
-        *_shapes(table.ticks, left, 70),
-        *_grid(table.rule, left, 82, y - 12),
-        *body,
-        *(_text(0, y + 14 + 20 * index, *foot) for index, foot in enumerate(feet)),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    def lines(self, columns: int) -> list[Line]:
+        """Return the waterfall as lines of at most ``columns``; no lines if there is no call."""
+        if not self.calls:
+            return []
+        table = _Table(self, max(24, min(200, columns)))
+        lines: list[Line] = []
+        axis = (_Row("axis", "", 0, "sooner"), (), table.ticks), (_Row("axis", ""), (), table.rule)
+        for row, name, cells in (*axis, *table.rows):
+            space = table.names - width(text_of(name)) + 2 + table.sooner - len(row.sooner)
+            early = Span(row.sooner, "faint" if row.kind == "axis" else "plain")
+            while cells and cells[-1].text == " ":
+                cells.pop()
+            groups = groupby(cells, key=lambda cell: cell.role)
+            bars = (Span(text_of(tuple(group)), role) for role, group in groups)
+            lines.append(Line((*name, Span(" " * space), early, Span("  "), *bars)))
+        closing = [line(Span(note, "faint")) for note in table.notes()]
+        closing += [line(Span(text, "strong")) for text in [self.conclusion()] if text]
+        return [*lines, *([line(""), *closing] if closing else [])]
+
+    def svg(self, about: str = "") -> str:
+        """Return the waterfall as an SVG document for light and dark pages.
+
+        ``about`` names the source: a recording or a run. Scripts, links and fonts are not used.
+        """
+        table, closing, unit = _Table(self, _COLUMNS), self.conclusion(), self.unit
+        left, title = table.left, "When each argument was visible"
+        about = text_of(cut((Span(visible_line(about)),), 70))
+        body, titles, y = list[str](), list[str](), 104
+        for row, name, cells in table.rows:
+            y += 13 if body and row.kind == "call" and table.is_detailed else 0
+            spans = (f"{amount(bar.begin, unit)} to {amount(bar.end, unit)}" for bar in row.bars)
+            titles.append(f"{row.label}: {', '.join(spans)}")
+            indent, label = len(text_of(name)) - len(text_of(name).lstrip()), text_of(name).strip()
+            body += [f"<g><title>{escape(titles[-1])}</title>", _text(indent, y, label, row.kind)]
+            body += [_text(left - 2, y, row.sooner, "end"), *_shapes(cells, left, y), "</g>"]
+            y += _ROW
+        feet = [(text, "faint sans") for note in table.notes() for text in wrap(note, 140)]
+        feet += [(text, "strong sans") for text in wrap(closing, 122)]
+        high, named = y + 16 + 20 * len(feet), escape(f"{title}: {about}" if about else title)
+        paper = f'x="0.5" y="0.5" width="{_WIDTH - 1}" height="{high - 1}" rx="10"'
+        parts = [
+            '<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-labelledby="waterfall-title',
+            f' waterfall-text" width="{_WIDTH}" height="{high}" viewBox="0 0 {_WIDTH} {high}">',
+            f'<title id="waterfall-title">{named}</title>',
+            f'<desc id="waterfall-text">{escape("; ".join(titles))}. {escape(closing)}</desc>',
+            _STYLE,
+            f'<rect class="paper" {paper}/>',
+            _text(0, 34, title, "heading sans"),
+            _text(_COLUMNS, 34, about, "faint end"),
+            _text(left - 2, 70, "sooner", "faint end"),
+            *_shapes(table.ticks, left, 70),
+            *_grid(table.rule, left, 82, y - 12),
+            *body,
+            *(_text(0, y + 14 + 20 * index, *foot) for index, foot in enumerate(feet)),
+            "</svg>",
+        ]
+        return "\n".join(parts) + "\n"
+
+    def conclusion(self) -> str:
+        """Return a sentence that sums up the waterfall, or "" if no call has its verdict."""
+        ended = [call for call in self.calls if call.verdict]
+        if not ended:
+            return ""
+        if (quiet := self.silence()) <= 0:
+            which = "The call" if len(ended) == 1 else "Each call"
+            return f"{which} came whole: there was no silence to replace."
+        is_timed = self.unit == "seconds"
+        how = (
+            "of silence were replaced" if is_timed else "were shown that would have been waited for"
+        )
+        replaced = f"{amount(quiet, self.unit)} {how}"
+
+        def lead(call: Call) -> float:
+            _, end = self.written(call)
+            return end - min((self.at(one.started_at) for one in self.arguments(call)), default=end)
+
+        best = max(ended, key=lambda call: round(lead(call), 3))
+        if lead(best) <= 0:
+            return f"In all, {replaced}."
+        name = text_of(cut((Span(visible_line(best.name[:200])),), _LONGEST_NAME))
+        of = f" of {name}" if len(self.calls) > 1 else ""
+        is_text = best.is_free_text and best.verdict == "complete"
+        end = "the last character" if is_text else _ENDS[best.verdict or "aborted"]
+        early = f"The first argument{of} was visible {amount(lead(best), self.unit)} before {end}"
+        return f"{early}{'; in all,' if len(ended) > 1 else ':'} {replaced}."
+
+    def silence(self) -> float:
+        """Return how long calls were written. Time that several calls share is counted once."""
+        return _length(_merged(self.written(call) for call in self.calls if call.verdict))
+
+    def at(self, time: float | None) -> float:
+        """Return a time of the state, counted from the start; 0 if it is not known."""
+        return 0.0 if time is None else round(time - (self.state.started_at or 0.0), 6)
+
+    def written(self, call: Call) -> Stretch:
+        """Return when a call was written: from its name to its verdict or its last text."""
+        return self.at(call.started_at), self.at(call.last_text_at)
+
+    def arguments(self, call: Call) -> list[Argument]:
+        """Return the arguments as the model wrote them, in order. A free text is one argument."""
+        found: list[Argument] = []
+        stack = [call.written] if call.is_free_text else [*reversed(call.written.children.values())]
+        while stack:
+            argument = stack.pop()
+            if argument.started_at is not None:
+                found.append(argument)
+            if self._is_deep:
+                stack += reversed(argument.children.values())
+        return found
 
 
 class Axis:
@@ -151,24 +228,15 @@ class Axis:
     def __init__(self, drawn: Iterable[Stretch], unit: Unit) -> None:
         """Make an axis of these stretches and of what lies between them, unless that is long."""
         self.unit: Unit = unit
-        merged = times.merged(drawn) or [(0.0, 0.0)]
-        longest = times.length(merged) / 3 or float("inf")
-        first, end = merged[0]
-        self.stretches: list[tuple[float, float]] = [(0.0 if first <= longest else first, end)]
-        for begin, end in merged[1:]:
-            first, before = self.stretches[-1]
-            if begin - before <= longest:
-                self.stretches[-1] = (first, end)
-            else:
-                self.stretches.append((begin, end))
+        merged = _merged(drawn) or [(0.0, 0.0)]
+        longest = _length(merged) / 3 or float("inf")
+        start = [(0.0, 0.0)] if merged[0][0] <= longest else []
+        self.stretches: list[Stretch] = _merged([*start, *merged], longest)
+        gaps = ((before, after) for (_, before), (after, _) in pairwise(self.stretches))
+        self.gaps: list[Stretch] = list(gaps)  # what is left out
         self._begins = [begin for begin, _ in self.stretches]
         self._before = [0.0, *accumulate(end - begin for begin, end in self.stretches)]
         self.length: float = self._before[-1]
-
-    @property
-    def gaps(self) -> list[Stretch]:
-        """The stretches that are left out."""
-        return [(before[1], after[0]) for before, after in pairwise(self.stretches)]
 
     def place(self, value: float, room: float, gap: float) -> float:
         """Return the place of a value in a row of this room, of which each gap takes ``gap``."""
@@ -222,27 +290,39 @@ class _Row(NamedTuple):
     bars: tuple[_Bar, ...] = ()
 
 
-def _rows(timeline: Timeline) -> list[_Row]:
-    calls = list(times.nested(timeline.calls))
-    rows = [row for deep, call in calls[:_MOST_CALLS] for row in _call_rows(call, deep, timeline)]
+def _rows(waterfall: Waterfall) -> list[_Row]:
+    calls = list(_nested(waterfall.calls))
+    rows = [row for deep, call in calls[:_MOST_CALLS] for row in _call_rows(call, deep, waterfall)]
     more = len(calls) - _MOST_CALLS
     return [*rows, _Row("more", f"… and {more} more calls")] if more > 0 else rows
 
 
-def _call_rows(call: times.CallTimes, depth: int, timeline: Timeline) -> Iterator[_Row]:
-    unit, depth = timeline.by, min(depth, 4)
-    begin, end = times.written(call, unit)
+def _nested(calls: Iterable[Call]) -> Iterator[tuple[int, Call]]:
+    """Yield calls with their depth, each followed by the calls of its sub-agent."""
+    children: dict[str | None, list[Call]] = {None: []}
+    for call in calls:  # a parent starts before its children, so there are no cycles
+        children[call.parent_id if call.parent_id in children else None].append(call)
+        children.setdefault(call.call_id, [])
+    stack = [(0, call) for call in reversed(children.pop(None))]
+    while stack:
+        depth, call = stack.pop()
+        yield depth, call
+        stack += [(depth + 1, child) for child in reversed(children.pop(call.call_id, []))]
+
+
+def _call_rows(call: Call, depth: int, waterfall: Waterfall) -> Iterator[_Row]:
+    unit, (begin, end) = waterfall.unit, waterfall.written(call)
 
     def row(kind: _Kind, label: str, *bars: _Bar, visible: float | None = None) -> _Row:
-        sooner = amount(end - visible, unit) if visible is not None and call.ended else ""
-        return _Row(kind, label, depth, sooner, bars)
+        sooner = amount(end - visible, unit) if visible is not None and call.verdict else ""
+        return _Row(kind, label, min(depth, 4), sooner, bars)
 
     name = visible_line(call.name[:200])
     name += "" if call.kind == "function" else f" ({call.kind})"
     mark: _Mark = "✓" if call.verdict == "complete" else "✗" if call.verdict else "…"
-    arguments = _argument_bars(call, unit)
-    tool = list(_tool_bars(call, timeline))
-    if len(timeline.calls) > _DETAILED:
+    arguments = _argument_bars(call, waterfall)
+    tool = list(_tool_bars(call, waterfall))
+    if len(waterfall.calls) > _DETAILED:
         seen = min((bar.begin for _, bar in arguments), default=end)
         bars = [_Bar("line", begin, seen), _Bar("solid", seen, end, mark)]
         bars = bars if seen < end else [_Bar("line", begin, end, mark)]
@@ -253,26 +333,26 @@ def _call_rows(call: times.CallTimes, depth: int, timeline: Timeline) -> Iterato
     yield row("call", name, _Bar("line", begin, end, mark, word), visible=begin)
     for label, bar in arguments:
         yield row("argument", label, bar, visible=bar.begin)
-    if call.asked:
-        asked, until = position(call.asked, unit), position(call.decided or timeline.now, unit)
-        wait = amount(until - asked, unit)
-        bar = _Bar("waiting", asked, until, "" if call.decided else "…", wait)
+    if call.request:
+        is_open = call.decision is None
+        until = waterfall.at(waterfall.state.time if is_open else call.decided_at)
+        asked = waterfall.at(call.requested_at)
+        bar = _Bar("waiting", asked, until, "…" if is_open else "", amount(until - asked, unit))
         yield row("asked", "asks a person", bar)
     if tool:
-        yield row("tool", "tool runs" if call.executed else "until its result", *tool)
-    if call.ended:
+        yield row("tool", "tool runs" if call.executed_at else "until its result", *tool)
+    if call.verdict:
         quiet = f"{amount(end - begin, unit)} of silence"
         yield row("silence", "without argstream", _Bar("silence", begin, end, "", quiet))
 
 
-def _argument_bars(call: times.CallTimes, unit: Unit) -> list[tuple[str, _Bar]]:
+def _argument_bars(call: Call, waterfall: Waterfall) -> list[tuple[str, _Bar]]:
     """Return names and bars of the arguments; if there are many, the last bar is for the rest."""
-    unsettled: _Mark = "✗" if call.ended else "…"
     bars: list[tuple[str, _Bar]] = []
-    for path, one in call.arguments.items():
-        end = position(one.settled or call.ended or call.last, unit)
-        bar = _Bar("solid", position(one.seen, unit), end, "" if one.settled else unsettled)
-        bars.append((times.name_of(path), bar))
+    for one in waterfall.arguments(call):
+        mark: _Mark = "" if one.is_done else "✗" if call.verdict else "…"
+        end = waterfall.at(one.done_at if one.is_done else call.last_text_at)
+        bars.append((argument_name(one), _Bar("solid", waterfall.at(one.started_at), end, mark)))
     rest = [bar for _, bar in bars[_MOST_ARGUMENTS - 1 :]]
     if len(rest) > 1:
         begin, end = min(bar.begin for bar in rest), max(bar.end for bar in rest)
@@ -281,53 +361,83 @@ def _argument_bars(call: times.CallTimes, unit: Unit) -> list[tuple[str, _Bar]]:
     return bars
 
 
-def _tool_bars(call: times.CallTimes, timeline: Timeline) -> Iterator[_Bar]:
-    """Yield a bar for each attempt of the tool; one that a crash ended reaches to the next one."""
-    for attempt, (start, stop) in enumerate(call.attempts(timeline.now)):
-        begin, end = position(start, timeline.by), position(stop, timeline.by)
+def _tool_bars(call: Call, waterfall: Waterfall) -> Iterator[_Bar]:
+    """Yield a bar for each attempt of the tool; one that a crash ended reaches to the next one.
+
+    A tool that another process runs has only a result. Its bar starts when the call was allowed.
+    """
+    starts, end = call.executed_at, call.ended_at if call.outcome else waterfall.state.time
+    if not starts and call.outcome:
+        allowed = call.completed_at if call.verdict == "complete" else None
+        if call.request:
+            is_approved = call.decision and call.decision.decision in ("approved", "edited")
+            allowed = call.decided_at if is_approved else None
+        starts = [] if allowed is None or allowed == end else [allowed]
+    mark: _Mark = "" if call.outcome else "…"
+    for attempt, (begin, until) in enumerate(pairwise(map(waterfall.at, [*starts, end]))):
+        bar = _Bar("running", begin, until, mark, amount(until - begin, waterfall.unit))
         is_cut = attempt < call.interruptions
-        mark: _Mark = "✗" if is_cut else "" if call.finished else "…"
-        caption = "cut off" if is_cut else amount(end - begin, timeline.by)
-        yield _Bar("running", begin, end, mark, caption)
+        yield bar._replace(mark="✗", caption="cut off") if is_cut else bar
 
 
-def _busy(timeline: Timeline) -> Iterator[Stretch]:
+def _busy(waterfall: Waterfall) -> Iterator[Stretch]:
     """Yield when calls were written and tools ran. Waiting for an approval is neither."""
-    for call in timeline.calls:
-        yield times.written(call, timeline.by)
-        for bar in _tool_bars(call, timeline):
+    for call in waterfall.calls:
+        yield waterfall.written(call)
+        for bar in _tool_bars(call, waterfall):
             yield bar.begin, bar.begin if bar.mark == "✗" else bar.end
+
+
+def argument_name(argument: Argument) -> str:
+    """Return the name of an argument as it is shown; a free text has none."""
+    return path_name(argument.path)[:200] if argument.path else "(text)"
+
+
+def _merged(stretches: Iterable[Stretch], gap: float = 0.0) -> list[Stretch]:
+    """Return these stretches in order, with those joined that overlap or have a small gap."""
+    joined: list[Stretch] = []
+    for begin, end in sorted(stretches):
+        if joined and begin - joined[-1][1] <= gap:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _length(stretches: Iterable[Stretch]) -> float:
+    return sum(end - begin for begin, end in stretches)
 
 
 class _Table:
     """The rows in columns: names, how much sooner, and the bars as cells of one character."""
 
-    def __init__(self, timeline: Timeline, columns: int) -> None:
-        rows, is_wide = _rows(timeline), columns >= 60
+    def __init__(self, waterfall: Waterfall, columns: int) -> None:
+        rows, is_wide = _rows(waterfall), columns >= 60
         labels = [_label(row, is_wide=is_wide) for row in rows]
         widest = max((width(text_of(label)) for label in labels), default=0)
         self.names = min(widest, columns * 2 // 5 if is_wide else columns // 3)
         self.sooner = max(len(text) for text in ("sooner", *(row.sooner for row in rows)))
         self.left = self.names + self.sooner + 4
         self._room = columns - self.left
-        self._axis = Axis(_busy(timeline), timeline.by)
-        self.is_detailed = len(timeline.calls) <= _DETAILED
+        self._calls = len(waterfall.calls)
+        self._axis = Axis(_busy(waterfall), waterfall.unit)
+        self.is_detailed = self._calls <= _DETAILED
         self.ticks, self.rule = self._axis_cells()
         self.rows = [
             (row, cut(label, self.names), self._bar_cells(row.bars))
             for row, label in zip(rows, labels, strict=True)
         ]
 
-    def notes(self, timeline: Timeline) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield what a reader must know about the rows and the axis."""
         if not self.is_detailed:
             yield (
-                f"There are {len(timeline.calls)} calls, so each has one row: thin while only its "
-                "name was known, solid from its first argument on, then its tool."
+                f"There are {self._calls} calls, so each has one row: thin while only its name was "
+                "known, solid from its first argument on, then its tool."
             )
         if self._axis.gaps:
-            hidden = amount(times.length(self._axis.gaps), timeline.by)
-            tools = " and no tool is known to have run" if timeline.by == "seconds" else ""
+            hidden = amount(_length(self._axis.gaps), self._axis.unit)
+            tools = " and no tool is known to have run" if self._axis.unit == "seconds" else ""
             yield f"{_CUT * 2} {hidden} are left out, in which no call was written{tools}."
 
     def _place(self, value: float) -> float:
@@ -382,7 +492,7 @@ class _Table:
         return cells
 
 
-def _label(row: _Row, *, is_wide: bool) -> Spans:
+def _label(row: _Row, *, is_wide: bool) -> tuple[Span, ...]:
     indent = "  " * row.depth
     if row.kind == "call":
         return (Span(f"{indent}● ", "faint"), Span(row.label, "tool"))

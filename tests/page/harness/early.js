@@ -2,10 +2,10 @@
 
 const element = document.querySelector("tool-call");
 element.call = {
-  id: "early", name: "early", state: "written", raw: "{}", arguments: {}, verdict: "complete",
+  callId: "early", name: "early", state: "written", raw: "{}", arguments: {}, verdict: "complete",
   root: { key: null, path: [], kind: "object", text: "", value: {}, isDone: true, children: [] },
   request: null, decision: null, error: null, output: "", outcome: null, result: null,
-  startedAt: null, executedAt: null, endedAt: null, requestedAt: null,
+  startedAt: null, executedAt: [], endedAt: null, requestedAt: null,
 };
 element.open = true;
 element.decidable = false;

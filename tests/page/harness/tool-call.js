@@ -28,8 +28,8 @@ function makeCall({ request, ...changes } = {}) {
   calls += 1;
   const given = changes.arguments ?? {};
   return {
-    type: "call", key: calls, id: `call-${calls}`, index: calls - 1, name: "write_file",
-    kind: "function", parent: null, turn: 1, isLost: false,
+    type: "call", key: calls, callId: `call-${calls}`, index: calls - 1, name: "write_file",
+    kind: "function", parentId: null, turn: 1, isLost: false,
     raw: JSON.stringify(given, (_, value) => (typeof value === "bigint" ? `${value}` : value)),
     root: argumentOf(null, [], given),
     verdict: "complete", arguments: given, error: null, decision: null, attempts: 0,
@@ -40,7 +40,7 @@ function makeCall({ request, ...changes } = {}) {
         }
       : null,
     output: "", outcome: null, result: null, startedAt: null, completedAt: null,
-    requestedAt: null, decidedAt: null, executedAt: null, endedAt: null, state: "written",
+    requestedAt: null, decidedAt: null, executedAt: [], endedAt: null, state: "written",
     ...changes,
   };
 }

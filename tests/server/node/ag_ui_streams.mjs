@@ -25,12 +25,16 @@ async function read({ version, messages, streams }) {
   const seen = [];
   const ends = [];
   let error = null;
+  let pending = null; // the calls that the client is left to run; known to 1.0 only
   const subscriber = {
     onEvent: ({ event }) => {
       if (event.type === "CUSTOM") customs.push(event);
       else seen.push(event.type);
     },
-    onRunFinishedEvent: ({ event }) => void ends.push(event),
+    onRunFinishedEvent: ({ event, pendingToolCallIds }) => {
+      ends.push(event);
+      pending = pendingToolCallIds ?? null;
+    },
     onRunErrorEvent: ({ event }) => void ends.push(event),
   };
   for (const _ of streams) {
@@ -45,8 +49,8 @@ async function read({ version, messages, streams }) {
       break;
     }
   }
-  const told = { messages: agent.messages, customs, seen, ends, error };
-  return { ...told, interrupts: agent.pendingInterrupts, warnings: warnings.splice(0) };
+  const state = { messages: agent.messages, customs, seen, ends, error, pending };
+  return { ...state, interrupts: agent.pendingInterrupts, warnings: warnings.splice(0) };
 }
 
 // For readers to whom more than a line feed ends a line.

@@ -62,7 +62,7 @@ async function paused(client, message) {
 function decisionOn(run, decision) {
   const asking = [...run.calls.values()].filter((call) => call.state === "pending");
   return Object.fromEntries(
-    asking.map((call) => [call.id, { digest: call.request.digest, ...decision }]),
+    asking.map((call) => [call.callId, { digest: call.request.digest, ...decision }]),
   );
 }
 
@@ -78,8 +78,8 @@ const scenes = {
     const { told, handlers } = noting();
     const following = client.converse("write much", { conversation: "talk é", ...handlers });
     const run = await following.done;
-    const { conversation, id } = run;
-    return { told, ...facts(run), conversation, hasId: following.runId === id };
+    const { conversationId: conversation, runId } = run;
+    return { told, ...facts(run), conversation, hasId: following.runId === runId };
   },
   async broken() {
     const { told, handlers } = noting();
@@ -87,20 +87,20 @@ const scenes = {
     const bad = new Client({ base: url, fetch, retry });
     const run = await bad.converse("write much", handlers).done;
     const { told: again, handlers: others } = noting();
-    await client.follow(run.id, others).done;
+    await client.follow(run.runId, others).done;
     return { told, again, asked, ...facts(run) };
   },
   async approved() {
     const run = await paused(client, "send to ada");
-    await client.decide(run.id, decisionOn(run, { decision: "approve" }));
-    const done = await client.follow(run.id).done;
+    await client.decide(run.runId, decisionOn(run, { decision: "approve" }));
+    const done = await client.follow(run.runId).done;
     return { before: facts(run), ...facts(done) };
   },
   async edited() {
     const run = await paused(client, "keep number");
     const edit = { decision: "approve", arguments: { data: { number: 12345678901234567890123n } } };
-    await client.decide(run.id, decisionOn(run, edit));
-    const done = await client.follow(run.id).done;
+    await client.decide(run.runId, decisionOn(run, edit));
+    const done = await client.follow(run.runId).done;
     const [call] = done.calls.values();
     const { request, decision, arguments: args, result } = call;
     return { request: request.arguments, edited: decision.edited_arguments, args, result };
@@ -109,10 +109,10 @@ const scenes = {
     const run = await paused(client, "send to ada");
     const [id] = run.calls.keys();
     const wrong = { [id]: { decision: "approve", digest: "0" } };
-    const wrongDigest = await refusal(client.decide(run.id, wrong));
-    await client.decide(run.id, decisionOn(run, { decision: "deny", reason: "not to her" }));
-    const done = await client.follow(run.id).done;
-    const second = await refusal(client.decide(run.id, decisionOn(run, { decision: "approve" })));
+    const wrongDigest = await refusal(client.decide(run.runId, wrong));
+    await client.decide(run.runId, decisionOn(run, { decision: "deny", reason: "not to her" }));
+    const done = await client.follow(run.runId).done;
+    const second = await refusal(client.decide(run.runId, decisionOn(run, { decision: "approve" })));
     return { wrongDigest, second, ...facts(done), reason: done.calls.get(id).decision.reason };
   },
   async stopped() {
@@ -128,12 +128,12 @@ const scenes = {
   },
   async listed() {
     const run = await paused(client, "send to ada");
-    const { conversation } = run;
+    const { conversationId: conversation } = run;
     const [info] = await client.runs({ status: "paused", conversation, limit: 5 });
     const busy = client.converse("hello", { conversation });
     const refused = await refusal(busy.done);
-    const detailed = await client.run(run.id);
-    await client.stop(run.id);
+    const detailed = await client.run(run.runId);
+    await client.stop(run.runId);
     const { prompt, status, pending } = info;
     const reasons = detailed.pending.map(({ reason }) => reason);
     return { prompt, status, pending: pending.length, reasons, refused };
@@ -141,17 +141,17 @@ const scenes = {
   async log() {
     const run = await client.converse("write much").done;
     const frames = [];
-    for await (const frame of client.log(run.id)) frames.push(frame);
+    for await (const frame of client.log(run.runId)) frames.push(frame);
     const replayed = new Run();
     for (const frame of frames) replayed.take(frame);
     const rest = [];
     const after = run.seq - 2;
-    for await (const { seq } of client.log(run.id, { after })) rest.push(seq - run.seq);
-    for await (const frame of client.log(run.id)) if (frame.seq === 1) break;
+    for await (const { seq } of client.log(run.runId, { after })) rest.push(seq - run.seq);
+    for await (const frame of client.log(run.runId)) if (frame.seq === 1) break;
     const text = (one) => toJson(one.blocks.map(({ raw, text: said }) => raw ?? said));
     const seqs = frames.map(({ seq }) => seq);
     const [call] = replayed.calls.values();
-    const times = [call.startedAt, call.completedAt, call.executedAt, call.endedAt];
+    const times = [call.startedAt, call.completedAt, ...call.executedAt, call.endedAt];
     return {
       isSame: text(replayed) === text(run),
       isWhole: seqs.every((seq, place) => seq === place + 1) && seqs.length === run.seq,

@@ -104,7 +104,7 @@ async function follow(answers, options = {}) {
     (error) => ({ error: told(error), isProblem: error instanceof ServerProblem }),
   );
   const { runId, run } = following;
-  return { done, waits, states, texts, asked, runId, conversation: run.conversation };
+  return { done, waits, states, texts, asked, runId, conversation: run.conversationId };
 }
 
 const lost = () => new TypeError("Failed to fetch");

@@ -1,9 +1,10 @@
-// Has argstream.js follow runs whose streams were recorded: a file with a JSON list of
-// {streams: [text, …]}. A stream ends, and the client comes again for the next; after the
-// last it is told that there is no more. Prints for each what the run is then, what the handlers
-// were told, and after which seq was asked for each stream; and what was wrong on the way.
+// Follows runs with argstream.js whose streams are in a file: a JSON list of {streams: [text, …]}.
+// When a stream ends, the client reconnects for the next. After the last one it gets a 204. Prints
+// for each run its state, the calls of the handlers, the seq after which each stream was requested,
+// and what was wrong on the way.
 import { readFileSync } from "node:fs";
 import { Client, toJson } from "../../../src/argstream/server/static/argstream.js";
+import { blockFacts, factsOf } from "./facts.mjs";
 
 const HANDLERS = [
   "onText",
@@ -21,49 +22,11 @@ const HANDLERS = [
 ];
 const GROWING = ["onText", "onThinking", "onOutput", "onArgumentText"];
 
-function seenOf(block) {
-  const shared = { type: block.type, parent_id: block.parent, turn: block.turn };
-  const more = { ...shared, is_lost: block.isLost };
-  if (block.type === "text") return { ...more, block: block.block, text: block.text };
-  if (block.type === "thinking") {
-    return { ...more, block: block.block, text: block.text, is_over: block.isOver };
-  }
-  const { id, index, name, kind, raw, verdict, error, request, decision, attempts } = block;
-  const written = { call_id: id, index, name, kind, raw, verdict, arguments: block.arguments };
-  const { output, outcome, result } = block;
-  return { ...more, ...written, error, request, decision, attempts, output, outcome, result };
-}
-
-function snapshotOf(run) {
-  return {
-    type: "run_snapshot",
-    run_id: run.id,
-    status: run.status,
-    prompt: run.prompt,
-    history: [],
-    blocks: run.blocks.map(seenOf),
-    turns: run.turns,
-    usage: run.usage,
-    stop_reason: run.stopReason,
-    end: run.end,
-  };
-}
-
 function all(argument) {
   return [argument, ...argument.children.flatMap(all)];
 }
 
-function treeOf(call) {
-  return all(call.root).map(({ path, kind, text, isDone, value }) => [
-    path,
-    kind,
-    text,
-    isDone,
-    isDone ? value : null,
-  ]);
-}
-
-/** Sees that objects stay the same, and that what has changed is told to have. */
+/** Checks that objects stay the same, and that every change is reported. */
 class Watch {
   wrong = [];
   #blocks = [];
@@ -77,15 +40,15 @@ class Watch {
     });
     this.#blocks = [...run.blocks];
     for (const [id, call] of run.calls) {
-      if (run.blocks.findLast((block) => block.id === id) !== call) this.wrong.push(`call ${id}`);
+      if (run.blocks.findLast((block) => block.callId === id) !== call) this.wrong.push(`call ${id}`);
     }
     run.blocks.forEach((block, place) => {
-      const state = toJson([seenOf(block), block.type === "call" ? treeOf(block) : null]);
+      const state = toJson(blockFacts(block));
       if (state !== this.#states[place] && !changed.includes(block)) {
-        this.wrong.push(`block ${place} has changed, and nobody was told`);
+        this.wrong.push(`block ${place} has changed, which was not reported`);
       }
       this.#states[place] = state;
-      // What was run need not be what was written.
+      // Edited arguments replace those that were written.
       if (block.type !== "call" || block.outcome === "completed") return;
       const known = all(block.root);
       if (this.#arguments[place]?.some((argument) => !known.includes(argument))) {
@@ -130,11 +93,7 @@ async function follow({ streams }) {
   const client = new Client({ base: "http://nowhere", fetch, retry: { wait: async () => {} } });
   const run = await client.follow("run_1", handlers).done;
   return {
-    run: snapshotOf(run),
-    conversation: run.conversation,
-    seq: run.seq,
-    trees: run.blocks.map((block) => (block.type === "call" ? treeOf(block) : null)),
-    states: run.blocks.map((block) => block.state ?? null),
+    facts: factsOf(run),
     told: run.blocks.map((block) => told.get(block.key) ?? []),
     ends,
     asked,

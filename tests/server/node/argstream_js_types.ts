@@ -23,12 +23,12 @@ const client = new Client({ base: "http://localhost:8000", token: "secret" });
 const handlers: Handlers = {
   onText: (block, text) => [block.block.toFixed(), text.trim(), block.type satisfies "text"],
   onThinking: (block) => block.isOver satisfies boolean,
-  onArgumentStart: (call, argument) => [call.id, argument.kind satisfies Argument["kind"]],
+  onArgumentStart: (call, argument) => [call.callId, argument.kind satisfies Argument["kind"]],
   onArgumentText: (call: Call, path, text: string) => [call.name, path[0], text],
   onArgument: (_call, _path, value: JsonValue) => toJson(value, 2),
   onInvalid: (_call, verdict, error) => [verdict === "truncated", error.path],
   onApproval: (call, request) =>
-    client.decide("run", { [call.id]: { decision: "approve", digest: request.digest } }),
+    client.decide("run", { [call.callId]: { decision: "approve", digest: request.digest } }),
   onResult: (_call, outcome) => outcome === "completed",
   onChange: (run: Run, blocks: Block[]) => [run.status, blocks.length],
   onConnection: ({ state, retryIn }: Connection) => state === "waiting" && retryIn?.toFixed(),
@@ -43,7 +43,7 @@ export async function uses(): Promise<RunInfo[]> {
     // @ts-expect-error: only texts and thoughts have a text
     block.text;
   }
-  for await (const frame of client.log(run.id)) {
+  for await (const frame of client.log(run.runId)) {
     if (frame.event.type === "tool_args_delta") frame.event.delta.trim();
     // @ts-expect-error: not every event has a delta
     frame.event.delta;
@@ -80,7 +80,7 @@ export async function misuses(call: Call, run: Run): Promise<void> {
   call.request.digest;
   // @ts-expect-error: it is known by its id, not by its place
   run.calls.get(0);
-  // @ts-expect-error: a frame has an event
+  // @ts-expect-error: a frame has an event or a snapshot
   run.take({ seq: 1, time: 1 });
   // @ts-expect-error: it is no URL
   new Client({ base: 8000 });
@@ -98,7 +98,7 @@ export function shows(call: Call): HTMLElement {
     if (document.querySelector("tool-call")?.hasUnsentEdit) event.preventDefault();
   });
   // @ts-expect-error: what it shows is a call
-  element.call = call.id;
+  element.call = call.callId;
   // @ts-expect-error: a decision is about calls, not about one call
   element.addEventListener("decision", (event) => event.decision);
   // @ts-expect-error: nobody can set that

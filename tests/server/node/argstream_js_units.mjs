@@ -117,7 +117,7 @@ print({
   lengths: [root.children[0].text, raw.slice(10), output, said.text].map(({ length }) => length),
 });
 
-// A log that has lost its end, with its machine: what a snapshot knows nothing of is let go.
+// A log that has lost its end with its machine: blocks that the snapshot does not have are dropped.
 
 const text = (block, words, more = {}) => ({
   type: "text",
@@ -131,8 +131,7 @@ const text = (block, words, more = {}) => ({
 const snapshot = (at, ...blocks) => ({
   seq: at,
   time: at,
-  conversation_id: "talk",
-  event: { type: "run_snapshot", run_id: "r", status: "running", prompt: "", blocks, turns: 1 },
+  snapshot: { run_id: "r", status: "running", blocks, turns: 1, conversation_id: "talk", end: null },
 });
 const cut = new Run();
 cut.take(snapshot(5, text(0, "One"), text(1, "two"), text(2, "three")));
@@ -145,5 +144,5 @@ print({
   isKept: again === kept && !kept.isLost && kept.text === "One",
   isFresh: fresh !== other && fresh.key !== other.key && fresh.text === "2" && !more.length,
   isLost: other.isLost && gone.isLost && changed.includes(other) && changed.includes(gone),
-  place: [cut.seq, cut.conversation],
+  place: [cut.seq, cut.conversationId],
 });

@@ -8,15 +8,22 @@ from typing import Any, NamedTuple
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
-from argstream.events import ApprovalRequested, Event, ToolCallCompleted, ToolOutputDelta
+from argstream.events import (
+    ApprovalRequested,
+    Event,
+    RunSnapshot,
+    ToolCallCompleted,
+    ToolOutputDelta,
+)
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
-from argstream.runs import Record, SnapshotBuilder, with_arguments
+from argstream.runs import Record
 from argstream.terminal.tool_views import ToolViews
 from argstream.testing import cut
 from tests import provider_streams as api
 from tests.agent.following import events_of
 from tests.chance_runs import claude_code
+from tests.runs.records import late_view
 
 PIECE = 9
 
@@ -26,7 +33,7 @@ class Script(NamedTuple):
 
     name: str
     title: str
-    events: Callable[[], Iterable[Event]]
+    events: Callable[[], Iterable[Event | RunSnapshot]]
     moments: tuple[float, ...] = (0.5,)  # shares of the events, before the end
     columns: int = 80
     rows: int = 24
@@ -259,14 +266,10 @@ def failing_stream() -> Iterable[Event]:
     return stream([*payloads, error])
 
 
-def joined() -> Iterator[Event]:
+def joined() -> list[Event | RunSnapshot]:
     """A late viewer: a snapshot of the first part, then the rest."""
     events = [event for event in file_write() if not event.type.startswith("argument_")]
-    view = SnapshotBuilder()
-    half = len(events) * 2 // 3
-    for event in events[:half]:
-        view.take(event)
-    return with_arguments([view.snapshot(), *events[half:]])
+    return late_view(events, len(events) * 2 // 3)
 
 
 SCRIPTS = (

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from argstream import events as e
-from argstream.runs import ArgumentEvents
+from argstream.runs import RunState
 from argstream.terminal import RunView, row_of
 from argstream.terminal.tool_views import Plain, ToolViews
 from tests.terminal.looks.following import committed_rows, text_of
@@ -23,15 +23,20 @@ class Watcher:
         self.now = 0.0
         self.step = 1.0
         self.seen: list[str] = []
-        self._views = ArgumentEvents()
+        self._state = RunState(arguments="events")
 
-    def take(self, *events: e.Event) -> list[str]:
+    def take(self, *events: e.Event | e.RunSnapshot) -> list[str]:
         """Apply events with their argument events, and return the newly committed rows."""
         before = len(self.seen)
         for event in events:
             self.now += self.step
-            for one in self._views.take(event):
-                self.scene.take(one, self.now)
+            self.scene.take(event, self.now)
+            if isinstance(event, e.RunSnapshot):
+                self._state = RunState.from_snapshot(event, arguments="events")
+            else:
+                for change in self._state.apply(event):
+                    if change.kind == "argument":
+                        self.scene.take(change.event, self.now)
             self._see()
         return self.seen[before:]
 
@@ -78,7 +83,7 @@ def returned(result: Any, call_id: str = "c1", name: str = "write") -> e.Event:
     return e.ToolCallCompleted(call_id, name, {}, result)
 
 
-def watch(events: Iterable[e.Event]) -> list[str]:
+def watch(events: Iterable[e.Event | e.RunSnapshot]) -> list[str]:
     """Return all rows that are committed of some events."""
     watcher = Watcher()
     watcher.take(*events)

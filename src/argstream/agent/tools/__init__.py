@@ -1,6 +1,6 @@
 """Tools: functions that a model may call, how they are run, and texts that they read early."""
 
-from argstream.agent.tools._binding import is_as_streamed, parsed_anew
+from argstream.agent.tools._binding import parsed_anew
 from argstream.agent.tools._execute import Bound, failure_words, run_in_thread
 from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext, encodable
 from argstream.agent.tools._tool import FunctionTool, Tool, as_tool, tool
@@ -15,7 +15,6 @@ __all__ = [
     "as_tool",
     "encodable",
     "failure_words",
-    "is_as_streamed",
     "parsed_anew",
     "run_in_thread",
     "tool",

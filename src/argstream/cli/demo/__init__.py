@@ -21,21 +21,16 @@ from argstream.agent.approvals import Approval, Approve
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.cli._setup import Stopping
 from argstream.errors import ToolError
-from argstream.events import (
-    ApprovalRequested,
-    Event,
-    ToolCallCompleted,
-    ToolCallFailed,
-    ToolExecutionStarted,
-)
+from argstream.events import ApprovalRequested
 from argstream.models import ScriptedModel
 from argstream.models._scripted import CallTool, Reply, Say, Think
 from argstream.policy import Not, Policy, Rule, Under
+from argstream.runs import Call, RunState
 from argstream.terminal import LiveTerminal, Terminal, ToolViews, open_terminal
 from argstream.terminal._approval import TerminalApprover
 from argstream.terminal._live import Tail
 from argstream.terminal._text import Line, Span, line
-from argstream.terminal.waterfall import Timeline, draw
+from argstream.terminal.waterfall import Waterfall
 
 __all__ = ["PROMPT", "DemoApprover", "make_project", "project_tools", "replies", "show_demo"]
 
@@ -268,38 +263,23 @@ def _agent(approver: DemoApprover, folder: Path, speed: float) -> Agent:
 
 async def _play(agent: Agent, terminal: Terminal, stopping: Stopping) -> bool:
     """Return whether all went as it should."""
-    timeline = Timeline()
-    calls = _Calls()
-    began = time.monotonic()
+    state = RunState()
     run = agent.run_stream(PROMPT)
     with stopping.stops(run.stop):
         async for event in run:
             terminal.show(event)
-            timeline.note(event, time.monotonic() - began)
-            calls.note(event)
+            state.apply(event, time.monotonic())
     if run.result.outcome != "completed":
         return False
-    terminal.say(line(""), *draw(timeline, get_terminal_size().columns - 1))
-    return not calls.has_failed
+    terminal.say(line(""), *Waterfall(state).lines(get_terminal_size().columns - 1))
+    return not any(map(_has_failed, state.calls.values()))
 
 
-class _Calls:
-    """Whether a tool failed that was run; what the policy or a person refuses does not count."""
-
-    def __init__(self) -> None:
-        self.has_failed = False
-        self._run: set[str] = set()
-
-    def note(self, event: Event) -> None:
-        match event:
-            case ToolExecutionStarted(call_id):
-                self._run.add(call_id)
-            case ToolCallFailed(call_id) if call_id in self._run:
-                self.has_failed = True
-            case ToolCallCompleted(name="run_command", result=str(told)):
-                self.has_failed |= not told.startswith("exit status 0")
-            case _:
-                pass
+def _has_failed(call: Call) -> bool:
+    """Return whether a tool ran and failed. A call that was rejected or denied did not run."""
+    if call.name == "run_command" and call.outcome == "completed":
+        return not call.result.startswith("exit status 0")
+    return call.outcome == "failed" and call.attempts > 0
 
 
 def _inside(folder: Path) -> Policy:

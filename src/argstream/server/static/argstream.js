@@ -1,10 +1,10 @@
 /**
  * A client of argstream's server in one file, without dependencies: for browsers, and Node ≥ 20.3.
  *
- * Its one idea: a run is an object that lives. `Run` folds the frames that the server sends into
- * blocks (what the model says, thinks and calls) which grow in place and stay the same objects,
- * whatever connection the frames came over. `Following` keeps such a run up to date: it comes again
- * by itself where a connection was lost, and what its handlers are told is told once.
+ * `Run` is the state of a run. It applies the frames that the server sends: its blocks (texts,
+ * thinking and calls) grow in place and stay the same objects, over any number of connections.
+ * `Following` keeps a run up to date. It reconnects by itself, and its handlers are called once for
+ * each change.
  *
  *     import { Client } from "./argstream.js";
  *     const { done } = new Client().converse("Write a poem to poem.txt", {
@@ -21,11 +21,13 @@
 /** What JSON can say. Integers that a double cannot hold are BigInt.
  * @typedef {string | number | bigint | boolean | null | JsonValue[] | JsonObject} JsonValue */
 /** @typedef {{ [key: string]: JsonValue }} JsonObject */
-/** Where a value stands in the arguments: keys, and places in arrays.
+/** The path of a value in the arguments: keys, and indexes in arrays.
  * @typedef {(string | number)[]} JsonPath */
 /** @typedef {"object" | "array" | "string" | "number" | "boolean" | "null"} JsonKind */
 
 /** @typedef {"running" | "paused" | "completed" | "failed" | "stopped"} RunStatus */
+/** An agent runs the tools, or another program whose events are observed.
+ * @typedef {"agent" | "observed"} RunMode */
 /** Who runs a call, and what its input is: `custom` and `code` are free text, the others JSON.
  * @typedef {"function" | "server" | "mcp" | "custom" | "code" | "patch" | "client"} CallKind */
 /** Why a call is not run: what was written is not whole, or not valid.
@@ -54,8 +56,9 @@
 /** @typedef {OfCall & { type: "tool_call_started", index: number, kind: CallKind,
  *   parent_id: string | null }} ToolCallStarted */
 /** @typedef {OfCall & { type: "tool_args_delta", delta: string }} ToolArgsDelta */
-/** @typedef {OfCall & { type: "tool_args_completed",
- *   arguments: JsonObject | string }} ToolArgsCompleted */
+/** `text` is the exact text of the arguments, if it is not that of the deltas joined.
+ * @typedef {OfCall & { type: "tool_args_completed", arguments: JsonObject | string,
+ *   text?: string }} ToolArgsCompleted */
 /** @typedef {OfCall & { type: "tool_args_invalid", verdict: InvalidVerdict, raw: string,
  *   error: ArgumentsError }} ToolArgsInvalid */
 /** A person must decide whether this call may run, until `expires_at` (seconds since 1970). The
@@ -90,8 +93,12 @@
 /** @typedef {{ type: "turn_started", turn: number, attempt: number }} TurnStarted */
 /** @typedef {{ type: "turn_completed", stop_reason: string | null, usage: Usage,
  *   parent_id: string | null, characters_read: number | null }} TurnCompleted */
-/** @typedef {{ type: "run_started", run_id: string, prompt: string, user: string }} RunStarted */
-/** @typedef {{ type: "run_paused", run_id: string, pending: ApprovalRequested[] }} RunPaused */
+/** `history` has the messages before the run.
+ * @typedef {{ type: "run_started", run_id: string, prompt: string, history: JsonObject[],
+ *   user: string, mode: RunMode }} RunStarted */
+/** An observed run keeps its lease while it is paused, and continues by itself.
+ * @typedef {{ type: "run_paused", run_id: string, pending: ApprovalRequested[],
+ *   keeps_lease: boolean }} RunPaused */
 /** `interrupted` are the calls that were running when it was cut off.
  * @typedef {{ type: "run_resumed", run_id: string, cause: "pause" | "crash",
  *   interrupted: string[], note: string }} RunResumed */
@@ -106,7 +113,7 @@
 /** @typedef {{ type: "stream_failed", code: string, message: string,
  *   retryable: boolean }} StreamFailed */
 
-/** Of a block that a snapshot tells of. @typedef {{ turn: number, is_lost: boolean }} Seen */
+/** Fields of every block in a snapshot. @typedef {{ turn: number, is_lost: boolean }} Seen */
 /** @typedef {Seen & OfWords & { type: "text", text: string }} TextSnapshot */
 /** @typedef {Seen & OfWords & { type: "thinking", text: string, is_over: boolean }} ThinkingSnapshot */
 /** @typedef {Seen & OfCall & { type: "call", index: number, kind: CallKind,
@@ -114,25 +121,26 @@
  *   arguments: JsonObject | string | null, error: ArgumentsError | null,
  *   request: ApprovalRequested | null, decision: ApprovalDecided | null, attempts: number,
  *   output: string, outcome: "completed" | "failed" | null, result: JsonValue }} CallSnapshot */
-/** All that was told of a run up to here: it stands for everything before it.
- * @typedef {{ type: "run_snapshot", run_id: string, status: RunStatus, prompt: string,
+/** The state of a run up to a record. It replaces everything before it.
+ * @typedef {{ run_id: string, status: RunStatus, prompt: string, history: JsonObject[],
  *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
- *   stop_reason: string | null, end: RunEnd | null }} RunSnapshot */
+ *   stop_reason: string | null, end: RunEnd | null, mode: RunMode, seq: number, time: number,
+ *   conversation_id: string, agent: string }} RunSnapshot */
 
-/** What happens in a run; `type` says what it is.
+/** What happened in a run.
  * @typedef {TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted | ToolCallStarted
  *   | CallEvent | TurnStarted | TurnCompleted | RunStarted | RunPaused | RunResumed | RunEnd
- *   | RunSnapshot | StreamFailed} RunEvent */
+ *   | StreamFailed} RunEvent */
 /**
- * What is told at once.
- * @typedef {object} Frame
- * @property {number} seq The place in the run's log: what a client names to go on after it.
- * @property {number} time When it happened, in seconds since 1970.
- * @property {RunEvent} event
- * @property {ArgumentEvent[]} [arguments] What the event says of arguments.
- * @property {string} [conversation_id] The conversation; in snapshots only.
- * @property {string} [agent] In snapshots only.
+ * A record of a run. `seq` is its position in the log, which a client sends to continue after it.
+ * `time` is a Unix time in seconds. `arguments` are the argument events of the event's text.
+ * @typedef {{ seq: number, time: number, event: RunEvent, snapshot?: undefined,
+ *   arguments?: ArgumentEvent[] }} EventFrame
  */
+/** `arguments` are the argument events of the calls in progress.
+ * @typedef {{ seq: number, time: number, snapshot: RunSnapshot, event?: undefined,
+ *   arguments?: ArgumentEvent[] }} SnapshotFrame */
+/** @typedef {EventFrame | SnapshotFrame} Frame */
 /** What is known of a run without reading it: how the message begins that it follows from, and what
  * somebody must decide on, too.
  * @typedef {{ run: string, conversation: string, agent: string, status: RunStatus, seq: number,
@@ -315,7 +323,7 @@ export class Client {
    * Reads the log of a run as far as it goes: each thing that happened, with its time.
    * @param {string} runId
    * @param {{ after?: number }} [options] The seq to begin after.
-   * @returns {AsyncGenerator<Frame, void, void>}
+   * @returns {AsyncGenerator<EventFrame, void, void>}
    */
   async *log(runId, { after } = {}) {
     const reading = new AbortController();
@@ -435,7 +443,7 @@ export class Following {
 
   /** The run's id; empty while it is not known. */
   get runId() {
-    return this.#runId || this.run.id;
+    return this.#runId || this.run.runId;
   }
 
   /** Follows it no more, and tells nothing more of it. The run itself goes on. */
@@ -522,8 +530,8 @@ export class Following {
       const detail = "what has answered is no server of argstream: it sent no stream of events";
       throw new ServerProblem(status, { detail });
     }
-    this.run.id ||= headers.get("x-argstream-run") ?? "";
-    this.run.conversation ||= decodeURIComponent(headers.get("x-argstream-conversation") ?? "");
+    this.run.runId ||= headers.get("x-argstream-run") ?? "";
+    this.run.conversationId ||= decodeURIComponent(headers.get("x-argstream-conversation") ?? "");
   }
 
   /**
@@ -642,39 +650,54 @@ function secondsOf(header) {
   return Number.isNaN(date) ? null : Math.max(0, (date - Date.now()) / 1000);
 }
 
-// A run, and the blocks that it consists of.
+// A run and its blocks. Names and states are those of `argstream.runs.RunState` in Python, and one
+// file of examples tests both.
 
-/** Seconds since 1970; null if it was not, and if a snapshot told of it: that has no times.
+/** A Unix time in seconds. It is null if the thing has not happened, and if a snapshot reported it:
+ * snapshots have no times.
  * @typedef {number | null} Time */
 /** @typedef {Text | Thinking | Call} Block */
-/** What is told of a block as it begins.
+/** What is known of a block when it starts.
  * @typedef {Pick<TextSnapshot | ThinkingSnapshot, "type" | "turn" | keyof OfWords>
  *   | Pick<CallSnapshot, "type" | "turn" | "parent_id" | "index" | "kind" | keyof OfCall>} Beginning */
-/** What is told of a block, in the words of a snapshot. An event tells a part of it.
+/** Fields of a block, as in a snapshot. An event has some of them.
  * @typedef {Partial<Omit<ThinkingSnapshot, "type"> & Omit<CallSnapshot, "type">>} Told */
+/** When a turn started and ended, and how. `endedAt` is null if it was cut off or is in progress.
+ * @typedef {{ turn: number, attempt: number, parentId: string | null, startedAt: number,
+ *   endedAt: Time, end: TurnCompleted | null }} TurnTimes */
+/** A time in which a run was paused, or no process drove it. `callIds` are the calls that waited
+ * for a decision, or were cut off.
+ * @typedef {{ cause: "pause" | "crash", startedAt: number, endedAt: Time,
+ *   callIds: string[] }} Break */
+
+const STATUSES = /** @type {const} */ ({
+  run_completed: "completed",
+  run_failed: "failed",
+  run_stopped: "stopped",
+});
 
 /**
- * A run, as far as it has come: frames go in, and what is there grows in place.
+ * The state of a run, and the reducer of its frames. Blocks and arguments grow in place.
  *
- * It folds as the server does: whoever has taken all frames, and whoever has taken a snapshot and
- * the frames after it, have the same. Both go the same way: what an event says of a block is a part
- * of what a snapshot says of it, and only what was not known before is news.
+ * A snapshot and the frames after it lead to the same state as all frames. An event is applied as a
+ * part of a snapshot, and handlers are called only for what was not known before.
  */
 export class Run {
-  conversation = "";
+  conversationId = "";
   agent = "";
+  user = "";
+  /** @type {RunMode} */ mode = "agent";
   /** @type {RunStatus} */ status = "running";
-  /** The message that it follows from. */
   prompt = "";
-  /** What the model has said, thought and called, in the order in which it began.
-   * @type {Block[]} */
+  /** The messages before the run, if the server was asked for them. @type {JsonObject[]} */
+  history = [];
+  /** Texts, thinking and calls, in the order in which they started. @type {Block[]} */
   blocks = [];
-  /** The calls by their ids: the newest, where an id was used again.
-   * @type {Map<string, Call>} */
+  /** The newest call with each ID. @type {Map<string, Call>} */
   calls = new Map();
-  /** How many turns have begun. */
+  /** How many turns started. */
   turns = 0;
-  /** Of the turns that are complete; of all turns when the run is over. @type {Usage} */
+  /** Of complete turns; of all turns if the run failed or was stopped. @type {Usage} */
   usage = {
     input_tokens: null,
     output_tokens: null,
@@ -684,59 +707,71 @@ export class Run {
   };
   /** Why the last turn ended. @type {string | null} */
   stopReason = null;
-  /** How it ended, if it has. @type {RunEnd | null} */
+  /** The event that ended the run. @type {RunEnd | null} */
   end = null;
-  /** The place in the log that is known; 0 if nothing is. */
-  seq = 0;
-  /** When that was, in seconds since 1970. */
-  time = 0;
+  /** @type {(StreamFailed | RunFailed)[]} */ failures = [];
+  /** Turns since the last snapshot. @type {TurnTimes[]} */ turnTimes = [];
+  /** Breaks since the last snapshot. @type {Break[]} */ breaks = [];
   /** @type {Time} */ startedAt = null;
   /** @type {Time} */ endedAt = null;
+  /** Of the last record; 0 if there is none. */
+  seq = 0;
+  /** Of the last record. It never decreases. */
+  time = 0;
 
-  /** Texts and thoughts by number and parent: the newest, after a lost attempt.
+  /** The newest text or thinking with each number and parent.
    * @type {Map<string, Text | Thinking>} */
-  #words = new Map();
+  #texts = new Map();
   #nextKey = 0;
   /** @type {Set<Block>} */ #changed = new Set();
   #handlers;
-  /** What is to be told when all of a frame was taken.
+  /** Handlers to call after the frame is applied.
    * @type {{ name: keyof Handlers, words: any }[]} */
   #news = [];
-  /** When what is told now has happened. @type {Time} */
+  /** The time of the event that is applied; null for a snapshot. @type {Time} */
   #now = null;
+  /** The time of the record before. */
+  #before = 0;
 
   /**
-   * @param {string} [id]
-   * @param {Handlers} [handlers] Who is told what is new in the frames that it takes.
+   * @param {string} [runId]
+   * @param {Handlers} [handlers]
    */
-  constructor(id = "", handlers = {}) {
-    this.id = id;
+  constructor(runId = "", handlers = {}) {
+    this.runId = runId;
     this.#handlers = handlers;
   }
 
+  /** The requests that wait for a decision. @returns {ApprovalRequested[]} */
+  get pending() {
+    return this.blocks.flatMap((block) =>
+      block.type === "call" && block.isPending && block.request ? [block.request] : [],
+    );
+  }
+
   /**
-   * Takes the next frame; one that was taken already changes nothing.
+   * Applies the next frame. An event that was already applied changes nothing.
    * @param {Frame} frame
    * @returns {Block[]} The blocks that have changed.
    */
   take(frame) {
-    const { event, seq, time } = frame;
-    const isSnapshot = event.type === "run_snapshot"; // which tells what holds, whatever was before
-    if (seq <= this.seq && !isSnapshot) return [];
+    const { seq, time, event, snapshot, arguments: views = [] } = frame;
+    if (seq <= this.seq && !snapshot) return [];
     this.seq = seq;
-    this.time = time;
-    this.#now = isSnapshot ? null : time;
+    this.#before = this.time;
+    this.time = snapshot ? time : Math.max(this.time, time);
+    this.#now = snapshot ? null : this.time;
     this.#changed.clear();
     this.#tell("onFrame", frame);
-    if (isSnapshot) this.#meet(event, frame);
-    else this.#happen(event, frame.arguments ?? []);
+    if (snapshot) this.#restore(snapshot, views);
+    else this.#apply(event, views);
     const blocks = [...this.#changed];
     this.#tell("onChange", this, blocks);
     for (const { name, words } of this.#news.splice(0)) tell(this.#handlers, name, words);
     return blocks;
   }
 
-  /** Tells its handlers nothing more. */
+  /** Calls no handler any more. */
   hush() {
     this.#handlers = {};
   }
@@ -750,224 +785,309 @@ export class Run {
     if (this.#handlers[name]) this.#news.push({ name, words });
   }
 
-  /** @param {Exclude<RunEvent, RunSnapshot>} event @param {ArgumentEvent[]} views */
-  #happen(event, views) {
+  /** @param {RunEvent} event @param {ArgumentEvent[]} views */
+  #apply(event, views) {
     switch (event.type) {
       case "text_delta":
       case "thinking_delta":
-        return this.#grow(this.#open(event), event.text);
+        return this.#grow(this.#openText(event), event.text);
       case "thinking_started":
-        return this.#begin({ ...event, type: "thinking", turn: this.turns });
+        return this.#start({ ...event, type: "thinking", turn: this.turns });
       case "thinking_completed":
-        return this.#learn(this.#open(event), { text: event.text, is_over: true });
+        return this.#update(this.#openText(event), { text: event.text, is_over: true });
       case "tool_call_started":
-        return this.#begin({ ...event, type: "call", turn: this.turns });
+        return this.#start({ ...event, type: "call", turn: this.turns });
       case "turn_started":
-        this.turns = event.turn;
-        if (event.attempt > 1) this.#lose(event.turn);
-        break;
+        return this.#startTurn(event);
       case "turn_completed":
-        this.usage = sum(this.usage, event.usage);
-        if (event.parent_id === null) this.stopReason = event.stop_reason;
-        break;
+        return this.#endTurn(event);
       case "run_started":
-        this.id = event.run_id;
+        this.runId = event.run_id;
         this.prompt = event.prompt;
+        this.history = event.history;
+        this.user = event.user;
+        this.mode = event.mode;
         this.startedAt = this.#now;
         break;
       case "run_paused":
-        return this.#become("paused");
+        return this.#pause(event);
       case "run_resumed":
-        return this.#become("running");
+        return this.#resume(event);
       case "run_completed":
-        return this.#become("completed", event);
       case "run_failed":
       case "run_stopped":
-        if (event.usage && isKnown(event.usage)) this.usage = event.usage;
-        return this.#become(event.type === "run_failed" ? "failed" : "stopped", event);
+        return this.#end(event);
+      case "stream_failed":
+        this.failures.push(event);
+        break;
       default: {
-        const call = "call_id" in event && this.calls.get(event.call_id);
-        if (call) this.#happenTo(call, event, views);
+        const call = this.calls.get(event.call_id);
+        if (call) this.#applyTo(call, event, views);
       }
     }
   }
 
   /** @param {Call} call @param {CallEvent} event @param {ArgumentEvent[]} views */
-  #happenTo(call, event, views) {
+  #applyTo(call, event, views) {
     this.#changed.add(call);
-    this.#learn(call, toldBy(event));
-    if (event.type === "tool_args_delta") {
-      const { delta: text } = event;
-      call.raw += text;
-      if (call.isFreeText) views = [{ ...event, type: "argument_delta", path: [], text }];
-      for (const view of views) this.#write(call, view);
-    } else if (event.type === "tool_output_delta") {
-      this.#grow(call, event.text);
+    call.name = event.name; // some servers send names in pieces
+    switch (event.type) {
+      case "tool_args_delta":
+        return this.#grow(call, event.delta, views);
+      case "tool_args_completed":
+        call.completedAt = call.lastTextAt = this.#now;
+        return this.#update(call, { verdict: "complete", arguments: event.arguments });
+      case "tool_args_invalid":
+        call.completedAt = call.lastTextAt = this.#now;
+        return this.#update(call, { verdict: event.verdict, error: event.error });
+      case "approval_requested":
+        call.requestedAt = this.#now;
+        return this.#update(call, { request: event });
+      case "approval_decided":
+        call.decidedAt = this.#now;
+        return this.#update(call, { decision: event });
+      case "tool_execution_started":
+        call.executedAt.push(this.time);
+        return this.#update(call, { attempts: event.attempt });
+      case "tool_output_delta":
+        return this.#addOutput(call, event.text);
+      case "tool_call_completed": {
+        const { arguments: args, result } = event;
+        call.endedAt = this.#now;
+        if (call.arguments === null) call.root = new Argument(null, []);
+        return this.#update(call, { outcome: "completed", arguments: args, result });
+      }
+      case "tool_call_failed":
+        call.endedAt = this.#now;
+        return this.#update(call, { outcome: "failed", result: event.error });
     }
   }
 
-  /** Becomes what a snapshot tells, in place. @param {RunSnapshot} snapshot @param {Frame} frame */
-  #meet(snapshot, { conversation_id, agent, arguments: views = [] }) {
-    this.id = snapshot.run_id;
+  /** @param {RunSnapshot} snapshot @param {ArgumentEvent[]} views */
+  #restore(snapshot, views) {
+    this.runId = snapshot.run_id;
+    this.conversationId = snapshot.conversation_id || this.conversationId;
+    this.agent = snapshot.agent || this.agent;
+    this.mode = snapshot.mode;
     this.prompt = snapshot.prompt;
-    this.conversation = conversation_id ?? this.conversation;
-    this.agent = agent ?? this.agent;
+    this.history = snapshot.history;
     this.turns = snapshot.turns;
     this.usage = snapshot.usage;
     this.stopReason = snapshot.stop_reason;
-    this.#words.clear();
+    this.turnTimes = [];
+    this.breaks = [];
+    this.#texts.clear();
     this.calls.clear();
     for (const [place, seen] of snapshot.blocks.entries()) {
       if (!isAbout(seen, this.blocks[place])) this.#dropFrom(place);
-      const block = this.blocks[place] ?? this.#begin(seen);
+      const block = this.blocks[place] ?? this.#start(seen);
       this.#index(block);
-      this.#learn(block, seen, seen.type === "call" ? treeIn(seen, views) : null);
+      this.#update(block, seen, seen.type === "call" ? treeIn(seen, views) : null);
     }
     this.#dropFrom(snapshot.blocks.length);
-    this.#become(snapshot.status, snapshot.end);
+    this.#setStatus(snapshot.status, snapshot.end);
+  }
+
+  // Turns and the run
+
+  /** @param {TurnStarted} event */
+  #startTurn({ turn, attempt }) {
+    const times = { turn, attempt, parentId: null, startedAt: this.time, endedAt: null, end: null };
+    this.turns = turn;
+    this.turnTimes.push(times);
+    if (attempt === 1) return;
+    // The attempt before was cut off. This one may use the same numbers and IDs.
+    for (const block of this.blocks.toReversed()) {
+      if (block.turn !== turn) break;
+      this.#update(block, { is_lost: true });
+    }
+  }
+
+  /** @param {TurnCompleted} event */
+  #endTurn(event) {
+    const { parent_id: parentId } = event;
+    this.usage = sum(this.usage, event.usage);
+    if (parentId === null) this.stopReason = event.stop_reason;
+    const turns = this.turnTimes.filter((one) => one.parentId === parentId);
+    let turn = turns.at(-1);
+    if (!turn || turn.endedAt !== null) {
+      // Not every agent reports the start of a turn. It starts when the one before it ends.
+      const parent = this.calls.get(parentId ?? "");
+      const before = turn ? turn.endedAt : parent ? parent.completedAt : this.startedAt;
+      const startedAt = before ?? 0;
+      const number = turns.length + 1;
+      turn = { turn: number, attempt: 1, parentId, startedAt, endedAt: null, end: null };
+      this.turnTimes.push(turn);
+    }
+    turn.endedAt = this.time;
+    turn.end = event;
+  }
+
+  /** @param {RunPaused} event */
+  #pause({ pending }) {
+    const callIds = pending.map(({ call_id }) => call_id);
+    this.#endBreak();
+    this.breaks.push({ cause: "pause", startedAt: this.time, endedAt: null, callIds });
+    this.#setStatus("paused");
+  }
+
+  /** @param {RunResumed} event */
+  #resume({ cause, interrupted }) {
+    this.#endBreak();
+    if (cause === "crash") {
+      const [startedAt, endedAt] = [this.#before, this.time];
+      this.breaks.push({ cause, startedAt, endedAt, callIds: interrupted });
+      for (const call of this.calls.values()) {
+        if (!interrupted.includes(call.callId)) continue;
+        call.interruptions += 1;
+        this.#changed.add(call);
+      }
+    }
+    this.#setStatus("running");
+  }
+
+  /** @param {RunEnd} event */
+  #end(event) {
+    this.#endBreak();
+    this.endedAt = this.#now;
+    if (event.type === "run_failed") this.failures.push(event);
+    const { usage } = event;
+    if (event.type !== "run_completed" && usage && isKnown(usage)) this.usage = usage;
+    this.#setStatus(STATUSES[event.type], event);
+  }
+
+  #endBreak() {
+    const last = this.breaks.at(-1);
+    if (last) last.endedAt ??= this.time;
   }
 
   /** @param {RunStatus} status @param {RunEnd | null} [end] */
-  #become(status, end = this.end) {
+  #setStatus(status, end = this.end) {
     if (status === "paused" && this.status !== "paused") this.#tell("onPause", this);
     if (end && !this.end) this.#tell("onDone", this);
-    this.endedAt = end && (this.endedAt ?? this.time);
     this.status = status;
     this.end = end;
   }
 
-  /** An attempt of a turn was cut off. The next may use the same numbers and ids.
-   * @param {number} turn */
-  #lose(turn) {
-    for (const block of this.blocks.toReversed()) {
-      if (block.turn !== turn) break;
-      this.#learn(block, { is_lost: true });
-    }
-  }
+  // Blocks
 
-  /** Lets go of what a snapshot knows nothing of: the end of a log can be lost with its machine.
-   * @param {number} place */
+  /** Drops the blocks that a snapshot does not have: a crash of the machine can lose the end of a
+   * log. @param {number} place */
   #dropFrom(place) {
-    for (const block of this.blocks.splice(place)) this.#learn(block, { is_lost: true });
+    for (const block of this.blocks.splice(place)) this.#update(block, { is_lost: true });
   }
 
   /** @param {Beginning} told */
-  #begin(told) {
+  #start(told) {
     const key = this.#nextKey++;
     const block =
       told.type === "call" ? new Call(key, told)
       : told.type === "text" ? new Text(key, told)
       : new Thinking(key, told);
+    block.startedAt = block.lastTextAt = this.#now;
     this.blocks.push(block);
     this.#index(block);
     this.#changed.add(block);
-    if (block.type !== "call") return block;
-    block.startedAt = this.#now;
-    this.#tell("onToolStart", block);
-    if (block.isFreeText) {
-      block.root.startedAt = this.#now;
-      this.#tell("onArgumentStart", block, block.root);
-    }
+    if (block.type === "call") this.#tell("onToolStart", block);
     return block;
   }
 
   /** @param {Block} block */
   #index(block) {
-    if (block.type === "call") this.calls.set(block.id, block);
-    else this.#words.set(`${block.block} ${block.parent ?? ""}`, block);
+    if (block.type === "call") this.calls.set(block.callId, block);
+    else this.#texts.set(`${block.block} ${block.parentId ?? ""}`, block);
   }
 
-  /** Gives the block that grows; of texts it is not told that they begin.
+  /** Returns the block that an event continues, or starts it: no event reports the start of a text.
    * @param {TextDelta | ThinkingDelta | ThinkingCompleted} event */
-  #open({ type, block, parent_id }) {
-    const known = this.#words.get(`${block} ${parent_id ?? ""}`);
+  #openText({ type, block, parent_id }) {
+    const known = this.#texts.get(`${block} ${parent_id ?? ""}`);
     if (known && !known.isLost) return known;
     const kind = type === "text_delta" ? "text" : "thinking";
-    const begun = this.#begin({ type: kind, block, parent_id, turn: this.turns });
-    return /** @type {Text | Thinking} */ (begun);
+    const started = this.#start({ type: kind, block, parent_id, turn: this.turns });
+    return /** @type {Text | Thinking} */ (started);
   }
 
-  /** The model says or thinks the next piece, or the tool of a call does.
-   * @param {Block} block @param {string} text */
-  #grow(block, text) {
-    if (text === "") return;
-    this.#changed.add(block);
+  /** Appends to a text, or to the raw arguments of a call.
+   * @param {Block} block @param {string} text @param {ArgumentEvent[]} [views] */
+  #grow(block, text, views = []) {
+    block.lastTextAt = this.#now ?? block.lastTextAt;
     if (block.type === "call") {
-      block.output += text;
-      this.#tell("onOutput", block, text);
+      block.raw += text;
+      if (block.isFreeText) this.#growRoot(block, text);
+      for (const view of views) this.#write(block, view);
       return;
     }
+    if (text === "") return;
     block.text += text;
+    this.#changed.add(block);
     if (block.type === "text") this.#tell("onText", block, text);
     else this.#tell("onThinking", block, text);
   }
 
-  /** Takes all that was said, if it is told: it goes on from what is known, as a rule.
-   * @param {Block} block @param {string | undefined} text */
-  #growTo(block, text) {
-    if (text === undefined) return;
-    const known = block.type === "call" ? block.output : block.text;
-    if (text.startsWith(known)) this.#grow(block, text.slice(known.length));
-    else if (block.type === "call") this.#set(block, "output", text);
-    else this.#set(block, "text", text);
+  /** @param {Call} call @param {string} text */
+  #addOutput(call, text) {
+    if (text === "") return;
+    call.output += text;
+    this.#changed.add(call);
+    this.#tell("onOutput", call, text);
   }
 
-  // What is told of a block. What is not told stays as it is, and what is known already is no news.
+  // Updating a block. Undefined fields stay as they are, and equal ones are no news.
 
   /**
    * @param {Block} block
    * @param {Told} told
-   * @param {Argument | null} [tree] Arguments that are not whole, as a snapshot tells them.
+   * @param {Argument | null} [tree] Incomplete arguments of a snapshot.
    */
-  #learn(block, told, tree = null) {
+  #update(block, told, tree = null) {
     this.#set(block, "isLost", told.is_lost);
     if (block.type === "call") {
-      this.#learnCall(block, told, tree);
+      this.#updateCall(block, told, tree);
       return;
     }
-    if (block.type === "thinking") this.#set(block, "isOver", told.is_over);
-    this.#growTo(block, told.text);
+    this.#set(block, "isOver", told.is_over);
+    if (told.text?.startsWith(block.text)) this.#grow(block, told.text.slice(block.text.length));
+    else this.#set(block, "text", told.text);
   }
 
   /** @param {Call} call @param {Told} told @param {Argument | null} tree */
-  #learnCall(call, told, tree) {
+  #updateCall(call, told, tree) {
     this.#set(call, "name", told.name);
-    this.#set(call, "raw", told.raw);
     this.#set(call, "error", told.error);
-    const written = this.#learnArguments(call, told, tree);
+    if (call.isFreeText && told.raw) this.#growRoot(call, "");
+    this.#set(call, "raw", told.raw);
+    const written = this.#updateArguments(call, told, tree);
     if (this.#set(call, "verdict", told.verdict)) {
-      call.completedAt = this.#now;
       const { verdict, error } = call;
       if (verdict === "complete" && written !== null) this.#tell("onBlock", call, written);
       else if (verdict && verdict !== "complete" && error) {
         this.#tell("onInvalid", call, verdict, error);
       }
     }
-    if (this.#set(call, "request", told.request)) {
-      call.requestedAt = this.#now;
-      if (call.request) this.#tell("onApproval", call, call.request);
+    if (this.#set(call, "request", told.request) && call.request) {
+      this.#tell("onApproval", call, call.request);
     }
-    if (this.#set(call, "decision", told.decision)) {
-      call.decidedAt = this.#now;
-      if (call.decision) this.#tell("onDecision", call, call.decision);
+    if (this.#set(call, "decision", told.decision) && call.decision) {
+      this.#tell("onDecision", call, call.decision);
     }
-    if (this.#set(call, "attempts", told.attempts)) call.executedAt = this.#now;
-    this.#growTo(call, told.output);
+    this.#set(call, "attempts", told.attempts);
+    if (told.output?.startsWith(call.output)) {
+      this.#addOutput(call, told.output.slice(call.output.length));
+    } else this.#set(call, "output", told.output);
     this.#set(call, "result", told.result);
-    if (this.#set(call, "outcome", told.outcome)) {
-      call.endedAt = this.#now;
-      if (call.outcome) this.#tell("onResult", call, call.outcome, call.result);
+    if (this.#set(call, "outcome", told.outcome) && call.outcome) {
+      this.#tell("onResult", call, call.outcome, call.result);
     }
   }
 
   /**
-   * Sets a field, if it is told.
    * @template {Block} Kind
    * @template {keyof Kind} Field
    * @param {Kind} block
    * @param {Field} field
    * @param {Kind[Field] | undefined} value
-   * @returns {boolean} Whether it is news.
+   * @returns {boolean} Whether the field has changed.
    */
   #set(block, field, value) {
     if (value === undefined || isSame(block[field], value)) return false;
@@ -987,43 +1107,54 @@ export class Run {
     } else this.#tell("onArgument", call, argument.path, view.value);
   }
 
-  /** Takes arguments, and gives those that the model wrote, if they are told whole: they go on from
-   * what is known. What a person made of them replaces it: that is told as a decision, not here.
-   * @param {Call} call @param {Told} told @param {Argument | null} tree */
-  #learnArguments(call, told, tree) {
+  /** The arguments of a free-text call start with its first text.
+   * @param {Call} call @param {string} text */
+  #growRoot(call, text) {
     const { root } = call;
+    if (root.startedAt === null && root.text === "") {
+      root.startedAt = this.#now;
+      this.#tell("onArgumentStart", call, root);
+    }
+    root.text += text;
+    if (text !== "") this.#tell("onArgumentText", call, root.path, text);
+  }
+
+  /** Updates the arguments, and returns those that the model wrote if they are complete. If other
+   * arguments run, they have a tree of their own, and no handler is called for its members.
+   * @param {Call} call @param {Told} told @param {Argument | null} tree */
+  #updateArguments(call, told, tree) {
     const { arguments: args = null, request, decision } = told;
     const written = (decision?.edited_arguments && request?.arguments) ?? args;
-    if (written !== null && !root.isDone) this.#graft(call, root, treeOf(null, [], written));
-    if (args !== null && args !== root.value) this.#graft(call, root, treeOf(null, [], args));
-    if (tree) this.#graft(call, root, tree);
+    const complete = written === null || call.root.isDone ? tree : treeOf(null, [], written, null);
+    if (complete) this.#merge(call, call.root, complete);
+    if (args !== null && !isSame(args, call.root.value)) {
+      call.root = treeOf(null, [], args, this.#now);
+      this.#changed.add(call);
+    }
     if (told.arguments !== undefined) call.arguments = args;
     return written;
   }
 
   /**
-   * Makes a part of the arguments equal to another in place, and tells what is new.
+   * Makes an argument equal to another, in place. Complete members that are already equal keep their
+   * times.
    * @param {Call} call
    * @param {Argument} known
    * @param {Argument} other
-   * @param {boolean} [isNews] Whether it goes on from what was told.
+   * @param {boolean} [isNews] Whether handlers are called.
    */
-  #graft(call, known, other, isNews = true) {
+  #merge(call, known, other, isNews = true) {
+    if (known.isDone && other.isDone && isSame(known.value, other.value)) return;
+    this.#changed.add(call);
     isNews &&= !known.isDone;
-    const isPart = known.key !== null || call.isFreeText; // of all of a JSON text nothing is told
-    const keys = new Set(other.children.map((child) => child.key));
-    const isKept = known.children.every((child) => keys.has(child.key));
-    const isSameKind = known.kind === other.kind;
-    const isWhole = known.isDone === other.isDone && known.text === other.text;
-    if (!isSameKind || !isKept || !isWhole) this.#changed.add(call);
-
-    if (!isSameKind) {
-      const isFirst = known.kind === null;
+    const isMember = known.key !== null;
+    const isReported = isNews && (isMember || call.isFreeText);
+    if (isMember && other.isDone) known.startedAt = this.#now ?? known.startedAt;
+    if (known.kind !== other.kind) {
+      if (isReported && known.kind === null) this.#tell("onArgumentStart", call, known);
       known.kind = other.kind;
       known.text = "";
       known.children = [];
-      known.startedAt ??= this.#now;
-      if (isNews && isPart && isFirst) this.#tell("onArgumentStart", call, known);
     }
     const { path, text } = known;
     known.text = other.text;
@@ -1033,40 +1164,46 @@ export class Run {
     const before = new Map(known.children.map((child) => [child.key, child]));
     const after = other.children.map((child) => {
       const same = before.get(child.key) ?? new Argument(child.key, child.path);
-      this.#graft(call, same, child, isNews);
+      this.#merge(call, same, child, isNews);
       return same;
     });
-    // The order in which it was written is kept, unless something of it is gone. An object of
-    // JavaScript would not keep it: there, keys that are numbers come first.
+    // The order of the text is kept, unless a member is gone. An object of JavaScript does not have
+    // it: its keys that are numbers come first.
+    const members = new Set(after);
+    const isKept = known.children.every((child) => members.has(child));
     known.children = isKept ? [...new Set([...known.children, ...after])] : after;
-    known.value = other.value;
-    if (known.isDone !== other.isDone) {
-      known.isDone = other.isDone;
-      known.doneAt = other.isDone ? this.#now : null;
-      if (isNews && isPart) this.#tell("onArgument", call, path, other.value ?? null);
+    if (other.isDone) {
+      known.finish(other.value, this.#now);
+      if (isReported) this.#tell("onArgument", call, path, known.value);
+    } else {
+      known.isDone = false;
+      known.doneAt = null;
     }
   }
 }
 
-/** What all blocks are. */
 class BaseBlock {
-  /** Whether its turn was cut off and began again: the model does not know of it. */
+  /** Whether its turn was cut off and started again. The model does not see such a block. */
   isLost = false;
+  /** @type {Time} */ startedAt = null;
+  /** When its text grew last; for a call, also when it had its verdict. @type {Time} */
+  lastTextAt = null;
 
   /** @param {number} key @param {{ parent_id: string | null, turn: number }} told */
   constructor(key, { parent_id, turn }) {
-    /** Its place in the run; no other block of the run has the same. */
+    /** Unique in the run. */
     this.key = key;
-    /** The id of the call whose sub-agent this is of; null if it is of the agent itself. */
-    this.parent = parent_id;
-    /** Which turn of the run it is of; 0 if the run does not say when turns begin. */
+    /** The call whose sub-agent this is of; null if it is of the agent itself. */
+    this.parentId = parent_id;
+    /** The number of its turn; 0 if the run does not report when turns start. */
     this.turn = turn;
   }
 }
 
-/** What texts and thoughts are. */
-class Words extends BaseBlock {
+class TextBlock extends BaseBlock {
   text = "";
+  /** Whether it is complete. Only thinking reports that. */
+  isOver = false;
 
   /** @param {number} key @param {OfWords & { turn: number }} told */
   constructor(key, told) {
@@ -1076,90 +1213,117 @@ class Words extends BaseBlock {
   }
 }
 
-/** What the model says. */
-export class Text extends Words {
+/** A text of the model. */
+export class Text extends TextBlock {
   type = /** @type {const} */ ("text");
 }
 
-/** What it thinks. */
-export class Thinking extends Words {
+/** A block of thinking. */
+export class Thinking extends TextBlock {
   type = /** @type {const} */ ("thinking");
-  isOver = false;
 }
 
-/** A value in the arguments of a call, as far as it is written: it grows in place. */
+/** A value inside the arguments of a call. It grows in place. */
 export class Argument {
-  /** What it is; null while that is not known. @type {JsonKind | null} */
+  /** Null while it is not known. @type {JsonKind | null} */
   kind = null;
-  /** A string, so far. */
+  /** Of a string, so far. */
   text = "";
-  /** What it is, once that is settled. @type {JsonValue | undefined} */
-  value = undefined;
-  /** Whether it is settled, whatever comes after it. */
+  /** Whether later text cannot change it. */
   isDone = false;
-  /** What is in it, in the order in which it was written. @type {Argument[]} */
+  /** In the order of the text. @type {Argument[]} */
   children = [];
-  /** When it began. @type {Time} */ startedAt = null;
-  /** When it was settled. @type {Time} */ doneAt = null;
+  /** @type {Time} */ startedAt = null;
+  /** @type {Time} */ doneAt = null;
+  /** @type {JsonValue} */ #value = null;
 
   /** @param {string | number | null} key @param {JsonPath} path */
   constructor(key, path) {
-    /** Its key in the object, or its place in the array, that it is in; null for all of it. */
+    /** Its key in an object, or its index in an array; null for all of the arguments. */
     this.key = key;
     this.path = path;
   }
+
+  /** The value, so far. @returns {JsonValue} */
+  get value() {
+    if (this.isDone) return this.#value;
+    if (this.kind === "array") return this.children.map(({ value }) => value);
+    if (this.kind === "object") {
+      return Object.fromEntries(this.children.map(({ key, value }) => [key, value]));
+    }
+    return this.kind === "string" ? this.text : null;
+  }
+
+  /** @param {JsonValue} value @param {Time} time */
+  finish(value, time) {
+    this.#value = value;
+    this.isDone = true;
+    this.doneAt = time;
+  }
 }
 
-/** How a call stands: `written` is whole, and nothing was decided or begun yet; `denied` is also
- * what nobody decided on in time, and what there was nothing left to decide about.
+/** `written`: complete, but not started. `denied`: also if the request expired or was withdrawn.
  * @typedef {"writing" | "written" | "pending" | "approved" | "running" | "completed" | "failed"
  *   | "denied" | "invalid" | "lost"} CallState */
 
-/** A call of a tool. */
+/** A call of a tool, from its name to its result. */
 export class Call extends BaseBlock {
   type = /** @type {const} */ ("call");
-  /** The text of its arguments, so far. */
+  /** The text of the arguments, so far. */
   raw = "";
-  /** The arguments, as far as they are written. */
+  /** The arguments, so far; after execution, those that ran. */
   root = new Argument(null, []);
-  /** How it was written; null while it is. @type {Verdict | null} */
+  /** The arguments as the model wrote them, also if other arguments ran. */
+  written = this.root;
+  /** Null while it is written. @type {Verdict | null} */
   verdict = null;
-  /** The arguments, once they are whole; once it has run, those that it was run with.
+  /** The model's arguments once they are complete; after execution, those that ran.
    * @type {JsonObject | string | null} */
   arguments = null;
-  /** Why they are not valid. @type {ArgumentsError | null} */
+  /** Why the arguments are not valid. @type {ArgumentsError | null} */
   error = null;
-  /** What a person must decide, or had to. @type {ApprovalRequested | null} */
-  request = null;
+  /** @type {ApprovalRequested | null} */ request = null;
   /** @type {ApprovalDecided | null} */ decision = null;
-  /** How often its tool was started. */
+  /** How often the tool was started. */
   attempts = 0;
-  /** What its tool has said while it ran. */
+  /** Attempts that a crash ended. */
+  interruptions = 0;
+  /** The output of the running tool. */
   output = "";
   /** @type {"completed" | "failed" | null} */ outcome = null;
-  /** What came of it; why, if it failed. @type {JsonValue} */
+  /** The result, or the error if the call failed. @type {JsonValue} */
   result = null;
-  /** @type {Time} */ startedAt = null;
-  /** When its arguments were whole, or would never be. @type {Time} */ completedAt = null;
+  /** When it had its verdict. @type {Time} */ completedAt = null;
   /** @type {Time} */ requestedAt = null;
   /** @type {Time} */ decidedAt = null;
-  /** When its tool was started. @type {Time} */ executedAt = null;
+  /** One time per attempt. @type {number[]} */ executedAt = [];
   /** @type {Time} */ endedAt = null;
 
   /** @param {number} key @param {Extract<Beginning, { type: "call" }>} told */
   constructor(key, told) {
     super(key, told);
-    this.id = told.call_id;
-    /** How many calls came before it in its turn. */
+    this.callId = told.call_id;
+    /** The number of calls before it in its turn. */
     this.index = told.index;
     this.name = told.name;
     this.kind = told.kind;
     if (this.isFreeText) this.root.kind = "string";
   }
 
-  /** Whether its arguments are no JSON but text. */
+  /** Whether the arguments are a text and not JSON. */
   get isFreeText() {
     return this.kind === "custom" || this.kind === "code";
+  }
+
+  /** Whether it waits for a decision. */
+  get isPending() {
+    const { request, decision, outcome } = this;
+    return request !== null && decision === null && outcome === null && !this.isLost;
+  }
+
+  /** The arguments that the model wrote, once they are complete. */
+  get writtenArguments() {
+    return (this.decision?.edited_arguments && this.request?.arguments) ?? this.arguments;
   }
 
   /** @returns {CallState} */
@@ -1178,36 +1342,12 @@ export class Call extends BaseBlock {
   }
 }
 
-/** Says whether what a snapshot tells is about a block.
+/** Returns whether a block of a snapshot is this block.
  * @param {TextSnapshot | ThinkingSnapshot | CallSnapshot} seen @param {Block | undefined} block */
 function isAbout(seen, block) {
-  if (seen.turn !== block?.turn || seen.parent_id !== block.parent) return false;
-  if (seen.type === "call") return block.type === "call" && block.id === seen.call_id;
+  if (seen.turn !== block?.turn || seen.parent_id !== block.parentId) return false;
+  if (seen.type === "call") return block.type === "call" && block.callId === seen.call_id;
   return block.type === seen.type && block.block === seen.block;
-}
-
-/** Gives what an event tells of its call, in the words of a snapshot.
- * @param {CallEvent} event @returns {Told} */
-function toldBy(event) {
-  const { name } = event;
-  switch (event.type) {
-    case "tool_args_completed":
-      return { name, verdict: "complete", arguments: event.arguments };
-    case "tool_args_invalid":
-      return { name, verdict: event.verdict, error: event.error };
-    case "approval_requested":
-      return { name, request: event };
-    case "approval_decided":
-      return { name, decision: event };
-    case "tool_execution_started":
-      return { name, attempts: event.attempt };
-    case "tool_call_completed":
-      return { name, outcome: "completed", arguments: event.arguments, result: event.result };
-    case "tool_call_failed":
-      return { name, outcome: "failed", result: event.error };
-    default:
-      return { name };
-  }
 }
 
 /** @param {Usage} one @param {Usage} other */
@@ -1226,64 +1366,61 @@ function isKnown(usage) {
 }
 
 /**
- * Has arguments grow by what is told of them.
+ * Applies an argument event.
  * @param {Argument} root
  * @param {ArgumentEvent} view
  * @param {Time} time
- * @returns {Argument} What it is about.
+ * @returns {Argument} The argument that has changed.
  */
 function write(root, view, time) {
   const { path } = view;
   const isNew = view.type === "argument_started";
   let argument = root;
   for (const step of isNew ? path.slice(0, -1) : path) {
-    // What is written is always the last that has begun.
+    // From the end: a value that grows is the last one.
     const child = argument.children.findLast((one) => one.key === step);
     argument = /** @type {Argument} */ (child);
   }
   if (isNew) {
-    const begun = new Argument(path.at(-1) ?? null, path);
-    begun.kind = view.kind;
-    begun.startedAt = time;
+    const started = new Argument(path.at(-1) ?? null, path);
+    started.kind = view.kind;
+    started.startedAt = time;
     root.kind ??= "object";
-    argument.children.push(begun);
-    return begun;
+    argument.children.push(started);
+    return started;
   }
   if (view.type === "argument_delta") argument.text += view.text;
-  else {
-    argument.value = view.value;
-    argument.isDone = true;
-    argument.doneAt = time;
-  }
+  else argument.finish(view.value, time);
   return argument;
 }
 
-/** Gives the arguments of a call that are not whole, as far as a snapshot tells them.
+/** Returns the incomplete arguments of a call in a snapshot.
  * @param {CallSnapshot} seen @param {ArgumentEvent[]} views */
 function treeIn(seen, views) {
   if (seen.arguments !== null) return null;
   const { root, isFreeText } = new Call(0, seen);
   if (isFreeText) root.text = seen.raw;
-  else if (seen.is_lost) return null; // there may be another with its id, that the views are about
+  else if (seen.is_lost) return null; // its ID may be used again: the events are about that call
   for (const view of views) if (view.call_id === seen.call_id) write(root, view, null);
   return root;
 }
 
 /**
- * Gives a value as an argument that is settled.
+ * Returns a complete value as an argument. The time is that of its members.
  * @param {string | number | null} key
  * @param {JsonPath} path
  * @param {JsonValue} value
+ * @param {Time} time
  * @returns {Argument}
  */
-function treeOf(key, path, value) {
+function treeOf(key, path, value, time) {
   const argument = new Argument(key, path);
-  argument.value = value;
-  argument.isDone = true;
+  argument.startedAt = key === null ? null : time;
+  argument.finish(value, time);
   if (typeof value === "object" && value !== null) {
     const items = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
     argument.kind = Array.isArray(value) ? "array" : "object";
-    argument.children = items.map(([name, item]) => treeOf(name, [...path, name], item));
+    argument.children = items.map(([name, item]) => treeOf(name, [...path, name], item, time));
   } else if (typeof value === "string") {
     argument.kind = "string";
     argument.text = value;

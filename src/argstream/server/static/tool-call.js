@@ -339,7 +339,7 @@ export class ToolCallElement extends HTMLElement {
    */
   #decide(call, decision) {
     // Not by assignment: an id is the model's word, or its provider's.
-    const event = new DecisionEvent(Object.fromEntries([[call.id, decision]]));
+    const event = new DecisionEvent(Object.fromEntries([[call.callId, decision]]));
     this.dispatchEvent(event);
     return event.answer;
   }

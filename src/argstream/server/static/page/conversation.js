@@ -173,7 +173,7 @@ export class Conversation {
       const { runId: run } = following;
       const created = Date.now() / 1000;
       section.begin({ run, prompt: message, status: "running", created }, following);
-      this.id = following.run.conversation;
+      this.id = following.run.conversationId;
     } finally {
       this.#isSending = false;
     }

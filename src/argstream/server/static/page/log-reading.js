@@ -3,7 +3,7 @@
  * interest stops it.
  */
 
-/** @import { Client, Frame } from "../argstream.js" */
+/** @import { Client, EventFrame } from "../argstream.js" */
 
 /** @typedef {Pick<Client, "log">} LogClient */
 
@@ -14,7 +14,7 @@ const SLICE = 8; // milliseconds
  *
  * @param {LogClient} client
  * @param {string} runId
- * @param {(frame: Frame) => void} take
+ * @param {(frame: EventFrame) => void} take
  * @param {() => boolean} isWanted
  * @returns {Promise<boolean>} whether it was read to its end
  */

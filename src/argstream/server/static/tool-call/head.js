@@ -78,8 +78,9 @@ function sizesOf(call, open, inner, counts) {
  */
 function timeOf(call) {
   if (call.state === "writing") return sinceWords(call, call.startedAt);
-  if (call.state === "running") return sinceWords(call, call.executedAt);
-  const took = secondsBetween(call.executedAt, call.endedAt);
+  const executedAt = call.executedAt.at(-1) ?? null;
+  if (call.state === "running") return sinceWords(call, executedAt);
+  const took = secondsBetween(executedAt, call.endedAt);
   return took === null ? "" : durationWords(took);
 }
 

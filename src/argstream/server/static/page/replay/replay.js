@@ -12,7 +12,7 @@ import { problemWords } from "../wording.js";
 import { ReplayControls } from "./controls.js";
 import { Schedule } from "./schedule.js";
 
-/** @import { Block, Client, Frame } from "../../argstream.js" */
+/** @import { Block, Client, EventFrame } from "../../argstream.js" */
 
 /**
  * What shows a run; RunView of run-view.js is one.
@@ -43,7 +43,7 @@ export class Replay {
     onLeave: () => this.#leave(),
   });
   #stage = make("div", { class: "replay-stage" });
-  /** @type {Frame[]} */
+  /** @type {EventFrame[]} */
   #frames = [];
   #schedule = new Schedule();
   #run = new Run();
@@ -123,7 +123,7 @@ export class Replay {
     this.#isClosed = true;
   }
 
-  /** @param {Frame} frame @param {number} total */
+  /** @param {EventFrame} frame @param {number} total */
   #keep(frame, total) {
     this.#frames.push(frame);
     this.#schedule.add(frame.time);
@@ -211,7 +211,7 @@ export class Replay {
     /** @type {Set<Block>} */
     const changed = new Set();
     while (this.#taken < due && hasTime()) {
-      const frame = /** @type {Frame} */ (this.#frames[this.#taken]);
+      const frame = /** @type {EventFrame} */ (this.#frames[this.#taken]);
       for (const block of this.#run.take(frame)) changed.add(block);
       this.#taken += 1;
     }

@@ -54,11 +54,14 @@ export class RunPanels {
   /** @type {Replay | null} */
   #replay = null;
   #isWaterfallOpen = false;
+  /** Of the last live frame. */
+  #seq = 0;
   /** @type {HTMLElement | null} */
   #problem = null;
 
-  /** @param {Frame} frame that has just come */
+  /** @param {Frame} frame that was received */
   take(frame) {
+    this.#seq = frame.seq;
     if (this.#isWaterfallOpen) this.#waterfall?.take(frame);
   }
 
@@ -94,7 +97,7 @@ export class RunPanels {
     }
     if (this.#isWaterfallOpen) {
       this.element.prepend(this.#waterfall.element);
-      this.#waterfall.open();
+      this.#waterfall.open(this.#seq || undefined);
     } else {
       this.#waterfall.close();
       this.#waterfall.element.remove();

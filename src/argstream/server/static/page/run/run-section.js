@@ -274,8 +274,8 @@ export class RunSection {
    */
   #tell(run, wasKnown) {
     const calls = [...run.calls.values()].filter((call) => call.state === "pending");
-    const fresh = calls.filter((call) => !this.#told.has(call.id));
-    for (const call of fresh) this.#told.add(call.id);
+    const fresh = calls.filter((call) => !this.#told.has(call.callId));
+    for (const call of fresh) this.#told.add(call.callId);
     if (fresh.length > 0) {
       const names = listed(fresh.map((call) => visibleLine(call.name)));
       this.#say(`${names} ${fresh.length === 1 ? "asks" : "ask"} for approval.`);

@@ -167,7 +167,7 @@ export class RunView {
    * @returns {HTMLElement}
    */
   #containerOf(block) {
-    const call = block.parent === null ? undefined : this.#calls.get(block.parent);
+    const call = block.parentId === null ? undefined : this.#calls.get(block.parentId);
     if (call === undefined) return this.element;
     if (call.firstElementChild === null) {
       call.append(make("div", { class: "inside" }));
@@ -201,11 +201,11 @@ export class RunView {
       const asked = /** @type {DecisionEvent} */ (event);
       asked.respondWith(this.#decide(asked.decisions));
     });
-    this.#calls.set(call.id, element);
+    this.#calls.set(call.callId, element);
     let shown = call;
     return {
       element,
-      fits: (block) => block.type === "call" && block.id === shown.id,
+      fits: (block) => block.type === "call" && block.callId === shown.callId,
       show: (block) => {
         if (block.type === "call" && block !== shown) element.call = shown = block;
         else element.refresh();

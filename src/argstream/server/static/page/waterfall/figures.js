@@ -1,17 +1,18 @@
 /**
- * What a timeline comes to, in figures and in words: computed from what was noted, never made up.
- * The words hold names that the model gave: who shows them makes them visible.
+ * The figures and sentences of a waterfall, computed from the times of a run. They contain names
+ * that the model chose: use `visibleLine` to show them.
  */
 
 import { pathWords } from "../../tool-call/words.js";
 import { duration } from "../times.js";
+import { argumentsOf } from "./outline.js";
 import { merged } from "./time-axis.js";
 
-/** @import { CallTimes, Key, Timeline } from "./timeline.js" */
+/** @import { Call, JsonPath, Run } from "../../argstream.js" */
 /** @import { Stretch } from "./time-axis.js" */
 
 const LONGEST_NAME = 40;
-const LONGEST_LABEL = 200; // a model may write a name of any length; nobody reads it
+const LONGEST_LABEL = 200; // a model may write a name of any length
 const ENDS = new Map([
   ["complete", "the last brace"],
   ["truncated", "the call was found cut off"],
@@ -20,51 +21,57 @@ const ENDS = new Map([
   ["aborted", "the call was broken off"],
 ]);
 
-/** @param {readonly Key[]} path */
+/** @param {JsonPath} path */
 export function pathName(path) {
   return path.length === 0 ? "(text)" : pathWords(path).slice(0, LONGEST_LABEL);
 }
 
-/** @param {CallTimes} call */
+/** @param {Call} call */
 export function callName(call) {
   const name = call.name.slice(0, LONGEST_LABEL);
-  return call.tool === "function" ? name : `${name} (${call.tool})`;
+  return call.kind === "function" ? name : `${name} (${call.kind})`;
+}
+
+/** The calls of a run, also those of lost turns. @param {Run} run */
+export function callsOf(run) {
+  return run.blocks.filter((block) => block.type === "call");
 }
 
 /**
- * Say for how long who waits for the ends of calls would have seen nothing of them.
+ * Return for how many seconds a client that waits for complete calls would have shown nothing. Calls
+ * that are written at the same time count once.
  *
- * Calls that are written side by side share their silence: it is counted once.
- *
- * @param {Timeline} timeline
+ * @param {Run} run
  */
-export function silence(timeline) {
-  const written = timeline.calls.flatMap(({ startedAt, endedAt }) =>
-    endedAt === null ? [] : [{ begin: startedAt, end: endedAt }],
+export function silence(run) {
+  const written = callsOf(run).flatMap(({ startedAt, completedAt }) =>
+    completedAt === null ? [] : [{ begin: startedAt ?? 0, end: completedAt }],
   );
   return merged(written).reduce((sum, { begin, end }) => sum + end - begin, 0);
 }
 
 /**
- * Say how long before the call's end its first argument was visible; 0 if none was.
+ * Return how long before the call's end its first argument was visible; 0 if none was.
  *
- * @param {CallTimes} call
+ * @param {Call} call
  */
 function lead(call) {
-  const first = call.text ?? call.inside.values().next().value; // the document is in time's order
-  return call.endedAt === null || first === undefined ? 0 : call.endedAt - first.visibleAt;
+  const [first] = argumentsOf(call); // the order of the text is that of time
+  if (call.completedAt === null || first === undefined) return 0;
+  return call.completedAt - (first.startedAt ?? 0);
 }
 
 /**
- * Say what was gained, in a sentence; "" if no call has come to its end.
+ * Return what was gained, as a sentence; "" if no call has ended.
  *
- * @param {Timeline} timeline
+ * @param {Run} run
  */
-export function conclusion(timeline) {
-  const ended = timeline.calls.filter(({ endedAt }) => endedAt !== null);
+export function conclusion(run) {
+  const calls = callsOf(run);
+  const ended = calls.filter(({ completedAt }) => completedAt !== null);
   let [best] = ended;
   if (best === undefined) return "";
-  const quiet = silence(timeline);
+  const quiet = silence(run);
   if (quiet <= 0) {
     const which = ended.length === 1 ? "The call" : "Each call";
     return `${which} came whole: there was no silence to replace.`;
@@ -72,13 +79,13 @@ export function conclusion(timeline) {
   const replaced = `${duration(quiet)} of silence were replaced`;
   for (const call of ended) if (lead(call) - lead(best) > 0.0005) best = call;
   if (lead(best) <= 0) return `In all, ${replaced}.`;
-  const of = timeline.calls.length > 1 ? ` of ${short(best.name)}` : "";
+  const of = calls.length > 1 ? ` of ${short(best.name)}` : "";
   const joint = ended.length > 1 ? "; in all," : ":";
   const end = `before ${endOf(best)}`;
   return `The first argument${of} was visible ${duration(lead(best))} ${end}${joint} ${replaced}.`;
 }
 
-/** What the end of a call was, as somebody waits for it. @param {CallTimes} call */
+/** @param {Call} call */
 function endOf(call) {
   if (call.isFreeText && call.verdict === "complete") return "the last character";
   return ENDS.get(call.verdict ?? "aborted") ?? "the call ended";
@@ -90,47 +97,45 @@ function short(name) {
 }
 
 /**
- * Give when the tool of a call ran, as far as that is known.
+ * Return when the tool of a call ran, as far as that is known.
  *
- * Who runs a tool elsewhere tells only when the result was there. An attempt that a crash cut off
- * is drawn up to the next one, or to where it was noticed.
+ * If another program runs the tool, only the time of the result is known. An attempt that a crash
+ * cut off is drawn up to the next attempt, or to the call's end.
  *
- * @param {CallTimes} call
+ * @param {Call} call
  * @param {number} now
  * @returns {(Stretch & {isCut: boolean})[]}
  */
 export function toolRuns(call, now) {
-  const starts = call.executedAt.length > 0 ? call.executedAt : allowedElsewhere(call);
+  const starts = call.executedAt.length > 0 ? call.executedAt : observedStart(call);
   return starts.map((begin, attempt) => ({
     begin,
-    end: starts[attempt + 1] ?? call.finishedAt ?? now,
+    end: starts[attempt + 1] ?? call.endedAt ?? now,
     isCut: attempt < call.interruptions,
   }));
 }
 
-/** @param {CallTimes} call @returns {number[]} */
-function allowedElsewhere(call) {
-  const isAllowed = call.decision === "approved" || call.decision === "edited";
-  const whole = call.verdict === "complete" ? call.endedAt : null;
-  const allowed = call.askedAt === null ? whole : isAllowed ? call.decidedAt : null;
-  const isKnown = allowed !== null && call.finishedAt !== null && call.finishedAt !== allowed;
-  return isKnown ? [allowed] : [];
+/** @param {Call} call @returns {number[]} */
+function observedStart(call) {
+  const { verdict, decision, requestedAt, decidedAt, completedAt, endedAt } = call;
+  const isAllowed = decision?.decision === "approved" || decision?.decision === "edited";
+  const whole = verdict === "complete" ? completedAt : null;
+  const allowed = requestedAt === null ? whole : isAllowed ? decidedAt : null;
+  return allowed !== null && endedAt !== null && endedAt !== allowed ? [allowed] : [];
 }
 
 /**
- * Give the times in which something was written or a tool ran. A person who is asked is no work.
+ * Return the times in which something was written or a tool ran, without the time of approvals.
  *
- * @param {Timeline} timeline
+ * @param {Run} run
  * @returns {Stretch[]}
  */
-export function busy(timeline) {
-  const words = timeline.words.map(({ startedAt, lastAt }) => ({ begin: startedAt, end: lastAt }));
-  const calls = timeline.calls.flatMap((call) => [
-    { begin: call.startedAt, end: call.endedAt ?? call.lastAt },
-    ...toolRuns(call, timeline.now).map(({ begin, end, isCut }) => ({
-      begin,
-      end: isCut ? begin : end,
-    })),
-  ]);
-  return [...words, ...calls];
+export function busy(run) {
+  return run.blocks.flatMap((block) => {
+    const begin = block.startedAt ?? 0;
+    const written = { begin, end: block.lastTextAt ?? begin };
+    if (block.type !== "call") return [written];
+    const tools = toolRuns(block, run.time);
+    return [written, ...tools.map((one) => ({ ...one, end: one.isCut ? one.begin : one.end }))];
+  });
 }

@@ -1,7 +1,7 @@
 /**
- * The waterfall of a run: a table of when each thing of it could be seen, with bars on one axis.
- * It reads the log when it is opened and goes on with live frames. Only rows that are shown exist,
- * and they are made and moved in slices, so that a run of thousands of calls stays readable.
+ * The waterfall of a run: a table of when each part of it was visible, with bars on one axis. It
+ * reads the log when it is opened, and continues with live frames. Only visible rows exist, and they
+ * are drawn in slices, so that a run of thousands of calls stays responsive.
  */
 
 import { make, setText } from "../../tool-call/dom.js";
@@ -9,18 +9,20 @@ import { paint } from "../../tool-call/painting.js";
 import { visibleLine } from "../../tool-call/visible.js";
 import { readLog } from "../log-reading.js";
 import { problemWords } from "../wording.js";
-import { busy, callName, conclusion, pathName } from "./figures.js";
+import { busy, callName, callsOf, conclusion, pathName } from "./figures.js";
 import { WaterfallHead } from "./head.js";
+import { Outline, TimedRun, kindOf } from "./outline.js";
 import { MoreRow, WaterfallRow } from "./row.js";
 import { storyOf } from "./story.js";
 import { TimeAxis } from "./time-axis.js";
-import { Timeline } from "./timeline.js";
 
-/** @import { Frame } from "../../argstream.js" */
+/** @import { Call, EventFrame, Frame } from "../../argstream.js" */
 /** @import { LogClient } from "../log-reading.js" */
-/** @import { Times } from "./timeline.js" */
+/** @import { Timed } from "./outline.js" */
 
-/** @typedef {{times: Times, depth: number} | {above: Times | Timeline, left: number}} Item */
+/** A row, and the call that it belongs to if it is an argument.
+ * @typedef {{timed: Timed, call: Call | null, depth: number}} TimedItem */
+/** @typedef {TimedItem | {above: Timed | null, left: number}} Item */
 
 const DETAILED = 12; // so many calls are shown with their arguments; later ones when asked
 const FIRST = 100; // so many rows below one are shown at first …
@@ -38,25 +40,29 @@ export class WaterfallPanel {
   #exactly = make("p", { class: "waterfall-exactly" });
   #problem = make("p", { class: "waterfall-problem", hidden: true });
   #retry = make("button", { type: "button", class: "small" }, "Try again");
-  #timeline = new Timeline();
+  #run = new TimedRun();
+  #outline = new Outline(this.#run);
   #axis = new TimeAxis([]);
-  /** @type {Map<Times, boolean>} */
+  /** @type {Map<Timed, boolean>} */
   #isOpen = new Map();
-  /** @type {Map<Times | Timeline, number>} */
+  /** @type {Map<Timed | null, number>} */
   #shown = new Map();
-  /** @type {Map<Times, WaterfallRow>} */
+  /** @type {Map<Timed, WaterfallRow>} */
   #rows = new Map();
-  /** @type {Map<Times | Timeline, MoreRow>} */
+  /** @type {Map<Timed | null, MoreRow>} */
   #moreRows = new Map();
   /** What each row that is shown is about. @type {Map<Element, Item>} */
   #items = new Map();
   /** @type {Element | null} the row that the tab key leads to */
   #stop = null;
-  /** @type {Times | null} what the exact times are of */
+  /** @type {TimedItem | null} the row whose exact times are shown */
   #about = null;
   /** A visit lasts from opening to closing. @type {object | null} */
   #visit = null;
-  /** Live frames that came while the log was read; null if nobody reads. @type {Frame[] | null} */
+  /** The seq of the last live frame. */
+  #live = Infinity;
+  /** Live frames that came while the log was read; null if it is not being read.
+   * @type {Frame[] | null} */
   #early = null;
   #isStale = false;
   /** @type {Iterator<void> | null} */
@@ -94,12 +100,19 @@ export class WaterfallPanel {
     this.#body.addEventListener("pointerover", (event) => this.#point(event.target));
   }
 
-  /** Show it, and read the log. @returns {Promise<void>} */
-  async open() {
+  /**
+   * Show it, and read the log.
+   *
+   * @param {number} [seq] of the last live frame: the next one continues after it
+   * @returns {Promise<void>}
+   */
+  async open(seq = Infinity) {
     if (this.#visit !== null) return;
     this.element.hidden = false;
     this.#visit = {};
-    this.#timeline = new Timeline();
+    this.#live = seq;
+    this.#run = new TimedRun();
+    this.#outline = new Outline(this.#run);
     this.#watcher.observe(this.#head.axis);
     this.#tellExactly();
     await this.#load();
@@ -123,32 +136,44 @@ export class WaterfallPanel {
     this.#head.clear();
   }
 
-  /** Take a live frame, if it is open. @param {Frame} frame */
+  /** Apply a live frame, if it is open. @param {Frame} frame */
   take(frame) {
-    if (this.#visit === null || this.#isStale) return;
+    if (this.#visit === null) return;
+    this.#live = frame.seq;
+    if (this.#isStale) return;
     if (this.#early !== null) this.#early.push(frame);
-    else if (frame.event.type !== "run_snapshot") this.#note(frame, false);
-    // A snapshot stands for frames that did not come: when what happened is in the log.
-    else if (frame.seq > this.#timeline.seq) this.#load();
+    else if (frame.event) this.#note(frame);
+    // A snapshot replaces frames that were not sent. Their times are in the log.
+    else if (frame.seq > this.#run.seq) this.#load();
   }
 
   /** @returns {Promise<void>} */
   async #load() {
     const visit = this.#visit;
-    const timeline = this.#timeline;
+    const run = this.#run;
     const isWanted = () => this.#visit === visit && visit !== null;
+    const live = this.#live;
+    /** @type {EventFrame[]} */
+    const rest = [];
+    /** @param {EventFrame} frame */
+    const take = (frame) => (frame.seq <= live ? run.take(frame) : rest.push(frame));
     this.#early = [];
     this.#isStale = false;
     this.#problem.hidden = true;
     this.element.ariaBusy = "true";
-    if (timeline.seq === 0) this.#head.say("Reading the log…");
+    if (run.seq === 0) this.#head.say("Reading the log…");
     try {
-      if (!(await readLog(this.#client, this.#runId, (frame) => timeline.take(frame), isWanted))) {
-        return;
-      }
+      if (!(await readLog(this.#client, this.#runId, take, isWanted))) return;
       const early = this.#early ?? [];
       this.#early = null;
-      this.#takeEarly(early);
+      // A live frame merges several records, and the log may end among them. Then they are taken
+      // from the frame, and not from the log: its text would be added twice.
+      const last = rest.at(-1)?.seq ?? 0;
+      const until = early.findLast(({ seq }) => seq <= last)?.seq ?? 0;
+      for (const frame of rest) if (frame.seq <= until) run.take(frame);
+      const fresh = early.filter(({ seq }) => seq > run.seq);
+      if (fresh.some(({ snapshot }) => snapshot)) this.#load();
+      else fresh.forEach((frame) => this.#note(frame));
     } catch (error) {
       if (!isWanted()) return;
       this.#early = null;
@@ -162,19 +187,9 @@ export class WaterfallPanel {
     this.#begin();
   }
 
-  /** @param {Frame[]} frames that came live while the log was read */
-  #takeEarly(frames) {
-    const fresh = frames.filter(({ seq }) => seq > this.#timeline.seq);
-    if (fresh.some(({ event }) => event.type === "run_snapshot")) {
-      this.#load();
-      return;
-    }
-    fresh.forEach((frame, index) => this.#note(frame, index === 0));
-  }
-
-  /** @param {Frame} frame @param {boolean} overlaps */
-  #note(frame, overlaps) {
-    this.#timeline.take(frame, { overlaps });
+  /** @param {Frame} frame */
+  #note(frame) {
+    this.#run.take(frame);
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (this.#pass === null) this.#begin();
@@ -200,16 +215,16 @@ export class WaterfallPanel {
 
   /** @returns {Generator<void, void>} */
   *#draw() {
-    const timeline = this.#timeline;
-    const isGrowing = timeline.end === null;
-    const axis = (this.#axis = new TimeAxis(busy(timeline), { isGrowing }));
+    const run = this.#run;
+    this.#outline = new Outline(run);
+    const axis = (this.#axis = new TimeAxis(busy(run), { isGrowing: run.end === null }));
     this.#head.drawAxis(axis);
-    if (timeline.seq > 0) this.#head.say(conclusion(timeline) || NOTHING);
+    if (run.seq > 0) this.#head.say(conclusion(run) || NOTHING);
     this.#tellExactly();
     yield;
     /** @type {Element | null} */
     let next = this.#body.firstElementChild;
-    for (const item of this.#below(this.#timeline, 0)) {
+    for (const item of this.#below(null, null, 0)) {
       const row = this.#rowOf(item, axis);
       this.#items.set(row, item);
       if (row === next) next = row.nextElementSibling;
@@ -235,43 +250,47 @@ export class WaterfallPanel {
       more.update(Math.min(MORE, item.left), item.left);
       return more.element;
     }
-    const { times, depth } = item;
-    const row = getOr(this.#rows, times, () => new WaterfallRow(times.kind));
-    row.update(storyOf(times, this.#timeline), axis, {
+    const { timed, call, depth } = item;
+    const outline = this.#outline;
+    const kind = kindOf(timed);
+    const row = getOr(this.#rows, timed, () => new WaterfallRow(kind));
+    const isFolding = kind !== "turn" && outline.below(timed).length > 0;
+    row.update(storyOf(timed, call, outline), axis, {
       depth,
-      isOpen: times.kind !== "turn" && countBelow(times) > 0 ? this.#hasOpen(times) : null,
-      isLost: times.kind === "argument" ? times.call.isLost : times.isLost,
-      longest: this.#timeline.now,
+      isOpen: isFolding ? this.#hasOpen(timed) : null,
+      isLost: outline.isLost(call ?? timed),
+      longest: this.#run.time,
     });
     return row.element;
   }
 
   /**
-   * What is shown below something, in its order.
+   * The rows that are shown below a row, in order.
    *
-   * @param {Times | Timeline} above
+   * @param {Timed | null} above null for all
+   * @param {Call | null} call that it belongs to, if it is an argument
    * @param {number} depth
    * @returns {Generator<Item, void>}
    */
-  *#below(above, depth) {
-    const count = countBelow(above);
+  *#below(above, call, depth) {
+    const all = this.#outline.below(above);
     const most = this.#shown.get(above) ?? FIRST;
-    let index = 0;
-    for (const times of childrenOf(above)) {
-      if (index === most) break;
-      index += 1;
-      yield { times, depth };
-      if (!this.#hasOpen(times)) continue;
-      yield* this.#below(times, times.kind === "turn" ? depth : depth + 1);
+    for (const timed of all.slice(0, most)) {
+      const kind = kindOf(timed);
+      const itsCall = kind === "argument" ? (call ?? /** @type {Call} */ (above)) : null;
+      yield { timed, call: itsCall, depth };
+      if (!this.#hasOpen(timed)) continue;
+      yield* this.#below(timed, itsCall, kind === "turn" ? depth : depth + 1);
     }
-    if (count > most) yield { above, left: count - most };
+    if (all.length > most) yield { above, left: all.length - most };
   }
 
-  /** Whether what is below it is shown. It stays as it was first. @param {Times} times */
-  #hasOpen(times) {
-    if (times.kind === "turn") return true;
-    const { calls } = this.#timeline;
-    return getOr(this.#isOpen, times, () => times.kind === "call" && calls.length <= DETAILED);
+  /** Whether what is below it is shown. It stays as it was first. @param {Timed} timed */
+  #hasOpen(timed) {
+    const kind = kindOf(timed);
+    if (kind === "turn") return true;
+    const isOpen = () => kind === "call" && callsOf(this.#run).length <= DETAILED;
+    return getOr(this.#isOpen, timed, isOpen);
   }
 
   // What people do
@@ -295,8 +314,9 @@ export class WaterfallPanel {
       const before = row.previousElementSibling;
       if (before instanceof HTMLElement && row.contains(document.activeElement)) before.focus();
     } else {
-      if (item.times.kind === "turn" || countBelow(item.times) === 0) return;
-      this.#isOpen.set(item.times, isOpen ?? !this.#hasOpen(item.times));
+      const { timed } = item;
+      if (kindOf(timed) === "turn" || this.#outline.below(timed).length === 0) return;
+      this.#isOpen.set(timed, isOpen ?? !this.#hasOpen(timed));
     }
     this.#begin();
   }
@@ -323,7 +343,7 @@ export class WaterfallPanel {
     const item = row === null ? undefined : this.#items.get(row);
     if (row === null || item === undefined) return;
     if (row.contains(document.activeElement)) this.#stopAt(row);
-    this.#about = "above" in item ? null : item.times;
+    this.#about = "above" in item ? null : item;
     this.#tellExactly();
   }
 
@@ -332,11 +352,11 @@ export class WaterfallPanel {
     setText(this.#exactly, visibleLine(words));
   }
 
-  /** @param {Times} times */
-  #exactTimes(times) {
-    const { label, exactly } = storyOf(times, this.#timeline);
-    const isArgument = times.kind === "argument";
-    const name = isArgument ? `${callName(times.call)}, ${pathName(times.path)}` : label;
+  /** @param {TimedItem} item */
+  #exactTimes({ timed, call }) {
+    const { label, exactly } = storyOf(timed, call, this.#outline);
+    const isArgument = call !== null && "path" in timed;
+    const name = isArgument ? `${callName(call)}, ${pathName(timed.path)}` : label;
     return `${name}: ${exactly.join(", ")}.`;
   }
 
@@ -347,24 +367,6 @@ export class WaterfallPanel {
     row?.setAttribute("tabindex", "0");
     this.#stop = row;
   }
-}
-
-/** @param {Times | Timeline} times */
-function countBelow(times) {
-  if (times instanceof Timeline) return times.turns.length;
-  if (times.kind === "turn") return times.blocks.length;
-  if (times.kind === "call") {
-    return (times.text === null ? times.inside.size : 1) + times.blocks.length;
-  }
-  return times.kind === "argument" ? (times.inside?.size ?? 0) : 0;
-}
-
-/** @param {Times | Timeline} times @returns {Generator<Times, void>} */
-function* childrenOf(times) {
-  if (times instanceof Timeline) return yield* times.turns;
-  if (times.kind === "call") yield* times.arguments;
-  if (times.kind === "argument") yield* times.inside?.values() ?? [];
-  if (times.kind === "turn" || times.kind === "call") yield* times.blocks;
 }
 
 /** @param {EventTarget | null} target @returns {Element | null} */

@@ -1,14 +1,15 @@
 /**
- * What one row of a waterfall tells, before it is known how that is shown: its label, its times,
- * its bars. The words hold what the model wrote: who shows them makes them visible.
+ * The content of one row of a waterfall: its label, its times, its bars. The texts contain what the
+ * model wrote: use `visibleLine` to show them.
  */
 
 import { countOf } from "../../tool-call/words.js";
 import { duration, moment } from "../times.js";
 import { callName, pathName, toolRuns } from "./figures.js";
+import { kindOf } from "./outline.js";
 
-/** @import { ArgumentTimes, CallTimes, Times, Timeline } from "./timeline.js" */
-/** @import { TurnTimes, WordTimes } from "./timeline.js" */
+/** @import { Argument, Call, Run, Text, Thinking, TurnTimes } from "../../argstream.js" */
+/** @import { Outline, Timed } from "./outline.js" */
 
 /**
  * The whole turn; a call while it is written; words; an argument; an argument that is there while
@@ -30,6 +31,7 @@ import { callName, pathName, toolRuns } from "./figures.js";
  * @property {string[]} exactly all times, in words
  */
 
+const BEGINNING = 80; // characters
 const DECISIONS = new Map([
   ["approved", "approved"],
   ["edited", "approved with changes"],
@@ -39,35 +41,38 @@ const DECISIONS = new Map([
 ]);
 
 /**
- * Tell of a turn, of words, of a call or of an argument.
+ * Return the content of a row.
  *
- * @param {Times} times
- * @param {Timeline} timeline
+ * @param {Timed} timed
+ * @param {Call | null} call that an argument belongs to
+ * @param {Outline} outline
  * @returns {Story}
  */
-export function storyOf(times, timeline) {
-  switch (times.kind) {
+export function storyOf(timed, call, outline) {
+  switch (kindOf(timed)) {
     case "turn":
-      return turnStory(times, timeline);
+      return turnStory(/** @type {TurnTimes} */ (timed), outline);
     case "call":
-      return callStory(times, timeline);
+      return callStory(/** @type {Call} */ (timed), outline.run);
     case "argument":
-      return argumentStory(times);
+      return argumentStory(/** @type {Argument} */ (timed), /** @type {Call} */ (call));
     default:
-      return wordStory(times);
+      return textStory(/** @type {Text | Thinking} */ (timed));
   }
 }
 
-/** @param {TurnTimes} turn @param {Timeline} timeline @returns {Story} */
-function turnStory(turn, timeline) {
-  const isOpen = turn.endedAt === null && timeline.end === null && !turn.isLost;
-  const end = turn.endedAt ?? lastOf(turn, timeline);
+/** @param {TurnTimes} turn @param {Outline} outline @returns {Story} */
+function turnStory(turn, outline) {
+  const { run, turns } = outline;
+  const isLost = outline.isLost(turn);
+  const end = turn.endedAt ?? turns[turns.indexOf(turn) + 1]?.startedAt ?? run.time;
   const again = turn.attempt > 1 ? `, attempt ${turn.attempt}` : "";
-  const calls = turn.blocks.filter(({ kind }) => kind === "call").length;
+  const calls = outline.blocksOf(turn).filter(({ type }) => type === "call").length;
   const notes = [duration(end - turn.startedAt)];
   if (calls > 0) notes.push(countOf(calls, "call"));
-  if (turn.isLost) notes.push("cut off, began again");
+  if (isLost) notes.push("cut off, began again");
   const ended = turn.endedAt === null ? [] : [`ended at ${exact(turn.endedAt)}`];
+  const isOpen = turn.endedAt === null && run.end === null && !isLost;
   return {
     label: `Turn ${turn.turn}${again}`,
     note: notes.join(", "),
@@ -80,78 +85,72 @@ function turnStory(turn, timeline) {
   };
 }
 
-/** When anything of a turn came last. @param {TurnTimes} turn @param {Timeline} timeline */
-function lastOf(turn, timeline) {
-  const next = timeline.turns[timeline.turns.indexOf(turn) + 1];
-  return next === undefined ? timeline.now : next.startedAt;
-}
-
-/** @param {WordTimes} words @returns {Story} */
-function wordStory(words) {
+/** @param {Text | Thinking} block @returns {Story} */
+function textStory({ type, text, startedAt, lastTextAt }) {
+  const begin = startedAt ?? 0;
+  const end = lastTextAt ?? begin;
   return {
-    label: words.kind === "text" ? "Text" : "Thinking",
-    note: words.beginning,
-    visibleAt: words.startedAt,
-    settledAt: words.lastAt,
+    label: type === "text" ? "Text" : "Thinking",
+    note: beginningOf(text),
+    visibleAt: begin,
+    settledAt: end,
     sooner: null,
-    bars: [{ look: words.kind, begin: words.startedAt, end: words.lastAt }],
+    bars: [{ look: type, begin, end }],
     mark: "",
-    exactly: [
-      `first character at ${exact(words.startedAt)}`,
-      `last one at ${exact(words.lastAt)}`,
-    ],
+    exactly: [`first character at ${exact(begin)}`, `last one at ${exact(end)}`],
   };
 }
 
-/** @param {CallTimes} call @param {Timeline} timeline @returns {Story} */
-function callStory(call, timeline) {
-  const goesOn = timeline.end === null && !call.isLost;
-  const end = call.endedAt ?? call.lastAt;
-  const isWritten = call.endedAt === null && goesOn;
+/** @param {Call} call @param {Run} run @returns {Story} */
+function callStory(call, run) {
+  const { completedAt, requestedAt, decidedAt, endedAt, verdict } = call;
+  const goesOn = run.end === null && !call.isLost;
+  const begin = call.startedAt ?? 0;
+  const isWritten = completedAt === null && goesOn;
   /** @type {Bar[]} */
-  const bars = [{ look: "call", begin: call.startedAt, end, isOpen: isWritten }];
+  const bars = [{ look: "call", begin, end: call.lastTextAt ?? begin, isOpen: isWritten }];
   const notes = [];
-  const exactly = [`its name was visible at ${exact(call.startedAt)}`];
-  if (call.endedAt === null) notes.push(isWritten ? "is being written" : "never whole");
-  else if (call.verdict === "complete") exactly.push(`it was whole at ${exact(call.endedAt)}`);
-  else exactly.push(`found ${call.verdict} at ${exact(call.endedAt)}`);
-  if (call.verdict !== null && call.verdict !== "complete") notes.push(call.verdict);
+  const exactly = [`its name was visible at ${exact(begin)}`];
+  if (completedAt === null) notes.push(isWritten ? "is being written" : "never whole");
+  else if (verdict === "complete") exactly.push(`it was whole at ${exact(completedAt)}`);
+  else exactly.push(`found ${verdict} at ${exact(completedAt)}`);
+  if (verdict !== null && verdict !== "complete") notes.push(verdict);
   if (call.isLost) notes.push("lost");
-  if (call.askedAt !== null) {
-    const waiting = { begin: call.askedAt, end: call.decidedAt ?? timeline.now };
-    bars.push({ look: "waiting", ...waiting, isOpen: call.decidedAt === null && goesOn });
-    exactly.push(`a person was asked at ${exact(call.askedAt)}`);
-    if (call.decidedAt !== null) {
-      const decision = DECISIONS.get(call.decision ?? "") ?? "decided";
+  if (requestedAt !== null) {
+    const waiting = { begin: requestedAt, end: decidedAt ?? run.time };
+    bars.push({ look: "waiting", ...waiting, isOpen: decidedAt === null && goesOn });
+    exactly.push(`a person was asked at ${exact(requestedAt)}`);
+    if (decidedAt !== null) {
+      const decision = DECISIONS.get(call.decision?.decision ?? "") ?? "decided";
       notes.push(`waited ${duration(waiting.end - waiting.begin)} for a person: ${decision}`);
-      exactly.push(`${decision} at ${exact(call.decidedAt)}`);
+      exactly.push(`${decision} at ${exact(decidedAt)}`);
     } else notes.push(goesOn ? "waits for a person" : "not decided");
   }
-  for (const { begin, end: until, isCut } of toolRuns(call, timeline.now)) {
-    const isOpen = call.finishedAt === null && !isCut && goesOn;
-    bars.push({ look: "running", begin, end: until, isOpen });
-    exactly.push(`its tool began at ${exact(begin)}`);
+  for (const { begin: from, end, isCut } of toolRuns(call, run.time)) {
+    const isOpen = endedAt === null && !isCut && goesOn;
+    bars.push({ look: "running", begin: from, end, isOpen });
+    exactly.push(`its tool began at ${exact(from)}`);
     if (isCut) notes.push("tool was cut off");
-    else notes.push(isOpen ? "runs" : `ran ${duration(until - begin)}`);
+    else notes.push(isOpen ? "runs" : `ran ${duration(end - from)}`);
   }
-  if (call.finishedAt !== null) {
+  if (endedAt !== null) {
     const result = call.outcome === "failed" ? "failure" : "result";
-    exactly.push(`its ${result} was there at ${exact(call.finishedAt)}`);
+    exactly.push(`its ${result} was there at ${exact(endedAt)}`);
   }
-  if (call.outcome === "failed" && call.verdict === "complete") notes.push("failed");
+  if (call.outcome === "failed" && verdict === "complete") notes.push("failed");
   return {
     label: callName(call),
     note: notes.join(", "),
-    visibleAt: call.startedAt,
-    settledAt: call.endedAt,
-    sooner: call.endedAt === null ? null : call.endedAt - call.startedAt,
+    visibleAt: begin,
+    settledAt: completedAt,
+    sooner: completedAt === null ? null : completedAt - begin,
     bars,
     mark: markOf(call),
     exactly,
   };
 }
 
-/** @param {CallTimes} call @returns {Story["mark"]} */
+/** @param {Call} call @returns {Story["mark"]} */
 function markOf(call) {
   if (call.isLost || call.outcome === "failed") return "bad";
   if (call.verdict === null) return "open";
@@ -159,32 +158,41 @@ function markOf(call) {
   return call.outcome === "completed" ? "good" : "open";
 }
 
-/** @param {ArgumentTimes} argument @returns {Story} */
-function argumentStory(argument) {
-  const { call, path, visibleAt, settledAt, inside } = argument;
-  const whole = call.endedAt;
-  const end = settledAt ?? whole ?? call.lastAt;
+/** @param {Argument} argument @param {Call} call @returns {Story} */
+function argumentStory(argument, call) {
+  const { path, children, doneAt } = argument;
+  const whole = call.completedAt;
+  const begin = argument.startedAt ?? 0;
+  const end = doneAt ?? whole ?? call.lastTextAt ?? begin;
   /** @type {Bar[]} */
-  const bars = [
-    { look: "written", begin: visibleAt, end, isOpen: settledAt === null && whole === null },
-  ];
+  const bars = [{ look: "written", begin, end, isOpen: doneAt === null && whole === null }];
   if (whole !== null && whole > end) bars.push({ look: "readable", begin: end, end: whole });
-  const exactly = [`visible at ${exact(visibleAt)}`];
-  exactly.push(settledAt === null ? "never settled" : `settled at ${exact(settledAt)}`);
+  const exactly = [`visible at ${exact(begin)}`];
+  exactly.push(doneAt === null ? "never settled" : `settled at ${exact(doneAt)}`);
   if (whole !== null) {
-    const sooner = `visible ${exact(whole - visibleAt)} sooner`;
-    exactly.push(`the call ended at ${exact(whole)}: ${sooner}`);
+    exactly.push(`the call ended at ${exact(whole)}: visible ${exact(whole - begin)} sooner`);
   }
   return {
     label: pathName(path.slice(-1)),
-    note: inside === null ? argument.beginning : `${countOf(inside.size, "value")} inside`,
-    visibleAt,
-    settledAt,
-    sooner: whole === null ? null : whole - visibleAt,
+    note: children.length > 0 ? `${countOf(children.length, "value")} inside` : noteOf(argument),
+    visibleAt: begin,
+    settledAt: doneAt,
+    sooner: whole === null ? null : whole - begin,
     bars,
-    mark: settledAt !== null ? "" : whole === null ? "open" : "bad",
+    mark: doneAt !== null ? "" : whole === null ? "open" : "bad",
     exactly,
   };
+}
+
+/** @param {Argument} argument */
+function noteOf({ kind, text, isDone, value }) {
+  if (kind === "string") return beginningOf(text);
+  return isDone && (value === null || typeof value !== "object") ? String(value) : "";
+}
+
+/** Return how a text begins, as one line. @param {string} text */
+function beginningOf(text) {
+  return text.slice(0, 4 * BEGINNING).replace(/[\t\n ]+/g, " ").trimStart().slice(0, BEGINNING);
 }
 
 /** @param {number} seconds */

@@ -1,0 +1,140 @@
+"""Items for frameworks whose events already keep the calls apart.
+
+``stream()`` reads an iterable of these like the stream of a provider: the same events, checks,
+readers and verdicts. Translate each event of the framework into one item.
+
+>>> from argstream import feed, stream
+>>> items = [
+...     feed.CallStarted("call_1", "write_file"),
+...     feed.CallText("call_1", '{"path": "a'),
+...     feed.CallText("call_1", '.txt"}'),
+...     feed.CallClosed("call_1"),
+...     feed.TurnEnded("tool_calls"),
+... ]
+>>> events = stream(items)
+>>> [event.text for event in events if event.type == "argument_delta"]
+['a', '.txt']
+>>> events.calls[0].arguments
+{'path': 'a.txt'}
+
+The ID of a call is the one that results refer to. It must be unique within a turn. A turn begins
+with its first item and ends with ``TurnEnded``. If the items end before that, the open calls are
+truncated, as with a provider that closes the connection. An item of a wrong type raises
+``UsageError`` where it is created.
+"""
+
+from typing import Any, Final, TypeAlias, get_args
+
+from msgspec import Struct
+
+from argstream.errors import UsageError
+from argstream.events import Usage
+from argstream.history import CallKind
+
+__all__ = [
+    "CallClosed",
+    "CallResult",
+    "CallStarted",
+    "CallText",
+    "Item",
+    "Text",
+    "Thinking",
+    "TurnEnded",
+]
+
+_TEXTS: Final = ("id", "name", "text")
+
+
+class _Item(Struct, frozen=True, dict=True):  # with a __dict__, as other payloads
+    def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            if field in _TEXTS:
+                self._check(field, getattr(self, field), str)
+                if field == "id" and not getattr(self, field):
+                    raise UsageError(f"{type(self).__name__}.id must not be empty")
+
+    def _check(self, field: str, value: object, *types: type) -> None:
+        if not isinstance(value, types):
+            name, expected = type(self).__name__, " or ".join(one.__name__ for one in types)
+            raise UsageError(f"{name}.{field} must be {expected}, not {type(value).__name__}")
+
+
+class Text(_Item, frozen=True):
+    """The next piece of the model's text."""
+
+    text: str
+
+
+class Thinking(_Item, frozen=True):
+    """The next piece of the model's thinking. Any other item ends the block."""
+
+    text: str
+
+
+class CallStarted(_Item, frozen=True):
+    """The model calls a tool."""
+
+    id: str
+    name: str
+    kind: CallKind = "function"
+    """``server`` or ``mcp`` if the provider runs the call itself, ``custom`` for free text."""
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        if self.kind not in get_args(CallKind):
+            choices = ", ".join(get_args(CallKind))
+            raise UsageError(f"CallStarted.kind must be one of {choices}, not {self.kind!r}")
+
+
+class CallText(_Item, frozen=True):
+    """The next piece of the arguments: JSON, cut anywhere, never repeated."""
+
+    id: str
+    text: str
+
+
+class CallClosed(_Item, frozen=True):
+    """The model has finished the call.
+
+    Optional: ``TurnEnded`` closes the calls that are open. With this item, a call is complete
+    before its turn is.
+    """
+
+    id: str
+    arguments: str | dict[str, Any] | None = None
+    """All arguments, if the framework repeats them, or if it sent no pieces."""
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        if self.arguments is not None:
+            self._check("arguments", self.arguments, str, dict)
+
+
+class CallResult(_Item, frozen=True):
+    """The result of a call that the framework or the provider ran."""
+
+    id: str
+    result: Any
+    failed: bool = False
+
+
+class TurnEnded(_Item, frozen=True):
+    """The model stopped."""
+
+    stop: str | None = None
+    """Why: a ``StopKind`` such as ``tool_calls`` or ``length``, or the provider's own word.
+
+    Without it, it is not known whether a call without arguments was cut. Such a call is truncated.
+    """
+    usage: Usage = Usage()
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if self.stop is not None:
+            self._check("stop", self.stop, str)
+        self._check("usage", self.usage, Usage)
+
+
+Item: TypeAlias = Text | Thinking | CallStarted | CallText | CallClosed | CallResult | TurnEnded

@@ -1,0 +1,652 @@
+"""``RunState``: the same state and the same changes for every reader of a run."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from argstream import events as ev
+from argstream import stream
+from argstream.agent import Agent, Approve, tool
+from argstream.assembly import Assembler, Numbering
+from argstream.errors import UsageError
+from argstream.events import Event, from_json, to_json
+from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
+from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
+from argstream.runs import Argument, Record, RunState, merged, with_arguments
+from argstream.testing import cut
+from tests.agent.following import complete
+from tests.chance_runs import claude_code, logged_runs, runs
+from tests.growth import BOUND, call_growth, cost_ratio, growth
+from tests.provider_streams import anthropic_call, input_json, message_start, sse, tool_use
+from tests.runs.records import snapshot_of
+from tests.strategies import any_texts, cuts
+from tests.turns import STREAMED, Streamed
+
+
+def calls(snapshot: ev.RunSnapshot) -> list[ev.CallSnapshot]:
+    return [block for block in snapshot.blocks if isinstance(block, ev.CallSnapshot)]
+
+
+def state_of(events: Iterable[Event]) -> RunState:
+    state = RunState()
+    for at, event in enumerate(events):
+        state.apply(event, float(at))
+    return state
+
+
+def kinds(state: RunState, event: Event) -> list[str]:
+    return [change.kind for change in state.apply(event)]
+
+
+@tool(requires_confirmation=True)
+async def send(to: str) -> dict[str, list[str]]:
+    return {"sent": [to]}
+
+
+def agent_run() -> list[Event]:
+    """Return the events of a run that pauses and is resumed."""
+    model = ScriptedModel(
+        Reply(Think("Hm."), Say("I write."), CallTool("send", {"to": "ada"})),
+        Reply(CallTool("send", '{"to": ["ada"]}'), CallTool("unheard_of")),
+        "Done.",
+    )
+    agent = Agent(model, [send])
+
+    async def played() -> list[Event]:
+        run = agent.run_stream("Go")
+        events = [event async for event in run]
+        paused = events[-1]
+        assert isinstance(paused, ev.RunPaused)
+        approved = {request.call_id: Approve() for request in paused.pending}
+        return events + [event async for event in agent.resume(run, approved)]
+
+    return complete(played)
+
+
+# A turn that was cut off by a crash, and begins again.
+CRASHED: list[Event] = [
+    ev.RunStarted("r1", "Go"),
+    ev.TurnStarted(1),
+    ev.TextDelta("first", 0),
+    ev.TurnStarted(2),
+    ev.TextDelta("sec", 1),
+    ev.ToolCallStarted("c1", 0, "add"),
+    ev.ToolArgsDelta("c1", "add", '{"a'),
+    ev.RunResumed("r1", "crash"),
+    ev.TurnStarted(2, 2),
+]
+
+
+# Snapshots
+
+
+@given(runs(), st.data())
+def test_late_viewer_reaches_the_same_state(events: list[Event], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(events)))
+    snapshot = snapshot_of(events[:place])
+    assert msgspec.json.decode(msgspec.json.encode(snapshot), type=ev.RunSnapshot) == snapshot
+    joined = RunState.from_snapshot(snapshot)
+    for event in events[place:]:
+        joined.apply(event)
+    assert joined.snapshot() == snapshot_of(events)
+
+
+@given(runs(), st.data())
+def test_stored_events_give_the_same_snapshot(events: list[Event], data: st.DataObject) -> None:
+    places = sorted(data.draw(st.lists(st.integers(0, len(events)), max_size=4)))
+    batches = [events[a:b] for a, b in zip([0, *places], [*places, len(events)], strict=True)]
+    stored = [event for batch in batches for event in merged(batch)]
+    assert snapshot_of(stored) == snapshot_of(events)
+    assert snapshot_of(map(from_json, map(to_json, stored))) == snapshot_of(events)
+
+
+@pytest.mark.parametrize("make", [agent_run, claude_code])
+def test_snapshot_agrees_with_the_history(make: Callable[[], list[Event]]) -> None:
+    events = make()
+    blocks = snapshot_of(events).blocks
+    turns = [event for event in events if isinstance(event, ev.TurnCompleted)]
+    parts = [(part, turn.parent_id) for turn in turns for part in turn.message.parts]
+    texts = [(part.text, parent) for part, parent in parts if isinstance(part, TextPart)]
+    shown = [
+        (block.text, block.parent_id) for block in blocks if isinstance(block, ev.TextSnapshot)
+    ]
+    assert sorted(texts, key=str) == sorted(shown, key=str)
+    assert [part.text for part, _ in parts if isinstance(part, ThinkingPart)] == [
+        block.text for block in blocks if isinstance(block, ev.ThinkingSnapshot)
+    ]
+    kept = {part.call_id: (part, parent) for part, parent in parts if isinstance(part, CallPart)}
+    for call in calls(snapshot_of(events)):
+        part, parent = kept.pop(call.call_id)
+        assert (call.name, call.verdict, call.parent_id) == (part.name, part.verdict, parent)
+        if call.verdict == "complete":  # the history may have more text of others
+            assert (call.raw, call.arguments) == (part.raw, part.arguments)
+    assert not kept
+
+
+def test_snapshot_of_no_events_is_an_empty_running_run() -> None:
+    assert snapshot_of([]) == ev.RunSnapshot("", "running", "", (), (), 0, ev.Usage())
+    unknown: list[Event] = [
+        ev.ToolOutputDelta("c1", "add", "x"),
+        ev.ToolCallFailed("c1", "add", "no"),
+    ]
+    assert snapshot_of(unknown) == snapshot_of([]), "a call that never started is ignored"
+
+
+def test_blocks_are_in_the_order_in_which_they_began() -> None:
+    events: list[Event] = [
+        ev.ThinkingStarted(0),
+        ev.TextDelta("I ", 1),
+        ev.ToolCallStarted("c1", 0, "add"),
+        ev.ThinkingDelta("hm", 0),
+        ev.TextDelta("see", 1),
+    ]
+    assert snapshot_of(events).blocks == (
+        ev.ThinkingSnapshot(block=0, text="hm"),
+        ev.TextSnapshot(block=1, text="I see"),
+        ev.CallSnapshot(call_id="c1", index=0, name="add"),
+    )
+
+
+def test_snapshot_of_an_agent_run_has_approvals_and_results() -> None:
+    snapshot = snapshot_of(agent_run())
+    approved, invalid, unknown = calls(snapshot)
+    assert isinstance(approved.request, ev.ApprovalRequested)
+    assert approved.decision is not None
+    assert (approved.decision.decision, approved.attempts) == ("approved", 1)
+    assert (approved.raw, approved.arguments) == ('{"to": "ada"}', {"to": "ada"})
+    assert (approved.outcome, approved.result) == ("completed", {"sent": ["ada"]})
+    assert (invalid.verdict, invalid.arguments, invalid.outcome) == ("rejected", None, "failed")
+    assert invalid.error is not None
+    assert "unheard_of" in str(unknown.result)
+    assert (snapshot.status, snapshot.prompt) == ("completed", "Go")
+    assert isinstance(snapshot.end, ev.RunCompleted)
+    assert snapshot.usage == snapshot.end.usage
+
+
+def test_calls_of_sub_agents_have_their_parent_call() -> None:
+    snapshot = snapshot_of(claude_code())
+    parents = {call.call_id: call.parent_id for call in calls(snapshot)}
+    assert parents == {"task_1": None, "task_2": None, "sub_1": "task_1", "sub_2": "task_2"}
+    assert snapshot.stop_reason == "end_turn", "not that of a sub-agent"
+    assert snapshot.usage.input_tokens == 5 * 7, "includes that of sub-agents"
+
+
+def test_call_has_the_longest_name_of_its_events() -> None:
+    events: list[Event] = [
+        ev.ToolCallStarted("c1", 0, "get_"),
+        ev.ToolArgsDelta("c1", "get_weather", "{}"),
+        ev.ToolCallStarted("c2", 1, "get_"),
+        ev.ToolArgsCompleted("c2", "get_time", {}),
+    ]
+    assert [call.name for call in calls(snapshot_of(events))] == ["get_weather", "get_time"]
+
+
+CUT = ev.ArgumentsError("truncated", "it was cut", 7, ("path", 0))
+ENDS: dict[str, tuple[ev.ToolCallStarted, list[Event], dict[str, object]]] = {
+    "custom": (
+        ev.ToolCallStarted("c1", 0, "patch", "custom"),
+        [
+            *(ev.ToolArgsDelta("c1", "patch", "*** "), ev.ToolArgsDelta("c1", "patch", "Begin")),
+            ev.ToolArgsCompleted("c1", "patch", "*** Begin"),
+        ],
+        {"raw": "*** Begin", "arguments": "*** Begin", "verdict": "complete"},
+    ),
+    "invalid": (
+        ev.ToolCallStarted("c1", 0, "write"),
+        [
+            ev.ToolArgsDelta("c1", "write", '{"path"'),
+            ev.ToolArgsInvalid("c1", "write", "truncated", '{"path"', CUT),
+            ev.ToolCallFailed("c1", "write", "not run"),
+        ],
+        {"raw": '{"path"', "verdict": "truncated", "error": CUT, "outcome": "failed"}
+        | {"result": "not run"},
+    ),
+    "server": (
+        ev.ToolCallStarted("c1", 0, "web_search", "server"),
+        [ev.ToolCallCompleted("c1", "web_search", {"query": "q"}, [{"title": "t"}])],
+        {"arguments": {"query": "q"}, "outcome": "completed", "result": [{"title": "t"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_call_has_its_verdict_and_outcome(kind: str) -> None:
+    start, events, facts = ENDS[kind]
+    (begun,), (ended,) = snapshot_of([start]).blocks, snapshot_of([start, *events]).blocks
+    assert ended == replace(begun, **facts)
+
+
+def test_blocks_of_a_turn_that_begins_again_are_lost() -> None:
+    snapshot = snapshot_of(CRASHED)
+    assert [block.is_lost for block in snapshot.blocks] == [False, True, True]
+    assert [block.turn for block in snapshot.blocks] == [1, 2, 2]
+    assert snapshot.turns == 2
+    events = [*CRASHED, ev.TextDelta("again", 1), ev.TurnStarted(2, 3), ev.TextDelta("more", 1)]
+    lost = [block.is_lost for block in snapshot_of(events).blocks]
+    assert lost == [False, True, True, True, False]
+
+
+def test_repeated_turn_may_use_the_same_numbers_and_ids() -> None:
+    again: list[Event] = [
+        ev.TextDelta("second", 1),
+        ev.ToolCallStarted("c1", 0, "add"),
+        ev.ToolArgsDelta("c1", "add", "{}"),
+        ev.ToolArgsCompleted("c1", "add", {}),
+        ev.ToolExecutionStarted("c1", "add", "key"),
+    ]
+    snapshot = snapshot_of([*CRASHED, *again])
+    assert [block.is_lost for block in snapshot.blocks] == [False, True, True, False, False]
+    assert snapshot.blocks[3] == ev.TextSnapshot(block=1, text="second", turn=2)
+    assert [(call.raw, call.attempts) for call in calls(snapshot)] == [('{"a', 0), ("{}", 1)]
+
+
+def assert_events_lead_to(snapshot: ev.RunSnapshot) -> None:
+    """Except for usage and stop reasons of turns. A failed or stopped run has usage in its end."""
+    end = snapshot.end
+    usage = end.usage if isinstance(end, ev.RunFailed | ev.RunStopped) else ev.Usage()
+    state = RunState.from_snapshot(snapshot)
+    assert snapshot_of(state.events()) == replace(snapshot, usage=usage, stop_reason=None)
+
+
+@given(logged_runs())
+def test_events_of_a_state_build_it_again(events: list[Event]) -> None:
+    assert_events_lead_to(snapshot_of(events))
+
+
+def test_events_of_an_observed_run_build_it_again() -> None:
+    events = claude_code()
+    for place in range(1, len(events) + 1):
+        assert_events_lead_to(snapshot_of(events[:place]))
+
+
+def test_state_shares_no_values_with_events_or_snapshots() -> None:
+    arguments, result = {"path": ["a"]}, [{"n": 1}]
+    state = state_of(
+        [
+            ev.ToolCallStarted("c1", 0, "write"),
+            ev.ToolArgsCompleted("c1", "write", arguments),
+            ev.ApprovalRequested("c1", "write", arguments, "digest", "why"),
+            ev.ToolCallCompleted("c1", "write", arguments, result),
+            ev.RunCompleted(result),
+        ]
+    )
+    before = state.snapshot()
+    arguments["path"].append("b")
+    result[0]["n"] = 2
+    assert state.snapshot() == before
+    (call,) = calls(state.snapshot())
+    call.result.append("mine")
+    assert state.snapshot() == before
+    joined = RunState.from_snapshot(before)
+    calls(before)[0].result.append("mine")
+    assert joined.snapshot() == state.snapshot()
+
+
+# Changes
+
+
+def test_changes_of_a_text_and_a_call() -> None:
+    state = RunState()
+    assert kinds(state, ev.TextDelta("Hi", 0)) == ["block_started", "text"]
+    assert kinds(state, ev.ThinkingCompleted("Hm", 1)) == ["block_started", "text", "block_ended"]
+    assert kinds(state, ev.ToolCallStarted("c1", 0, "get_")) == ["block_started"]
+    delta = ev.ToolArgsDelta("c1", "get_time", '{"city": "Ro')
+    argument = ["argument"] * 2
+    assert kinds(state, delta) == ["renamed", "arguments_text", *argument]
+    assert kinds(state, ev.ArgumentDelta("c1", "get_time", ("city",), "Ro")) == []
+    assert kinds(state, ev.ToolArgsCompleted("c1", "get_time", {"city": "Rom"})) == ["call"]
+    assert kinds(state, ev.ToolOutputDelta("c1", "get_time", "…")) == ["output"]
+    assert kinds(state, ev.TurnStarted(0, 2)) == ["block_lost"] * 3 + ["turn"]
+    assert kinds(state, ev.StreamFailed("truncated", "cut")) == ["run"]
+
+
+@given(logged_runs())
+def test_replay_yields_the_changes_of_the_events_of_the_state(events: list[Event]) -> None:
+    state = state_of(events)
+    again = RunState()
+    expected = [change for event in state.events() for change in again.apply(event)]
+    assert [(one.kind, one.text) for one in state.replay()] == [
+        (one.kind, one.text) for one in expected
+    ]
+
+
+def test_keys_are_unique_although_a_repeated_turn_uses_the_same_ids() -> None:
+    again: list[Event] = [ev.TextDelta("again", 1), ev.ToolCallStarted("c1", 0, "add")]
+    keys = [block.key for block in state_of([*CRASHED, *again]).blocks]
+    assert keys == ["/0", "/1", "c1", "/1~2", "c1~2"]
+
+
+REQUEST = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "digest", "it sends")
+COMPLETED = ev.ToolArgsCompleted("c1", "send", {"to": "ada"})
+
+
+def decided(outcome: ev.ApprovalOutcome) -> ev.ApprovalDecided:
+    return ev.ApprovalDecided("c1", "send", outcome)
+
+
+STATES: list[tuple[str, list[Event]]] = [
+    ("writing", []),
+    ("invalid", [ev.ToolArgsInvalid("c1", "send", "malformed", "", CUT)]),
+    ("written", [COMPLETED]),
+    ("pending", [COMPLETED, REQUEST]),
+    ("approved", [COMPLETED, REQUEST, decided("edited")]),
+    ("denied", [COMPLETED, REQUEST, decided("expired"), ev.ToolCallFailed("c1", "send", "no")]),
+    ("running", [COMPLETED, ev.ToolExecutionStarted("c1", "send", "key")]),
+    ("failed", [COMPLETED, ev.ToolCallFailed("c1", "send", "no")]),
+    ("completed", [COMPLETED, ev.ToolCallCompleted("c1", "send", {}, 1)]),
+    ("lost", [COMPLETED, ev.TurnStarted(0, 2)]),
+]
+
+
+@pytest.mark.parametrize(("expected", "events"), STATES)
+def test_state_of_a_call(expected: str, events: list[Event]) -> None:
+    state = state_of([ev.ToolCallStarted("c1", 0, "send"), *events])
+    assert state.calls["c1"].state == expected
+    assert state.pending == ((REQUEST,) if expected == "pending" else ())
+
+
+def test_times_turns_and_breaks() -> None:
+    usage = ev.Usage(input_tokens=3)
+    turn = ev.TurnCompleted("tool_use", Message(role="assistant", parts=()), usage)
+    events: list[Event] = [
+        *(ev.RunStarted("r1", "Go"), ev.TurnStarted(1), ev.ToolCallStarted("c1", 0, "send")),
+        *(ev.ToolArgsDelta("c1", "send", '{"to": "ada"}'), COMPLETED, turn, REQUEST),
+        *(ev.RunPaused("r1", (REQUEST,)), ev.RunResumed("r1"), decided("approved")),
+        ev.ToolExecutionStarted("c1", "send", "key"),
+        ev.RunResumed("r1", "crash", ("c1",)),
+        *(ev.ToolExecutionStarted("c1", "send", "key", 2), ev.ToolCallFailed("c1", "send", "no")),
+        ev.RunFailed("code", "why"),
+    ]
+    state = state_of(events)
+    call = state.calls["c1"]
+    assert (call.started_at, call.completed_at, call.requested_at) == (2, 4, 6)
+    assert (call.decided_at, call.executed_at, call.ended_at) == (9, [10, 12], 13)
+    assert (call.attempts, call.interruptions) == (2, 1)
+    assert (call.root.children["to"].started_at, call.root.children["to"].done_at) == (3, 3)
+    assert [(one.started_at, one.ended_at, one.end) for one in state.turn_times] == [(1, 5, turn)]
+    assert [(one.cause, one.started_at, one.ended_at) for one in state.breaks] == [
+        ("pause", 7, 8),
+        ("crash", 10, 11),
+    ]
+    assert (state.started_at, state.ended_at, state.usage) == (0, 14, usage)
+    assert [failure.message for failure in state.failures] == ["why"]
+
+
+def test_messages_and_position_of_a_run() -> None:
+    state = state_of(agent_run())
+    messages = state.messages or []
+    assert [message.role for message in messages] == ["user", "assistant"] * 3
+    assert messages[0].parts == (TextPart(text="Go"),)
+    results = [
+        part for message in messages for part in message.parts if isinstance(part, ResultPart)
+    ]
+    assert [part.failed for part in results] == [False, True, True]
+    assert state.position == Numbering(3, 3, 3, frozenset(state.calls))
+    assert RunState.from_snapshot(state.snapshot()).messages is None
+
+
+def test_record_is_applied_once() -> None:
+    record = Record(1, 5.0, "r1", "c", "agent", ev.RunStarted("r1", "Go"))
+    state = RunState.from_records([record])
+    assert (state.seq, state.time, state.conversation_id, state.agent) == (1, 5.0, "c", "agent")
+    with pytest.raises(UsageError, match="at seq 1, and the next record is 1"):
+        state.apply_record(record)
+
+
+# Arguments
+
+
+def value_of(argument: Argument) -> object:
+    """Return the value of a tree, read node by node."""
+    if argument.kind == "object":
+        return {key: value_of(child) for key, child in argument.children.items()}
+    if argument.kind == "array":
+        return [value_of(child) for child in argument.children.values()]
+    return argument.text if argument.kind == "string" else argument.value
+
+
+@given(runs(), st.data())
+def test_tree_is_the_value_so_far_also_after_a_snapshot(
+    events: list[Event], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(events)))
+    state = state_of(events[:place])
+    joined = RunState.from_snapshot(state.snapshot())
+    for one in (state, joined):
+        for event in events[place:]:
+            one.apply(event)
+    for call, other in zip(state.calls.values(), joined.calls.values(), strict=True):
+        if call.is_lost:
+            continue  # a snapshot has no tree of it
+        assert value_of(call.root) == call.root.value == value_of(other.root) == other.root.value
+        if call.arguments is not None:
+            assert call.root.value == call.arguments
+
+
+def test_tree_of_a_call_in_progress() -> None:
+    text = '{"path": "a.txt", "lines": [1, "tw'
+    started = ev.ToolCallStarted("c1", 0, "write")
+    state = state_of([started, *(ev.ToolArgsDelta("c1", "write", piece) for piece in text)])
+    root = state.calls["c1"].root
+    assert root.value == {"path": "a.txt", "lines": [1, "tw"]}
+    assert (root.is_done, root.children["path"].is_done) == (False, True)
+    assert root.children["lines"].children[1].path == ("lines", 1)
+
+
+def test_free_text_is_one_argument() -> None:
+    started = ev.ToolCallStarted("c1", 0, "patch", "custom")
+    state = state_of([started, ev.ToolArgsDelta("c1", "patch", "*** Be")])
+    root = state.calls["c1"].root
+    assert (root.value, root.kind, root.started_at, root.is_done) == ("*** Be", "string", 1, False)
+    state.apply(ev.ToolArgsCompleted("c1", "patch", "*** Begin"))
+    assert (root.value, root.is_done) == ("*** Begin", True)
+
+
+@given(any_texts, cuts, st.data())
+def test_known_argument_events_are_used_and_others_are_parsed(
+    text: str, sizes: list[int], data: st.DataObject
+) -> None:
+    """A process has the events of what it wrote, and parses what it reads from a store."""
+    events = events_of(anthropic_call(*cut(text, sizes)))
+    mixed, whole = RunState(), RunState()
+    groups: list[tuple[Event, list[ev.ArgumentEvent]]] = []
+    for event in events:
+        if isinstance(event, ev.ArgumentEvent):
+            groups[-1][1].append(event)
+        else:
+            groups.append((event, []))
+    for event, arguments in groups:
+        known = data.draw(st.booleans())
+        changes = mixed.apply(event, 0.0, arguments if known else None)
+        assert [(one.kind, one.event) for one in changes] == [
+            (one.kind, one.event) for one in whole.apply(event)
+        ]
+    assert mixed.snapshot() == whole.snapshot()
+
+
+VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
+
+
+def without_views(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if not isinstance(event, VIEWS)]
+
+
+def views(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if isinstance(event, VIEWS)]
+
+
+def events_of(payloads: Iterable[object]) -> list[Event]:
+    """Return the events of an Anthropic turn."""
+    assembler = Assembler("anthropic")
+    events = [event for payload in payloads for event in assembler.feed(payload)]
+    return events + assembler.close()
+
+
+def joined(events: Iterable[Event]) -> list[tuple[object, ...]]:
+    """Return the views in comparable form, with neighbouring text of one argument joined."""
+    found: list[tuple[object, ...]] = []
+    for event in views(events):
+        match event:
+            case ev.ArgumentDelta(call_id, _, path, text):
+                if found and found[-1][:3] == ("text", call_id, path):
+                    found[-1] = (*found[-1][:3], str(found[-1][3]) + text)
+                else:
+                    found.append(("text", call_id, path, text))
+            case _:
+                found.append((repr(event),))
+    return found
+
+
+@pytest.mark.parametrize("turn", STREAMED, ids=lambda turn: turn.protocol)
+def test_views_of_every_protocol_are_restored(turn: Streamed) -> None:
+    pieces = cut('{"path": "é\\n\\ud83d\\ude00.txt", "n": [1, {"a": null}], "b": true}', [3])
+    events = list(stream([turn.body(*pieces)]))
+    assert views(events)
+    assert list(with_arguments(without_views(events))) == events
+
+
+@given(any_texts, cuts)
+def test_views_of_any_text_are_restored(text: str, sizes: list[int]) -> None:
+    events = events_of(anthropic_call(*cut(text, sizes)))
+    assert list(with_arguments(without_views(events))) == events
+    assert list(with_arguments(events)) == events, "views that are there are not added again"
+
+
+@given(runs(crashes=False))
+def test_views_of_any_run_are_restored(events: list[Event]) -> None:
+    """For a rejected call there may be more of them: the run stopped reading it early."""
+    again = list(with_arguments(without_views(events)))
+    assert without_views(again) == without_views(events)
+    invalid = [event for event in events if isinstance(event, ev.ToolArgsInvalid)]
+    rejected = {event.call_id for event in invalid if event.verdict == "rejected"}
+
+    def of_other_calls(some: Iterable[Event]) -> list[Event]:
+        return [event for event in some if getattr(event, "call_id", "") not in rejected]
+
+    def settled(some: Iterable[Event]) -> set[str]:
+        return {
+            repr(one) for one in some if isinstance(one, ev.ArgumentStarted | ev.ArgumentCompleted)
+        }
+
+    assert of_other_calls(again) == of_other_calls(events)
+    assert settled(events) <= settled(again)
+
+
+def test_views_of_concurrent_sub_agents_are_restored() -> None:
+    events = claude_code()
+    assert list(with_arguments(without_views(events))) == events
+
+
+@given(any_texts, cuts, cuts)
+@example("  [0", [1, 3], [1])
+def test_merged_events_give_the_same_views(text: str, sizes: list[int], batches: list[int]) -> None:
+    events = events_of(anthropic_call(*cut(text, sizes)))
+    stored: list[Event] = []
+    rest = events
+    for size in [*batches, len(events)]:
+        stored += merged(rest[:size])
+        rest = rest[size:]
+    assert joined(with_arguments(stored)) == joined(events)
+
+
+@given(any_texts, cuts, st.data())
+def test_argument_events_continue_after_a_snapshot(
+    text: str, sizes: list[int], data: st.DataObject
+) -> None:
+    bare = without_views(events_of(anthropic_call(*cut(text, sizes))))
+    place = data.draw(st.integers(0, len(bare)))
+    state = state_of(bare[:place])
+    joined = RunState.from_snapshot(state.snapshot())
+    for event in bare[place:]:
+        assert [one.event for one in joined.apply(event)] == [
+            one.event for one in state.apply(event)
+        ]
+
+
+def test_free_text_has_no_views() -> None:
+    events: list[Event] = [
+        ev.ToolCallStarted("c1", 0, "run", "code"),
+        ev.ToolArgsDelta("c1", "run", '{"a": 1}'),
+        ev.ToolArgsCompleted("c1", "run", '{"a": 1}'),
+    ]
+    assert list(with_arguments(events)) == events
+
+
+@pytest.mark.parametrize("text", ['[{"a": 1}]', '7 {"a": 1}', '{"a": 1e999, "b": 2}', '{"a" 1}'])
+def test_invalid_arguments_have_no_further_views(text: str) -> None:
+    events: list[Event] = [
+        ev.ToolCallStarted("c1", 0, "run"),
+        ev.ToolArgsDelta("c1", "run", text),
+        ev.ToolArgsDelta("c1", "run", ', "c": 3}'),
+    ]
+    found = list(with_arguments(events))
+    assert [event for event in found if isinstance(event, ev.ArgumentCompleted)] == []
+    assert found[-1] == events[-1]
+
+
+def test_repeated_turn_is_read_from_its_beginning() -> None:
+    lost = events_of([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
+    again = events_of(anthropic_call('{"path": "kept"}'))
+    events = [ev.TurnStarted(1), *lost, ev.TurnStarted(1, 2), *again]
+    assert list(with_arguments(without_views(events))) == events
+    late = ev.ToolArgsDelta("toolu_1", "write", 'st"}')
+    cut_off = [ev.TurnStarted(1), *lost, ev.TurnStarted(1, 2)]
+    assert list(with_arguments([*cut_off, late]))[-1] == late
+
+
+@pytest.mark.timing
+def test_cost_is_linear_in_the_length_of_the_arguments() -> None:
+    def job(size: int) -> Callable[[], object]:
+        body = sse(anthropic_call(*cut('{"content": "' + "word " * size + '"}', [5])))
+        events = without_views(stream([body]))
+
+        def read() -> None:
+            for _ in with_arguments(events):
+                pass
+
+        return read
+
+    assert growth(job, 2_000) <= BOUND
+
+
+# Cost
+
+
+DELTAS: list[Event] = [
+    ev.TextDelta("word", 0),
+    ev.ThinkingDelta("word", 0),
+    ev.ToolArgsDelta("c1", "add", "word"),
+    ev.ToolOutputDelta("c1", "add", "word"),
+]
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("delta", DELTAS)
+def test_cost_of_a_delta_does_not_depend_on_the_text_before_it(delta: Event) -> None:
+    """Also after a snapshot. A snapshot copies the text, which then grows in place again."""
+
+    def job(size: int) -> Callable[[], object]:
+        field = "delta" if isinstance(delta, ev.ToolArgsDelta) else "text"
+        long = replace(delta, **{field: "x" * size})
+        state = state_of([ev.ToolCallStarted("c1", 0, "add"), long])
+        state.snapshot()
+
+        def take() -> None:
+            for _ in range(2_000):
+                state.apply(delta)
+
+        return take
+
+    # If each delta copied the text, the long one would take a thousand times as long.
+    assert cost_ratio(job(4_000_000), job(10), 20) <= 20
+
+
+def test_cost_of_a_snapshot_is_linear_in_its_size() -> None:
+    def job(size: int) -> Callable[[], object]:
+        return state_of(ev.TextDelta("word " * 20, number) for number in range(size)).snapshot
+
+    assert call_growth(job, 1_000) <= 2

@@ -44,7 +44,8 @@ from argstream.errors import RunBusyError, RunError, StoreError, StreamError, Us
 from argstream.history import Message
 from argstream.models import Model, ModelRequest, ModelSettings
 from argstream.providers import AGENTS
-from argstream.runs._records import Record, Store, coalesced
+from argstream.runs._records import Record, coalesced
+from argstream.runs._store import Store
 from argstream.streaming import AsyncEventStream, stream
 
 Item = TypeVar("Item")

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from argstream.errors import LeaseLostError, RunBusyError, UsageError
 from argstream.events import ArgumentEvent, Event, RunPaused, ToolArgsDelta
-from argstream.runs._records import Lease, Record, Store, status_after
+from argstream.runs._records import Lease, Record, status_after
+from argstream.runs._store import Store
 
 _RENEWALS: Final = 3  # per duration of a lease
 _ANSWER: Final = 5.0  # seconds that a cancelled task waits for the lease that it asked for

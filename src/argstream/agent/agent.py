@@ -23,7 +23,8 @@ from argstream.events import ApprovalDecided, Event, RunPaused, RunStarted
 from argstream.models import Model, ModelSettings, as_model
 from argstream.policy import Policy
 from argstream.runs import open_store
-from argstream.runs._records import Decisions, Store
+from argstream.runs._records import Decisions
+from argstream.runs._store import Store
 
 __all__ = ["Agent"]
 

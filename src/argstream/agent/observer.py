@@ -40,8 +40,9 @@ from argstream.errors import ArgstreamError, RunBusyError, RunError, StoreError,
 from argstream.models import ModelRequest, as_model
 from argstream.providers import AGENTS, ProtocolName
 from argstream.runs import open_store
-from argstream.runs._records import Commands, Record, Store, coalesced
+from argstream.runs._records import Commands, Record, coalesced
 from argstream.runs._state import Call, RunState, TextBlock
+from argstream.runs._store import Store
 from argstream.streaming import AsyncEventStream, stream
 from argstream.streaming._input import awaited
 

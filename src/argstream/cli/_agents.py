@@ -36,8 +36,9 @@ from argstream.cli._setup import (
 from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, RunResumed, RunStarted, RunStatus
 from argstream.models import HttpModel, make_model
-from argstream.runs._records import Record, RunInfo, Store, to_json
+from argstream.runs._records import Record, RunInfo, to_json
 from argstream.runs._state import RunState
+from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.terminal import ToolViews
 from argstream.terminal._approval import TerminalApprover

@@ -34,7 +34,7 @@ from argstream.cli._setup import (
     token_file_of,
 )
 from argstream.errors import UsageError
-from argstream.runs._records import Store
+from argstream.runs._store import Store
 from argstream.sanitise import visible, visible_line
 from argstream.server import AgentServer, serve
 from argstream.server._security import LOOPBACK_HOSTS

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from argstream.policy import Policy
-    from argstream.runs._records import RunInfo, Store
+    from argstream.runs._records import RunInfo
+    from argstream.runs._store import Store
     from argstream.terminal import ToolViews
     from argstream.validation import ToolSpec
 

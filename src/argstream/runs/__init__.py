@@ -14,7 +14,6 @@ from argstream.runs._records import (
     Lease,
     Record,
     RunInfo,
-    Store,
     from_json,
     joined,
     merged,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         TextBlock,
         with_arguments,
     )
+    from argstream.runs._store import Store
     from argstream.runs.memory import MemoryStore
     from argstream.runs.redis import RedisStore
     from argstream.runs.sqlite import SqliteStore
@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "_store": "Store",
     "_state": "Argument Call Change RunState TextBlock with_arguments",
     "memory": "MemoryStore",
     "redis": "RedisStore",
@@ -67,7 +68,7 @@ _MISTYPED: Final = ("redis:", "rediss:", "unix:")
 _HOW: Final = "give the path of an SQLite file, redis://HOST:PORT/0, or memory:"
 
 
-def open_store(where: str | Path | Store) -> Store:
+def open_store(where: "str | Path | Store") -> "Store":
     """Open the store that is meant: a path, a URL, ``memory:``, or a store that is open already.
 
     >>> open_store("memory:")  # doctest: +ELLIPSIS
@@ -96,7 +97,7 @@ def open_store(where: str | Path | Store) -> Store:
     return _open_file(Path(path))
 
 
-def _open_file(path: Path) -> Store:
+def _open_file(path: Path) -> "Store":
     from argstream.runs.sqlite import SqliteStore
 
     return SqliteStore(path)

@@ -13,9 +13,9 @@ them. If no process drives the run, they wait for the next driver. The first dec
 counts; later ones raise ``AlreadyDecidedError``.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +25,6 @@ from argstream.events import (
     ApprovalScope,
     ArgumentEvent,
     Event,
-    RunSnapshot,
     RunStatus,
     TextDelta,
     ThinkingDelta,
@@ -122,114 +121,6 @@ class RunInfo(Struct, frozen=True, kw_only=True):
         """Whether the process that drove the run has died: see ``Agent.resume``."""
         is_waiting = self.status == "paused" and self.leased_until is None
         return self.owner is None and not (self.is_over or is_waiting)
-
-
-class Store(Protocol):
-    """Keeps the logs of runs. Every method may be called from any event loop, and concurrently.
-
-    All raise ``StoreError`` if the store does not work, and ``RunNotFoundError`` for a run that it
-    does not have.
-    """
-
-    async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
-        """Create a run from its first records and acquire a lease on it, all or nothing."""
-
-    async def acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
-        """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
-
-    async def renew(self, lease: Lease, seconds: float) -> None:
-        """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
-
-    async def release(self, lease: Lease) -> None:
-        """Release a lease, so that another can be acquired at once. A lost lease is ignored.
-
-        For a run that continues: when it pauses or ends, ``append`` releases the lease.
-        """
-
-    async def append(self, lease: Lease, records: Sequence[Record]) -> None:
-        """Write records, all or none, and return when they are stored.
-
-        They follow the last record without a gap. All up to the last one that is not a delta
-        survive a crash of the machine; later ones survive a crash of the process. Records that are
-        already stored are ignored, so a writer that does not know whether its write succeeded can
-        repeat it. Raises ``LeaseLostError`` if the lease was lost, and ``UsageError`` for a gap
-        or a run that is over.
-
-        Records that pause or end the run release the lease: a follower that sees them can acquire
-        one at once.
-        """
-
-    async def reopen(self, lease: Lease, call_id: str) -> None:
-        """Remove a decision that cannot be used, so that the call can be decided again."""
-
-    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        """Return the records after ``after``: all, or at most ``limit``."""
-
-    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
-        """Yield the records after ``after``, and new ones as they come, until the run is over.
-
-        Records that are not fetched wait in the store, not in memory.
-        """
-
-    async def snapshot(self, run_id: str) -> RunSnapshot:
-        """Return the run so far."""
-
-    def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
-        """Yield a snapshot, then the records that follow it, until the run is over."""
-
-    async def decide(self, run_id: str, decisions: Decisions) -> None:
-        """Decide on pending calls: on all of them, or on none.
-
-        Raises ``AlreadyDecidedError`` if a call has a decision, and ``UsageError`` if a call is not
-        pending or a digest is not that of its request. Only the tool knows whether edited arguments
-        are valid: the driver removes a decision whose arguments are not (``reopen``).
-        """
-
-    async def stop(self, run_id: str, reason: str = "") -> None:
-        """Ask the driver of a run to end it. The first reason counts.
-
-        Raises ``UsageError`` if the run is over. A run without a driver ends when it is resumed:
-        see ``Agent.stop``.
-        """
-
-    async def commands(self, run_id: str) -> Commands:
-        """Return the commands that wait for the driver."""
-
-    def watch_commands(self, run_id: str) -> AsyncGenerator[Commands, None]:
-        """Yield the waiting commands, and again after each change, until the run is over."""
-
-    async def info(self, run_id: str) -> RunInfo:
-        """Return a summary of a run."""
-
-    async def runs(
-        self,
-        *,
-        status: RunStatus | None = None,
-        conversation_id: str | None = None,
-        user: str | None = None,
-        limit: int | None = None,
-    ) -> list[RunInfo]:
-        """List runs, those with the newest records first.
-
-        ``None`` does not restrict. ``user=""`` selects runs without a user.
-        """
-
-    async def delete(self, run_id: str) -> None:
-        """Delete a run. Raises ``RunBusyError`` while it is driven."""
-
-    async def delete_older_than(self, seconds: float, *, unfinished: bool = False) -> int:
-        """Delete runs that ended at least ``seconds`` ago, and return how many.
-
-        ``unfinished`` also deletes runs that nothing was written to for so long, unless a process
-        drives them.
-        """
-
-    async def aclose(self) -> None:
-        """Close the store. Its followers get a ``StoreError``."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *failure: object) -> None: ...
 
 
 _encoder = msgspec.json.Encoder()

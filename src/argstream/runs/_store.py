@@ -78,8 +78,12 @@ from argstream.runs._records import Commands, Decisions, Lease, Record, RunInfo
 FIRST_TOKEN: Final = 1
 
 
-class BaseStore(ABC):
-    """A store, except for where it keeps the logs. ``Store`` documents the public methods."""
+class Store(ABC):
+    """Keeps the logs of runs. Every method may be called from any event loop, and concurrently.
+
+    All raise ``StoreError`` if the store does not work, and ``RunNotFoundError`` for a run that it
+    does not have. A subclass implements the methods that start with ``_``.
+    """
 
     def __init__(self) -> None:
         self._tails = Tails(self._page_of, self._watch, self._unwatch)
@@ -163,6 +167,7 @@ class BaseStore(ABC):
         self._tails.forget(run_id)
 
     async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
+        """Create a run from its first records and acquire a lease on it, all or nothing."""
         self._check_open()
         batch = batch_of(id_of(records[0].run_id) if records else "", records)
         if batch.first != 1:
@@ -172,26 +177,45 @@ class BaseStore(ABC):
         return lease
 
     async def acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
+        """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
         self._check_open()
         return await self._acquire(id_of(run_id), name_of(owner), span(seconds))
 
     async def renew(self, lease: Lease, seconds: float) -> None:
+        """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
         self._check_open()
         await self._renew(checked_lease(lease), span(seconds))
 
     async def release(self, lease: Lease) -> None:
+        """Release a lease, so that another can be acquired at once. A lost lease is ignored.
+
+        For a run that continues: when it pauses or ends, ``append`` releases the lease.
+        """
         self._check_open()
         await self._release(checked_lease(lease))
 
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
+        """Write records, all or none, and return when they are stored.
+
+        They follow the last record without a gap. All up to the last one that is not a delta
+        survive a crash of the machine; later ones survive a crash of the process. Records that are
+        already stored are ignored, so a writer that does not know whether its write succeeded can
+        repeat it. Raises ``LeaseLostError`` if the lease was lost, and ``UsageError`` for a gap
+        or a run that is over.
+
+        Records that pause or end the run release the lease: a follower that sees them can acquire
+        one at once.
+        """
         self._check_open()
         await self._append(checked_lease(lease), batch_of(lease.run_id, records))
 
     async def reopen(self, lease: Lease, call_id: str) -> None:
+        """Remove a decision that cannot be used, so that the call can be decided again."""
         self._check_open()
         await self._reopen(checked_lease(lease), text(call_id, "the id of a call"))
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
+        """Return the records after ``after``: all, or at most ``limit``."""
         self._check_open()
         run_id, after, wanted = id_of(run_id), place(after), limited(limit)
         records: list[Record] = []
@@ -203,6 +227,10 @@ class BaseStore(ABC):
         return records
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
+        """Yield the records after ``after``, and new ones as they come, until the run is over.
+
+        Records that are not fetched wait in the store, not in memory.
+        """
         self._check_open()
         run_id, after = id_of(run_id), place(after)
         with ExitStack() as watch:
@@ -247,10 +275,12 @@ class BaseStore(ABC):
         return page
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
+        """Return the run so far."""
         self._check_open()
         return await self._snapshots.snapshot(await self._info(id_of(run_id)))
 
     async def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
+        """Yield a snapshot, then the records that follow it, until the run is over."""
         snapshot = await self.snapshot(run_id)
         yield snapshot
         rest = self.follow(run_id, snapshot.seq)
@@ -261,18 +291,31 @@ class BaseStore(ABC):
             await rest.aclose()
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
+        """Decide on pending calls: on all of them, or on none.
+
+        Raises ``AlreadyDecidedError`` if a call has a decision, and ``UsageError`` if a call is not
+        pending or a digest is not that of its request. Only the tool knows whether edited arguments
+        are valid: the driver removes a decision whose arguments are not (``reopen``).
+        """
         self._check_open()
         await self._decide(id_of(run_id), approvals_to_json(decisions))
 
     async def stop(self, run_id: str, reason: str = "") -> None:
+        """Ask the driver of a run to end it. The first reason counts.
+
+        Raises ``UsageError`` if the run is over. A run without a driver ends when it is resumed:
+        see ``Agent.stop``.
+        """
         self._check_open()
         await self._stop(id_of(run_id), text(reason, "the reason of a stop"))
 
     async def commands(self, run_id: str) -> Commands:
+        """Return the commands that wait for the driver."""
         self._check_open()
         return await self._commands(id_of(run_id)) or Commands()
 
     async def watch_commands(self, run_id: str) -> AsyncGenerator[Commands, None]:
+        """Yield the waiting commands, and again after each change, until the run is over."""
         self._check_open()
         with ExitStack() as watch:
             tail, _ = await self._watched(id_of(run_id), watch)
@@ -288,6 +331,7 @@ class BaseStore(ABC):
                 await tail.commands(version)
 
     async def info(self, run_id: str) -> RunInfo:
+        """Return a summary of a run."""
         self._check_open()
         return await self._info(id_of(run_id))
 
@@ -299,15 +343,25 @@ class BaseStore(ABC):
         user: str | None = None,
         limit: int | None = None,
     ) -> list[RunInfo]:
+        """List runs, those with the newest records first.
+
+        ``None`` does not restrict. ``user=""`` selects runs without a user.
+        """
         self._check_open()
         return await self._runs(wanted(status, conversation_id, user), limited(limit))
 
     async def delete(self, run_id: str) -> None:
+        """Delete a run. Raises ``RunBusyError`` while it is driven."""
         self._check_open()
         await self._delete(id_of(run_id))
         self._forgotten(run_id)
 
     async def delete_older_than(self, seconds: float, *, unfinished: bool = False) -> int:
+        """Delete runs that ended at least ``seconds`` ago, and return how many.
+
+        ``unfinished`` also deletes runs that nothing was written to for so long, unless a process
+        drives them.
+        """
         self._check_open()
         expired = await self._delete_older_than(age(seconds), unfinished=unfinished)
         for run_id in expired:
@@ -315,6 +369,7 @@ class BaseStore(ABC):
         return len(expired)
 
     async def aclose(self) -> None:
+        """Close the store. Its followers get a ``StoreError``."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -12,7 +12,7 @@ from argstream.errors import RunNotFoundError
 from argstream.runs._batches import Batch, Wanted, begun_already
 from argstream.runs._hub import Page
 from argstream.runs._records import Commands, Lease, RunInfo
-from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
+from argstream.runs._store import FIRST_TOKEN, Store, StoredRun
 
 __all__ = ["MemoryStore"]
 
@@ -23,7 +23,7 @@ class _Run(Struct):
     """Encoded, so that callers share no value with the store."""
 
 
-class MemoryStore(BaseStore):
+class MemoryStore(Store):
     """Keeps runs in this process, as long as that lives. Thread-safe.
 
     ``clock`` returns the time in seconds since 1970.

@@ -54,7 +54,7 @@ from argstream.runs._batches import (
 from argstream.runs._hub import Page
 from argstream.runs._records import Commands, Lease, RunInfo
 from argstream.runs._redis_lua import FORMAT, SCRIPTS
-from argstream.runs._store import FIRST_TOKEN, BaseStore
+from argstream.runs._store import FIRST_TOKEN, Store
 
 try:
     from redis.asyncio import Redis
@@ -130,7 +130,7 @@ _Tell = Callable[[str, bytes | None, bytes | None], None]
 """Called with a run, its identity if that is known, and what was published; None if unknown."""
 
 
-class RedisStore(BaseStore):
+class RedisStore(Store):
     """Keeps runs in Redis.
 
     ``server`` is its address (``redis://``, ``rediss://``, ``unix://``), or a client of redis-py:

@@ -27,7 +27,7 @@ from argstream.errors import ArgstreamError, RunNotFoundError, StoreError, Usage
 from argstream.runs._batches import Batch, Wanted, begun_already
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import Commands, Lease, RunInfo
-from argstream.runs._store import FIRST_TOKEN, BaseStore, StoredRun
+from argstream.runs._store import FIRST_TOKEN, Store, StoredRun
 
 __all__ = ["SqliteStore"]
 
@@ -133,7 +133,7 @@ _Growth: TypeAlias = tuple[Lease, Batch]
 """Records that merely make the log of a run longer."""
 
 
-class SqliteStore(BaseStore):
+class SqliteStore(Store):
     """Keeps runs in a file. If the file does not exist, it is created for its owner only.
 
     Other processes on the same machine may use the same file. What they write is noticed within

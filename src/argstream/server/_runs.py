@@ -22,7 +22,8 @@ from argstream.agent import Agent, Conversation
 from argstream.agent.approvals import Grant
 from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, StoreError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
-from argstream.runs._records import Approval, Approve, Decisions, RunInfo, Store
+from argstream.runs._records import Approval, Approve, Decisions, RunInfo
+from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.server._problems import Problem
 

@@ -22,7 +22,8 @@ from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
 from argstream.protocols._base import CloseReason, Encoder, Written, comment
 from argstream.protocols.native import NativeEncoder
-from argstream.runs._records import Record, Store, joined
+from argstream.runs._records import Record, joined
+from argstream.runs._store import Store
 
 _KEPT_CHUNKS: Final = 256
 _KEPT_BYTES: Final = 512_000

@@ -19,7 +19,8 @@ from anyio import to_thread
 
 from argstream.agent import Conversation, Observer
 from argstream.errors import MissingExtraError, UsageError
-from argstream.runs._records import Approve, Decisions, RunInfo, Store
+from argstream.runs._records import Approve, Decisions, RunInfo
+from argstream.runs._store import Store
 from argstream.server._runs import DrivenRun
 
 try:

@@ -13,6 +13,7 @@ from argstream import Agent, tool
 from argstream import events as ev
 from argstream.errors import StoreError
 from argstream.history import ResultPart
+from argstream.jsonstream import Fragment, Parser
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.protocols.native import Frame
 from argstream.runs import MemoryStore, Record, with_arguments
@@ -43,6 +44,25 @@ SENT_TO_ADA = [("send", {"to": "ada"})]
 
 def count(request: ModelRequest) -> str:
     return f"{len(request.messages)} messages."
+
+
+def test_call_is_parsed_once_in_the_process_that_drives_and_shows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+
+    class CountingParser(Parser):
+        def feed(self, chunk: str | bytes) -> list[Fragment]:
+            parsed.append(str(chunk))
+            return super().feed(chunk)
+
+    monkeypatch.setattr("argstream.runs._state.Parser", CountingParser)
+    with talking(LONG, "Done.", delay=0.01) as client:
+        answer = client.post("/api/runs", {"message": "Write."}, **STREAM)
+        frames = list(frames_in(answer.iter_lines()))
+    shown = [event for frame in frames for event in frame.arguments]
+    assert "".join(one.text for one in only(shown, ev.ArgumentDelta)) == "a.txt" + "line\n" * 40
+    assert parsed == [], "viewers use the argument events of the driver"
 
 
 def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:

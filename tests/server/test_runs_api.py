@@ -52,7 +52,7 @@ def test_call_is_parsed_once_in_the_process_that_drives_and_shows_it(
     parsed: list[str] = []
 
     class CountingParser(Parser):
-        def feed(self, chunk: str | bytes) -> list[Fragment]:
+        def feed(self, chunk: str | bytes | bytearray | memoryview) -> list[Fragment]:
             parsed.append(str(chunk))
             return super().feed(chunk)
 

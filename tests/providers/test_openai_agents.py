@@ -23,13 +23,13 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
 from argstream import events as ev
-from argstream import observe, open_store, stream
+from argstream import stream
 from argstream.errors import UsageError
 from argstream.events import Event
 from argstream.policy import Policy, Prefix, Rule
-from argstream.providers import ProtocolName
-from argstream.testing import CallTool, MockProvider, Reply, Slow, Think, at_every_place
+from argstream.testing import CallTool, MockProvider, Reply, Slow, Think
 from tests.provider_streams import (
+    ONE_ARGUMENT_IN_TWO_PIECES,
     Payload,
     Reader,
     arguments_delta,
@@ -37,7 +37,6 @@ from tests.provider_streams import (
     failures,
     item_added,
     item_done,
-    joined,
     of_type,
     outcomes,
     results,
@@ -47,8 +46,6 @@ from tests.provider_streams import (
 )
 
 READER = Reader("openai-agents")
-ARGUMENTS = r'{"path": "/tmp/\u00e9", "content": "\ud83d\ude00 and more"}'
-VALUE = {"path": "/tmp/é", "content": "😀 and more"}
 DONE = [assistant_message("Done.")]
 
 
@@ -92,25 +89,22 @@ def run(model: Model, written: Written | None = None, **options: Any) -> tuple[A
 to_sdk: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
-def step(*pieces: str, is_cut: bool = False) -> ModelStep:
+def step(*pieces: str) -> ModelStep:
     """A response with one call, streamed in these pieces."""
     text = "".join(pieces)
     item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "write"}
     response = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt"}
     response |= {"output": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
     whole = {**item, "arguments": text, "status": "completed"}
+    ended = {**response, "status": "completed", "output": [whole]}
     payloads: list[Payload] = [
         {"type": "response.created", "response": {**response, "status": "in_progress"}},
         item_added(0, **item, arguments="", status="in_progress"),
         *(arguments_delta(0, piece, item_id="fc_1") for piece in pieces),
+        {**arguments_done(0, text), "item_id": "fc_1", "name": "write"},
+        item_done(0, **whole),
+        {"type": "response.completed", "response": ended},
     ]
-    if not is_cut:
-        ended = {**response, "status": "completed", "output": [whole]}
-        payloads += [
-            {**arguments_done(0, text), "item_id": "fc_1", "name": "write"},
-            item_done(0, **whole),
-            {"type": "response.completed", "response": ended},
-        ]
     events = [
         to_sdk.validate_python({**payload, "sequence_number": at})
         for at, payload in enumerate(payloads)
@@ -125,14 +119,7 @@ def test_run_is_recognised_and_its_arguments_are_live() -> None:
     found, events = run(ScriptedModel([step('{"path": "a.t', 'xt"}'), DONE]))
     assert found.protocol == "openai-agents"
     assert types(events) == [
-        "tool_call_started",
-        "tool_args_delta",
-        "argument_started",
-        "argument_delta",
-        "tool_args_delta",
-        "argument_delta",
-        "argument_completed",
-        "tool_args_completed",
+        *ONE_ARGUMENT_IN_TWO_PIECES,
         "turn_completed",
         "tool_call_completed",
         "text_delta",
@@ -143,34 +130,6 @@ def test_run_is_recognised_and_its_arguments_are_live() -> None:
     assert completed.arguments == {"path": "a.txt"}
     assert completed.result == {"path": "a.txt", "characters": 0}
     assert events[-1].result == "Done."
-
-
-def test_run_itself_is_a_source() -> None:
-    async def main() -> list[Event]:
-        return [event async for event in stream(begin(ScriptedModel([step("{}"), DONE])))]
-
-    assert types(asyncio.run(main()))[-1] == "run_completed"
-
-
-def test_every_cut_of_the_arguments_gives_the_same_events() -> None:
-    def kept(events: list[Event]) -> list[Event]:
-        return [one for one in joined(events) if not isinstance(one, ev.TurnCompleted)]
-
-    _, whole = run(ScriptedModel([step(ARGUMENTS), DONE]))
-    for pieces in at_every_place(ARGUMENTS):
-        found, events = run(ScriptedModel([step(*pieces), DONE]))
-        assert outcomes(found.calls) == [VALUE]
-        assert kept(events) == kept(whole)
-
-
-def test_parallel_calls_have_results() -> None:
-    calls = [function_call("write", {"path": path}, call_id=path) for path in ("a", "b")]
-    found, events = run(ScriptedModel([calls, DONE]))
-    assert outcomes(found.calls) == [{"path": "a"}, {"path": "b"}]
-    assert {event.call_id: event.result["path"] for event in results(events)} == {
-        "a": "a",
-        "b": "b",
-    }
 
 
 def test_handoff_has_a_result_and_is_not_an_unknown_tool() -> None:
@@ -290,20 +249,6 @@ def events_of(model: Model) -> list[Any]:
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("protocol", ["auto", "openai-agents"])
-def test_source_that_ends_early_truncates_the_open_call(protocol: ProtocolName) -> None:
-    recorded = events_of(ScriptedModel([step('{"path": ', '"a"}'), DONE]))
-    is_done = [getattr(one, "data", None) for one in recorded]
-    cut = next(at for at, data in enumerate(is_done) if getattr(data, "type", "").endswith("done"))
-    events = stream(recorded[:cut], protocol=protocol)
-    read = list(events)
-    assert outcomes(events.calls) == ["truncated"]
-    assert [failed.code for failed in failures(read)] == ["truncated"]
-    whole = stream(recorded, protocol=protocol)
-    assert types(whole)[-1] == "run_completed"
-    assert outcomes(whole.calls) == [{"path": "a"}]
-
-
 def test_run_that_waits_for_its_tools_has_not_ended() -> None:
     recorded = events_of(ScriptedModel([step("{}"), DONE]))
     at = next(at for at, one in enumerate(recorded) if getattr(one, "name", "") == "tool_called")
@@ -342,17 +287,6 @@ def test_unreadable_event_is_reported(payload: object) -> None:
     recorded = events_of(ScriptedModel([DONE]))
     _, events = READER.assemble([*recorded, payload])
     assert [failed.code for failed in failures(events)] == ["bad_payload"]
-
-
-def test_observed_run_is_written_to_a_store() -> None:
-    async def main() -> list[Event]:
-        async with open_store("memory:") as store:
-            source = begin(ScriptedModel([step('{"path": "a"}'), DONE]))
-            run = observe(source, store=store, prompt="Go.", agent="writer")
-            return [event async for event in run]
-
-    events = asyncio.run(main())
-    assert (types(events)[0], types(events)[-1]) == ("run_started", "run_completed")
 
 
 def test_wrong_use_is_explained() -> None:

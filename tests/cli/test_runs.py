@@ -464,19 +464,6 @@ class TestInspect:
         assert "turn 2  0.30 s to 0.60 s: end_turn" in lines
         assert "      of a sub-agent of c1" in lines
 
-    def test_turn_of_a_sub_agent_does_not_end_the_turn_of_its_parent(self, store: Path) -> None:
-        events: list[Timed] = [
-            (0.0, e.RunStarted(RUN, "Go")),
-            (0.1, e.TurnStarted(1)),
-            (0.2, e.ToolCallStarted("c1", 0, "Task")),
-            (0.3, e.ToolArgsCompleted("c1", "Task", {})),
-            (0.4, e.TurnCompleted(None, MESSAGE, parent_id="c1")),
-            (0.5, e.TurnCompleted("end_turn", MESSAGE)),
-        ]
-        lines = inspect(logged(store, events)).stdout.decode().splitlines()
-        turns = [line for line in lines if line.startswith("turn ")]
-        assert turns == ["turn 1  0.10 s to 0.50 s: end_turn"]
-
     def test_content_cannot_act_on_a_terminal(self, store: Path) -> None:
         started = e.ToolCallStarted("c\x1b[1m", 0, "se\x1b[31mnd")
         logged(store, [(0.0, e.RunStarted(RUN, "Go \x1b[2J")), (0.1, started)])

@@ -10,7 +10,7 @@ In a run, these follow: ``ApprovalRequested`` and ``ApprovalDecided`` if the cal
 ``ToolCallCompleted`` and ``ToolCallFailed``, also for a call that was invalid or denied. Only a
 tool with ``Streamed`` text starts before its arguments are complete. A run begins with
 ``RunStarted`` and ends with one of ``RunCompleted``, ``RunFailed`` and ``RunStopped``. After
-``RunPaused`` nothing happens until the pending calls have decisions.
+``RunPaused``, a run of an ``Agent`` emits nothing until it is resumed.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -139,14 +139,17 @@ class ToolCallStarted(BaseEvent, frozen=True, tag="tool_call_started"):
     type: ClassVar[Literal["tool_call_started"]] = "tool_call_started"
     call_id: str
     index: int
-    """The number of calls before it in this stream."""
+    """The number of calls before it, including those of earlier turns of a run."""
     name: str
     kind: CallKind = "function"
     parent_id: str | None = None
 
 
 class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
-    """The next piece of the arguments' raw text. Joined, the pieces are the whole text."""
+    """The next piece of the arguments' raw text.
+
+    Joined, the pieces are the whole text, unless ``ToolArgsCompleted.text`` is set.
+    """
 
     type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
     is_delta: ClassVar[bool] = True
@@ -216,7 +219,7 @@ class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_
     ``on_ask="report"``. None without a policy, for a call that the provider runs itself, and in a
     run of an agent, which reports its approvals in ``ApprovalRequested``. JSON omits None."""
     text: str | None = None
-    """The exact text of the arguments, if it is not that of the ``ToolArgsDelta`` events joined."""
+    """The exact text of the arguments, if it differs from the joined ``ToolArgsDelta`` events."""
 
 
 ErrorReason: TypeAlias = (
@@ -457,7 +460,7 @@ class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
 
 
 RunMode: TypeAlias = Literal["agent", "observed"]
-"""Who runs the tools: an ``Agent``, or another program whose events are observed."""
+"""What runs the tools: an ``Agent``, or another program whose events are observed."""
 
 
 class RunStarted(BaseEvent, frozen=True, tag="run_started"):
@@ -631,6 +634,7 @@ class RunSnapshot(Struct, frozen=True):
     """When that was written: Unix time."""
     conversation_id: str = ""
     agent: str = ""
+    user: str = ""
 
     @property
     def pending(self) -> tuple[ApprovalRequested, ...]:

@@ -1,6 +1,7 @@
 """``RunState``: the same state and the same changes for every reader of a run."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -393,8 +394,50 @@ def test_record_is_applied_once() -> None:
     record = Record(1, 5.0, "r1", "c", "agent", ev.RunStarted("r1", "Go"))
     state = RunState.from_records([record])
     assert (state.seq, state.time, state.conversation_id, state.agent) == (1, 5.0, "c", "agent")
-    with pytest.raises(UsageError, match="at seq 1, and the next record is 1"):
+    with pytest.raises(UsageError, match="record 1 was already applied: the state is at 1"):
         state.apply_record(record)
+    with pytest.raises(UsageError, match="the state of run 'r1', not of 'r2'"):
+        state.apply_record(replace(record, seq=2, run_id="r2"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Record(1, 5.0, "r1", "c", "agent", ev.TurnStarted(1)), r"not a Record. Use apply_record"),
+        (snapshot_of([]), r"not a RunSnapshot. Use RunState.from_snapshot"),
+        (None, r"needs an event, not NoneType"),
+    ],
+)
+def test_apply_takes_events_only(value: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        RunState().apply(value)
+    with pytest.raises(UsageError, match='must be "tree", "events" or "off"'):
+        RunState(arguments=value)
+
+
+def test_results_of_turns_that_repeat_an_id_are_those_of_their_turn() -> None:
+    call: list[Event] = [ev.ToolCallStarted("c", 0, "f"), ev.ToolArgsCompleted("c", "f", {})]
+    part = CallPart(
+        call_id="c", name="f", kind="function", arguments={}, raw="{}", verdict="complete"
+    )
+    turn = ev.TurnCompleted("tool_use", Message(role="assistant", parts=(part,)))
+    events: list[Event] = []
+    for number in (1, 2):
+        events += [*call, turn, ev.ToolCallCompleted("c", "f", {}, number)]
+    messages = state_of(events).messages or []
+    parts = [part for message in messages for part in message.parts]
+    assert [part.result for part in parts if isinstance(part, ResultPart)] == [1, 2]
+
+
+def test_exact_text_and_edited_arguments_are_kept() -> None:
+    edited = ev.ApprovalDecided("c1", "send", "edited", edited_arguments={"to": "eve"})
+    completed = ev.ToolArgsCompleted("c1", "send", {"to": "ada"}, text='{"to":"ada"}')
+    events: list[Event] = [ev.ToolCallStarted("c1", 0, "send"), completed, REQUEST, edited]
+    state = state_of([*events, ev.ToolCallCompleted("c1", "send", {"to": "eve"}, 1)])
+    assert state.calls["c1"].text == '{"to":"ada"}'
+    for one in (state, RunState.from_snapshot(state.snapshot())):
+        call = one.calls["c1"]
+        assert (call.root.value, call.written.value) == ({"to": "eve"}, {"to": "ada"})
 
 
 # Arguments

@@ -1,8 +1,8 @@
 """``RunState``: the state of a run, and the only reducer of its events.
 
-``apply(event)`` updates the state and returns what changed. Everything that shows, stores, resumes
-or encodes a run reads this state and these changes. The cost of an event depends on its own size:
-a text that grows is never copied.
+``apply(event)`` updates the state and returns what changed. Snapshots, UI protocols, observed runs,
+``inspect`` and the waterfall read this state and these changes. A delta costs what it adds: a text
+grows in place.
 
 A block is a text, a thinking block or a call. Blocks are kept in the order in which they started. A
 turn that was cut off is repeated, and may use the same numbers and IDs again. The blocks of the
@@ -14,9 +14,12 @@ The states of a call::
        │          │          └─────▶ denied         └─────▶ failed
        │          └──────────────────────────▶ running
        └─▶ invalid                                             any ─▶ lost
+
+``running`` needs ``ToolExecutionStarted``. In an observed run, and for a call that the provider
+runs, a call stays ``written`` or ``approved`` until its result arrives.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isinf
@@ -228,6 +231,7 @@ class Call(Struct, eq=False):
     root: Argument = field(default_factory=lambda: Argument(()))
     written: Argument = field(default_factory=lambda: Argument(()))
     """The tree as the model wrote it. It is ``root``, unless other arguments ran."""
+    text: str | None = None  # the exact text of the arguments, if it is not ``raw``
     is_free_text: bool = False  # and not JSON
     _parser: Parser | None = None
     _is_readable: bool = True  # whether its text may be JSON arguments
@@ -385,6 +389,8 @@ class RunState:
         self.seq: int = 0  # of the last record
         self.time: float = 0.0  # of the last event; it never decreases
         self._before: float = 0.0  # the time of the event before
+        if arguments not in ("tree", "events", "off"):
+            raise UsageError(f'arguments must be "tree", "events" or "off", not {arguments!r}')
         self._arguments = arguments
         self._said: list[Message] | None = []  # by the model, in complete turns
         self._texts: dict[tuple[int, str | None], TextBlock] = {}
@@ -428,7 +434,9 @@ class RunState:
         """
         changes: list[Change] = []
         handler = _HANDLERS.get(type(event))
-        if handler is not None:
+        if handler is None:
+            _require_event(event)
+        else:
             self._before = self.time
             if time > self.time:  # noqa: PLR1730 - a call of max() costs more than the event
                 self.time = time
@@ -439,7 +447,9 @@ class RunState:
     def apply_record(self, record: Record) -> list[Change]:
         """Apply the next record. Raises ``UsageError`` for one that was already applied."""
         if record.seq <= self.seq:
-            raise UsageError(f"the state is at seq {self.seq}, and the next record is {record.seq}")
+            raise UsageError(f"record {record.seq} was already applied: the state is at {self.seq}")
+        if self.run_id and record.run_id != self.run_id:
+            raise UsageError(f"this is the state of run {self.run_id!r}, not of {record.run_id!r}")
         self.seq = record.seq
         self.conversation_id, self.agent = record.conversation_id, record.agent
         return self.apply(record.event, record.time, record.arguments)
@@ -455,17 +465,21 @@ class RunState:
         """The prompt, the complete turns and the results of their calls; None after a snapshot."""
         if self._said is None:
             return None
-        ended = (call for call in self.calls.values() if call.outcome is not None)
-        results = {call.call_id: _result_part(call) for call in ended}
+        calls: defaultdict[str, deque[Call]] = defaultdict(deque)  # turns may repeat IDs
+        for block in self.blocks:
+            if isinstance(block, Call) and not block.is_lost:
+                calls[block.call_id].append(block)
         prompt = (TextPart(text=self.prompt),)
         messages = [Message(role="user", parts=prompt)] if self.prompt else []
         for message in self._said:
             messages.append(message)
-            calls = [part.call_id for part in message.parts if isinstance(part, CallPart)]
+            written = [part.call_id for part in message.parts if isinstance(part, CallPart)]
             known = {part.call_id for part in message.parts if isinstance(part, ResultPart)}
-            answers = [results[id_] for id_ in calls if id_ in results and id_ not in known]
-            if answers:
-                messages.append(Message(role="user", parts=tuple(answers)))
+            ended = [calls[call_id].popleft() for call_id in written if calls[call_id]]
+            results = [_result_part(call) for call in ended if call.outcome is not None]
+            results = [part for part in results if part.call_id not in known]
+            if results:
+                messages.append(Message(role="user", parts=tuple(results)))
         return messages
 
     @property
@@ -482,7 +496,7 @@ class RunState:
         return _copied(ev.RunSnapshot(**facts, blocks=blocks))
 
     def replay(self, *, with_text: bool = True) -> Iterator[Change]:
-        """Yield changes that build this state from nothing, for a viewer that joins late.
+        """Yield the changes of ``events()``, for a viewer that connects late.
 
         Their blocks are those of another state, which is built meanwhile. ``with_text`` tells
         whether the text of complete arguments is included.
@@ -492,7 +506,10 @@ class RunState:
             yield from state.apply(event)
 
     def events(self, *, with_text: bool = True) -> Iterator[ev.Event]:
-        """Yield events that build this state, with one delta for each text and without times."""
+        """Yield events that rebuild the blocks and the status, with one delta for each text.
+
+        Usage and stop reasons of turns, failures and times are not included.
+        """
         yield ev.RunStarted(self.run_id, self.prompt, self.history, self.user, self.mode)
         started = 0
         for turn, blocks in groupby(self.blocks, lambda block: block.turn):
@@ -596,6 +613,7 @@ class RunState:
             return
         match event:
             case ev.ToolArgsCompleted():
+                call.text = event.text
                 call._close("complete", self.time)
                 self._set_arguments(call, event.arguments)
             case ev.ToolArgsInvalid():
@@ -720,6 +738,9 @@ class RunState:
     def _restore_tree(self, call: Call) -> None:
         if call.arguments is not None:
             call.root._become(call.arguments, None)
+            if call.written_arguments is not call.arguments:  # a person has edited them
+                call.written = Argument(())
+                call.written._become(call.written_arguments, None)
         elif call.is_free_text:
             call.root._grow(call.raw)
         elif not call.is_lost:
@@ -825,6 +846,14 @@ def _call_events(call: Call, *, with_text: bool) -> Iterator[ev.Event]:
         yield ev.ToolCallFailed(call_id, name, call.result)
 
 
+def _require_event(event: object) -> None:
+    if isinstance(event, Record | ev.RunSnapshot):
+        instead = "apply_record()" if isinstance(event, Record) else "RunState.from_snapshot()"
+        raise UsageError(f"apply() needs an event, not a {type(event).__name__}. Use {instead}")
+    if not isinstance(event, ev.BaseEvent):
+        raise UsageError(f"apply() needs an event, not {type(event).__name__}")
+
+
 def _is_no_argument(fragment: Fragment) -> bool:
     """Return True if a text with this fragment cannot be arguments."""
     match fragment:
@@ -842,7 +871,7 @@ def _result_part(call: Call) -> ResultPart:
 
 
 def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value)  # in which 1 is not True
+    return msgspec.json.encode(value)  # compared as JSON, because 1 == True in Python
 
 
 def _copied(struct: _Copied) -> _Copied:

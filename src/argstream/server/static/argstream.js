@@ -125,7 +125,7 @@
  * @typedef {{ run_id: string, status: RunStatus, prompt: string, history: JsonObject[],
  *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
  *   stop_reason: string | null, end: RunEnd | null, mode: RunMode, seq: number, time: number,
- *   conversation_id: string, agent: string }} RunSnapshot */
+ *   conversation_id: string, agent: string, user: string }} RunSnapshot */
 
 /** What happened in a run.
  * @typedef {TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted | ToolCallStarted
@@ -869,6 +869,7 @@ export class Run {
     this.conversationId = snapshot.conversation_id || this.conversationId;
     this.agent = snapshot.agent || this.agent;
     this.mode = snapshot.mode;
+    this.user = snapshot.user;
     this.prompt = snapshot.prompt;
     this.history = snapshot.history;
     this.turns = snapshot.turns;

@@ -99,7 +99,7 @@ ROWS = {
         "Turn 1| Text| Bash|  command| Read|  path|Turn 2| Text"
     ),
     # No event reports the start of its turn, and it has not ended.
-    "a call whose name comes in pieces": "Turn 1| write_file|  a",
+    "a call whose name comes in pieces": "Turn 1| write_file|  a| get_time",
 }
 
 

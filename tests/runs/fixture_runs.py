@@ -211,6 +211,12 @@ CASES: dict[str, Case] = {
         started(), ev.ToolCallStarted("c1", 0, "wri"), CHECK,
         ev.ToolArgsDelta("c1", "write_", '{"a"'), ev.ToolArgsDelta("c1", "write_file", ": 1}"),
         ev.ToolArgsCompleted("c1", "write_file", {"a": 1}),
+        ev.ToolCallStarted("c2", 1, "get_"), ev.ToolArgsCompleted("c2", "get_time", {}),
+    ],
+    "a call that the provider runs, and events of a call that never started": [
+        started(), ev.ToolCallStarted("c1", 0, "web_search", "server"), CHECK,
+        ev.ToolCallCompleted("c1", "web_search", {"query": "q"}, [{"title": "t"}]),
+        ev.ToolOutputDelta("c9", "add", "x"), ev.ToolCallFailed("c9", "add", "no"),
     ],
     "a snapshot in the middle, then records": [
         started("Continue", mode="observed", history=(Message(role="user", parts=()),)),

@@ -15,7 +15,7 @@ from argstream.agent import Agent, Approve, tool
 from argstream.assembly import Assembler, Numbering
 from argstream.errors import UsageError
 from argstream.events import Event, from_json, to_json
-from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
+from argstream.history import CallPart, ResultPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.runs import Argument, Record, RunState, merged, with_arguments
 from argstream.testing import cut
@@ -23,6 +23,7 @@ from tests.agent.following import complete
 from tests.chance_runs import claude_code, logged_runs, runs
 from tests.growth import BOUND, call_growth, cost_ratio, growth
 from tests.provider_streams import anthropic_call, input_json, message_start, sse, tool_use
+from tests.runs.facts import facts_of, without_times
 from tests.runs.records import snapshot_of
 from tests.strategies import any_texts, cuts
 from tests.turns import STREAMED, Streamed
@@ -94,6 +95,7 @@ def test_late_viewer_reaches_the_same_state(events: list[Event], data: st.DataOb
     for event in events[place:]:
         joined.apply(event)
     assert joined.snapshot() == snapshot_of(events)
+    assert without_times(facts_of(joined)) == without_times(facts_of(state_of(events)))
 
 
 @given(runs(), st.data())
@@ -135,114 +137,6 @@ def test_snapshot_of_no_events_is_an_empty_running_run() -> None:
         ev.ToolCallFailed("c1", "add", "no"),
     ]
     assert snapshot_of(unknown) == snapshot_of([]), "a call that never started is ignored"
-
-
-def test_blocks_are_in_the_order_in_which_they_began() -> None:
-    events: list[Event] = [
-        ev.ThinkingStarted(0),
-        ev.TextDelta("I ", 1),
-        ev.ToolCallStarted("c1", 0, "add"),
-        ev.ThinkingDelta("hm", 0),
-        ev.TextDelta("see", 1),
-    ]
-    assert snapshot_of(events).blocks == (
-        ev.ThinkingSnapshot(block=0, text="hm"),
-        ev.TextSnapshot(block=1, text="I see"),
-        ev.CallSnapshot(call_id="c1", index=0, name="add"),
-    )
-
-
-def test_snapshot_of_an_agent_run_has_approvals_and_results() -> None:
-    snapshot = snapshot_of(agent_run())
-    approved, invalid, unknown = calls(snapshot)
-    assert isinstance(approved.request, ev.ApprovalRequested)
-    assert approved.decision is not None
-    assert (approved.decision.decision, approved.attempts) == ("approved", 1)
-    assert (approved.raw, approved.arguments) == ('{"to": "ada"}', {"to": "ada"})
-    assert (approved.outcome, approved.result) == ("completed", {"sent": ["ada"]})
-    assert (invalid.verdict, invalid.arguments, invalid.outcome) == ("rejected", None, "failed")
-    assert invalid.error is not None
-    assert "unheard_of" in str(unknown.result)
-    assert (snapshot.status, snapshot.prompt) == ("completed", "Go")
-    assert isinstance(snapshot.end, ev.RunCompleted)
-    assert snapshot.usage == snapshot.end.usage
-
-
-def test_calls_of_sub_agents_have_their_parent_call() -> None:
-    snapshot = snapshot_of(claude_code())
-    parents = {call.call_id: call.parent_id for call in calls(snapshot)}
-    assert parents == {"task_1": None, "task_2": None, "sub_1": "task_1", "sub_2": "task_2"}
-    assert snapshot.stop_reason == "end_turn", "not that of a sub-agent"
-    assert snapshot.usage.input_tokens == 5 * 7, "includes that of sub-agents"
-
-
-def test_call_has_the_longest_name_of_its_events() -> None:
-    events: list[Event] = [
-        ev.ToolCallStarted("c1", 0, "get_"),
-        ev.ToolArgsDelta("c1", "get_weather", "{}"),
-        ev.ToolCallStarted("c2", 1, "get_"),
-        ev.ToolArgsCompleted("c2", "get_time", {}),
-    ]
-    assert [call.name for call in calls(snapshot_of(events))] == ["get_weather", "get_time"]
-
-
-CUT = ev.ArgumentsError("truncated", "it was cut", 7, ("path", 0))
-ENDS: dict[str, tuple[ev.ToolCallStarted, list[Event], dict[str, object]]] = {
-    "custom": (
-        ev.ToolCallStarted("c1", 0, "patch", "custom"),
-        [
-            *(ev.ToolArgsDelta("c1", "patch", "*** "), ev.ToolArgsDelta("c1", "patch", "Begin")),
-            ev.ToolArgsCompleted("c1", "patch", "*** Begin"),
-        ],
-        {"raw": "*** Begin", "arguments": "*** Begin", "verdict": "complete"},
-    ),
-    "invalid": (
-        ev.ToolCallStarted("c1", 0, "write"),
-        [
-            ev.ToolArgsDelta("c1", "write", '{"path"'),
-            ev.ToolArgsInvalid("c1", "write", "truncated", '{"path"', CUT),
-            ev.ToolCallFailed("c1", "write", "not run"),
-        ],
-        {"raw": '{"path"', "verdict": "truncated", "error": CUT, "outcome": "failed"}
-        | {"result": "not run"},
-    ),
-    "server": (
-        ev.ToolCallStarted("c1", 0, "web_search", "server"),
-        [ev.ToolCallCompleted("c1", "web_search", {"query": "q"}, [{"title": "t"}])],
-        {"arguments": {"query": "q"}, "outcome": "completed", "result": [{"title": "t"}]},
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", ENDS)
-def test_call_has_its_verdict_and_outcome(kind: str) -> None:
-    start, events, facts = ENDS[kind]
-    (begun,), (ended,) = snapshot_of([start]).blocks, snapshot_of([start, *events]).blocks
-    assert ended == replace(begun, **facts)
-
-
-def test_blocks_of_a_turn_that_begins_again_are_lost() -> None:
-    snapshot = snapshot_of(CRASHED)
-    assert [block.is_lost for block in snapshot.blocks] == [False, True, True]
-    assert [block.turn for block in snapshot.blocks] == [1, 2, 2]
-    assert snapshot.turns == 2
-    events = [*CRASHED, ev.TextDelta("again", 1), ev.TurnStarted(2, 3), ev.TextDelta("more", 1)]
-    lost = [block.is_lost for block in snapshot_of(events).blocks]
-    assert lost == [False, True, True, True, False]
-
-
-def test_repeated_turn_may_use_the_same_numbers_and_ids() -> None:
-    again: list[Event] = [
-        ev.TextDelta("second", 1),
-        ev.ToolCallStarted("c1", 0, "add"),
-        ev.ToolArgsDelta("c1", "add", "{}"),
-        ev.ToolArgsCompleted("c1", "add", {}),
-        ev.ToolExecutionStarted("c1", "add", "key"),
-    ]
-    snapshot = snapshot_of([*CRASHED, *again])
-    assert [block.is_lost for block in snapshot.blocks] == [False, True, True, False, False]
-    assert snapshot.blocks[3] == ev.TextSnapshot(block=1, text="second", turn=2)
-    assert [(call.raw, call.attempts) for call in calls(snapshot)] == [('{"a', 0), ("{}", 1)]
 
 
 def assert_events_lead_to(snapshot: ev.RunSnapshot) -> None:
@@ -319,62 +213,6 @@ def test_keys_are_unique_although_a_repeated_turn_uses_the_same_ids() -> None:
     again: list[Event] = [ev.TextDelta("again", 1), ev.ToolCallStarted("c1", 0, "add")]
     keys = [block.key for block in state_of([*CRASHED, *again]).blocks]
     assert keys == ["/0", "/1", "c1", "/1~2", "c1~2"]
-
-
-REQUEST = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "digest", "it sends")
-COMPLETED = ev.ToolArgsCompleted("c1", "send", {"to": "ada"})
-
-
-def decided(outcome: ev.ApprovalOutcome) -> ev.ApprovalDecided:
-    return ev.ApprovalDecided("c1", "send", outcome)
-
-
-STATES: list[tuple[str, list[Event]]] = [
-    ("writing", []),
-    ("invalid", [ev.ToolArgsInvalid("c1", "send", "malformed", "", CUT)]),
-    ("written", [COMPLETED]),
-    ("pending", [COMPLETED, REQUEST]),
-    ("approved", [COMPLETED, REQUEST, decided("edited")]),
-    ("denied", [COMPLETED, REQUEST, decided("expired"), ev.ToolCallFailed("c1", "send", "no")]),
-    ("running", [COMPLETED, ev.ToolExecutionStarted("c1", "send", "key")]),
-    ("failed", [COMPLETED, ev.ToolCallFailed("c1", "send", "no")]),
-    ("completed", [COMPLETED, ev.ToolCallCompleted("c1", "send", {}, 1)]),
-    ("lost", [COMPLETED, ev.TurnStarted(0, 2)]),
-]
-
-
-@pytest.mark.parametrize(("expected", "events"), STATES)
-def test_state_of_a_call(expected: str, events: list[Event]) -> None:
-    state = state_of([ev.ToolCallStarted("c1", 0, "send"), *events])
-    assert state.calls["c1"].state == expected
-    assert state.pending == ((REQUEST,) if expected == "pending" else ())
-
-
-def test_times_turns_and_breaks() -> None:
-    usage = ev.Usage(input_tokens=3)
-    turn = ev.TurnCompleted("tool_use", Message(role="assistant", parts=()), usage)
-    events: list[Event] = [
-        *(ev.RunStarted("r1", "Go"), ev.TurnStarted(1), ev.ToolCallStarted("c1", 0, "send")),
-        *(ev.ToolArgsDelta("c1", "send", '{"to": "ada"}'), COMPLETED, turn, REQUEST),
-        *(ev.RunPaused("r1", (REQUEST,)), ev.RunResumed("r1"), decided("approved")),
-        ev.ToolExecutionStarted("c1", "send", "key"),
-        ev.RunResumed("r1", "crash", ("c1",)),
-        *(ev.ToolExecutionStarted("c1", "send", "key", 2), ev.ToolCallFailed("c1", "send", "no")),
-        ev.RunFailed("code", "why"),
-    ]
-    state = state_of(events)
-    call = state.calls["c1"]
-    assert (call.started_at, call.completed_at, call.requested_at) == (2, 4, 6)
-    assert (call.decided_at, call.executed_at, call.ended_at) == (9, [10, 12], 13)
-    assert (call.attempts, call.interruptions) == (2, 1)
-    assert (call.root.children["to"].started_at, call.root.children["to"].done_at) == (3, 3)
-    assert [(one.started_at, one.ended_at, one.end) for one in state.turn_times] == [(1, 5, turn)]
-    assert [(one.cause, one.started_at, one.ended_at) for one in state.breaks] == [
-        ("pause", 7, 8),
-        ("crash", 10, 11),
-    ]
-    assert (state.started_at, state.ended_at, state.usage) == (0, 14, usage)
-    assert [failure.message for failure in state.failures] == ["why"]
 
 
 def test_messages_and_position_of_a_run() -> None:
@@ -468,25 +306,6 @@ def test_tree_is_the_value_so_far_also_after_a_snapshot(
         assert value_of(call.root) == call.root.value == value_of(other.root) == other.root.value
         if call.arguments is not None:
             assert call.root.value == call.arguments
-
-
-def test_tree_of_a_call_in_progress() -> None:
-    text = '{"path": "a.txt", "lines": [1, "tw'
-    started = ev.ToolCallStarted("c1", 0, "write")
-    state = state_of([started, *(ev.ToolArgsDelta("c1", "write", piece) for piece in text)])
-    root = state.calls["c1"].root
-    assert root.value == {"path": "a.txt", "lines": [1, "tw"]}
-    assert (root.is_done, root.children["path"].is_done) == (False, True)
-    assert root.children["lines"].children[1].path == ("lines", 1)
-
-
-def test_free_text_is_one_argument() -> None:
-    started = ev.ToolCallStarted("c1", 0, "patch", "custom")
-    state = state_of([started, ev.ToolArgsDelta("c1", "patch", "*** Be")])
-    root = state.calls["c1"].root
-    assert (root.value, root.kind, root.started_at, root.is_done) == ("*** Be", "string", 1, False)
-    state.apply(ev.ToolArgsCompleted("c1", "patch", "*** Begin"))
-    assert (root.value, root.is_done) == ("*** Begin", True)
 
 
 @given(any_texts, cuts, st.data())

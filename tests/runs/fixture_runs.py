@@ -181,7 +181,7 @@ CASES: dict[str, Case] = {
         ev.TextDelta("I look", 0, "t1"), ev.ThinkingStarted(1, "t1"),
         ev.ToolCallStarted("s1", 0, "read", parent_id="t1"), ev.ThinkingDelta("deep", 1, "t1"),
         ev.ToolArgsDelta("s1", "read", '{"path": "a"}'), ev.TextDelta(" and see.", 0, "t1"),
-        ev.ToolArgsCompleted("s1", "read", {"path": "a"}), ended_turn("tool_use", "t1"), CHECK,
+        ev.ToolArgsCompleted("s1", "read", {"path": "a"}), ended_turn("max_tokens", "t1"), CHECK,
         ev.ToolCallCompleted("s1", "read", {"path": "a"}, "A"), ev.TextDelta("Seen.", 2, "t1"),
         ended_turn("end_turn", "t1"), ev.ToolCallCompleted("t1", "task", _TASK, "Seen."),
         ev.TurnStarted(2), ev.TextDelta("Done.", 1), ended_turn("stop"), completed(),

@@ -15,7 +15,7 @@ from argstream.agent import Agent, Approve, tool
 from argstream.assembly import Assembler, Numbering
 from argstream.errors import UsageError
 from argstream.events import Event, from_json, to_json
-from argstream.history import CallPart, ResultPart, TextPart, ThinkingPart
+from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.runs import Argument, Record, RunState, merged, with_arguments
 from argstream.testing import cut
@@ -270,7 +270,8 @@ def test_results_of_turns_that_repeat_an_id_are_those_of_their_turn() -> None:
 def test_exact_text_and_edited_arguments_are_kept() -> None:
     edited = ev.ApprovalDecided("c1", "send", "edited", edited_arguments={"to": "eve"})
     completed = ev.ToolArgsCompleted("c1", "send", {"to": "ada"}, text='{"to":"ada"}')
-    events: list[Event] = [ev.ToolCallStarted("c1", 0, "send"), completed, REQUEST, edited]
+    request = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "digest", "it sends")
+    events: list[Event] = [ev.ToolCallStarted("c1", 0, "send"), completed, request, edited]
     state = state_of([*events, ev.ToolCallCompleted("c1", "send", {"to": "eve"}, 1)])
     assert state.calls["c1"].text == '{"to":"ada"}'
     for one in (state, RunState.from_snapshot(state.snapshot())):

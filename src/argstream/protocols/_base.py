@@ -21,7 +21,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, overload
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -35,7 +35,6 @@ from argstream.events import (
     RunSnapshot,
     RunStarted,
     StreamFailed,
-    TurnCompleted,
     Usage,
 )
 from argstream.runs._records import Record
@@ -109,14 +108,6 @@ class Encoder(ABC):
             yield from self.state.apply_record(record)
 
 
-@overload
-def encode_with(
-    encoder: Encoder, events: Iterable[Event], run_id: str = "", conversation_id: str = ""
-) -> Generator[bytes, None, None]: ...
-@overload
-def encode_with(
-    encoder: Encoder, events: AsyncIterable[Event], run_id: str = "", conversation_id: str = ""
-) -> AsyncGenerator[bytes, None]: ...
 def encode_with(
     encoder: Encoder,
     events: Iterable[Event] | AsyncIterable[Event],
@@ -127,10 +118,8 @@ def encode_with(
 
     If the source raises, the client gets a failed run, and then the exception is raised.
     """
-    stamp = _Stamp(encoder, run_id or f"run_{uuid4().hex}", conversation_id)
-    if _is_async(events):
-        return _encode_async(encoder, stamp, events)
-    return _encode(encoder, stamp, events)
+    writer = _Writer(encoder, run_id or f"run_{uuid4().hex}", conversation_id)
+    return _encode_async(writer, events) if _is_async(events) else _encode(writer, events)
 
 
 def _is_async(events: Any) -> bool:
@@ -146,35 +135,30 @@ def _is_async(events: Any) -> bool:
     return hasattr(events, "__aiter__")
 
 
-def _encode(encoder: Encoder, stamp: "_Stamp", events: Any) -> Generator[bytes, None, None]:
+def _encode(writer: "_Writer", events: Any) -> Generator[bytes, None, None]:
     iterator = iter(events)
     try:
         for event in iterator:
-            if data := encoder.encode(stamp.records(event)).data:
-                yield data
-        if data := encoder.encode(stamp.end()).data:
-            yield data
+            yield from writer.write(event)
+        yield from writer.end()
     except Exception as error:
-        if data := encoder.encode(stamp.end(error)).data:
-            yield data
+        yield from writer.end(error)
         raise
     finally:
         if hasattr(iterator, "close"):
             iterator.close()
 
 
-async def _encode_async(
-    encoder: Encoder, stamp: "_Stamp", events: Any
-) -> AsyncGenerator[bytes, None]:
+async def _encode_async(writer: "_Writer", events: Any) -> AsyncGenerator[bytes, None]:
     iterator = aiter(events)
     try:
         async for event in iterator:
-            if data := encoder.encode(stamp.records(event)).data:
+            for data in writer.write(event):
                 yield data
-        if data := encoder.encode(stamp.end()).data:
+        for data in writer.end():
             yield data
     except Exception as error:
-        if data := encoder.encode(stamp.end(error)).data:
+        for data in writer.end(error):
             yield data
         raise
     finally:
@@ -183,47 +167,39 @@ async def _encode_async(
             await source.aclose()
 
 
-class _Stamp:
-    """Makes records of bare events. A stream without a run gets a start and an end."""
+class _Writer:
+    """Writes events that have no records. A stream without a run gets a start and an end."""
 
     def __init__(self, encoder: Encoder, run_id: str, conversation_id: str) -> None:
         self._encoder = encoder
-        self._run_id = run_id
-        self._conversation_id = conversation_id
-        self._seq = 0
-        self._last_turn: TurnCompleted | None = None
-        self._usage = Usage()
-        self._failure: StreamFailed | None = None
+        self._ids = run_id, conversation_id
         self._rests = False  # the run has paused or ended
 
-    def records(self, event: Event) -> list[Record]:
-        events = [] if event.is_computed else [event]
-        if not self._seq and not isinstance(event, RunStarted):
+    def write(self, event: Event) -> Iterator[bytes]:
+        state, events = self._encoder.state, [] if event.is_computed else [event]
+        if not state.seq and not isinstance(event, RunStarted):
             self._encoder.is_bare = True
-            events.insert(0, RunStarted(self._run_id, ""))
-        if isinstance(event, TurnCompleted):
-            self._last_turn, self._usage = event, self._usage + event.usage
-        elif isinstance(event, StreamFailed):
-            self._failure = event
+            events.insert(0, RunStarted(self._ids[0], ""))
         self._rests = event.ends_run or isinstance(event, RunPaused)
-        return [self._record(one) for one in events]
+        numbered = enumerate(events, state.seq + 1)
+        records = [Record(seq, time.time(), *self._ids, "", each) for seq, each in numbered]
+        if data := self._encoder.encode(records).data:
+            yield data
 
-    def end(self, error: Exception | None = None) -> list[Record]:
-        """Return the end of the run, if it did not end or pause; after an error of the source."""
+    def end(self, error: Exception | None = None) -> Iterator[bytes]:
+        """Write the end of the run, if it did not end or pause; after an error of the source."""
         if self._rests:
-            return []
-        failure, turn = self._failure, self._last_turn
+            return
+        state, run_id = self._encoder.state, self._ids[0]
+        failures = [one for one in state.failures if isinstance(one, StreamFailed)]
         if error is not None:  # its text may contain secrets
-            failure = StreamFailed("model_failed", f"the model failed with {type(error).__name__}")
-        if failure is not None:
-            code, message = failure.specific_code, failure.message
-            return self.records(RunFailed(code, message, self._run_id, self._usage))
-        reason = None if turn is None else turn.stop_reason
-        return self.records(RunCompleted(None, self._usage, reason, self._run_id))
-
-    def _record(self, event: Event) -> Record:
-        self._seq += 1
-        return Record(self._seq, time.time(), self._run_id, self._conversation_id, "", event)
+            message = f"the model failed with {type(error).__name__}"
+            failures = [StreamFailed("model_failed", message)]
+        if failures:
+            code, message = failures[-1].specific_code, failures[-1].message
+            yield from self.write(RunFailed(code, message, run_id, state.usage))
+        else:
+            yield from self.write(RunCompleted(None, state.usage, state.stop_reason, run_id))
 
 
 def interval_for(length: int, characters_per_second: float) -> float:

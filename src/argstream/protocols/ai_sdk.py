@@ -14,7 +14,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from itertools import count
 from typing import Any, Final, Literal, TypeAlias, overload
 
 import msgspec
@@ -22,7 +21,14 @@ from msgspec import Struct
 
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart, said_by_user
+from argstream.history import (
+    CallPart,
+    Message,
+    ResultPart,
+    TextPart,
+    ThinkingPart,
+    said_by_user,
+)
 from argstream.jsonstream import PENDING, Parser
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
@@ -40,7 +46,7 @@ from argstream.protocols._base import (
 from argstream.providers import stop_kind
 from argstream.providers._deltas import RUN_BY_PROVIDER
 from argstream.runs._records import Record
-from argstream.runs._state import Block, Call, Change, RunState, TextBlock
+from argstream.runs._state import Block, Call, Change, TextBlock
 
 __all__ = [
     "HEADERS",
@@ -486,10 +492,12 @@ def _error(call: Call, error: object) -> _Part:
 
 def _approval_request(call: Call, request: ev.ApprovalRequested) -> _Part:
     """Return the request. Version 6 drops the reason; both versions keep the descriptor."""
-    reason, rule, expires_at = request.reason, request.rule, request.expires_at
-    descriptor = {"reason": reason, "rule": rule, "expiresAt": expires_at}
-    about = {"approvalId": request.digest, "reason": reason, "approvalDescriptor": descriptor}
-    return _tool("approval-request", call, **about)
+    about = {"reason": request.reason, "approvalDescriptor": _descriptor(request)}
+    return _tool("approval-request", call, approvalId=request.digest, **about)
+
+
+def _descriptor(request: ev.ApprovalRequested) -> _Part:
+    return {"reason": request.reason, "rule": request.rule, "expiresAt": request.expires_at}
 
 
 def _decision(call: Call, decision: ev.ApprovalDecided) -> _Part:
@@ -699,7 +707,7 @@ def _messages_of(run: ev.RunSnapshot) -> Iterator[_Part]:
     encoder = AiSdkEncoder(run.run_id)
     encoder.begin(run)
     yield _user_message(f"{run.run_id}-prompt", run.prompt)
-    answer = _folded(run.run_id, encoder.replayed_parts())
+    answer = _read(encoder)
     if answer["parts"]:
         yield answer
 
@@ -710,67 +718,49 @@ def _user_message(message_id: str, text: str) -> _Part:
 
 def _earlier_messages(history: Sequence[Message]) -> Iterator[_Part]:
     """Yield the messages of runs that are not stored any more. Their IDs are their places."""
-    answers: list[Message] = []
+    parts = (part for message in history for part in message.parts)
+    results = {part.call_id: part for part in parts if isinstance(part, ResultPart)}
+    answer: list[_Part] | None = None
     for place, message in enumerate(history):
         if prompt := said_by_user(message):
-            yield from _earlier_answer(place, answers)
             yield _user_message(f"message-{place}", prompt)
-            answers = []
-        else:
-            answers.append(message)
-    yield from _earlier_answer(len(history), answers)
+            answer = None
+            continue
+        if answer is None:
+            answer = []
+            yield {"id": f"message-{place}", "role": "assistant", "parts": answer}
+        if message.role == "assistant":
+            answer.append({"type": "step-start"})
+            for part in message.parts:
+                match part:
+                    case TextPart(text=text) if text:
+                        answer.append({"type": "text", "text": text, "state": "done"})
+                    case ThinkingPart(text=text) if text:
+                        own = {"type": "reasoning", "id": f"/{len(answer) - 1}"}
+                        answer.append(own | {"text": text, "state": "done"})
+                    case CallPart(call_id=call_id):
+                        answer.append(_earlier_call(part, results.get(call_id)))
+                    case _:
+                        pass  # it has nothing to show, or is shown with its call
 
 
-def _earlier_answer(end: int, messages: Sequence[Message]) -> Iterator[_Part]:
-    if not messages:
-        return
-    state = RunState(arguments="off")
-    for event in _events_of_messages(messages):
-        state.apply(event)
-    encoder = AiSdkEncoder()
-    encoder.begin(state.snapshot())
-    answer = _folded(f"message-{end - len(messages)}", encoder.replayed_parts())
-    del answer["metadata"]  # the run and its usage are not known
-    yield answer
-
-
-def _events_of_messages(messages: Sequence[Message]) -> Iterator[ev.Event]:
-    parts = [part for message in messages for part in message.parts]
-    results = {part.call_id: part for part in parts if isinstance(part, ResultPart)}
-    turns = [message for message in messages if message.role == "assistant"]
-    numbers = count()  # of blocks: they continue from turn to turn
-    for turn, message in enumerate(turns, 1):
-        yield ev.TurnStarted(turn)
-        for part, block in zip(message.parts, numbers, strict=False):
-            match part:
-                case TextPart(text=text) if text:
-                    yield ev.TextDelta(text, block)
-                case ThinkingPart(text=text) if text:
-                    yield ev.ThinkingCompleted(text, block)
-                case CallPart():
-                    yield from _events_of_call(part, results.get(part.call_id))
-                case _:
-                    pass  # it has nothing to show, or is shown with its call
-    yield ev.RunCompleted(None)
-
-
-def _events_of_call(call: CallPart, answer: ResultPart | None) -> Iterator[ev.Event]:
-    call_id, name, arguments = call.call_id, call.name, call.arguments
-    yield ev.ToolCallStarted(call_id, 0, name, call.kind)
-    if call.verdict != "complete":
-        error = ev.ArgumentsError(call.verdict, "" if answer is None else text_of(answer.result))
-        yield ev.ToolArgsDelta(call_id, name, call.raw)
-        yield ev.ToolArgsInvalid(call_id, name, call.verdict, call.raw, error)
-        return
-    yield ev.ToolArgsCompleted(call_id, name, arguments)
-    if answer is not None and answer.failed:
-        yield ev.ToolCallFailed(call_id, name, answer.result)
-    elif answer is not None:
-        yield ev.ToolCallCompleted(call_id, name, arguments, answer.result)
+def _earlier_call(call: CallPart, answer: ResultPart | None) -> _Part:
+    part: _Part = {"type": "dynamic-tool", "toolCallId": call.call_id, "toolName": call.name}
+    if call.kind in RUN_BY_PROVIDER:
+        part["providerExecuted"] = True
+    is_complete = call.verdict == "complete"
+    part["input"] = _harmless(call.arguments) if is_complete else call.raw
+    if is_complete and answer is not None and not answer.failed:
+        return part | {"state": "output-available", "output": _harmless(answer.result)}
+    error = _OVER if answer is None else text_of(answer.result)
+    if not is_complete:
+        error = f"{call.verdict}: {'' if answer is None else error}"
+    return part | {"state": "output-error", "errorText": error}
 
 
 _CALL_STATES: Final = {
     "tool-input-start": "input-streaming",
+    "tool-input-delta": "input-streaming",
     "tool-input-available": "input-available",
     "tool-input-error": "output-error",
     "tool-approval-request": "approval-requested",
@@ -778,101 +768,85 @@ _CALL_STATES: Final = {
     "tool-output-error": "output-error",
     "tool-output-denied": "output-denied",
 }
-_FIELDS: Final = ("type", "toolCallId", "toolName", "providerExecuted", "callProviderMetadata")
-_FIELDS_OF_STATE: Final = ("inputEncoding", "input", "output", "errorText", "preliminary")
 _IS_APPROVED: Final = {"approved": True, "edited": True, "denied": False, "expired": False}
 
 
-def _folded(message_id: str, parts: Iterable[_Part]) -> _Part:
-    """Return the message that a client has after these parts."""
-    folding = _Folding()
-    for part in parts:
-        folding.add(part)
-    return {
-        "id": message_id,
-        "role": "assistant",
-        "metadata": folding.metadata,
-        "parts": [part | _input_so_far(part) for part in folding.parts],
-    }
-
-
-class _Folding:
-    def __init__(self) -> None:
-        self.metadata: _Part = {}
-        self.parts: list[_Part] = []
-        self._texts: dict[str, _Part] = {}
-        self._calls: dict[str, _Part] = {}
-        self._approvals: dict[str, _Part] = {}  # by the IDs of their calls
-
-    def add(self, part: _Part) -> None:
-        """Add a part. A message keeps nothing of ``finish-step``, ``abort`` and ``error``."""
-        kind: str = part["type"]
-        if kind in _CALL_STATES:
-            self._update_call(part, _CALL_STATES[kind])
-            return
-        match kind.split("-"):
+def _read(encoder: AiSdkEncoder) -> _Part:
+    """Return the message that a client has after a replay."""
+    metadata: _Part = {}
+    parts: list[_Part] = []
+    shown: dict[str, _Part] = {}  # texts and calls, by key
+    calls: dict[str, list[_Part]] = {}  # what was written of each
+    for part in encoder.replayed_parts():
+        match part["type"].split("-"):
             case ["start" | "finish"]:
-                self.metadata |= part.get("messageMetadata", {})
+                metadata |= part.get("messageMetadata", {})
             case ["start", "step"]:
-                self.parts.append({"type": "step-start"})
-            case ["text" | "reasoning" as name, "start"]:
-                self._start_text(name, part)
+                parts.append({"type": "step-start"})
+            case ["data", *_]:
+                parts.append(part)
+            case ["text" | "reasoning" as kind, "start"]:
+                own = ("id", "providerMetadata") if kind == "reasoning" else ("providerMetadata",)
+                text = {"type": kind, "text": "", "state": "streaming"} | _chosen(part, *own)
+                shown[part["id"]] = text
+                parts.append(text)
             case ["text" | "reasoning", "delta"]:
-                self._texts[part["id"]]["text"] += part["delta"]
+                shown[part["id"]]["text"] += part["delta"]
             case ["text" | "reasoning", "end"]:
-                self._texts[part["id"]]["state"] = "done"
-            case ["tool", "input", "delta"]:
-                call = self._calls[part["toolCallId"]]
-                call["rawInput"] = call.get("rawInput", "") + part["inputTextDelta"]
-            case ["data", _, name]:
-                self.parts.append(part)
-                if name == "decision":
-                    self._decide(part["data"])
+                shown[part["id"]]["state"] = "done"
+            case ["tool", *_]:
+                if (key := part["toolCallId"]) not in calls:
+                    calls[key], shown[key] = [], {"type": "dynamic-tool", "toolCallId": key}
+                    parts.append(shown[key])
+                calls[key].append(part)
             case _:
-                pass
+                pass  # a message keeps nothing of ``finish-step``, ``abort`` and ``error``
+    blocks = {block.key: block for block in encoder.state.blocks}
+    for key, written in calls.items():
+        call = blocks[key]
+        if isinstance(call, Call):
+            shown[key] |= _call_fields(call, written)
+    return {"id": encoder.message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
-    def _start_text(self, name: str, part: _Part) -> None:
-        text = {"type": name, "text": "", "state": "streaming"} | _chosen(part, "providerMetadata")
-        if name == "reasoning":
-            text["id"] = part["id"]
-        self._texts[part["id"]] = text
-        self.parts.append(text)
 
-    def _update_call(self, part: _Part, state: str) -> None:
-        call_id = part["toolCallId"]
-        if call_id not in self._calls:
-            self._calls[call_id] = {"type": "dynamic-tool", "toolCallId": call_id}
-            self.parts.append(self._calls[call_id])
-        call = self._calls[call_id]
-        kept = {} if state == "input-streaming" else _chosen(call | _input_so_far(call), "input")
-        kept |= _chosen(call, *_FIELDS) | _chosen(part, "toolName", "providerExecuted")
-        if "providerMetadata" in part:
-            kept["callProviderMetadata"] = part["providerMetadata"]
-        if state == "approval-requested":
-            about = {"descriptor": part["approvalDescriptor"], "requestReason": part["reason"]}
-            self._approvals[call_id] = {"id": part["approvalId"]} | about
-        approval = self._approvals.get(call_id, {})
-        if state == "approval-requested" or (state.startswith("output") and "approved" in approval):
-            kept["approval"] = approval
-        call.clear()
-        call |= kept | {"state": state} | _chosen(part, *_FIELDS_OF_STATE)
+def _call_fields(call: Call, written: Sequence[_Part]) -> _Part:
+    """Return what a client has of a call after these parts."""
+    start, last = written[0], written[-1]
+    state = _CALL_STATES[last["type"]]
+    fields: _Part = {"toolName": call.name, "state": state} | _chosen(start, "providerExecuted")
+    fields |= _chosen(last, "output", "errorText", "preliminary")
+    if "providerMetadata" in start:
+        fields["callProviderMetadata"] = start["providerMetadata"]
+    if call.verdict is None and call.raw:
+        fields |= _input_so_far(call)
+    for part in written:
+        fields |= _chosen(part, "input")
+    if state == "input-streaming":
+        fields |= _chosen(start, "inputEncoding") | ({"rawInput": call.raw} if call.raw else {})
+    if call.request is not None and (approval := _approval(call, call.request, state)):
+        fields["approval"] = approval
+    return fields
 
-    def _decide(self, data: _Part) -> None:
-        if (is_approved := _IS_APPROVED.get(data["decision"])) is not None:
-            answer = {"approved": is_approved, "reason": data["reason"]}
-            self._approvals[data["toolCallId"]] |= answer
+
+def _approval(call: Call, request: ev.ApprovalRequested, state: str) -> _Part | None:
+    approval: _Part = {"id": request.digest, "requestReason": request.reason}
+    approval["descriptor"] = _descriptor(request)
+    if state == "approval-requested":
+        return approval
+    if not state.startswith("output") or call.decision is None:
+        return None
+    if (is_approved := _IS_APPROVED.get(call.decision.decision)) is None:
+        return None
+    return approval | {"approved": is_approved, "reason": call.decision.reason}
 
 
 def _chosen(part: _Part, *names: str) -> _Part:
     return {name: part[name] for name in names if name in part}
 
 
-def _input_so_far(part: _Part) -> _Part:
-    text: str | None = part.get("rawInput")
-    if text is None:
-        return {}
-    if part.get("inputEncoding") == "text":
-        return {"input": text}
+def _input_so_far(call: Call) -> _Part:
+    if call.is_free_text:
+        return {"input": call.raw}
     parser = Parser()
-    parser.feed(text)
+    parser.feed(call.raw)
     return {} if parser.value is PENDING else {"input": _harmless(parser.value)}

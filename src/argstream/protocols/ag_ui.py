@@ -126,7 +126,7 @@ class AgUiEncoder(Encoder):
         self._run_id = run_id
         self._version: Version = version
         self._known = known
-        self._output = _Output()
+        self._output = _Output(self)
         self._is_streaming = False
         self._held: list[_Json] = []  # events since the pause, for the next stream
 
@@ -167,7 +167,7 @@ class AgUiEncoder(Encoder):
     def _encoded(self, change: Change) -> list[_Json]:
         event = change.event
         events = self._opening(event)
-        shown = self._output.encode(change, is_bare=self.is_bare)
+        shown = self._output.encode(change)
         if not self._is_streaming:
             if self.state.status == "paused" and self.state.mode == "agent":
                 self._held += shown
@@ -212,11 +212,9 @@ class AgUiEncoder(Encoder):
 
     def _replayed(self) -> "tuple[_Output, list[_Json]]":
         """Return what is open, and the events that are not part of a ``MESSAGES_SNAPSHOT``."""
-        output = _Output()
-        events: list[_Json] = []
-        for change in self.state.replay():
-            shown = output.encode(change, is_bare=self.is_bare)
-            events += (event for event in shown if event["type"] in ("TOOL_CALL_RESULT", "CUSTOM"))
+        output = _Output(self)
+        shown = [event for change in self.state.replay() for event in output.encode(change)]
+        events = [event for event in shown if event["type"] in ("TOOL_CALL_RESULT", "CUSTOM")]
         for block in self.state.blocks:
             output.messages[block.key].block = block  # those of the replay do not grow
         return output, events
@@ -273,30 +271,30 @@ class _Message:
         self.is_open = True
         self.has_text = False
         self.has_result = False
+        is_call = isinstance(block, Call)
+        self._ids = {"toolCallId": block.key} if is_call else {"messageId": message_id}
 
     def event(self, kind: str, **fields: Any) -> _Json:
-        return {"type": kind, **fields, **self.tag}
+        return {"type": kind, **self._ids, **fields, **self.tag}
 
     def start(self) -> list[_Json]:
         """Return the events that start the message, in its first stream or in another one."""
         block = self.block
         if isinstance(block, Call):
-            call = {"toolCallId": self.key, "toolCallName": block.name}
-            return [self.event("TOOL_CALL_START", **call, parentMessageId=self.id)]
+            about = {"toolCallName": block.name, "parentMessageId": self.id}
+            return [self.event("TOOL_CALL_START", **about)]
         if not block.is_thinking:
-            return [self.event("TEXT_MESSAGE_START", messageId=self.id, role="assistant")]
-        start = self.event("REASONING_START", messageId=self.id)
+            return [self.event("TEXT_MESSAGE_START", role="assistant")]
+        start = self.event("REASONING_START")
         return [start, self._reasoning_start()] if self.has_text else [start]
 
     def end(self) -> list[_Json]:
-        block = self.block
-        if isinstance(block, Call):
-            return [self.event("TOOL_CALL_END", toolCallId=self.key)]
-        if not block.is_thinking:
-            return [self.event("TEXT_MESSAGE_END", messageId=self.id)]
-        end = self.event("REASONING_END", messageId=self.id)
-        text_end = self.event("REASONING_MESSAGE_END", messageId=self.id)
-        return [text_end, end] if self.has_text else [end]
+        if isinstance(self.block, Call):
+            return [self.event("TOOL_CALL_END")]
+        if not self.block.is_thinking:
+            return [self.event("TEXT_MESSAGE_END")]
+        end = self.event("REASONING_END")
+        return [self.event("REASONING_MESSAGE_END"), end] if self.has_text else [end]
 
     def close(self) -> list[_Json]:
         events = self.end() if self.is_open else []
@@ -312,33 +310,33 @@ class _Message:
             events.append(self._reasoning_start())
         self.has_text = True
         kind = "REASONING_MESSAGE_CONTENT" if block.is_thinking else "TEXT_MESSAGE_CONTENT"
-        events.append(self.event(kind, messageId=self.id, delta=text))
+        events.append(self.event(kind, delta=text))
         return events if self.is_open else [*events, *self.end()]
 
     def result(self, result: Any, *, failed: bool) -> list[_Json]:
         if self.has_result:
             return []
         self.has_result = True
-        ids = {"messageId": f"{self.id}-result", "toolCallId": self.key}
-        event = self.event("TOOL_CALL_RESULT", **ids, content=text_of(result))
+        about = {"messageId": f"{self.id}-result", "content": text_of(result)}
+        event = self.event("TOOL_CALL_RESULT", **about)
         return [*self.close(), event | _metadata(failed=True) if failed else event]
 
-    def custom(self, name: str, **facts: Any) -> _Json:
-        return _custom(name, toolCallId=self.key, **facts) | self.tag
+    def custom(self, name: str, **facts: Any) -> list[_Json]:
+        return [_custom(name, toolCallId=self.key, **facts) | self.tag]
 
-    def snapshot(self) -> Iterator[_Json]:
-        """Yield the message as it is in a ``MESSAGES_SNAPSHOT``."""
-        block, tag = self.block, self.tag
+    def snapshot(self) -> list[_Json]:
+        """Return the message as it is in a ``MESSAGES_SNAPSHOT``."""
+        block = self.block
         if isinstance(block, Call):
             text = _arguments_text(block) if block.verdict == "complete" else block.raw
-            yield _call_message(self.id, self.key, block.name, text) | tag
-        elif not block.is_thinking:
-            yield {"id": self.id, "role": "assistant", "content": block.text} | tag
-        elif block.text:
-            yield {"id": self.id, "role": "reasoning", "content": block.text} | tag
+            return [_call_message(self.id, self.key, block.name, text) | self.tag]
+        if block.is_thinking and not block.text:
+            return []
+        role = "reasoning" if block.is_thinking else "assistant"
+        return [{"id": self.id, "role": role, "content": block.text} | self.tag]
 
     def _reasoning_start(self) -> _Json:
-        return self.event("REASONING_MESSAGE_START", messageId=self.id, role="reasoning")
+        return self.event("REASONING_MESSAGE_START", role="reasoning")
 
 
 class _Output:
@@ -347,18 +345,18 @@ class _Output:
     A text is closed when the next block of the same agent or sub-agent starts.
     """
 
-    def __init__(self) -> None:
-        self.run_id = ""
+    def __init__(self, encoder: AgUiEncoder) -> None:
         self.messages: dict[str, _Message] = {}  # by the keys of their blocks
+        self._encoder = encoder
         self._texts: dict[str | None, _Message] = {}  # the last one of each agent and sub-agent
         self._step = 0  # the turn that is open
         self._lost: list[_Message] = []
 
-    def encode(self, change: Change, *, is_bare: bool) -> list[_Json]:
+    def encode(self, change: Change) -> list[_Json]:
         """Return the events of a change."""
         block = change.block
         if block is None:
-            return self._run_events(change.event, is_bare=is_bare)
+            return self._run_events(change.event)
         if change.kind == "block_started":
             return self._add(block)
         message = self.messages[block.key]
@@ -371,60 +369,52 @@ class _Output:
 
     def reopen(self) -> list[_Json]:
         """Return the events that open in a new stream what was open in the last one."""
-        return self._step_event("STEP_STARTED") + [
-            event for message in self._open() for event in message.start()
-        ]
+        starts = (event for message in self._open() for event in message.start())
+        return [*self._step_event("STEP_STARTED"), *starts]
 
-    def _run_events(self, event: ev.Event, *, is_bare: bool) -> list[_Json]:
-        match event:
-            case ev.RunStarted(run_id=run_id):
-                self.run_id = run_id
-                return []
-            case ev.TurnStarted(turn=turn):
-                events = [*self._close_all(), *self._lose(), *self._step_event("STEP_FINISHED")]
-                self._step = turn
-                return events + self._step_event("STEP_STARTED")
-            case ev.RunPaused():
-                ends = [event for message in self._open() for event in message.end()]
-                return ends + self._step_event("STEP_FINISHED")
-            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
-                events = [*self._close_all(), *self._missing_results(is_bare=is_bare)]
-                return events + self._step_event("STEP_FINISHED")
-            case _:
-                return []
+    def _run_events(self, event: ev.Event) -> list[_Json]:
+        if isinstance(event, ev.RunPaused):  # the messages are open again in the next stream
+            events = [event for message in self._open() for event in message.end()]
+        elif isinstance(event, ev.TurnStarted | ev.RunEnd):
+            events = [event for message in self._open() for event in message.close()]
+        else:
+            return []
+        if isinstance(event, ev.TurnStarted):
+            events += self._lose()
+        elif isinstance(event, ev.RunEnd):
+            events += self._missing_results()
+        events += self._step_event("STEP_FINISHED")
+        if isinstance(event, ev.TurnStarted):
+            self._step = event.turn
+            events += self._step_event("STEP_STARTED")
+        return events
 
     def _add(self, block: Block) -> list[_Json]:
         before = self._texts.pop(block.parent_id, None)
-        events = [] if before is None else before.close()
-        message = _Message(f"{self.run_id}-{len(self.messages) + 1}", block)
+        message = _Message(f"{self._encoder.state.run_id}-{len(self.messages) + 1}", block)
         self.messages[block.key] = message
         if isinstance(block, TextBlock):
             self._texts[block.parent_id] = message
-        return events + message.start()
+        return [*(before.close() if before else ()), *message.start()]
 
     def _open(self) -> list[_Message]:
         return [message for message in self.messages.values() if message.is_open]
 
-    def _close_all(self) -> list[_Json]:
-        return [event for message in self._open() for event in message.close()]
-
-    def _lose(self) -> list[_Json]:
-        """Return the events of the blocks that were lost since the last call."""
-        lost = self._lost[::-1]  # the newest is reported first
-        self._lost.clear()
-        events: list[_Json] = []
+    def _lose(self) -> Iterator[_Json]:
+        """Yield the events of the blocks that were lost since the last call."""
+        lost, self._lost = self._lost[::-1], []  # the newest is reported first
         for message in lost:
             if isinstance(message.block, Call):
-                events += message.result(_LOST, failed=True)
-        ids = [message.id for message in lost]
-        return [*events, _custom("turn_lost", messageIds=ids)] if lost else events
+                yield from message.result(_LOST, failed=True)
+        if lost:
+            yield _custom("turn_lost", messageIds=[message.id for message in lost])
 
-    def _missing_results(self, *, is_bare: bool) -> Iterator[_Json]:
+    def _missing_results(self) -> Iterator[_Json]:
         for message in self.messages.values():
             call = message.block
             if not isinstance(call, Call):
                 continue
-            if not is_bare or call.kind in RUN_BY_PROVIDER:
+            if not self._encoder.is_bare or call.kind in RUN_BY_PROVIDER:
                 yield from message.result(_NO_RESULT, failed=True)
             elif call.verdict != "complete":
                 why = "it is incomplete" if call.error is None else call.error.message
@@ -441,28 +431,24 @@ def _call_events(message: _Message, call: Call, change: Change) -> list[_Json]:
                 return message.end() + message.start()
             return message.start() + message.end()
         case "arguments_text", _ if message.is_open and change.text:
-            return [message.event("TOOL_CALL_ARGS", toolCallId=message.key, delta=change.text)]
+            return [message.event("TOOL_CALL_ARGS", delta=change.text)]
         case "output", _ if change.text:
-            return [message.custom("tool_output", delta=change.text)]
+            return message.custom("tool_output", delta=change.text)
         case "call", ev.ToolArgsCompleted(arguments=arguments):
             return _completed(message, call, arguments)
         case "call", ev.ToolArgsInvalid(verdict=verdict, error=error):
             facts = {**msgspec.structs.asdict(error), "path": list(error.path)}
-            custom = message.custom("arguments_invalid", verdict=verdict, **facts)
-            return [*message.close(), custom]
+            invalid = message.custom("arguments_invalid", verdict=verdict, **facts)
+            return message.close() + invalid
         case "call", ev.ApprovalRequested() as request:
             facts = {"id": request.digest, "toolName": request.name, "reason": request.reason}
             facts |= {"arguments": request.arguments, "rule": request.rule}
-            facts["expiresAt"] = request.expires_at
-            return [message.custom("approval_requested", **facts)]
+            return message.custom("approval_requested", **facts, expiresAt=request.expires_at)
         case "call", ev.ApprovalDecided(decision=decision, reason=reason, edited_arguments=edited):
-            facts = {"decision": decision, "reason": reason}
-            facts |= {} if edited is None else {"editedArgs": edited}
-            return [message.custom("approval_decided", **facts)]
-        case "call", ev.ToolCallCompleted(result=result):
-            return message.result(result, failed=False)
-        case "call", ev.ToolCallFailed(error=error):
-            return message.result(error, failed=True)
+            facts = {} if edited is None else {"editedArgs": edited}
+            return message.custom("approval_decided", decision=decision, reason=reason, **facts)
+        case "call", ev.ToolCallCompleted() | ev.ToolCallFailed():
+            return message.result(call.result, failed=call.outcome == "failed")
         case _:
             return []
 
@@ -472,25 +458,18 @@ def _completed(message: _Message, call: Call, arguments: _Json | str) -> list[_J
     text = _arguments_text(call)
     events: list[_Json] = []
     if message.is_open and text and not call.raw:
-        events.append(message.event("TOOL_CALL_ARGS", toolCallId=message.key, delta=text))
+        events.append(message.event("TOOL_CALL_ARGS", delta=text))
     events += message.close()
-    if not _is_text_of(text, arguments):
-        events.append(message.custom("arguments", arguments=arguments))
-    return events
+    try:
+        is_same = (text if call.is_free_text else msgspec.json.decode(text)) == arguments
+    except msgspec.DecodeError:
+        is_same = False
+    return events if is_same else events + message.custom("arguments", arguments=arguments)
 
 
 def _arguments_text(call: Call) -> str:
     """Return the text of complete arguments. It is JSON even if the model wrote nothing."""
     return call.raw if call.raw or call.is_free_text else "{}"
-
-
-def _is_text_of(text: str, arguments: _Json | str) -> bool:
-    if isinstance(arguments, str):
-        return text == arguments
-    try:
-        return bool(msgspec.json.decode(text) == arguments)
-    except msgspec.DecodeError:
-        return False
 
 
 def _interrupt(call: Call, request: ev.ApprovalRequested, version: Version) -> _Json:

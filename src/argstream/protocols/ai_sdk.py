@@ -608,7 +608,14 @@ class Answered(Struct, frozen=True):
 
 def meant(body: ChatBody) -> Said | Answered:
     """Return what a request asks for. Raise ``UsageError`` if that is nothing, or unsupported."""
-    last = body.message or (body.messages[-1] if body.messages else None)
+    messages = body.messages
+    if body.trigger == "submit-message":
+        for place, message in enumerate(messages):
+            # Answers are also sent after a message of the user that was refused.
+            if message.role == "assistant" and message.id == body.message_id:
+                messages = messages[: place + 1]
+                break
+    last = body.message or (messages[-1] if messages else None)
     if last is None:
         raise UsageError("there is no message: send messages, or the last one as message")
     if last.role == "assistant":
@@ -620,8 +627,7 @@ def meant(body: ChatBody) -> Said | Answered:
     is_edited = body.message_id is not None and body.message_id == last.id
     before = None
     if body.message is None:
-        earlier = body.messages[:-1]
-        before = tuple(message.text for message in earlier if message.role == "user")
+        before = tuple(message.text for message in messages[:-1] if message.role == "user")
     return Said(last.text, is_edited or body.trigger == "regenerate-message", before)
 
 

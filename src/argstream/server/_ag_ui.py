@@ -1,29 +1,24 @@
-"""``/api/ag-ui``: what an ``HttpAgent`` of AG-UI asks for, in its versions 1.0 and 0.0.59.
+"""``/api/ag-ui``: the requests of an ``HttpAgent`` of AG-UI, in its versions 1.0 and 0.0.59.
 
 ====================================  ============================================================
-``POST /api/ag-ui``                   what ``runAgent`` commands; the answer is a stream
-``GET /api/ag-ui/{threadId}/stream``  the thread by the log: what was said, the newest run so far,
-                                      and what comes. For ``connectAgent``, whose ``connect`` an
-                                      ``HttpAgent`` does not have; see below
-``POST /api/ag-ui/{threadId}/stop``   ends the run. ``agent.abortRun()`` only stops reading, and
-                                      the run goes on
+``POST /api/ag-ui``                   the requests of ``runAgent``; the response is a stream
+``GET /api/ag-ui/{threadId}/stream``  the messages of the thread, its newest run so far and what
+                                      follows, for ``connectAgent``
+``POST /api/ag-ui/{threadId}/stop``   stops the run. ``agent.abortRun()`` only stops reading
 ====================================  ============================================================
 
-A thread is a conversation. What a client commands is one of three:
+A thread is a conversation. A request is one of three:
 
-- ``resume`` answers interrupts: the run goes on that waits for these. The id of an interrupt is the
-  digest of its request, which covers the exact arguments; to resolve a request that is not pending
-  more is refused. To cancel that is no decision: the client is shown how the run has gone on. It
-  has no other way to get rid of an interrupt.
-- The last message is a person's: a new run.
-- It is not, or it is what the run that still goes on was asked: so its stream was cut, and it is
-  given that run anew, with all of its messages, in place of those that it has.
+- ``resume`` answers interrupts, and the run that waits for them continues. The ID of an interrupt
+  is the digest of its request, which covers the exact arguments. A client can cancel an interrupt
+  that is not pending any more: it has no other way to remove it, and gets the newest run.
+- The last message is the user's, and starts a run.
+- It is not, or it is the prompt of the run in progress: the stream was cut, and is sent again.
 
-History is the log's: all else that a client tells is not heeded. That goes for its tools as well:
-they would have to be run in the page, and agents here run theirs on the server. They are not
-refused, since front ends send whatever is registered in them with each request.
+The history is that of the store. Tools of the client are ignored, because agents run their tools on
+the server, and front ends send all that they have with each request.
 
-To come back after the page was loaded anew, a front end can have::
+An ``HttpAgent`` has no ``connect``. To continue after the page was loaded again, add one::
 
     class Agent extends HttpAgent {
       connect(input) {
@@ -52,7 +47,7 @@ from argstream.protocols.ag_ui import (
     version_of,
 )
 from argstream.runs._records import Approval, RunInfo
-from argstream.server._context import Context
+from argstream.server._context import Context, not_pending
 from argstream.server._problems import Problem
 from argstream.server._viewers import EventStream
 
@@ -80,9 +75,8 @@ class _AgUiApi:
         if info is not None and await self._is_about(prompt, info):
             return await self._watch(request, info.run_id, asked)
         if prompt is None:
-            raise Problem(
-                422, "unusable", "there is nothing to do: the last message must be the user's"
-            )
+            message = "there is nothing to do: the last message must be the user's"
+            raise Problem(422, "unusable", message)
         conversation = await self._context.conversation(request, asked.thread_id)
         run_id = await self._context.start(request, prompt, conversation)
         return await self._watch(request, run_id, asked, after=0)
@@ -106,7 +100,7 @@ class _AgUiApi:
         decisions = _decisions(info, answers)
         if not decisions:
             return await self._watch(request, info.run_id, asked)
-        # What comes of it is for this client: so he watches before it is decided.
+        # The client watches before the decision, so that it misses nothing.
         stream = await self._watch(request, info.run_id, asked, after=info.seq)
         return await self._context.decide(stream, info.run_id, decisions)
 
@@ -125,7 +119,7 @@ class _AgUiApi:
         self, request: Request, run_id: str, asked: RunAgentInput, *, after: int | None = None
     ) -> EventStream:
         version = version_of(asked.protocol_version)
-        # Who sees a run from its beginning is not told anything back.
+        # A client that sees a run from its beginning has all messages.
         known = None if after == 0 else known_of(asked.messages)
         make = partial(AgUiEncoder, asked.thread_id, asked.run_id, version, known)
         # The client names its request in the stream, so it cannot be shared.
@@ -136,12 +130,7 @@ def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
     """Return the decisions by call ID. Raise Problem for an interrupt that is not pending."""
     calls = info.calls_by_digest
     if answers.resolved.keys() - calls.keys():
-        raise Problem(
-            403,
-            "not-pending",
-            "the request is no longer pending, or has other arguments: cancel the interrupt to "
-            "see how the run has gone on",
-        )
+        raise not_pending("cancel the interrupt to see how the run continued")
     decided = {**answers.resolved, **answers.cancelled}
     return {calls[digest]: answer for digest, answer in decided.items() if digest in calls}
 

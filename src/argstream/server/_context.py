@@ -137,3 +137,8 @@ class Context:
             place.release,
             self.limits.stalled_seconds,
         )
+
+
+def not_pending(fix: str) -> Problem:
+    message = f"the request is no longer pending, or has other arguments: {fix}"
+    return Problem(403, "not-pending", message)

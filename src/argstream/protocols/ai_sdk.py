@@ -21,14 +21,7 @@ from msgspec import Struct
 
 from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.history import (
-    CallPart,
-    Message,
-    ResultPart,
-    TextPart,
-    ThinkingPart,
-    said_by_user,
-)
+from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart, said_by_user
 from argstream.jsonstream import PENDING, Parser
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
@@ -157,19 +150,16 @@ def _framed(parts: Sequence[_Part]) -> Written:
     return Written(bytes(data), ends=data.endswith(_DONE))
 
 
-class _ShownCall:
+class _ShownCall(Struct, eq=False):
     """An open call, and how much of it was written."""
 
-    __slots__ = ("call", "input", "is_decided", "length", "name", "output_length", "request")
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.name = ""  # empty before its start is written
-        self.length = 0  # of the text of its arguments
-        self.input: dict[str, Any] | str | None = None  # None while it is written
-        self.request: ev.ApprovalRequested | None = None
-        self.is_decided = False
-        self.output_length = 0
+    call: Call
+    name: str = ""  # empty before its start is written
+    length: int = 0  # of the text of its arguments
+    input: dict[str, Any] | str | None = None  # None while it is written
+    request: ev.ApprovalRequested | None = None
+    is_decided: bool = False
+    output_length: int = 0
 
 
 class _MessageWriter:
@@ -321,6 +311,7 @@ class _MessageWriter:
     def _turn_started(self, turn: int) -> Iterator[_Part]:
         if turn != self._turn:
             yield from self._end_step()
+            self._has_step = False
             yield from self._start_step()
             self._turn = turn
         elif self._has_lost:
@@ -328,8 +319,9 @@ class _MessageWriter:
         self._has_lost = False
 
     def _start_step(self) -> Iterator[_Part]:
-        self._has_step = True
-        yield {"type": "start-step"}
+        if not self._has_step:
+            self._has_step = True
+            yield {"type": "start-step"}
 
     def _end_step(self) -> Iterator[_Part]:
         """End the step in this stream. After a pause, the next stream continues it."""
@@ -342,20 +334,16 @@ class _MessageWriter:
     # Text and thinking
 
     def _text_change(self, change: Change, block: TextBlock) -> Iterator[_Part]:
-        text, limit = change.text, self._limits.get(block.key)
-        if limit is not None:
-            text = text[:limit]
-        if change.kind == "block_lost":
-            self._has_lost = True
+        limit = self._limits.get(block.key)
+        self._has_lost = self._has_lost or change.kind == "block_lost"
         if change.kind in ("block_lost", "block_ended"):
             yield from self._end_text(block)
         elif limit != 0:
-            yield from self._append_text(block, text)
+            yield from self._append_text(block, change.text[:limit])
 
     def _append_text(self, block: TextBlock, text: str) -> Iterator[_Part]:
         if block.key not in self.texts:
-            if not self._has_step:
-                yield from self._start_step()
+            yield from self._start_step()
             self.texts[block.key] = block
             yield _text_part("start", block) | self._parent(block)
         if text:
@@ -369,8 +357,7 @@ class _MessageWriter:
 
     def _call_change(self, change: Change, call: Call) -> Iterator[_Part]:
         if change.kind == "block_started":
-            if not self._has_step:
-                yield from self._start_step()
+            yield from self._start_step()
             self._calls[call.key] = _ShownCall(call)
         if change.kind == "block_lost":
             self._has_lost = True
@@ -383,15 +370,26 @@ class _MessageWriter:
         """Write what was not written of an open call."""
         shown = self._calls[call.key]
         shown.call = call  # after ``begin``, this was the call of the replay
-        if call.verdict is None and call.request is None and call.outcome is None:
-            yield from self._update_text_of(call, shown)
+        is_written = (call.verdict, call.request, call.outcome) != (None, None, None)
+        if not shown.name or (shown.name != call.name and not is_written):
+            # New, or renamed: then the client starts again as well.
+            shown.name, shown.length = call.name, 0
+            about: _Part = {"inputEncoding": "text"} if call.is_free_text else {}
+            if call.kind in RUN_BY_PROVIDER:
+                about["providerExecuted"] = True
+            yield _input("start", call, **about, **self._parent(call))
+        if not is_written:
+            if text := call.raw[shown.length :]:
+                shown.length = len(call.raw)
+                yield _tool("input-delta", call, inputTextDelta=text)
             return
-        if not shown.name:
-            yield from self._start_call(call, shown)
-        if call.verdict not in (None, "complete"):
+        yield from self._update_written(call, shown)
+        if _is_over(call):
             del self._calls[call.key]
-            why = "" if call.error is None else call.error.message
-            error = f"{call.verdict}: {why}"
+
+    def _update_written(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
+        if call.verdict not in (None, "complete"):
+            error = f"{call.verdict}: {call.error.message if call.error else ''}"
             yield _input("error", call, input=call.raw, errorText=error)
             return
         if call.request is not None and call.request != shown.request:
@@ -401,34 +399,17 @@ class _MessageWriter:
         if call.decision is not None and not shown.is_decided:
             shown.is_decided, shown.input = True, None  # approved input is written again
             yield _decision(call, call.decision)
-            if call.decision.decision not in ("approved", "edited"):
-                del self._calls[call.key]
-                is_withdrawn = call.decision.decision == "withdrawn"
-                reason = call.decision.reason or "the request was withdrawn"
-                yield _error(call, reason) if is_withdrawn else _tool("output-denied", call)
-                return
+        if call.decision is not None and call.decision.decision not in ("approved", "edited"):
+            reason = call.decision.reason or "the request was withdrawn"
+            is_withdrawn = call.decision.decision == "withdrawn"
+            yield _error(call, reason) if is_withdrawn else _tool("output-denied", call)
+            return
         yield from _update_input(call, shown, _input_of(call))
         if call.outcome is not None:
-            del self._calls[call.key]
-            is_completed = call.outcome == "completed"
-            yield (_output if is_completed else _error)(call, call.result)
+            yield (_output if call.outcome == "completed" else _error)(call, call.result)
         elif len(call.output) != shown.output_length and shown.input is not None:
             shown.output_length = len(call.output)
             yield _output(call, call.output[-_TAIL:]) | {"preliminary": True}
-
-    def _update_text_of(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
-        if shown.name != call.name:  # new, or renamed: then the client starts again as well
-            yield from self._start_call(call, shown)
-        if text := call.raw[shown.length :]:
-            shown.length = len(call.raw)
-            yield _tool("input-delta", call, inputTextDelta=text)
-
-    def _start_call(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
-        shown.name, shown.length = call.name, 0
-        about: _Part = {"inputEncoding": "text"} if call.is_free_text else {}
-        if call.kind in RUN_BY_PROVIDER:
-            about["providerExecuted"] = True
-        yield _input("start", call, **about, **self._parent(call))
 
     def _parent(self, block: Block) -> _Part:
         if block.parent_id is None:
@@ -440,6 +421,11 @@ class _MessageWriter:
 
 def _is_pending(block: Block) -> bool:
     return isinstance(block, Call) and block.is_pending
+
+
+def _is_over(call: Call) -> bool:
+    is_refused = call.decision and call.decision.decision not in ("approved", "edited")
+    return bool(is_refused or call.outcome or call.verdict not in (None, "complete"))
 
 
 def _input_of(call: Call) -> dict[str, Any] | str | None:

@@ -298,7 +298,7 @@ class TestToken:
                 lines = answer.iter_lines()
                 assert next(lines).startswith("data: ")
                 running.process.send_signal(signal.SIGTERM)
-                assert "the server ends" in "".join(lines)
+                assert "the server is shutting down" in "".join(lines)
             assert running.process.wait(10) == 0
         assert not list(tmp_path.glob("*.token"))
 

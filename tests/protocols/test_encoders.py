@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import events as ev
+from argstream.errors import UsageError
 from argstream.history import CallPart, Message, OpaquePart, TextPart
-from argstream.protocols import CloseReason, Encoder
+from argstream.protocols import CloseReason, Encoder, ag_ui, ai_sdk, converse, native
 from argstream.protocols.ag_ui import AgUiEncoder
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.protocols.converse import ConverseEncoder
@@ -21,7 +22,7 @@ from tests.protocols.reading import in_portions, joined, read, records_of, snaps
 
 START = ev.RunStarted("run_1", "Go")
 ENCODERS = [
-    (NativeEncoder(), b"; come again"),
+    (NativeEncoder(), b"; reconnect"),
     (ConverseEncoder("run_1", "talk_1"), b"; follow the run by its id"),
     (AiSdkEncoder("run_1"), b"; resume the stream"),
     (AgUiEncoder("thread", "ask"), b"; send the request again to follow the run"),
@@ -196,12 +197,12 @@ SEND = ev.ApprovalRequested("c1", "send", {"to": "ada"}, "d1gest", "it sends")
 DONE = {"conversation": "talk_1", "run": "run_1"}
 
 
-def converse(*, with_deltas: bool = False) -> ConverseEncoder:
+def conversed(*, with_deltas: bool = False) -> ConverseEncoder:
     return ConverseEncoder("run_1", "talk_1", with_deltas=with_deltas)
 
 
 def objects(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
-    written = converse(with_deltas=with_deltas).encode(joined(records_of(events)))
+    written = conversed(with_deltas=with_deltas).encode(joined(records_of(events)))
     return [event.data for event in read(written.data)]
 
 
@@ -209,7 +210,7 @@ def objects(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
 def test_objects_have_one_key_and_calls_start_before_their_block(
     events: list[ev.Event], cuts: list[int]
 ) -> None:
-    bridge = converse(with_deltas=True)
+    bridge = conversed(with_deltas=True)
     started: set[str] = set()
     for portion in in_portions(records_of(events), cuts):
         for [(key, value)] in (event.data.items() for event in read(bridge.encode(portion).data)):
@@ -224,10 +225,10 @@ def test_objects_have_one_key_and_calls_start_before_their_block(
 def test_late_client_receives_the_same(events: list[ev.Event], place: int) -> None:
     records = records_of(events)
     cut = 1 + place % len(records)
-    late = converse()
+    late = conversed()
     late.begin(snapshot_of(records[:cut]))
     written = late.replay().data + late.encode(records[cut:]).data
-    assert _summary(written) == _summary(converse().encode(records).data)
+    assert _summary(written) == _summary(conversed().encode(records).data)
 
 
 def _summary(written: bytes) -> Any:
@@ -287,7 +288,7 @@ def test_every_end_sends_done_and_a_failure_sends_the_error_first() -> None:
 
 
 def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
-    written = converse().encode(records_of([START, ev.RunPaused("run_1", (SEND,))]))
+    written = conversed().encode(records_of([START, ev.RunPaused("run_1", (SEND,))]))
     assert written.ends
     call = {"id": "c1", "name": "send", "input": {"to": "ada"}}
     pending = [call | {"digest": "d1gest", "reason": "it sends"}]
@@ -296,7 +297,7 @@ def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
 
 
 def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() -> None:
-    bridge, late = converse(), converse()
+    bridge, late = conversed(), conversed()
     start = ev.RunStarted("run_1", "Go", mode="observed")
     call = (WRITE, ev.ToolArgsCompleted("c1", "send", {}), SEND)
     paused = ev.RunPaused("run_1", (SEND,), keeps_lease=True)
@@ -311,3 +312,43 @@ def test_observed_run_that_waits_ends_its_stream_for_early_and_late_clients() ->
     assert [one["digest"] for one in done["pending"]] == ["d1gest"]
     assert done == read(early.data)[-1].data["done"]
     assert not bridge.encode(records[5:]).ends
+
+
+def test_each_turn_of_a_stream_is_a_step_of_the_ai_sdk() -> None:
+    """Otherwise the client takes a call of an earlier turn for one that it has to answer."""
+    message = Message(role="assistant", parts=())
+    turns: list[ev.Event] = [
+        *(ev.ToolCallStarted("c", 0, "add"), ev.ToolArgsCompleted("c", "add", {})),
+        *(ev.TurnCompleted("tool_use", message), ev.ToolCallCompleted("c", "add", {}, 3)),
+        *(ev.TextDelta("Done.", 1), ev.TurnCompleted("end_turn", message)),
+    ]
+    written = b"".join(ai_sdk.encode(turns))
+    kinds = [one.data["type"] for one in read(written.replace(b"data: [DONE]\n\n", b""))]
+    assert kinds.count("start-step") == kinds.count("finish-step") == 2
+    assert kinds.index("tool-output-available") < kinds.index("finish-step")
+
+
+def test_observed_run_is_one_stream_without_a_server() -> None:
+    request = ev.ApprovalRequested("c", "send", {}, "digest", "why")
+    paused = ev.RunPaused("r", (request,), keeps_lease=True)
+    events: list[ev.Event] = [
+        ev.RunStarted("r", "Go", mode="observed"),
+        *(ev.ToolCallStarted("c", 0, "send"), ev.ToolArgsCompleted("c", "send", {})),
+        *(request, paused, ev.RunResumed("r"), ev.ApprovalDecided("c", "send", "approved")),
+        *(ev.ToolCallCompleted("c", "send", {}, 1), ev.RunCompleted("done", run_id="r")),
+    ]
+    for encode, end in (
+        (ai_sdk.encode, b'"type":"finish"'),
+        (ag_ui.encode, b'"RUN_FINISHED"'),
+        (converse.encode, b'{"done":'),
+    ):
+        assert b"".join(encode(events)).count(end) == 1
+
+
+@pytest.mark.parametrize("encode", [ai_sdk.encode, ag_ui.encode, converse.encode, native.encode])
+def test_what_cannot_be_encoded_is_refused(encode: Any) -> None:
+    with pytest.raises(UsageError, match=r"needs the events of stream\(\) or a run, not 5"):
+        encode(5)
+    for item, message in (("text", "needs events, not 'text'"), (ev.RunResumed("r"), "resumed")):
+        with pytest.raises(UsageError, match=message):
+            list(encode([item]))

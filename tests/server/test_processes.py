@@ -20,7 +20,7 @@ from tests.server.program import WORDS, main
 from tests.server.raw import connect
 from tests.server.talking import Client, content, eventually, folded
 
-GOODBYE = ["retry: 1000", ": the server ends; come again", ""]
+GOODBYE = ["retry: 1000", ": the server is shutting down; reconnect", ""]
 
 
 class Server(Client):

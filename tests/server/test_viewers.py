@@ -180,7 +180,7 @@ async def test_slow_viewer_gets_a_snapshot_and_the_rest(world: World) -> None:
 @in_world()
 async def test_slow_viewer_of_a_format_without_snapshots_is_asked_to_resume(world: World) -> None:
     sent = await sent_to_slow_viewer(world, CHAT)
-    assert b"too much was missed; resume the stream" in sent
+    assert b"the client is too far behind; resume the stream" in sent
     assert sent.endswith(b"data: [DONE]\n\n")
 
 
@@ -265,8 +265,9 @@ async def test_viewers_are_asked_to_reconnect_when_the_server_drains(world: Worl
     watcher = await world.watch()
     await watcher.has(b'"snapshot"')
     await world.app.drain()
-    assert (await watcher.all()).endswith(b"retry: 1000\n: the server ends; come again\n\n")
-    assert (await (await world.watch()).all()).endswith(b"come again\n\n")
+    goodbye = b"retry: 1000\n: the server is shutting down; reconnect\n\n"
+    assert (await watcher.all()).endswith(goodbye)
+    assert (await (await world.watch()).all()).endswith(b"reconnect\n\n")
 
 
 class FailingStore(TroubledStore):
@@ -300,7 +301,7 @@ async def test_failing_log_ends_its_streams(world: World, error: Exception, capl
         await held.has(b'"snapshot"')
         held.may_read.clear()
         await world.say("one")
-        assert b"cannot be read now; come again" in await first.all()
+        assert b"cannot be read at the moment; reconnect" in await first.all()
         world.store.failure = None
         again = await world.watch("?after=1")  # while another viewer is still being told
         held.may_read.set()
@@ -315,7 +316,7 @@ async def test_deleted_run_ends_its_streams_and_is_404_afterwards(world: World) 
     watcher = await world.watch()
     await world.write(PAUSE)
     await world.store.delete(RUN)
-    assert b"come again" in await watcher.all()
+    assert b"reconnect" in await watcher.all()
     assert (await world.watch()).messages[0]["status"] == 404
 
 

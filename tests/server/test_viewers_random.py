@@ -231,7 +231,7 @@ def test_failing_encoder_ends_its_own_streams_only(caplog: pytest.LogCaptureFixt
         working = _Reader(await channels.watch(RUN, "working", _Encoder))
         await feeding.write(ev.TextDelta("one", 0))
         await feeding.write(STOPPED)
-        assert b"come again" in await failing.all()
+        assert b"reconnect" in await failing.all()
         assert isinstance(frames_of(await working.all())[-1].event, ev.RunStopped)
         await channels.aclose()
 

@@ -2,11 +2,11 @@
 
 An encoder belongs to one run and one format. It applies records to a ``RunState`` and writes the
 changes as bytes that all viewers share. A late viewer is sent a replay of the state, and then the
-same bytes. That works because an encoder is pure: what it writes follows from the run alone, and it
-never looks at the clock. Records are split at each pause, because the streams of other protocols
-end there, and the next request continues from that very place.
+same bytes. That works because an encoder is pure: what it writes depends on the run and on its own
+options, and it never looks at the clock. Records are split at each pause, because the streams of
+other protocols end there, and the next request continues from that very place.
 
-``encode`` writes the events of a stream or a run, without a server and a store.
+``encode_with`` lets an encoder write the events of a stream or a run without a server and a store.
 """
 
 import asyncio
@@ -27,11 +27,14 @@ from uuid import uuid4
 import msgspec
 from msgspec import Meta
 
+from argstream.errors import UsageError
 from argstream.events import (
+    BaseEvent,
     Event,
     RunCompleted,
     RunFailed,
     RunPaused,
+    RunResumed,
     RunSnapshot,
     RunStarted,
     StreamFailed,
@@ -52,9 +55,9 @@ runs; the viewer has not read for so long that its next chunk is gone; the log c
 each case the viewer can reconnect."""
 
 CLOSE_MESSAGES: Final[Mapping[CloseReason, str]] = {
-    "shutdown": "the server ends",
-    "behind": "too much was missed",
-    "failure": "the run cannot be read now",
+    "shutdown": "the server is shutting down",
+    "behind": "the client is too far behind",
+    "failure": "the run cannot be read at the moment",
 }
 """The same for viewers that are disconnected; each format adds how to reconnect."""
 
@@ -93,7 +96,7 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, records: Sequence[Record]) -> Written:
-        """Write the next records. Neighbouring deltas are joined already."""
+        """Write the next records. The server joins neighbouring deltas first."""
 
     @abstractmethod
     def replay(self) -> Written:
@@ -124,6 +127,8 @@ def encode_with(
 
 def _is_async(events: Any) -> bool:
     """Runs can be iterated both ways: in a coroutine, they are async."""
+    if not (hasattr(events, "__iter__") or hasattr(events, "__aiter__")):
+        raise UsageError(f"encode() needs the events of stream() or a run, not {events!r}")
     if isinstance(events, EventStream):  # these have both methods, and one of them only raises
         return False
     if isinstance(events, AsyncEventStream) or not hasattr(events, "__iter__"):
@@ -176,13 +181,24 @@ class _Writer:
         self._rests = False  # the run has paused or ended
 
     def write(self, event: Event) -> Iterator[bytes]:
+        if not isinstance(event, BaseEvent):
+            raise UsageError(f"encode() needs events, not {event!r}. Pass the source to stream()")
         state, events = self._encoder.state, [] if event.is_computed else [event]
+        if isinstance(event, RunResumed) and not state.seq:
+            raise UsageError(
+                "the events of a resumed run lack what came before. Use AgentServer, or an encoder"
+                " that begins with a snapshot of the run"
+            )
+        if isinstance(event, RunPaused | RunResumed) and state.mode == "observed":
+            return  # its process goes on by itself, so this stream does, too
         if not state.seq and not isinstance(event, RunStarted):
             self._encoder.is_bare = True
             events.insert(0, RunStarted(self._ids[0], ""))
         self._rests = event.ends_run or isinstance(event, RunPaused)
         numbered = enumerate(events, state.seq + 1)
-        records = [Record(seq, time.time(), *self._ids, "", each) for seq, each in numbered]
+        run_id = state.run_id or getattr(events[0], "run_id", "") if events else ""
+        ids = run_id or self._ids[0], self._ids[1]
+        records = [Record(seq, time.time(), *ids, "", each) for seq, each in numbered]
         if data := self._encoder.encode(records).data:
             yield data
 
@@ -190,7 +206,8 @@ class _Writer:
         """Write the end of the run, if it did not end or pause; after an error of the source."""
         if self._rests:
             return
-        state, run_id = self._encoder.state, self._ids[0]
+        state = self._encoder.state
+        run_id = state.run_id or self._ids[0]
         failures = [one for one in state.failures if isinstance(one, StreamFailed)]
         if error is not None:  # its text may contain secrets
             message = f"the model failed with {type(error).__name__}"

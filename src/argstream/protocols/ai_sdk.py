@@ -181,6 +181,7 @@ class _MessageWriter:
         self._is_paused = False
         self._has_step = False
         self._turn = 0  # of the step
+        self._turn_is_over = False  # in a stream without a run, where no turn reports its start
         self._has_lost = False  # blocks of this turn
         self._calls: dict[str, _ShownCall] = {}  # those that are open
 
@@ -213,6 +214,8 @@ class _MessageWriter:
             yield from self._call_change(change, block)
         elif isinstance(event, ev.TurnStarted):
             yield from self._turn_started(event.turn)
+        elif isinstance(event, ev.TurnCompleted):
+            self._turn_is_over = self._encoder.is_bare and event.parent_id is None
         elif isinstance(event, ev.RunPaused):
             yield from self._pause()
         elif isinstance(event, ev.RunEnd):
@@ -318,7 +321,10 @@ class _MessageWriter:
             yield {"type": "data-argstream-lost", "data": {"turn": turn}}
         self._has_lost = False
 
-    def _start_step(self) -> Iterator[_Part]:
+    def _start_step(self, block: Block | None = None) -> Iterator[_Part]:
+        if self._turn_is_over and block is not None and block.parent_id is None:
+            yield from self._end_step()
+            self._has_step = self._turn_is_over = False
         if not self._has_step:
             self._has_step = True
             yield {"type": "start-step"}
@@ -343,7 +349,7 @@ class _MessageWriter:
 
     def _append_text(self, block: TextBlock, text: str) -> Iterator[_Part]:
         if block.key not in self.texts:
-            yield from self._start_step()
+            yield from self._start_step(block)
             self.texts[block.key] = block
             yield _text_part("start", block) | self._parent(block)
         if text:
@@ -357,7 +363,7 @@ class _MessageWriter:
 
     def _call_change(self, change: Change, call: Call) -> Iterator[_Part]:
         if change.kind == "block_started":
-            yield from self._start_step()
+            yield from self._start_step(call)
             self._calls[call.key] = _ShownCall(call)
         if change.kind == "block_lost":
             self._has_lost = True

@@ -96,7 +96,7 @@ class NativeEncoder(Encoder):
 
     def close_reason(self, why: CloseReason) -> bytes:
         """Ask the viewer to reconnect."""
-        return reconnect(f"{CLOSE_MESSAGES[why]}; come again")
+        return reconnect(f"{CLOSE_MESSAGES[why]}; reconnect")
 
     def _history(self, messages: Iterable[Message]) -> tuple[Message, ...]:
         return tuple(map(_without_items, messages)) if self._with_history else ()

@@ -383,7 +383,7 @@ class Broadcasts:
         self._is_draining = False
 
     def drain(self) -> None:
-        """Ask all viewers to reconnect, because the server ends."""
+        """Ask all viewers to reconnect, because the server shuts down."""
         self._is_draining = True
         for entry in self._entries.values():
             entry.channel.part("shutdown")

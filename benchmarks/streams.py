@@ -123,7 +123,7 @@ def _growth_and_memory(*, quick: bool) -> dict[str, list[Cell]]:
     cells: dict[str, list[Cell]] = {}
     for protocol in PROTOCOLS:
         before, after = (found[protocol, size_name(size)] for size in (small, large))
-        memory_cell = number(memory[protocol], _MOST_BYTES_PER_CHARACTER, " bytes")
+        memory_cell = number(memory[protocol], _MOST_BYTES_PER_CHARACTER, " B")
         cells[protocol] = [times(after / before, _MOST_GROWTH), memory_cell]
     return cells
 

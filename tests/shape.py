@@ -46,7 +46,7 @@ def measure() -> dict[str, tuple[float, float]]:
     tests = [path.read_text() for path in TESTS.rglob("*.py") if "node_modules" not in path.parts]
     return {
         "modules": (len(texts), 168),
-        "lines": (sum(map(_lines, texts.values())), 58_196),
+        "lines": (sum(map(_lines, texts.values())), 57_800),
         "small private modules with one importer": (_one_importer(texts, trees), 10),
         "module names in two packages": (_repeated_names(texts), 8),
         "functions over 60 lines": (sum(map(_long_functions, trees.values())), 3),
@@ -59,7 +59,7 @@ def measure() -> dict[str, tuple[float, float]]:
         "modules loaded by `from argstream import stream`": (_loaded("stream"), 30),
         "modules loaded by `from argstream import Agent`": (_loaded("Agent"), 90),
         "calls per delta of `stream(bytes)`": (_calls_per_delta(), 14),
-        "lines of tests": (sum(map(_lines, tests)), 63_420),  # the aim is 60,000
+        "lines of tests": (sum(map(_lines, tests)), 63_190)
         "test files that import private modules": (sum(map(_imports_private, tests)), 12),
         "odd sentences in the packages that stay, docs and test names": (
             sum(_odd(text) for path, text in texts.items() if not _is_rewritten_later(path))

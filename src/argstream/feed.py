@@ -19,8 +19,8 @@ readers and verdicts. Translate each event of the framework into one item.
 
 The ID of a call is the one that results refer to. It must be unique within a turn. A turn begins
 with its first item and ends with ``TurnEnded``. If the items end before that, the open calls are
-truncated, as with a provider that closes the connection. An item of a wrong type raises
-``UsageError`` where it is created.
+truncated, as with a provider that closes the connection. A field of a wrong type raises
+``UsageError`` when the item is created.
 """
 
 from typing import Any, Final, TypeAlias, get_args

@@ -62,7 +62,7 @@ class OpenAIAgentsDecoder(ProviderDecoder):
             case "run_item_stream_event":
                 return self._item(fields_of(fields.get("item")))
             case str():
-                return []  # another agent runs
+                return []  # not used: agent_updated_stream_event, and types added later
         raise UnreadableError(f"expected an event of openai-agents, not {type(payload).__name__}")
 
     def close(self) -> list[Delta]:

@@ -59,7 +59,7 @@ def measure() -> dict[str, tuple[float, float]]:
         "modules loaded by `from argstream import stream`": (_loaded("stream"), 30),
         "modules loaded by `from argstream import Agent`": (_loaded("Agent"), 90),
         "calls per delta of `stream(bytes)`": (_calls_per_delta(), 14),
-        "lines of tests": (sum(map(_lines, tests)), 63_190)
+        "lines of tests": (sum(map(_lines, tests)), 63_190),
         "test files that import private modules": (sum(map(_imports_private, tests)), 12),
         "odd sentences in the packages that stay, docs and test names": (
             sum(_odd(text) for path, text in texts.items() if not _is_rewritten_later(path))

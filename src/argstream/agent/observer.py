@@ -89,7 +89,9 @@ def observe(
     """
     given: object = store
     if isinstance(given, str | Path):
-        raise UsageError("observe takes a store that is open, which is yours to close: open_store")
+        raise UsageError(
+            "store must be open, not a path: pass open_store(…), and close it yourself"
+        )
     observer = Observer(store=store, agent=agent)
     return observer.observe(
         source, prompt, conversation_id=conversation_id, protocol=protocol, user=user
@@ -199,7 +201,7 @@ class Observer(AsyncClosing):
         try:
             told = [record.event for record in records]
             if not is_observed(told):
-                raise UsageError(f"the run {run_id} is not an observed one: Agent.stop ends it")
+                raise UsageError(f"the run {run_id} is not an observed run. Use Agent.stop_async()")
             commands = await self.store.commands(run_id)
             events = last_events(run_id, told, commands.stop_reason or reason)
             await log.write(events)
@@ -391,7 +393,7 @@ class _Drive:
     def stop(self, reason: str) -> None:
         """Ask the agent to end, and read only until it has."""
         if not (self.observed.is_stopped or self.observed.is_over):
-            self._may_end_itself = self.asking.is_waiting  # it will be told that it may not
+            self._may_end_itself = self.asking.is_waiting  # its pending calls will be denied
             self._post(self.observed.stop(reason), self.asking.dismiss)
             self._is_stopping.set()
 
@@ -418,7 +420,7 @@ class _Drive:
         _inside.set((*_inside.get(), self))
         try:
             async with self._tasks:
-                await self._work_off()  # a run whose beginning is written is one for others, too
+                await self._work_off()  # viewers can follow the run once its start is stored
                 for work in (self._log.keep_lease, self._hear, self._read, self._end_agent):
                     self._tasks.start_soon(work)
                 while not self._is_over:
@@ -427,7 +429,7 @@ class _Drive:
                         await self._work_off()
                 self._tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            self._error = group.exceptions[0]  # several see the same: that the store is lost
+            self._error = group.exceptions[0]  # several tasks fail with the same error of the store
         finally:
             if not self._is_over:
                 await self._leave()
@@ -447,7 +449,9 @@ class _Drive:
                 await self._log.release()
             except ArgstreamError:
                 logger.warning(
-                    "the end of the run %s is not in its log", self.observed.run_id, exc_info=True
+                    "could not log the end of run %s",
+                    self.observed.run_id,
+                    exc_info=True,
                 )
 
     def _post(self, events: list[ev.Event], then: Callable[[], None] | None = None) -> None:
@@ -646,7 +650,7 @@ class _Asking:
         try:
             await self._log.store.decide(self._log.run_id, {request.call_id: decision})
         except UsageError as error:  # decided elsewhere, or withdrawn
-            logger.info("what was decided does not count: %s", error)
+            logger.info("decision ignored: %s", error)
 
     async def take(self, commands: Commands) -> None:
         waiting = {request.call_id for request in self._observed.pending}
@@ -921,7 +925,7 @@ class Observed:
         calls = [call for call in self.state.calls.values() if call.outcome is None]
         pending = [call.call_id for call in calls if call.is_pending]
         ended += self._decided(*(self._denial(id_, "withdrawn", why) for id_ in pending))
-        for call in reversed(calls):  # what a sub-agent called, before that
+        for call in reversed(calls):  # calls of a sub-agent end before the call that started it
             ended += self._end_call(call, why)
         end = self._ending(failure)
         if usage is not None and end.usage == ev.Usage():

@@ -1,4 +1,4 @@
-"""Runs in other people's formats, and in ours for the wire: pure, events in and bytes out.
+"""Encoders that write runs as bytes for user interfaces. They perform no I/O.
 
 ``native`` and ``converse`` are our own, ``ai_sdk`` and ``ag_ui`` those of front ends.
 """

@@ -168,7 +168,7 @@ class _MessageWriter:
     Between a pause and the next stream, nothing is written. In an observed run blocks may change
     meanwhile: they are ``missed``, and the next stream repeats them. Calls can be repeated, because
     a client replaces them. A text cannot: what was missed of it is appended. So a replay for a
-    client that joins during the pause must not include it (``limits``).
+    client that connects during the pause must not include it (``limits``).
     """
 
     def __init__(self, encoder: AiSdkEncoder, limits: Mapping[str, int] | None = None) -> None:
@@ -201,7 +201,7 @@ class _MessageWriter:
     def end_texts(self, others: "_MessageWriter") -> list[_Part]:
         """End the texts that are not open in the stream that continues this one.
 
-        A pause ends all texts. It is not in the replay for a client that joins later.
+        A pause ends all texts. It is not in the replay for a client that connects later.
         """
         is_over = self.texts.keys() - others.texts.keys() if self._is_open else ()
         return [_text_part("end", self.texts[key]) for key in self.texts if key in is_over]

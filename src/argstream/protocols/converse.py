@@ -1,4 +1,4 @@
-"""One answer for a chat page: JSON objects with one key each, in the order of the events.
+"""A response for a chat page: JSON objects with one key each, in the order of the events.
 
 =================  ===============================================================================
 ``text``           a piece of the model's text
@@ -48,7 +48,7 @@ def encode(
 
 
 class ConverseEncoder(Encoder):
-    """Writes an answer."""
+    """Writes a run as a response for a chat page."""
 
     def __init__(
         self, run_id: str = "", conversation_id: str = "", *, with_deltas: bool = False

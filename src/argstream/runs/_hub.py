@@ -1,4 +1,4 @@
-"""What the followers of a run in one event loop share: its newest records, and being woken.
+"""What the followers of a run in one event loop share: its newest records and notifications.
 
 Each batch is read and decoded once for all of them. A follower that has fallen behind what is kept
 here reads from the store until it has caught up. There is no background task: of the followers that
@@ -170,7 +170,7 @@ class Tail:
         self._check()
 
     async def commands(self, version: int) -> None:
-        """Return when what was posted may have changed since this version."""
+        """Return when the commands of the run may have changed since this version."""
         while self._failure is None and self.commands_version == version:
             await _signal(self._listening)
         self._check()
@@ -425,7 +425,7 @@ class Snapshots:
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
     async def snapshot(self, info: RunInfo) -> RunSnapshot:
-        # One at a time in an event loop, so that of many that join at once only the first reads.
+        # One at a time: if many viewers connect at once, only the first reads the log.
         lock = self._lock(info.run_id)
         async with lock:
             kept = self._borrow(info)

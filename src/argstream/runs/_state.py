@@ -232,7 +232,7 @@ class Call(Struct, eq=False):
     written: Argument = field(default_factory=lambda: Argument(()))
     """The tree as the model wrote it. It is ``root``, unless other arguments ran."""
     text: str | None = None  # the exact text of the arguments, if it is not ``raw``
-    is_free_text: bool = False  # and not JSON
+    is_free_text: bool = False  # the arguments are a text, not JSON
     _parser: Parser | None = None
     _is_readable: bool = True  # whether its text may be JSON arguments
 
@@ -345,7 +345,7 @@ class Break(Struct):
     cause: Literal["pause", "crash"]
     started_at: float
     ended_at: float | None
-    call_ids: tuple[str, ...]  # those that waited for a decision, or were cut off
+    call_ids: tuple[str, ...]  # the pending calls, or those that were interrupted
 
 
 class RunState:
@@ -362,7 +362,7 @@ class RunState:
     """
 
     def __init__(self, *, arguments: Literal["tree", "events", "off"] = "tree") -> None:
-        """Start with nothing.
+        """Create an empty state.
 
         Calls are parsed while they are written. ``"tree"`` reports ``argument`` changes and keeps
         ``Call.root``, ``"events"`` only reports, and ``"off"`` does not parse.
@@ -596,7 +596,7 @@ class RunState:
         if known is None:
             known = call._parse(delta)
         else:
-            call._parser = None  # behind the text from here on
+            call._parser = None  # not in step with the text any more
         is_tree, root = self._arguments == "tree", call.root
         for argument in known:
             if is_tree:

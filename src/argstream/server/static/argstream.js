@@ -28,7 +28,7 @@
 /** @typedef {"running" | "paused" | "completed" | "failed" | "stopped"} RunStatus */
 /** An agent runs the tools, or another program whose events are observed.
  * @typedef {"agent" | "observed"} RunMode */
-/** Who runs a call, and what its input is: `custom` and `code` are free text, the others JSON.
+/** Where a call runs, and the form of its input: `custom` and `code` are free text, the others JSON.
  * @typedef {"function" | "server" | "mcp" | "custom" | "code" | "patch" | "client"} CallKind */
 /** Why a call is not run: what was written is not whole, or not valid.
  * @typedef {"truncated" | "malformed" | "rejected" | "aborted"} InvalidVerdict */
@@ -104,7 +104,7 @@
  *   interrupted: string[], note: string }} RunResumed */
 /** @typedef {{ type: "run_completed", run_id: string, result: JsonValue, usage: Usage,
  *   stop_reason: string | null }} RunCompleted */
-/** `usage` is that of all turns, including one that did not complete. Older logs do not have it.
+/** `usage` is that of all turns, including one that did not complete. 
  * @typedef {{ type: "run_failed", run_id: string, code: string, message: string,
  *   usage?: Usage }} RunFailed */
 /** @typedef {{ type: "run_stopped", run_id: string, reason: string,

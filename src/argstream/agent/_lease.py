@@ -16,8 +16,8 @@ import anyio
 from msgspec.structs import replace
 
 from argstream.errors import LeaseLostError, RunBusyError, UsageError
-from argstream.events import ArgumentEvent, Event, RunPaused, ToolArgsDelta
-from argstream.runs._records import Lease, Record, status_after
+from argstream.events import ArgumentEvent, Event, ToolArgsDelta
+from argstream.runs._records import Lease, Record, releases_lease
 from argstream.runs._store import Store
 
 _RENEWALS: Final = 3  # per duration of a lease
@@ -108,7 +108,7 @@ class RunLog:
         async with self._one_at_a_time:
             lease = await self._written(records)
             self._position.advance(records)
-            if _rests(records):
+            if releases_lease(record.event for record in records):
                 self._lease = None  # the write released it
             elif time.time() - now > self._seconds:
                 # This process was suspended for so long that another may have taken the run over,
@@ -186,14 +186,6 @@ def _stored(stamped: Sequence[Record]) -> list[Record]:
         else:
             records.append(record)
     return records[::-1]
-
-
-def _rests(records: Sequence[Record]) -> bool:
-    """Return True if a write of these records releases the lease."""
-    pauses = [record.event for record in records if isinstance(record.event, RunPaused)]
-    status = status_after(record.event for record in records)
-    is_kept = status == "paused" and pauses[-1].keeps_lease
-    return status not in (None, "running") and not is_kept
 
 
 def _owner() -> str:

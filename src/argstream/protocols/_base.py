@@ -177,7 +177,8 @@ class _Writer:
 
     def __init__(self, encoder: Encoder, run_id: str, conversation_id: str) -> None:
         self._encoder = encoder
-        self._ids = run_id, conversation_id
+        self._run_id = run_id
+        self._conversation_id = conversation_id
         self._rests = False  # the run has paused or ended
 
     def write(self, event: Event) -> Iterator[bytes]:
@@ -193,11 +194,12 @@ class _Writer:
             return  # its process goes on by itself, so this stream does, too
         if not state.seq and not isinstance(event, RunStarted):
             self._encoder.is_bare = True
-            events.insert(0, RunStarted(self._ids[0], ""))
+            events.insert(0, RunStarted(self._run_id, ""))
+        if isinstance(event, RunStarted):
+            self._run_id = event.run_id
         self._rests = event.ends_run or isinstance(event, RunPaused)
+        ids = self._run_id, self._conversation_id
         numbered = enumerate(events, state.seq + 1)
-        run_id = state.run_id or getattr(events[0], "run_id", "") if events else ""
-        ids = run_id or self._ids[0], self._ids[1]
         records = [Record(seq, time.time(), *ids, "", each) for seq, each in numbered]
         if data := self._encoder.encode(records).data:
             yield data
@@ -206,8 +208,7 @@ class _Writer:
         """Write the end of the run, if it did not end or pause; after an error of the source."""
         if self._rests:
             return
-        state = self._encoder.state
-        run_id = state.run_id or self._ids[0]
+        state, run_id = self._encoder.state, self._run_id
         failures = [one for one in state.failures if isinstance(one, StreamFailed)]
         if error is not None:  # its text may contain secrets
             message = f"the model failed with {type(error).__name__}"

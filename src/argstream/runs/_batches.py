@@ -14,7 +14,6 @@ from argstream.events import (
     ApprovalDecided,
     ApprovalRequested,
     ArgumentEvent,
-    RunPaused,
     RunStarted,
     RunStatus,
 )
@@ -26,6 +25,7 @@ from argstream.runs._records import (
     Lease,
     Record,
     from_json,
+    releases_lease,
     status_after,
     to_json,
 )
@@ -163,7 +163,7 @@ class Batch(Struct, frozen=True):
     is_durable: bool
     """Whether it must survive a crash of the machine."""
     user: str = ""  # in the first batch of a run
-    keeps_lease: bool = False  # although the run is paused
+    rests: bool = False  # the run needs no driver after the batch, so its lease is released
     arguments: Sequence[tuple[ArgumentEvent, ...] | None] = ()  # of each record
 
     @property
@@ -175,11 +175,6 @@ class Batch(Struct, frozen=True):
         return self.status in ("completed", "failed", "stopped")
 
     @property
-    def rests(self) -> bool:
-        """Return True if the run needs no driver after the batch: it is paused or over."""
-        return self.is_end or (self.status == "paused" and not self.keeps_lease)
-
-    @property
     def changes_commands(self) -> bool:
         return self.is_end or bool(self.asked)
 
@@ -189,7 +184,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         raise UsageError("records is empty. Pass at least one record")
     first, last = records[0], records[-1]
     asked: list[tuple[str, str | None]] = []
-    user, keeps_lease = "", False
+    user = ""
     for expected, record in enumerate(records, first.seq):
         if record.run_id != run_id:
             raise UsageError(f"a record of the run {record.run_id!r} is not one of {run_id!r}")
@@ -203,8 +198,6 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
                 asked.append((call_id, None))
             case RunStarted():
                 user = user_of(record.event.user)
-            case RunPaused():
-                keeps_lease = record.event.keeps_lease
             case _:
                 pass
     if any(record.event.ends_run for record in records[:-1]):
@@ -221,7 +214,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         asked=asked,
         is_durable=not all(record.event.is_delta for record in records),
         user=user,
-        keeps_lease=keeps_lease,
+        rests=releases_lease(record.event for record in records),
         arguments=[record.arguments for record in records],
     )
 

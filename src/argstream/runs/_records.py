@@ -25,6 +25,7 @@ from argstream.events import (
     ApprovalScope,
     ArgumentEvent,
     Event,
+    RunPaused,
     RunStatus,
     TextDelta,
     ThinkingDelta,
@@ -141,6 +142,16 @@ def status_after(events: Iterable[Event]) -> RunStatus | None:
     """Return the status of a run after these events; None if they do not change it."""
     statuses = [event.run_status for event in events if event.run_status is not None]
     return statuses[-1] if statuses else None
+
+
+def releases_lease(events: Iterable[Event]) -> bool:
+    """Return True if writing these events releases the lease of the run."""
+    last = None
+    for event in events:
+        last = event if event.run_status is not None else last
+    if last is None or last.run_status == "running":
+        return False
+    return not (isinstance(last, RunPaused) and last.keeps_lease)
 
 
 def merged(events: Iterable[Event]) -> list[Event]:

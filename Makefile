@@ -21,7 +21,7 @@ SOAK_SECONDS ?= 600
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check lint types imports shape tests coverage test-deps bench format clean \
-	soak soak-server soak-properties soak-fuzz
+	soak soak-server soak-properties soak-fuzz soak-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -74,10 +74,10 @@ test-deps: .venv/created ## install tmux and chromium for the tests, where that 
 		&& { get $$(echo "$$missing" | sed s/chromium/chromium-headless-shell/) || get $$missing; }; } \
 		|| echo "missing:$$missing. The tests that need it are skipped, or fail if CI is set. To install: apt-get install$$missing"
 
-bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against other parsers, the SDKs and more; writes docs/benchmarks.md
+bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against other parsers, SDKs and agents; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
-soak: soak-server soak-properties soak-fuzz ## the three long runs below
+soak: soak-server soak-properties soak-fuzz soak-mutants ## the four long runs below
 
 soak-server: .venv/ready-dev ## the server under load, four minutes
 	@$(BIN)/python benchmarks/server_load.py
@@ -88,12 +88,15 @@ soak-properties: .venv/ready-node ## the random tests with 5,000 examples each, 
 soak-fuzz: .venv/ready-fuzz ## fuzz the parser, SOAK_SECONDS=600
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)
 
+soak-mutants: .venv/ready-dev .venv/ready-mutants ## mutation testing of the parser, the run state and the loop; MUTANTS=200 takes a sample of each
+	@$(BIN)/python fuzz/mutants.py $(if $(MUTANTS),--sample=$(MUTANTS))
+
 format: .venv/ready-dev ## fix format, and lint errors that can be fixed automatically
 	@$(BIN)/ruff check --quiet --fix; $(BIN)/ruff format --quiet
 
 clean: ## remove the environments, caches and generated files
 	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache fuzz/corpus fuzz/corpus.dict fuzz/crashes tests/page/seen
+		.import_linter_cache .mutants fuzz/corpus fuzz/corpus.dict fuzz/crashes tests/page/seen
 
 .venv/created:
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -117,8 +120,8 @@ clean: ## remove the environments, caches and generated files
 		--no-audit --no-fund --loglevel=error > .venv/report.log 2>&1 || { cat .venv/report.log; $(pip_failed); }
 	@touch $@
 
-# axio needs Python 3.12 or newer, so it has an environment of its own. Name a Python with
-# `make BENCH_PYTHON=…`.
+# axio needs Python 3.12 or newer. So it and other agents are measured in an environment of their
+# own, beside argstream. Name a Python with `make BENCH_PYTHON=…`.
 BENCH_PYTHON ?= $(shell for python in $(PYTHON) python3.14 python3.13 python3.12 \
 	$$(ls -rv $$HOME/.pyenv/versions/3.*/bin/python 2>/dev/null); do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
@@ -126,7 +129,7 @@ BENCH_PYTHON ?= $(shell for python in $(PYTHON) python3.14 python3.13 python3.12
 	@test -n "$(BENCH_PYTHON)" || { echo "axio needs Python 3.12 or newer: make BENCH_PYTHON=/path/to/python bench"; exit 1; }
 	@"$(BENCH_PYTHON)" -m venv --clear .venv-bench
 	@.venv-bench/bin/python -m pip --quiet --quiet install --upgrade 'pip>=25.1' || $(pip_failed)
-	@.venv-bench/bin/python -m pip --quiet --quiet --disable-pip-version-check install --group bench-axio || $(pip_failed)
+	@.venv-bench/bin/python -m pip --quiet --quiet --disable-pip-version-check install --editable '.[agent]' --group bench-peers || $(pip_failed)
 	@touch $@
 
 .venv/ready-%: .venv/ready

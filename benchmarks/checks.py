@@ -9,10 +9,10 @@ from typing import Any
 
 from argstream import Policy, ToolArgsInvalid, stream
 from argstream.jsonstream import Parser
-from argstream.policy import Between, Equals, Glob, Not, Prefix, Regex, Rule, Search
+from argstream.policy import Between, Equals, Glob, Prefix, Regex, Rule, Search
 from argstream.validation import Schema, ToolSpec
 from report import Cell, Chapter, Table, microseconds, number, percent, size_name, times
-from timing import Job, cpu_time, take_turns, versions
+from timing import Job, cpu_time, take_turns
 from workloads import TAGS, TOOL, anthropic_call, chunks, code, rows, write
 
 _MOST_GROWTH = 1.25
@@ -22,12 +22,12 @@ _STRING, _INTEGER, _BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object that has these properties and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    bounds = {"required": list(properties), "additionalProperties": False}
+    return {"type": "object", "properties": properties, **bounds}
+
+
+def _short(length: int) -> dict[str, Any]:
+    return {"type": "string", "maxLength": length}
 
 
 def _list(items: dict[str, Any], **bounds: int) -> dict[str, Any]:
@@ -38,53 +38,33 @@ def measure(*, quick: bool = False) -> Chapter:
     """Measure both."""
     return Chapter(
         "Checks while a call is written",
-        "A wrong call is rejected at the first character after which it cannot be right. *Read* "
-        "is how many characters of its arguments had come by then. *Long text first* is the same "
-        "call with its longest argument in front, an order that `argstream lint` warns of. The "
-        "second table has the CPU time per chunk of the parser alone and with the check.",
+        "*Read*: how many characters of the arguments had arrived when a wrong call was "
+        "rejected. *Long text first*: the share if the longest argument comes first. The second "
+        "table has the time per chunk of the parser alone, and with the check.",
         [_earliness(), _costs(quick=quick)],
-        versions("jsonschema-rs"),
     )
 
 
-# How early
-
-
+_MODE = {"enum": ["create", "overwrite", "append"]}
+_EDITS = _list(_closed({"old": _STRING, "new": _STRING}), maxItems=10)
 _EARLY_SCHEMAS: dict[str, dict[str, Any]] = {
-    "write_file": {
-        "path": {"type": "string", "maxLength": 200},
-        "mode": {"enum": ["create", "overwrite", "append"]},
-        "content": {"type": "string", "maxLength": 20_000},
-    },
-    "edit_file": {
-        "path": _STRING,
-        "edits": _list(_closed({"old": _STRING, "new": _STRING}), maxItems=10),
-    },
-    "send_email": {"to": _list(_STRING), "subject": _STRING, "body": _STRING},
+    "write_file": {"path": _short(200), "mode": _MODE, "content": _short(20_000)},
+    "edit_file": {"path": _STRING, "edits": _EDITS},
 }
 _EARLY_TOOLS = [ToolSpec(name, schema=_closed(of)) for name, of in _EARLY_SCHEMAS.items()]
-_EARLY_RULES = Policy(
-    [
-        Rule("deny", tool="write_file", argument="path", when=Prefix("/etc/")),
-        Rule("deny", tool="send_email", argument=("to", "*"), when=Not(Glob("*@example.com"))),
-    ],
-    default="allow",
-)
+_NOT_IN_ETC = Rule("deny", tool="write_file", argument="path", when=Prefix("/etc/"))
+_EARLY_RULES = Policy([_NOT_IN_ETC], default="allow")
 
 
 def _wrong_calls() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return calls as models get them wrong, with texts of a common length."""
     choose = random.Random(20)
     file = {"path": "src/app.py", "mode": "create", "content": code(choose, 4000)}
-    email = {"to": ["ada@example.com"], "subject": "Results", "body": code(choose, 1500)}
     edits = [{"old": code(choose, 120), "new": code(choose, 160)} for _ in range(15)]
     renamed = [*edits[:2], {"old_string": edits[2]["old"], "new": edits[2]["new"]}, *edits[3:8]]
-    without_path = {name: file[name] for name in ("mode", "content")}
     return {
         "path under /etc/": ("write_file", {**file, "path": "/etc/cron.d/backup"}),
         "mode is not in the enum": ("write_file", {**file, "mode": "write"}),
-        "path is missing": ("write_file", without_path),
-        "recipient outside": ("send_email", {**email, "to": ["ada@example.com", "eve@evil.test"]}),
         "third edit: misspelt key": ("edit_file", {"path": "src/app.py", "edits": renamed}),
     }
 
@@ -113,33 +93,18 @@ def _rejected(tool: str, arguments: dict[str, Any]) -> tuple[str, int, int]:
 # What it costs
 
 
-_WRITE_FILE = _closed(
-    {
-        "path": {"type": "string", "maxLength": 4096},
-        "mode": {"enum": ["create", "overwrite", "append"]},
-        "executable": _BOOLEAN,
-        "encoding": {"enum": ["utf-8", "latin-1", "ascii"]},
-        "content": _STRING,
-    }
-)
-_ROW = _closed(
-    {
-        "id": _INTEGER,
-        "name": _STRING,
-        "score": {"type": "number"},
-        "active": _BOOLEAN,
-        "tags": _list({"enum": TAGS}),
-    }
-)
-_INSERT_ROWS = _closed(
-    {
-        "table": {"type": "string", "maxLength": 64},
-        "on_conflict": {"enum": ["fail", "skip", "replace"]},
-        "dry_run": _BOOLEAN,
-        "batch": _INTEGER,
-        "rows": _list(_ROW),
-    }
-)
+_WRITE_FILE = _closed({
+    "path": _short(4096), "mode": _MODE, "executable": _BOOLEAN,
+    "encoding": {"enum": ["utf-8", "latin-1", "ascii"]}, "content": _STRING,
+})  # fmt: skip
+_ROW = _closed({
+    "id": _INTEGER, "name": _STRING, "score": {"type": "number"}, "active": _BOOLEAN,
+    "tags": _list({"enum": TAGS}),
+})  # fmt: skip
+_INSERT_ROWS = _closed({
+    "table": _short(64), "on_conflict": {"enum": ["fail", "skip", "replace"]},
+    "dry_run": _BOOLEAN, "batch": _INTEGER, "rows": _list(_ROW),
+})  # fmt: skip
 
 _MANY = _closed(
     {
@@ -191,8 +156,7 @@ class _Check:
     name: str
     text: Callable[[int], str]
     schema: dict[str, Any] | None = None
-    at_most: float | None = None
-    """The budget of parsing and checking, as a multiple of parsing alone."""
+    at_most: float | None = None  # times parsing alone
 
 
 _CHECKS = [
@@ -210,13 +174,14 @@ def _costs(*, quick: bool) -> Table:
     jobs, growing = [], []
     for check in _CHECKS:
         _demand_right(check, check.text(middle))
-        open_ = _opener(check)
+        open_: Any = partial(_RULES.open, TOOL)
+        if check.schema:
+            open_ = Schema(check.schema).check  # compiled once
         jobs.append(Job(_ALONE, check.name, partial(_read, check.text(middle), None)))
         jobs.append(Job(_CHECKED, check.name, partial(_read, check.text(middle), open_)))
-        growing += [
-            Job(size_name(size), check.name, partial(_read, check.text(size), open_))
-            for size in (small, large)
-        ]
+        for size in (small, large):
+            read = partial(_read, check.text(size), open_)
+            growing.append(Job(size_name(size), check.name, read))
     found = take_turns(jobs, rounds=1 if quick else 7)
     growth = take_turns(growing, rounds=1 if quick else 3)
     cells: list[list[Cell]] = []
@@ -235,11 +200,6 @@ def _demand_right(check: _Check, text: str) -> None:
     events = stream(anthropic_call(chunks(text)), tools=tools, policy=policy, on_ask="report")
     if any(isinstance(event, ToolArgsInvalid) for event in events):
         sys.exit(f"{check.name}: a call that is right was rejected")
-
-
-def _opener(check: _Check) -> Callable[[], Any]:
-    """Return what makes the check of one call; the schema is compiled once."""
-    return Schema(check.schema).check if check.schema else partial(_RULES.open, TOOL)
 
 
 def _read(text: str, open_: Callable[[], Any] | None) -> float:

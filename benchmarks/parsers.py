@@ -1,37 +1,27 @@
 """Parsers: what one more chunk costs, how that grows, and whether the value so far is true.
 
-``python parsers.py PARSER…`` measures only these and prints JSON: for the environment of axio.
+Each parser is used in the cheapest way that its interface allows, and loaded when it is used: axio
+needs a newer Python. ``python parsers.py PARSER…`` measures only these and prints JSON.
 """
 
 import json
-import os
 import platform
-import subprocess
 import sys
-from collections.abc import Iterable
+import types
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
+from importlib import import_module
 from time import process_time
+from typing import Any, Protocol
 
-from peers import ARGSTREAM, AXIO, PARSERS, Reader, Reparser
-from report import (
-    ROOT,
-    Cell,
-    Chapter,
-    Figure,
-    Table,
-    fraction,
-    growth_plot,
-    microseconds,
-    percent,
-    size_name,
-    times,
-)
-from timing import Job, Times, cpu_time, take_turns, versions
+from argstream.jsonstream import Parser
+from report import Cell, Chapter, Figure, Table, fraction, microseconds, percent, size_name, times
+from timing import Job, Times, cpu_time, in_newer_python, take_turns, versions
 from workloads import chunks, nested_edits, one_string, small_rows
 
-_AXIO_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+ARGSTREAM, AXIO = "argstream", "axio"
 _BESIDE_AXIO = "argstream beside axio"
-_GROWTH_SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
+_GROWTH_SIZES = {False: [10_000, 1_000_000], True: [10_000, 30_000]}
 _WINDOWS = 20
 _WINDOW_SECONDS = 0.02
 _TEXTS = [one_string, nested_edits, small_rows]
@@ -45,31 +35,27 @@ _BUDGETS = {
     AXIO: dict.fromkeys([*_STRINGS, _EDITS], 1 / 3) | {_ROWS: 1 / 2.5},
 }
 _MOST_GROWTH = 1.25
+_NOT_MEASURED: Cell = "–"
 
 
 def measure(*, quick: bool = False) -> Chapter:
     """Measure all parsers; axio and argstream beside it under a newer Python."""
     found = _measure([name for name in PARSERS if name != AXIO], quick=quick)
-    if not _AXIO_PYTHON.exists():
-        sys.exit("axio needs an environment of its own: make .venv-bench/ready")
-    command = [str(_AXIO_PYTHON), __file__, ARGSTREAM, AXIO, *["--quick"] * quick]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    worker = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    beside = json.loads(worker.stdout)
+    beside = in_newer_python(__file__, ARGSTREAM, AXIO, *["--quick"] * quick)
     for parser, workload, seconds in beside["times"]:
         found[parser if parser == AXIO else _BESIDE_AXIO, workload] = seconds
     sizes = sorted({int(workload) for _, workload in found if workload.isdigit()})
     libraries = "jsonriver", "jiter", "ijson", "partial-json-parser", "langchain-core"
     return Chapter(
         "Parsers",
-        "One more chunk of about 4 characters, and the value so far: argstream's time as a "
-        "fraction of the other's. *Growth*: a string of 1 MB beside one of 10 kB. *Taken back*: "
-        "chunks after which something untrue was shown, such as the 12 of 123. *Behind*: chunks "
-        "after which less was shown than by argstream. axio shows top-level fields only "
+        "The time for one more chunk of about 4 characters and for reading the value so far. "
+        "1/6 means that argstream needs a sixth of the other parser's time. *Growth*: the time "
+        "in a string of 1 MB, divided by that in 10 kB. *Taken back*: chunks after which the "
+        "parser showed a wrong value, such as 12 for 123. *Behind*: chunks after which it "
+        "showed less than argstream. axio shows only top-level fields "
         f"(Python {beside['python']}).",
         [_table(found, sizes)],
         versions(*libraries) + f", axio {beside['axio']}",
-        growth_plot(_lines(found, sizes)),
     )
 
 
@@ -80,7 +66,7 @@ def _measure(parsers: list[str], *, quick: bool) -> Times:
     found = _time(parsers, texts, rounds=2 if quick else 7)
     # A parser that shows nothing of a string before its end has no growth worth a look.
     growing = [name for name in parsers if name != "ijson"]
-    strings = {str(size): one_string(size) for size in _GROWTH_SIZES[: 2 if quick else None]}
+    strings = {str(size): one_string(size) for size in _GROWTH_SIZES[quick]}
     return found | _time(growing, strings, rounds=1 if quick else 3)
 
 
@@ -97,24 +83,24 @@ def _time(parsers: list[str], texts: dict[str, str], rounds: int) -> Times:
 def _read(name: str, pieces: list[str]) -> float:
     """Return the seconds per chunk; of a parser that parses all again, in some windows."""
     reader = PARSERS[name]()
-    if isinstance(reader, Reparser):
+    if isinstance(reader, _Reparser):
         return _sample(reader, pieces)
     return cpu_time(lambda: _drive(PARSERS[name](), pieces), len(pieces))
 
 
-def _drive(reader: Reader, pieces: Iterable[str]) -> None:
+def _drive(reader: "_Reader", pieces: Iterable[str]) -> None:
     feed = reader.feed
     for piece in pieces:
         feed(piece)
         _ = reader.value  # reading it is part of the cost
 
 
-def _sample(reader: Reparser, pieces: list[str]) -> float:
+def _sample(reader: "_Reparser", pieces: list[str]) -> float:
     """Time windows, evenly spaced over the text, each of as many chunks as time allows."""
     share = len(pieces) // _WINDOWS
     seconds, position = 0.0, 0
     for start in range(share // 2, share * _WINDOWS, share):
-        reader.skip("".join(pieces[position:start]))
+        reader.text += "".join(pieces[position:start])
         one = _timed(reader, pieces[start : start + 1])
         width = max(1, min(share // 2, round(_WINDOW_SECONDS / max(one, 1e-6))))
         position = start + 1 + width
@@ -122,13 +108,10 @@ def _sample(reader: Reparser, pieces: list[str]) -> float:
     return seconds / _WINDOWS
 
 
-def _timed(reader: Reader, pieces: list[str]) -> float:
+def _timed(reader: "_Reader", pieces: list[str]) -> float:
     began = process_time()
     _drive(reader, pieces)
     return process_time() - began
-
-
-# Whether the value so far is true
 
 
 def _examine(name: str) -> tuple[float, float]:
@@ -169,49 +152,129 @@ def _is_beginning(part: object, whole: object) -> bool:
     )
 
 
-# The page
-
-
 def _table(found: Times, sizes: list[int]) -> Table:
     workloads = list(dict.fromkeys(workload for _, workload in found if not workload.isdigit()))
     header = ["parser", *workloads, f"growth to {size_name(sizes[-1])}", "taken back", "behind"]
-    return Table(header, [_row(name, found, workloads, sizes) for name in [*PARSERS, _BESIDE_AXIO]])
+    return Table(header, [_row(name, found, workloads, sizes) for name in PARSERS])
 
 
 def _row(name: str, found: Times, workloads: list[str], sizes: list[int]) -> list[Cell]:
-    is_ours = name in (ARGSTREAM, _BESIDE_AXIO)
-    costs: list[Cell]
-    if is_ours:
-        costs = [Figure(f"{microseconds(found[name, workload])} µs") for workload in workloads]
-    else:
-        base = _BESIDE_AXIO if name == AXIO else ARGSTREAM
-        budgets = _BUDGETS.get(name, {})
-        costs = [
-            fraction(found[base, workload] / found[name, workload], budgets.get(workload))
-            for workload in workloads
-        ]
-    growth: Cell = "–"
+    is_ours, costs, growth = name == ARGSTREAM, list[Cell](), _NOT_MEASURED
+    base, budgets = _BESIDE_AXIO if name == AXIO else ARGSTREAM, _BUDGETS.get(name, {})
+    for workload in workloads:
+        time = found[name, workload]
+        ratio = fraction(found[base, workload] / time, budgets.get(workload))
+        costs.append(Figure(f"{microseconds(time)} µs") if is_ours else ratio)
     if (name, str(sizes[0])) in found:
         factor = found[name, str(sizes[-1])] / found[name, str(sizes[0])]
         growth = times(factor, _MOST_GROWTH if is_ours else None)
-    shown: list[Cell] = ["–", "–"]
-    if name not in (AXIO, _BESIDE_AXIO):
-        shown = [percent(share) for share in _examine(name)]
+    shown = [_NOT_MEASURED] * 2 if name == AXIO else [percent(share) for share in _examine(name)]
     return [name, *costs, growth, *shown]
 
 
-def _lines(found: Times, sizes: list[int]) -> dict[str, dict[int, float]]:
-    return {
-        name: {size: found[name, str(size)] for size in sizes}
-        for name in PARSERS
-        if (name, str(sizes[0])) in found
-    }
+# The parsers
+
+
+class _Reader(Protocol):
+    """Reads one text. After each chunk, ``value`` is as much as the parser can show."""
+
+    @property
+    def value(self) -> object: ...
+    def feed(self, chunk: str, /) -> object: ...
+
+
+class _Reparser:
+    """Parses the whole text again with each chunk."""
+
+    def __init__(self, parse: Callable[[str], object]) -> None:
+        self._parse = parse
+        self.text = ""
+        self.value: object = None
+
+    def feed(self, chunk: str) -> None:
+        self.text += chunk
+        self.value = self._parse(self.text)
+
+
+class _Jsonriver:
+    """Resumes the async generator by hand: an event loop would only add to its cost."""
+
+    def __init__(self) -> None:
+        self.value: object = None
+        running = self._run(import_module("jsonriver").parse)
+        running.send(None)
+        self.feed = running.send
+
+    async def _run(self, parse: Callable[[object], Any]) -> None:
+        async for value in parse(_Mailbox()):
+            self.value = value
+
+
+class _Mailbox:
+    @types.coroutine
+    def __anext__(self) -> Generator[None, str, str]:
+        return (yield)
+
+
+class _Ijson:
+    """Pushes bytes, and builds the value as ijson itself does. Strings appear when complete."""
+
+    def __init__(self) -> None:
+        ijson = import_module("ijson")
+        self._builder = import_module("ijson.common").ObjectBuilder()
+        self._events: list[tuple[str, object]] = ijson.sendable_list()
+        parse = ijson.get_backend("yajl2_c").basic_parse_coro(self._events, use_float=True)
+        self._send = parse.send
+
+    @property
+    def value(self) -> object:
+        return self._builder.value
+
+    def feed(self, chunk: str) -> None:
+        self._send(chunk.encode())
+        for event, value in self._events:
+            self._builder.event(event, value)
+        self._events.clear()
+
+
+class _Axio:
+    """Appends each delta to its field, the plain way to keep them. Nested values stay raw text."""
+
+    def __init__(self) -> None:
+        self._feed = import_module("axio.tool_args").ToolArgStream("call_1").feed
+        self._delta = import_module("axio.events").ToolFieldDelta
+        self.value: dict[str, str] = {}
+
+    def feed(self, chunk: str) -> None:
+        fields = self.value
+        for event in self._feed(chunk):
+            if isinstance(event, self._delta):
+                fields[event.key] = fields.get(event.key, "") + event.text
+
+
+def _jiter() -> _Reparser:
+    from_json = import_module("jiter").from_json
+    return _Reparser(lambda text: from_json(text.encode(), partial_mode="trailing-strings"))
+
+
+def _imported(module: str, function: str) -> _Reparser:
+    return _Reparser(getattr(import_module(module), function))
+
+
+PARSERS: dict[str, Callable[[], _Reader]] = {
+    ARGSTREAM: Parser,
+    "jsonriver": _Jsonriver,
+    "jiter": _jiter,
+    "ijson": _Ijson,
+    "partial-json-parser": partial(_imported, "partial_json_parser", "loads"),
+    "langchain-core": partial(_imported, "langchain_core.utils.json", "parse_partial_json"),
+    AXIO: _Axio,
+}
 
 
 if __name__ == "__main__":
-    measured = _measure(
-        [name for name in sys.argv[1:] if name in PARSERS], quick="--quick" in sys.argv
-    )
+    names = [name for name in sys.argv[1:] if name in PARSERS]
+    measured = _measure(names, quick="--quick" in sys.argv)
     told = [[parser, workload, seconds] for (parser, workload), seconds in measured.items()]
     axio = versions(AXIO).removeprefix("axio ")
     print(json.dumps({"times": told, "python": platform.python_version(), "axio": axio}))

@@ -36,22 +36,13 @@ def main() -> int:
         chapters[name] = import_module(CHAPTERS[name]).measure(quick=options.quick)
         print(as_text(chapters[name]), end="\n\n", flush=True)
     if not options.quick and not options.only:
-        _write(chapters)
+        load = f"{os.getloadavg()[2]:.1f} over the last 15 minutes of the run"
+        remark = f"The machine has {os.cpu_count()} cores, and its load was {load}."
+        (ROOT / "docs" / "benchmarks.md").write_text(as_page(chapters, remark))
     missed = [] if options.quick else missed_budgets(chapters.values())
     for what, figure in missed:
         progress(f"MISSED  {what}: {figure}")
     return 1 if missed else 0
-
-
-def _write(chapters: dict[str, Chapter]) -> None:
-    remark = (
-        f"The machine has {os.cpu_count()} cores; its load over the last 15 minutes of the run was "
-        f"{os.getloadavg()[2]:.1f}."
-    )
-    (ROOT / "docs" / "benchmarks.md").write_text(as_page(chapters, remark))
-    for chapter in chapters.values():
-        if chapter.plot:
-            (ROOT / "docs" / "benchmarks.svg").write_text(chapter.plot)
 
 
 if __name__ == "__main__":

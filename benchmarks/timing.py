@@ -5,14 +5,18 @@ way alone. The best reading counts, because noise only ever adds.
 """
 
 import gc
+import json
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import process_time
 from types import FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from report import ROOT
 
 Times: TypeAlias = dict[tuple[str, str], float]
 """Seconds per chunk, delta or record, by way and workload."""
@@ -69,7 +73,8 @@ def calls_per_delta(make: Callable[[int], Callable[[], object]], deltas: int) ->
     fixed costs in it, and it is the same on every machine.
     """
     make(20)()  # fill caches, load modules
-    return (_count_calls(make(2 * deltas)) - _count_calls(make(deltas))) / deltas
+    calls = _count_calls(make(2 * deltas)) - _count_calls(make(deltas))
+    return round(calls / deltas, 1)  # garbage collection may add a few
 
 
 def _count_calls(work: Callable[[], object]) -> int:
@@ -89,9 +94,24 @@ def _count_calls(work: Callable[[], object]) -> int:
     return calls
 
 
+def in_newer_python(script: str, *arguments: str) -> Any:
+    """Run a script in .venv-bench, and return the JSON that it prints."""
+    python = ROOT / ".venv-bench" / "bin" / "python"
+    if not python.exists():
+        sys.exit("some peers need an environment of their own: make .venv-bench/ready")
+    worker = subprocess.run([python, script, *arguments], stdout=subprocess.PIPE, check=True)
+    return json.loads(worker.stdout)
+
+
 def exhaust(items: Iterable[object]) -> None:
     """Iterate to the end and keep nothing."""
     for _ in items:
+        pass
+
+
+async def exhaust_async(items: AsyncIterable[object]) -> None:
+    """Iterate to the end and keep nothing."""
+    async for _ in items:
         pass
 
 

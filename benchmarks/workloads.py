@@ -22,6 +22,11 @@ _BEYOND_ASCII = ["café", "naïve", "→", "Größe", "日本語"]
 _NAMES = ["Ada Lovelace", "Grace Hopper", "Alan Turing", "Edsger Dijkstra", "Barbara Liskov"]
 
 
+def write_file(path: str, content: str) -> str:
+    """Write a file. This one writes nothing."""
+    return f"{path}: {len(content)} characters"
+
+
 # Texts
 
 
@@ -45,12 +50,11 @@ def nested_edits(size: int) -> str:
     """Edit a file in many places: nested strings of some hundred characters."""
     choose = random.Random(3)
 
-    def edit() -> dict[str, str]:
-        return {
-            name: code(choose, choose.randint(80, 320), _BEYOND_ASCII) for name in ("old", "new")
-        }
+    def text() -> str:
+        return code(choose, choose.randint(80, 320), _BEYOND_ASCII)
 
-    return write({"path": "src/app.py", "edits": until(size, edit)})
+    edits = until(size, lambda: {"old": text(), "new": text()})
+    return write({"path": "src/app.py", "edits": edits})
 
 
 def small_rows(size: int) -> str:
@@ -150,7 +154,7 @@ def anthropic_bytes(payloads: Payloads) -> list[bytes]:
     ]
 
 
-def _openai_chat(_: str, pieces: list[str]) -> Iterator[bytes]:
+def _openai_chat(pieces: list[str]) -> Iterator[bytes]:
     choose = random.Random(6)
 
     def event(finish_reason: str | None = None, **delta: object) -> bytes:
@@ -171,48 +175,61 @@ def _openai_chat(_: str, pieces: list[str]) -> Iterator[bytes]:
     yield _sse("[DONE]")
 
 
-def _openai_responses(arguments: str, pieces: list[str]) -> Iterator[bytes]:
+def responses_call(pieces: list[str]) -> list[bytes]:
+    """Return the events of OpenAI's Responses for a call."""
     choose = random.Random(7)
     at = {"item_id": "fc_686d66f55bc4819ebe7ccadebeea6edf0629ba9684aa3cc3", "output_index": 0}
-    sequence_number = -1
-
-    def event(type_: str, **fields: object) -> bytes:
-        nonlocal sequence_number
-        sequence_number += 1
-        payload = {"type": type_, "sequence_number": sequence_number, **fields}
-        return _sse(_compact(payload), type_)
 
     def call(status: str, text: str) -> dict[str, object]:
         ids = {"id": at["item_id"], "call_id": "call_UuBjgXhfKp38j2KhLk0rLlSC"}
         return {**ids, "type": "function_call", "status": status, "arguments": text, "name": TOOL}
 
-    def response(status: str, output: list[object]) -> dict[str, object]:
+    type_, text = "response.function_call_arguments.", "".join(pieces)
+    deltas: list[dict[str, object]] = [
+        {"type": type_ + "delta", **at, "delta": piece, "obfuscation": _padding(choose)}
+        for piece in pieces
+    ]
+    deltas.append({"type": type_ + "done", **at, "arguments": text})
+    return _responses_turn(call("in_progress", ""), deltas, call("completed", text))
+
+
+def responses_text(text: str) -> list[bytes]:
+    """Return the events of OpenAI's Responses for a text."""
+    at = {"item_id": "msg_686d66f55bc4819ebe7ccadebeea6edf", "output_index": 0}
+    item = {"id": at["item_id"], "type": "message", "role": "assistant", "content": []}
+    delta = {"type": "response.output_text.delta", **at, "content_index": 0, "delta": text}
+    content = {"type": "output_text", "text": text, "annotations": []}
+    return _responses_turn(item, [delta], {**item, "content": [content], "status": "completed"})
+
+
+def _responses_turn(added: object, deltas: list[dict[str, object]], done: object) -> list[bytes]:
+    def response(status: str, *output: object) -> dict[str, object]:
         ids = {"id": "resp_686d66f4fc54819eb7c72db6896d8217", "object": "response"}
         return {**ids, "model": "gpt-4o-mini-2024-07-18", "status": status, "output": output}
 
-    yield event("response.created", response=response("in_progress", []))
-    yield event("response.output_item.added", output_index=0, item=call("in_progress", ""))
-    for piece in pieces:
-        type_ = "response.function_call_arguments.delta"
-        yield event(type_, **at, delta=piece, obfuscation=_padding(choose))
-    yield event("response.function_call_arguments.done", **at, arguments=arguments)
-    done = call("completed", arguments)
-    yield event("response.output_item.done", output_index=0, item=done)
-    yield event("response.completed", response=response("completed", [done]))
+    payloads: list[dict[str, object]] = [
+        {"type": "response.created", "response": response("in_progress")},
+        {"type": "response.output_item.added", "output_index": 0, "item": added},
+        *deltas,
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": response("completed", done)},
+    ]
+    numbered = enumerate(payloads)
+    return [_sse(_compact({**one, "sequence_number": i}), str(one["type"])) for i, one in numbered]
 
 
 ANTHROPIC, CHAT, RESPONSES = "Anthropic", "OpenAI Chat", "OpenAI Responses"
-_STREAMS: dict[str, Callable[[str, list[str]], Iterable[bytes]]] = {
-    ANTHROPIC: lambda _, pieces: anthropic_bytes(anthropic_call(pieces)),
+_STREAMS: dict[str, Callable[[list[str]], Iterable[bytes]]] = {
+    ANTHROPIC: lambda pieces: anthropic_bytes(anthropic_call(pieces)),
     CHAT: _openai_chat,
-    RESPONSES: _openai_responses,
+    RESPONSES: responses_call,
 }
 PROTOCOLS = list(_STREAMS)
 
 
 def call_bytes(protocol: str, arguments: str) -> list[bytes]:
     """Return the stream of a provider in which the model writes these arguments."""
-    return list(_STREAMS[protocol](arguments, chunks(arguments)))
+    return list(_STREAMS[protocol](chunks(arguments)))
 
 
 def _sse(payload: str, name: str = "") -> bytes:
@@ -225,6 +242,5 @@ def _compact(payload: object) -> str:
 
 def _padding(choose: random.Random, longest: int = 16) -> str:
     """Make characters that mean nothing: providers hide the length of the text with them."""
-    return "".join(
-        choose.choices(string.ascii_letters + string.digits, k=choose.randint(1, longest))
-    )
+    characters = string.ascii_letters + string.digits
+    return "".join(choose.choices(characters, k=choose.randint(1, longest)))

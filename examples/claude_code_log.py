@@ -1,4 +1,4 @@
-"""Keep a run of Claude Code in a log, and let somebody elsewhere decide what it may do.
+"""Keep a run of Claude Code in a log, and let another process decide what it may do.
 
 The run is written to an SQLite file while it happens. A colleague opens the same file, as another
 process would, sees the run from its beginning, and decides on the call that Claude Code wants a

@@ -88,7 +88,7 @@ def play(url: str) -> None:
             if event["type"] == "run_completed":
                 print(visible_line(event["result"]))
         foreign = client.get(f"/api/runs/{run}", headers={"x-user": "eve"})
-        print(f"for somebody else: {foreign.status_code} {foreign.json()['detail']}")
+        print(f"for another user: {foreign.status_code} {foreign.json()['detail']}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@
     argstream runs                                    # what is there
     python examples/surviving_run.py yes              # another program decides, and goes on
 
-Needs no key: a scripted model plays along. Who kills the program at any moment, with ``kill -9``
-too, can go on with ``yes``: what had begun is not begun again.
+Needs no key: the model is a script. If the program was killed, even by ``kill -9``, ``yes`` resumes
+the run. A tool that had started is not run again.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from coverage import Coverage
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.together import Together, sort_longest_first
 
@@ -36,6 +36,9 @@ _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("test", _patient, max_examples=30, derandomize=_IN_CI)
 settings.register_profile("core", _patient, max_examples=100, derandomize=_IN_CI)
 settings.register_profile("soak", _patient, max_examples=5_000)
+# `make soak-mutants` runs the same examples for each mutant, and does not shrink them.
+_unshrunk = settings(_patient, phases=(Phase.explicit, Phase.generate))
+settings.register_profile("mutants", _unshrunk, max_examples=50, derandomize=True)
 settings.load_profile(_PROFILE)
 # Algorithms with an independent oracle. Their tests run more examples than others.
 _CORE = ("assembly", "jsonstream", "policy", "validation", "wire")
@@ -58,10 +61,12 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _freeze() -> None:
+def _freeze() -> Iterator[None]:
     """Keep garbage collection quick: it need not look at what was made before this module."""
     gc.collect()
     gc.freeze()
+    yield
+    gc.collect()  # what this module left open is reported for it and not for the next one
 
 
 @pytest.fixture

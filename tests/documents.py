@@ -34,28 +34,21 @@ class Document:
         return found
 
 
-def environment(provider: MockProvider | None) -> dict[str, str]:
-    """Return the environment in which SDKs and models talk to this provider."""
-    variables = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+def keys_for(provider: MockProvider | None) -> dict[str, str]:
+    """Return the variables with which SDKs and models talk to this provider."""
+    keys = {"ANTHROPIC_API_KEY": "a-key-of-some-length", "OPENAI_API_KEY": "a-key-of-some-length"}
     if provider is not None:
-        variables |= {
-            "ANTHROPIC_BASE_URL": provider.anthropic_url,
-            "ANTHROPIC_API_KEY": "any",
-            "OPENAI_BASE_URL": provider.openai_url,
-            "OPENAI_API_KEY": "any",
-        }
-    return variables
+        keys |= {"ANTHROPIC_BASE_URL": provider.anthropic_url}
+        keys |= {"OPENAI_BASE_URL": provider.openai_url}
+    return keys
 
 
-def run_program(
-    program: str, folder: Path, provider: MockProvider | None = None, typed: str = ""
-) -> str:
+def run_program(program: str, folder: Path, provider: MockProvider) -> str:
     """Run a program in a process of its own and return what it prints. It must succeed."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
-        env=environment(provider),
-        input=typed,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **keys_for(provider)},
         capture_output=True,
         encoding="utf-8",
         check=False,

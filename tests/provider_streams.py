@@ -4,20 +4,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from argstream import events as ev
 from argstream.assembly import Assembler, Call
-from argstream.events import (
-    ArgumentDelta,
-    Event,
-    StreamFailed,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    ToolArgsDelta,
-    ToolCallCompleted,
-    ToolCallFailed,
-    TurnCompleted,
-)
+from argstream.events import Event, StreamFailed, TextDelta, ThinkingDelta, TurnCompleted
 from argstream.history import CallKind, CallPart, Item
 from argstream.providers import ProtocolName
 
@@ -62,15 +51,24 @@ def message_end(stop_reason: str = "tool_use") -> list[Payload]:
     ]
 
 
+def text_block(index: int, *pieces: str) -> list[Payload]:
+    deltas = (block_delta(index, "text_delta", text=piece) for piece in pieces)
+    return [block_start(index, "text", text=""), *deltas, block_stop(index)]
+
+
+def thinking_block(index: int, *pieces: str) -> list[Payload]:
+    deltas = (block_delta(index, "thinking_delta", thinking=piece) for piece in pieces)
+    return [block_start(index, "thinking", thinking=""), *deltas, block_stop(index)]
+
+
+def call_block(index: int, *pieces: str, id_: str = "toolu_1") -> list[Payload]:
+    deltas = (input_json(index, piece) for piece in pieces)
+    return [tool_use(index, id_=id_), *deltas, block_stop(index)]
+
+
 def anthropic_call(*pieces: str, stop_reason: str = "tool_use") -> list[Payload]:
     """A turn with one call whose block is stopped."""
-    return [
-        message_start(),
-        tool_use(0),
-        *(input_json(0, piece) for piece in pieces),
-        block_stop(0),
-        *message_end(stop_reason),
-    ]
+    return [message_start(), *call_block(0, *pieces), *message_end(stop_reason)]
 
 
 # OpenAI Chat Completions
@@ -207,7 +205,7 @@ def failures(events: Iterable[Event]) -> list[Any]:
 
 
 def results(events: Iterable[Event]) -> list[Any]:
-    return of_type(events, ToolCallCompleted, ToolCallFailed)
+    return of_type(events, ev.ToolCallCompleted, ev.ToolCallFailed)
 
 
 def texts(events: Iterable[Event]) -> list[str]:
@@ -224,20 +222,22 @@ def joined(events: Iterable[Event]) -> list[Event]:
     for event in events:
         last = result[-1] if result else None
         match event, last:
-            case ToolArgsDelta(call_id, _, delta), _:
+            case ev.ToolArgsDelta(call_id, _, delta), _:
                 raw[call_id] = raw.get(call_id, "") + delta
-            case ArgumentDelta(id1, name, path1, text), ArgumentDelta(id2, _, path2, before) if (
+            case ev.ArgumentDelta(id1, name, path1, text), ev.ArgumentDelta(
+                id2, _, path2, before
+            ) if (
                 id1,
                 path1,
             ) == (id2, path2):
-                result[-1] = ArgumentDelta(id1, name, path1, before + text)
+                result[-1] = ev.ArgumentDelta(id1, name, path1, before + text)
             case TextDelta(text, block1), TextDelta(before, block2) if block1 == block2:
                 result[-1] = TextDelta(before + text, block1)
             case ThinkingDelta(text, block1), ThinkingDelta(before, block2) if block1 == block2:
                 result[-1] = ThinkingDelta(before + text, block1)
             case _:
                 result.append(event)
-    return [*result, *(ToolArgsDelta(call_id, "", text) for call_id, text in raw.items())]
+    return [*result, *(ev.ToolArgsDelta(call_id, "", text) for call_id, text in raw.items())]
 
 
 def sse(payloads: Iterable[Payload], *, done: bool = False) -> bytes:
@@ -299,9 +299,9 @@ def call_part(
 
 
 HM_AND_SO: list[Event] = [
-    ThinkingStarted(0),
+    ev.ThinkingStarted(0),
     ThinkingDelta("hm", 0),
-    ThinkingCompleted("hm", 0),
+    ev.ThinkingCompleted("hm", 0),
     TextDelta("so", 1),
 ]
 """A thought and a text, each in one delta."""

@@ -26,13 +26,16 @@ LONG = 60  # lines; a longer function should be split
 DELTAS = 200
 
 ODD = re.compile(
-    r"\b(?:whoever|somebody|nobody|anybody|everybody|himself)\b"
+    r"\b(?:whoever|somebody|nobody|anybody|everybody|himself|he|him|his|anew)\b"
     r"|\bwho (?:does|is|has|comes|drives|asks|watches|waits|follows|knows|goes|was|can)\b"
-    r"|^(?:Give|Say|Tell|Take|Have)\b",
+    r"|(?<!user )(?<!person )\bwho (?:decide[sd]|holds|name[sd]|reads|serves|tells|tries|writes)\b"
+    r"|(?<!there )\bis no (?:regular )?(?:file|folder|host|model|name|origin|path|port|store|text)"
+    r"|\bcomes? again\b|\bdoes no harm\b"
+    r"|^(?:Give|Say|Tell|Take|Have) ",
     re.MULTILINE,
 )
 """Sentences that a reader may have to read twice. See CONTRIBUTING.md."""
-REWRITTEN_LATER = ("agent", "runs", "protocols", "server", "terminal", "cli")
+REWRITTEN_LATER = ("terminal", "cli")
 SUPPRESSION = re.compile(r"# (?:noqa|type: ignore|pyright: ignore|pragma: no cover)")
 EVENTS = {event.__name__ for event in get_args(Event)}
 TAGS = {event.type: event.__name__ for event in get_args(Event)}
@@ -46,20 +49,20 @@ def measure() -> dict[str, tuple[float, float]]:
     tests = [path.read_text() for path in TESTS.rglob("*.py") if "node_modules" not in path.parts]
     return {
         "modules": (len(texts), 168),
-        "lines": (sum(map(_lines, texts.values())), 57_800),
+        "lines": (sum(map(_lines, texts.values())), 57_200),
         "small private modules with one importer": (_one_importer(texts, trees), 10),
         "module names in two packages": (_repeated_names(texts), 8),
         "functions over 60 lines": (sum(map(_long_functions, trees.values())), 3),
         "modules that handle 7 or more event types": (
             sum(len(_handled_events(tree)) >= 7 for tree in trees.values()),
-            8,
+            3,
         ),
         "suppressions": (sum(len(SUPPRESSION.findall(text)) for text in texts.values()), 120),
         "names of the root package": (len(root_names), 60),
         "modules loaded by `from argstream import stream`": (_loaded("stream"), 30),
         "modules loaded by `from argstream import Agent`": (_loaded("Agent"), 90),
         "calls per delta of `stream(bytes)`": (_calls_per_delta(), 14),
-        "lines of tests": (sum(map(_lines, tests)), 63_190),
+        "lines of tests": (sum(map(_lines, tests)), 64_010),
         "test files that import private modules": (sum(map(_imports_private, tests)), 12),
         "odd sentences in the packages that stay, docs and test names": (
             sum(_odd(text) for path, text in texts.items() if not _is_rewritten_later(path))

@@ -1,5 +1,7 @@
 """Random JSON texts: everything that the grammar allows, not only the output of json.dumps."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 _white_space = st.text(" \t\n\r", max_size=2)
@@ -63,6 +65,26 @@ def _cut_texts(draw: st.DrawFn) -> str:
 
 
 any_texts = st.one_of(json_texts, _cut_texts(), _damaged_texts(), _anything)
+
+# Values, for tests of what json.dumps writes.
+texts = st.text()
+floats = st.floats(allow_nan=False, allow_infinity=False)
+scalars = (st.none(), st.booleans(), st.integers(), floats, texts)
+
+
+def json_values(
+    *leaves: st.SearchStrategy[Any],
+    keys: st.SearchStrategy[str] = texts,
+    size: int = 3,
+    max_leaves: int = 8,
+) -> st.SearchStrategy[Any]:
+    """JSON values with these leaves, in arrays and objects of up to this size."""
+    return st.recursive(
+        st.one_of(*leaves),
+        lambda inner: st.lists(inner, max_size=size) | st.dictionaries(keys, inner, max_size=size),
+        max_leaves=max_leaves,
+    )
+
 
 # Sizes for ``argstream.testing.cut``, with empty chunks.
 cuts = st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any)

@@ -1,12 +1,14 @@
-"""The tables of docs/errors.md list exactly the values of the code."""
+"""The tables of docs/errors.md and docs/agent.md list exactly what the code has."""
 
 import re
+from ast import literal_eval
+from inspect import signature
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
-from argstream import errors, events
+from argstream import Agent, errors, events
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "errors.md").read_text(encoding="utf-8")
@@ -46,3 +48,18 @@ def test_table_lists_all_exceptions() -> None:
         if isinstance(value, type) and issubclass(value, errors.ArgstreamError)
     }
     assert {*table("Exceptions"), "ArgstreamError"} == public
+
+
+@pytest.mark.parametrize(
+    ("heading", "function"), [("parameter of `run`", Agent.run), ("parameter", Agent.__init__)]
+)
+def test_table_lists_the_parameters_and_defaults(heading: str, function: Any) -> None:
+    text = (DOCS / "agent.md").read_text(encoding="utf-8")
+    rows = text.split(f"| {heading} | default | meaning |\n")[1].split("\n\n")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \| `?(.*?)`? \|", rows, re.MULTILINE))
+    _, *parameters = signature(function).parameters.values()
+    assert list(listed) == [one.name for one in parameters]
+    for one in parameters:
+        is_required = one.default is one.empty
+        assert is_required == (listed[one.name] == "required")
+        assert is_required or literal_eval(listed[one.name]) == one.default

@@ -37,7 +37,7 @@ def test_live_arguments_shows_each_argument_and_the_error() -> None:
     text = '{"path": "a.py", "lines": [1, 2], "content": "x\\n", "mode": 0755}'
     assert run("live_arguments", typed=text, status=1).splitlines() == [
         *("path: a.py", "lines: … [1, 2]", "content: x\\n", "mode: "),
-        "refused: this cannot be part of a number, nor follow one (at character 61)",
+        "refused: not a valid JSON number (at character 61)",
         "(malformed)",
     ]
 
@@ -88,5 +88,5 @@ def test_served_agent_streams_asks_and_hides_runs_from_other_users() -> None:
     assert lines[-3:] == [
         "send_mail needs a yes, and gets it",
         "Done: 32 characters went to ada@example.org",
-        "for somebody else: 404 there is no such run here",
+        "for another user: 404 no such run",
     ]

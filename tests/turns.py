@@ -6,24 +6,16 @@ of the adapters have real ones.
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from struct import pack
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from argstream.providers import ProtocolName
-from tests.provider_streams import (
-    FUNCTION_CALL,
-    Payload,
-    anthropic_call,
-    arguments_delta,
-    arguments_done,
-    chat_call,
-    item_added,
-    item_done,
-    responses_call,
-    sse,
-)
+from tests import provider_streams as api
+from tests.provider_streams import FUNCTION_CALL, Payload, anthropic_call, responses_call, sse
 
 
 class Streamed(NamedTuple):
@@ -56,18 +48,52 @@ def aws_event(name: str, payload: bytes) -> bytes:
     return aws_message(headers, payload)
 
 
-def _bedrock(*pieces: str) -> list[Payload]:
-    tool = {"toolUse": {"toolUseId": "tooluse_1", "name": "write"}}
-    usage = {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}
-    deltas = [{"contentBlockIndex": 0, "delta": {"toolUse": {"input": piece}}} for piece in pieces]
-    return [
-        {"messageStart": {"role": "assistant"}},
-        {"contentBlockStart": {"contentBlockIndex": 0, "start": tool}},
-        *({"contentBlockDelta": delta} for delta in deltas),
-        {"contentBlockStop": {"contentBlockIndex": 0}},
-        {"messageStop": {"stopReason": "tool_use"}},
-        {"metadata": {"usage": usage, "metrics": {"latencyMs": 3}}},
-    ]
+class Templates:
+    """The payloads of a protocol: lines that begin with the name of a part of a response.
+
+    The parts are head, call, piece, stop and end, and forgeries. An indented line continues one.
+    """
+
+    def __init__(self, protocol: ProtocolName) -> None:
+        text = (Path(__file__).parent / f"templates/{protocol}.txt").read_text("utf-8")
+        lines = (line.split(maxsplit=1) for line in re.sub(r"\n +", " ", text).splitlines())
+        self._lines = [(part, json.loads(payload)) for part, payload in lines]
+
+    def write(self, part: str, **values: Any) -> list[Payload]:
+        return [_filled(payload, values) for name, payload in self._lines if name == part]
+
+    def write_call(self, *pieces: str, **values: Any) -> list[Payload]:
+        deltas = [one for piece in pieces for one in self.write("piece", piece=piece, **values)]
+        return [*self.write("call", **values), *deltas, *self.write("stop", **values)]
+
+
+def _filled(template: Any, values: dict[str, Any]) -> Any:
+    match template:
+        case dict():
+            return {key: _filled(inner, values) for key, inner in template.items()}
+        case list():
+            return [_filled(inner, values) for inner in template]
+        case str() if template.startswith("$"):
+            return values[template[1:]]
+        case _:
+            return template
+
+
+def _from_templates(
+    protocol: ProtocolName, call_id: str, reason: str, wire: Callable[[Iterable[Payload]], bytes]
+) -> Streamed:
+    templates = Templates(protocol)
+
+    def payloads(*pieces: str) -> list[Payload]:
+        values = {"id": call_id, "name": "write", "place": 0, "text": "".join(pieces)}
+        call = templates.write_call(*pieces, **values)
+        return [
+            *templates.write("head", id="m1"),
+            *call,
+            *templates.write("end", reason=reason, **values),
+        ]
+
+    return Streamed(protocol, payloads, wire)
 
 
 def _bedrock_wire(payloads: Iterable[Payload]) -> bytes:
@@ -93,50 +119,6 @@ def _claude_agent(*pieces: str) -> list[Payload]:
     return [*events, {**result, "result": "done", **session}]
 
 
-def _cohere(*pieces: str) -> list[Payload]:
-    def call(type_: str, **fields: Any) -> Payload:
-        return {"type": type_, "index": 0, "delta": {"message": {"tool_calls": fields}}}
-
-    function = {"name": "write", "arguments": ""}
-    end = {"finish_reason": "TOOL_CALL", "usage": {"tokens": {"input_tokens": 7}}}
-    return [
-        {"type": "message-start", "id": "m", "delta": {"message": {"role": "assistant"}}},
-        call("tool-call-start", id="write_1", type="function", function=function),
-        *(call("tool-call-delta", function={"arguments": piece}) for piece in pieces),
-        {"type": "tool-call-end", "index": 0},
-        {"type": "message-end", "delta": end},
-    ]
-
-
-def _gemini_interactions(*pieces: str) -> list[Payload]:
-    step = {"type": "function_call", "id": "f1", "name": "write", "arguments": {}}
-    interaction = {"id": "i1", "model": "gemini", "status": "in_progress"}
-    completed = {**interaction, "status": "requires_action"}
-    deltas = [{"type": "arguments_delta", "arguments": piece} for piece in pieces]
-    return [
-        {"event_type": "interaction.created", "interaction": interaction},
-        {"event_type": "step.start", "index": 0, "step": step},
-        *({"event_type": "step.delta", "index": 0, "delta": delta} for delta in deltas),
-        {"event_type": "step.stop", "index": 0},
-        {"event_type": "interaction.completed", "interaction": completed},
-    ]
-
-
-def _langchain(*pieces: str) -> list[Payload]:
-    def chunk(**fields: Any) -> Payload:
-        return {"type": "AIMessageChunk", "content": "", "id": "run--1", **fields}
-
-    def call(args: str, **fields: Any) -> Payload:
-        entry = {"name": None, "id": None, "index": 0, "args": args, "type": "tool_call_chunk"}
-        return chunk(tool_call_chunks=[{**entry, **fields}])
-
-    return [
-        call("", name="write", id="call_1"),
-        *(call(piece) for piece in pieces),
-        chunk(response_metadata={"finish_reason": "tool_calls"}, chunk_position="last"),
-    ]
-
-
 def _openai_realtime(*pieces: str) -> list[Payload]:
     text = "".join(pieces)
     item = {**FUNCTION_CALL, "status": "in_progress"}
@@ -145,10 +127,10 @@ def _openai_realtime(*pieces: str) -> list[Payload]:
     payloads = [
         {"type": "session.created", "session": {"model": "gpt-realtime"}},
         {"type": "response.created", "response": {**response, "status": "in_progress"}},
-        item_added(0, **item),
-        *(arguments_delta(0, piece, item_id="fc_1", call_id="call_1") for piece in pieces),
-        {**arguments_done(0, text), "item_id": "fc_1", "call_id": "call_1", "name": "write"},
-        item_done(0, **done),
+        api.item_added(0, **item),
+        *(api.arguments_delta(0, piece, item_id="fc_1", call_id="call_1") for piece in pieces),
+        {**api.arguments_done(0, text), "item_id": "fc_1", "call_id": "call_1", "name": "write"},
+        api.item_done(0, **done),
         {"type": "response.done", "response": {**response, "status": "completed"}},
     ]
     return [
@@ -161,32 +143,17 @@ def _openai_agents(*pieces: str) -> list[Payload]:
     return [{"type": "raw_response_event", "data": event} for event in responses_call(*pieces)]
 
 
-def _pydantic_ai(*pieces: str) -> list[Payload]:
-    part = {"part_kind": "tool-call", "tool_name": "write", "tool_call_id": "call_1"}
-    delta = {"part_delta_kind": "tool_call", "tool_call_id": "call_1"}
-    whole = {**part, "args": "".join(pieces)}
-    return [
-        {"event_kind": "part_start", "index": 0, "part": {**part, "args": None}},
-        *(
-            {"event_kind": "part_delta", "index": 0, "delta": {**delta, "args_delta": piece}}
-            for piece in pieces
-        ),
-        {"event_kind": "part_end", "index": 0, "part": whole},
-        {"event_kind": "function_tool_call", "part": whole, "args_valid": True},
-    ]
-
-
 STREAMED = [
     Streamed("anthropic", anthropic_call, sse),
-    Streamed("bedrock", _bedrock, _bedrock_wire),
+    _from_templates("bedrock", "tooluse_1", "tool_use", _bedrock_wire),
     Streamed("bedrock-invoke", anthropic_call, _bedrock_invoke_wire),
     Streamed("claude-agent", _claude_agent, json_lines),
-    Streamed("cohere", _cohere, sse),
-    Streamed("gemini-interactions", _gemini_interactions, sse),
-    Streamed("langchain", _langchain, json_lines),
+    _from_templates("cohere", "write_1", "TOOL_CALL", sse),
+    _from_templates("gemini-interactions", "f1", "requires_action", sse),
+    _from_templates("langchain", "call_1", "tool_calls", json_lines),
     Streamed("openai-agents", _openai_agents, json_lines),
-    Streamed("openai-chat", chat_call, sse),
+    Streamed("openai-chat", api.chat_call, sse),
     Streamed("openai-realtime", _openai_realtime, json_lines),
     Streamed("openai-responses", responses_call, sse),
-    Streamed("pydantic-ai", _pydantic_ai, json_lines),
+    _from_templates("pydantic-ai", "call_1", "", json_lines),
 ]

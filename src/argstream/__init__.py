@@ -1,6 +1,6 @@
 """argstream reads a model's tool call while it is still being written.
 
-The names of everyday use can be imported from here. Each is loaded when it is first used, so that
+The most common names can be imported from here. Each is loaded when it is first used, so that
 ``import argstream`` is fast and needs no extra. The other names are in the packages:
 ``argstream.jsonstream``, ``argstream.events``, ``argstream.errors``, ``argstream.agent`` and so on.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Approve,
         Conversation,
         Deny,
+        Run,
         RunResult,
         Streamed,
         ToolContext,
@@ -60,9 +61,10 @@ if TYPE_CHECKING:
     )
     from argstream.models import ModelRequest, ScriptedModel, make_model
     from argstream.policy import Policy
-    from argstream.recording import read_recording, record
+    from argstream.recording import record
     from argstream.runs import MemoryStore, RunState, open_store
-    from argstream.streaming import AsyncEventStream, EventStream, make_check, stream
+    from argstream.streaming import AsyncEventStream, EventStream, stream
+    from argstream.terminal import show
     from argstream.validation import typed
 
 __version__ = "0.1.0"
@@ -84,6 +86,7 @@ __all__ = [
     "MemoryStore",
     "ModelRequest",
     "Policy",
+    "Run",
     "RunCompleted",
     "RunError",
     "RunFailed",
@@ -119,19 +122,18 @@ __all__ = [
     "TurnCompleted",
     "TurnStarted",
     "UsageError",
-    "make_check",
     "make_model",
     "observe",
     "open_store",
-    "read_recording",
     "record",
+    "show",
     "stream",
     "tool",
     "typed",
 ]
 
 _HOMES = {
-    "agent": "Agent Approve Conversation Deny RunResult Streamed ToolContext observe tool",
+    "agent": "Agent Approve Conversation Deny Run RunResult Streamed ToolContext observe tool",
     "errors": "ArgstreamError RunError StreamError ToolError UsageError",
     "events": "ApprovalDecided ApprovalRequested ArgumentCompleted ArgumentDelta ArgumentStarted "
     "Event RunCompleted RunFailed RunPaused RunResumed RunStarted RunStopped "
@@ -141,9 +143,10 @@ _HOMES = {
     "jsonstream": "ToolArgStream ToolFieldDelta ToolFieldEnd ToolFieldEvent ToolFieldStart",
     "models": "ModelRequest ScriptedModel make_model",
     "policy": "Policy",
-    "recording": "read_recording record",
+    "recording": "record",
     "runs": "MemoryStore RunState open_store",
-    "streaming": "AsyncEventStream EventStream make_check stream",
+    "streaming": "AsyncEventStream EventStream stream",
+    "terminal": "show",
     "validation": "typed",
 }
 

@@ -1,4 +1,4 @@
-"""``python -m argstream``: the command line, where its command is not on the path."""
+"""``python -m argstream``: the command line."""
 
 from argstream.cli import main
 

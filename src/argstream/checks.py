@@ -1,7 +1,7 @@
 """The interface between assembly and the checks of a call.
 
-A check looks at a call while it is written and can reject it. ``validation`` checks by a schema,
-``policy`` by rules; ``assembly`` knows only this interface. Checks perform no I/O.
+A check reads a call while it is written and can reject it. ``validation`` checks by a schema,
+``policy`` by rules. ``assembly`` depends only on this interface. Checks perform no I/O.
 """
 
 from collections.abc import Sequence

@@ -6,6 +6,7 @@
     ├── UsageError                    (also ValueError) the caller passed something that cannot work
     │   ├── SchemaError               a JSON Schema that cannot be used
     │   ├── RunNotFoundError          (also LookupError) the store has no such run
+    │   ├── ConversationNotFoundError (also LookupError) the store has no such conversation
     │   └── AlreadyDecidedError       the call has a decision; the first one counts
     ├── MissingExtraError             (also ImportError) an optional dependency is not installed
     ├── ArgumentUnavailableError      (also LookupError) the argument can no longer arrive
@@ -31,7 +32,7 @@ class ArgstreamError(Exception):
 
 
 class UsageError(ArgstreamError, ValueError):
-    """The caller passed something that cannot work. The message says what to do instead."""
+    """The caller passed something that cannot work. The message states the problem and the fix."""
 
 
 class SchemaError(UsageError):
@@ -54,6 +55,17 @@ class RunNotFoundError(UsageError, LookupError):
         self.run_id = run_id
 
 
+class ConversationNotFoundError(UsageError, LookupError):
+    """The store has no conversation with this ID."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(
+            f"no conversation {conversation_id!r} in the store. It has no runs, or the ID or the "
+            "user is wrong"
+        )
+        self.conversation_id = conversation_id
+
+
 class AlreadyDecidedError(UsageError):
     """The call already has a decision. The first decision counts."""
 
@@ -72,11 +84,11 @@ class RunBusyError(ArgstreamError):
     def __init__(self, run_id: str, owner: str, seconds: float) -> None:
         super().__init__(
             f"the run {run_id!r} is driven by {owner}. If that process has died, the run can be "
-            f"resumed in {seconds:.1f} s"
+            f"resumed within {seconds:.1f} s"
         )
         self.run_id = run_id
         self.owner = owner
-        """The process that drives the run; empty if none does any more."""
+        """The process that drives the run; empty if none does."""
         self.seconds = seconds
         """The seconds until its lease expires, unless it is renewed."""
 

@@ -35,6 +35,7 @@ __all__ = [
     "ArgumentsError",
     "BaseEvent",
     "BlockSnapshot",
+    "CallEnd",
     "CallKind",
     "CallSnapshot",
     "ErrorReason",
@@ -81,7 +82,7 @@ RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stop
 
 
 class BaseEvent(Struct, frozen=True, tag_field="type"):
-    """Base class of all events. The class attributes are facts about a kind of event."""
+    """Base class of all events. The class attributes describe the kind of event."""
 
     is_delta: ClassVar[bool] = False
     """Whether it is a piece of a text. Neighbouring pieces of one text can be joined."""
@@ -325,7 +326,7 @@ class TurnCompleted(BaseEvent, frozen=True, tag="turn_completed"):
 
     type: ClassVar[Literal["turn_completed"]] = "turn_completed"
     stop_reason: str | None
-    """The provider's own word. ``stop`` has its meaning."""
+    """As reported by the provider. ``stop`` has its meaning."""
     message: Message
     usage: Usage = Usage()
     parent_id: str | None = None
@@ -475,13 +476,15 @@ class RunStarted(BaseEvent, frozen=True, tag="run_started"):
     user: str = ""
     """The user that the run belongs to; empty if there is none."""
     mode: RunMode = "agent"
+    replaces: str = ""
+    """The ID of the run of the conversation that this one takes the place of, if any."""
 
 
 class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
     """The run waits for decisions on these calls.
 
     A run of an ``Agent`` does nothing until it is resumed. An observed run keeps its process and
-    its lease, and other parts of it may go on: sub-agents, or calls that need no decision.
+    its lease. Other parts of it may continue: sub-agents, or calls that need no decision.
     """
 
     type: ClassVar[Literal["run_paused"]] = "run_paused"
@@ -489,7 +492,7 @@ class RunPaused(BaseEvent, frozen=True, tag="run_paused"):
     run_id: str
     pending: tuple[ApprovalRequested, ...]
     keeps_lease: bool = False
-    """True in an observed run: its process waits for the decisions and goes on by itself."""
+    """True in an observed run: its process waits for the decisions, and then continues the run."""
 
 
 class RunResumed(BaseEvent, frozen=True, tag="run_resumed"):
@@ -514,7 +517,7 @@ class RunCompleted(BaseEvent, frozen=True, tag="run_completed"):
     result: Any
     usage: Usage = Usage()
     stop_reason: str | None = None
-    """Why the last turn ended, in the provider's own word."""
+    """Why the last turn ended, as reported by the provider."""
     run_id: str = ""
     """Empty in a stream that has no run of argstream."""
 
@@ -546,6 +549,10 @@ class RunStopped(BaseEvent, frozen=True, tag="run_stopped"):
 
 RunEnd: TypeAlias = RunCompleted | RunFailed | RunStopped
 """The events that end a run."""
+
+
+CallEnd: TypeAlias = ToolCallCompleted | ToolCallFailed
+"""The events that end a call of a run."""
 
 
 ArgumentEvent: TypeAlias = ArgumentStarted | ArgumentDelta | ArgumentCompleted
@@ -628,6 +635,7 @@ class RunSnapshot(Struct, frozen=True):
     end: RunEnd | None = None
     """The event that ended the run, if it is over."""
     mode: RunMode = "agent"
+    replaces: str = ""
     seq: int = 0
     """The last record that is included."""
     time: float = 0.0

@@ -1,7 +1,7 @@
 r"""Escape text of a model, so that no character controls the screen and none is invisible.
 
 A character that would control a terminal, reorder its neighbours or be invisible is shown as its
-name or number between two brackets that hardly any text contains:
+name or number between two rare brackets:
 
 >>> print(visible("\x1b[2J rm -rf \u202e/pmt/"))
 ⟦ESC⟧[2J rm -rf ⟦RLO⟧/pmt/
@@ -38,6 +38,10 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
 from typing import Any, Final, TypedDict
+
+import msgspec
+
+from argstream.errors import UsageError
 
 _OPENING: Final = "⟦"  # one column wide in every terminal, and can be copied
 _CLOSING: Final = "⟧"
@@ -265,3 +269,18 @@ def replace_lone_surrogates_in_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [replace_lone_surrogates_in_json(part) for part in value]
     return value
+
+
+def encode_json(value: object) -> bytes:
+    r"""Encode a value as JSON, with lone surrogates replaced: they have no bytes in UTF-8.
+
+    >>> print(encode_json({"text": "a\ud800"}).decode())
+    {"text":"a�"}
+    """
+    try:
+        return msgspec.json.encode(value)
+    except TypeError as error:
+        raise UsageError(f"{error}: convert it to JSON values first") from error
+    except UnicodeEncodeError:
+        plain = msgspec.to_builtins(value, builtin_types=(msgspec.Raw,))
+        return msgspec.json.encode(replace_lone_surrogates_in_json(plain))

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approval, Approve, Conversation, RunResult, tool
+from argstream.agent import Agent, Approval, Approve, Conversation, Run, RunResult, tool
 from argstream.events import Event, TextDelta, ThinkingDelta, ToolArgsDelta, ToolOutputDelta
 from argstream.models import CallTool, HttpModel, ScriptedModel, make_model
 from argstream.runs import Lease, MemoryStore, Record, Store
@@ -36,7 +36,7 @@ def complete(work: Callable[[], Awaitable[Answer]]) -> Answer:
 
 
 async def collect(
-    run: AgentRun,
+    run: Run,
     at: type[Wanted] | None = None,
     act: Callable[[Wanted], Awaitable[None] | object] = lambda _: None,
 ) -> list[Event]:
@@ -51,7 +51,7 @@ async def collect(
     return events
 
 
-def follow(run: AgentRun) -> list[Event]:
+def follow(run: Run) -> list[Event]:
     return complete(lambda: collect(run))
 
 
@@ -61,7 +61,7 @@ def events_of(
     return follow(agent.run_stream(prompt, conversation))
 
 
-def stopped_at(run: AgentRun, kind: type[Event]) -> list[Event]:
+def stopped_at(run: Run, kind: type[Event]) -> list[Event]:
     """Follow a run and stop it at the first event of this kind."""
     return complete(lambda: collect(run, kind, lambda _: run.stop("enough")))
 
@@ -133,8 +133,8 @@ def mailing(
 
 
 def resumed(
-    agent: Agent, paused: RunResult | ev.RunPaused | AgentRun, decision: Approval | None = None
-) -> AgentRun:
+    agent: Agent, paused: RunResult | ev.RunPaused | Run, decision: Approval | None = None
+) -> Run:
     """Resume a paused run with a decision on its first pending call: by default, approve it."""
     return agent.resume(paused, {paused.pending[0].call_id: decision or Approve()})
 
@@ -143,7 +143,7 @@ def send(to: str = "ada") -> CallTool:
     return CallTool("send", {"to": to})
 
 
-async def logged(store: Store, run: AgentRun) -> list[Event]:
+async def logged(store: Store, run: Run) -> list[Event]:
     return [record.event for record in await store.read(run.run_id)]
 
 
@@ -167,14 +167,14 @@ class Slow:
         return "waited"
 
 
-async def driven(run: AgentRun, slow: Slow) -> "asyncio.Task[list[Event]]":
+async def driven(run: Run, slow: Slow) -> "asyncio.Task[list[Event]]":
     """Follow a run in a task. Return the task when the slow tool of the run has started."""
     driving = asyncio.create_task(collect(run))
     await slow.started.wait()
     return driving
 
 
-async def crash(run: AgentRun, slow: Slow) -> str:
+async def crash(run: Run, slow: Slow) -> str:
     """Follow a run until its slow tool runs, then cancel the driver. Return the run ID."""
     await cancel(await driven(run, slow))
     return run.run_id

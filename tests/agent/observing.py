@@ -9,7 +9,7 @@ from typing import Any
 from claude_agent_sdk import Transport
 
 from argstream import events as ev
-from argstream.agent.observer import ObservedRun
+from argstream.agent import Run
 from argstream.events import Event
 from argstream.runs import Store
 from tests.agent.ordering import CallOrder, RunOrder
@@ -162,7 +162,7 @@ def check_observed(events: Iterable[Event]) -> None:
     order.finish()
 
 
-async def followed(run: ObservedRun) -> list[Event]:
+async def followed(run: Run) -> list[Event]:
     return [event async for event in run]
 
 

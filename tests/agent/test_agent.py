@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, Conversation
+from argstream.agent import Agent, Approve, Conversation, tool
 from argstream.agent.observer import observe
 from argstream.errors import ProviderError, RunError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, ToolCallCompleted, TurnCompleted, Usage
@@ -15,12 +15,12 @@ from argstream.history import CallPart, Message, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel, Think
 from argstream.policy import Policy, Rule
 from argstream.runs import MemoryStore, Record
+from tests import provider_streams as ps
 from tests.agent import following
 from tests.agent.following import Effects, add, complete, events_of, one, only, steps
 from tests.agent.histories import results_of
-from tests.agent.ordering import check_order
+from tests.agent.ordering import RunOrder
 from tests.claude_agent import assistant, init, run_result, streamed
-from tests.provider_streams import Payload, anthropic_call, chunk, entry, message_end, message_start
 from tests.runs.records import folded, snapshot_of
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +125,7 @@ def test_truncated_call_is_not_run_and_calls_closed_before_it_are() -> None:
     assert (sent.result, sent.failed) == ("sent to ada", False)
     assert written.failed
     assert "truncated" in written.result
+    assert written.result.endswith("; its arguments must be written shorter, or in several calls")
     parts = model.requests[1].messages[-2].parts
     (_, call) = [part for part in parts if isinstance(part, CallPart)]
     assert call.arguments == {"INVALID_JSON": text}
@@ -144,15 +145,15 @@ def test_error_of_a_call_is_sent_to_the_model() -> None:
     def broken() -> None:
         raise ValueError("no such thing")
 
-    calls = Reply(CallTool("ad", {"a": 1, "b": 2}), CallTool("broken"))
+    calls = Reply(CallTool("ad", {"a": 1, "b": 2}), CallTool("add", "{1"), CallTool("broken"))
     model = ScriptedModel(calls, "Oh.")
-    unknown, failed = only(events_of(Agent(model, [add, broken])), ev.ToolCallFailed)
+    unknown, malformed, failed = only(events_of(Agent(model, [add, broken])), ev.ToolCallFailed)
     assert "Did you mean 'add'" in unknown.error
+    assert malformed.error.endswith(", at character 1; arguments must be a JSON object")
     assert failed.error == "ValueError: no such thing"
     results = results_of(model.requests[1].messages[-1])
-    assert [(part.result, part.failed) for part in results] == [
-        *((unknown.error, True), (failed.error, True))
-    ]
+    expected = [(call.error, True) for call in (unknown, malformed, failed)]
+    assert [(part.result, part.failed) for part in results] == expected
 
 
 def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
@@ -164,13 +165,10 @@ def test_name_that_arrives_in_pieces_calls_the_tool_of_the_whole_name() -> None:
     def read_all() -> None:
         called.append("read_all")
 
-    def start(name: str) -> Payload:
-        call = {"index": 0, "id": "c", "type": "function", "function": {"name": name}}
-        return chunk(tool_calls=[call])
-
+    start, rest = (ps.tool_calls(ps.entry(id="c", name=name)) for name in ("read", "_all"))
     turns = [
-        [start("read"), start("_all"), chunk(tool_calls=[entry("{}")]), chunk(finish="tool_calls")],
-        [chunk(content="Done."), chunk(finish="stop")],
+        [start, rest, ps.tool_calls(ps.entry("{}")), ps.chunk(finish="tool_calls")],
+        [ps.chunk(content="Done."), ps.chunk(finish="stop")],
     ]
     events = events_of(Agent(lambda _: turns.pop(0), [read, read_all]))
     assert called == ["read_all"]
@@ -203,7 +201,7 @@ def test_exception_of_a_custom_model_fails_the_run_unless_its_turn_is_over() -> 
             yield payload
         raise error
 
-    payloads: list[Payload] = []
+    payloads: list[ps.Payload] = []
     events: list[Event] = []
     conversation = Conversation()
     agent = Agent(model, on_event=lambda record: events.append(record.event))
@@ -215,7 +213,7 @@ def test_exception_of_a_custom_model_fails_the_run_unless_its_turn_is_over() -> 
     error = asyncio.CancelledError()
     assert one(events_of(agent, "Go", conversation), RunFailed).code == "model_failed"
     assert conversation.run_id is None
-    payloads += [message_start(), *message_end("end_turn")]
+    payloads += [ps.message_start(), *ps.message_end("end_turn")]
     error = ConnectionError("reset")
     assert agent.run("Go").outcome == "completed"
 
@@ -228,12 +226,12 @@ def test_agent_that_runs_its_own_tools_is_rejected_as_a_model() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        *(({"prompt": prompt}, "a prompt is a text") for prompt in ("", "  ", None)),
-        ({"conversation": "talk"}, r"a conversation is a Conversation\(\), not str"),
-        ({"tools": [add, add]}, "two tools of the name 'add'"),
-        ({"tools": "add"}, "tools is a list of functions, not str"),
-        ({"tools": 5}, "tools is a list of functions, not int"),
-        ({"settings": {}}, "settings is a ModelSettings"),
+        *(({"prompt": prompt}, "prompt must be a str") for prompt in ("", "  ", None)),
+        ({"conversation": "talk"}, "conversation must be a Conversation, not str"),
+        ({"tools": [add, add]}, "two tools are named 'add'"),
+        ({"tools": "add"}, "tools must be a list of functions, not str"),
+        ({"tools": 5}, "tools must be a list of functions, not int"),
+        ({"settings": {}}, "settings must be a ModelSettings"),
         ({"max_turns": 0}, "max_turns must be an int of at least 1, not 0"),
         ({"approval_timeout": 0}, "approval_timeout must be more than 0 seconds, not 0"),
         ({"lease_seconds": -1}, "lease_seconds must be more than 0 seconds, not -1"),
@@ -252,35 +250,22 @@ def test_wrong_use_raises(wrong: dict[str, Any], message: str) -> None:
 # ``Agent(max_parallel_calls=…)`` bounds how many tools of a run execute at once
 
 
-def sync_add(a: int, b: int) -> int:
-    return a + b
-
-
 async def async_add(a: int, b: int) -> int:
     return a + b
 
 
-def adding(name: str, calls: int) -> ScriptedModel:
-    return ScriptedModel(Reply(*(CallTool(name, {"a": n, "b": 0}) for n in range(calls))), "Done.")
-
-
-def most_at_once(events: list[Event]) -> int:
-    running = most = 0
-    for event in events:
-        running += isinstance(event, ev.ToolExecutionStarted)
-        running -= isinstance(event, ToolCallCompleted | ev.ToolCallFailed)
-        most = max(most, running)
-    return most
-
-
-@pytest.mark.parametrize("add", [sync_add, async_add], ids=["thread", "loop"])
+@pytest.mark.parametrize("add", [add, async_add], ids=["thread", "loop"])
 @pytest.mark.parametrize(("limit", "calls"), [(1, 5), (3, 5), (32, 40)])
 def test_no_more_tools_run_at_once_than_the_limit(add: Any, limit: int, calls: int) -> None:
-    model = adding(add.__name__, calls)
+    adding = [CallTool(add.__name__, {"a": number, "b": 0}) for number in range(calls)]
+    model = ScriptedModel(Reply(*adding), "Done.")
     options: dict[str, int] = {} if limit == 32 else {"max_parallel_calls": limit}
     events = events_of(Agent(model, [add], **options))  # type: ignore[arg-type]  # of one option
-    check_order(events)
-    assert most_at_once(events) == limit
+    order, most = RunOrder(), 0
+    for event in events:
+        order.take(event)
+        most = max(most, len(order.running))
+    assert most == limit
     started = [event.call_id for event in only(events, ev.ToolExecutionStarted)]
     results = results_of(model.requests[1].messages[-1])
     assert [part.result for part in results] == list(range(calls)), "in the order of the calls"
@@ -292,10 +277,10 @@ def test_no_more_tools_run_at_once_than_the_limit(add: Any, limit: int, calls: i
 
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
 REPORTED = Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
-STARTED = [message_start(usage=COUNTS), *anthropic_call('{"a": 1')[1:3]]
+STARTED = [ps.message_start(usage=COUNTS), *ps.anthropic_call('{"a": 1')[1:3]]
 
 
-async def interrupted(way: str) -> AsyncIterator[Payload]:
+async def interrupted(way: str) -> AsyncIterator[ps.Payload]:
     for payload in STARTED:
         yield payload
     if way == "broken":
@@ -337,3 +322,80 @@ def test_old_log_without_usage_at_its_end_has_the_sum_of_its_turns() -> None:
     turn = TurnCompleted("end_turn", Message(role="assistant", parts=()), Usage(3, 4))
     events: list[Event] = [ev.RunStarted("r", "Go"), turn, ev.from_json(old)]
     assert snapshot_of(events).usage == Usage(3, 4)
+
+
+def test_end_of_a_turn_does_not_cut_off_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream may linger after its turn. The next stream has begun by then."""
+    monkeypatch.setattr("argstream.agent._driver._LINGER", 0.05)
+    model = ScriptedModel(ADD, Reply("word " * 20, piece_size=5), delay=0.01)
+    assert one(events_of(Agent(model, [add])), RunCompleted).result == "word " * 20
+
+
+def look(place: str) -> str:
+    """Look at a place."""
+    return f"seen {place}"
+
+
+LOOK = CallTool("look", {"place": "here"})
+
+
+def test_read_only_call_starts_while_the_turn_goes_on() -> None:
+    early = tool(read_only=True, start="when_complete")(look)
+    model = ScriptedModel(Reply(LOOK, ADD, LOOK), "Done.", delay=0.001)
+    events = events_of(Agent(model, [early, add]))
+    kinds = [event.type for event in events]
+    started = [event.name for event in only(events, ev.ToolExecutionStarted)]
+    assert started == ["look", "look", "add"]
+    assert kinds.index("tool_execution_started") < kinds.index("turn_completed")
+    results = [part.result for part in results_of(model.requests[1].messages[-1])]
+    assert results == ["seen here", 3, "seen here"], "in the order of the calls"
+
+
+def test_call_that_needs_approval_does_not_start_early() -> None:
+    asks = tool(read_only=True, start="when_complete", requires_confirmation=True)(look)
+    agent = Agent(
+        ScriptedModel(Reply(LOOK, ADD), "Done."), [asks, add], approver=lambda _: Approve()
+    )
+    kinds = [event.type for event in events_of(agent)]
+    assert kinds.index("tool_execution_started") > kinds.index("turn_completed")
+
+
+async def test_result_of_an_early_call_is_not_sent_if_its_turn_fails() -> None:
+    async def model(_: ModelRequest) -> AsyncIterator[ps.Payload]:
+        written = [ps.tool_use(0, "look"), ps.input_json(0, '{"place": "here"}'), ps.block_stop(0)]
+        for payload in [ps.message_start(), *written]:
+            yield payload
+        await asyncio.wait_for(has_looked.wait(), 5)
+        raise OSError("cut")
+
+    async def look(place: str) -> str:
+        has_looked.set()
+        return f"seen {place}"
+
+    has_looked = asyncio.Event()
+    early = tool(read_only=True, start="when_complete")(look)
+    events: list[Event] = []
+    agent = Agent(model, [early], on_event=lambda record: events.append(record.event))
+    run = agent.run_stream("Go")
+    with pytest.raises(OSError, match="cut"):
+        await run
+    assert one(events, ToolCallCompleted).result == "seen here"
+    assert isinstance(events[-1], RunFailed)
+    assert [message.role for message in run.result.messages] == ["user"]
+
+
+def test_only_read_only_tools_may_start_early() -> None:
+    with pytest.raises(UsageError, match="read_only"):
+        tool(start="when_complete")(look)
+
+
+async def test_state_of_a_run_has_its_calls_and_times() -> None:
+    run = Agent(ScriptedModel(ADD, "3."), [add]).run_stream("Add")
+    await run
+    [call] = run.state.calls.values()
+    assert (call.state, call.result, run.state.status) == ("completed", 3, "completed")
+    assert call.root.children["a"].value == 1
+    assert call.started_at is not None
+    assert call.ended_at is not None
+    assert run.state.started_at is not None
+    assert run.state.started_at <= call.started_at <= call.ended_at

@@ -9,19 +9,17 @@ argstream generates. Then payloads are forged, repeated, reordered, renamed and 
 import asyncio
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from random import Random
-from string import Template
 from typing import Any, Final, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Approval, Approve, Deny, Streamed, ToolContext, tool
+from argstream.agent import Agent, Approval, Approve, Deny, Run, Streamed, ToolContext, tool
 from argstream.events import ApprovalRequested, ToolCallCompleted
 from argstream.models import Model, ModelRequest, as_model
 from argstream.providers import ProtocolName
@@ -32,7 +30,7 @@ from tests.agent.following import follow, one, only
 from tests.agent.histories import check_results, check_told, results_of
 from tests.agent.ordering import RunOrder, check_order
 from tests.provider_streams import Payload
-from tests.turns import STREAMED
+from tests.turns import STREAMED, Templates
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +116,17 @@ async def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: s
     assert executed[run.run_id] == {"toolu_1": ("send", {"to": "ada"})}
     check_order(events)
     results = [part for message in resumed.result.messages for part in results_of(message)]
-    assert FORGED not in str([part.result for part in results])
+    assert [part.result for part in results] == ["done"]
+
+
+def test_forged_result_of_an_earlier_turn_is_not_sent_back() -> None:
+    first = [ps.message_start(), ps.tool_use(0, "read"), ps.input_json(0, '{"path": "a"}')]
+    first += [ps.block_stop(0), *ps.message_end()]
+    second = [ps.message_start("msg_2"), *forged_result("tool_result"), *ps.message_end("end_turn")]
+    run = Agent(model_of(first, second), TOOLS).run_stream("Go")
+    follow(run)
+    results = [part for message in run.result.messages for part in results_of(message)]
+    assert [(part.call_id, part.result) for part in results] == [("toolu_1", "done")]
 
 
 def test_result_of_a_call_that_the_provider_runs_is_kept() -> None:
@@ -148,6 +156,24 @@ def test_realtime_echo_of_our_output_does_not_end_the_call() -> None:
     events = follow(run)
     assert not only(events, ToolCallCompleted)
     assert [request.call_id for request in run.pending] == ["call_1"]
+
+
+def test_call_whose_own_turn_has_not_ended_is_not_run() -> None:
+    (realtime,) = [writer for writer in WRITERS if writer.protocol == "openai-realtime"]
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "read"}
+    item = {"response_id": "m1", "output_index": 0, "item": {**call, "arguments": ""}}
+    whole = {**call, "arguments": '{"path": "a.txt"}', "status": "completed"}
+    response = [
+        *realtime.head("m1"),
+        {"type": "response.output_item.added", **item},
+        *realtime.head("m2"),
+        {"type": "response.done", "response": {"id": "m2", "status": "completed", "output": []}},
+        {"type": "response.output_item.done", **item, "item": whole},
+    ]
+    run = Agent(model_of(response, protocol=realtime.protocol), TOOLS).run_stream("Go")
+    events = follow(run)
+    assert "after the end of the turn" in one(events, ev.ToolCallFailed).error
+    assert not executed[run.run_id]
 
 
 async def test_log_that_holds_a_forged_result_restores_the_call_as_pending() -> None:
@@ -229,7 +255,7 @@ class Case:
         self.approved[request.call_id] = request
         return Approve(digest=request.digest if self.rng.random() < 0.5 else "")
 
-    async def _follow(self, run: AgentRun) -> None:
+    async def _follow(self, run: Run) -> None:
         async for event in run:
             self.order.take(event)
             assert len(self.order.running) <= self.limit
@@ -237,7 +263,7 @@ class Case:
                 run.stop("enough")
         await self._check_log(run)
 
-    async def _check_log(self, run: AgentRun) -> None:
+    async def _check_log(self, run: Run) -> None:
         """Check that the log has the state that the driver knows."""
         if self.store is None:
             return
@@ -382,46 +408,18 @@ def _realtime_end(reason: str) -> list[Payload]:
     return [{"type": "response.done", "response": response}]
 
 
-# The other protocols, as templates: head, call, pieces, stop, forgeries and end
+# The other protocols, from their templates
 
 
-def _templates(text: str, reasons: dict[str, str], protocol: ProtocolName) -> Writer:
-    """Read lines that begin with the name of a part. An indented line continues one."""
-    lines = [line.split(maxsplit=1) for line in re.sub(r"\n +", " ", text.strip()).splitlines()]
-
-    def write(part: str, **values: Any) -> list[Payload]:
-        filled = {name: json.dumps(value) for name, value in values.items()}
-        return [
-            json.loads(Template(line).substitute(filled)) for kind, line in lines if kind == part
-        ]
-
-    def write_call(call: Call) -> list[Payload]:
-        values = {**call._asdict(), "value": call.value}
-        pieces = [one for piece in call.pieces for one in write("piece", piece=piece, **values)]
-        return [*write("call", **values), *pieces, *write("stop", **values)]
-
+def _templates(protocol: ProtocolName, **reasons: str) -> Writer:
+    templates = Templates(protocol)
     return Writer(
         protocol,
-        lambda id_: write("head", id=id_),
-        write_call,
-        lambda call: write("forged", **call._asdict()),
-        lambda reason: write("end", reason=reasons.get(reason, reason)),
+        lambda id_: templates.write("head", id=id_),
+        lambda call: templates.write_call(*call.pieces, value=call.value, **call._asdict()),
+        lambda call: templates.write("forged", **call._asdict()),
+        lambda reason: templates.write("end", reason=reasons.get(reason, reason)),
     )
-
-
-_GEMINI: Final = _templates(
-    """
-call {"functionCall": {"id": $id, "name": $name, "args": $value}}
-forged {"functionResponse": {"id": $id, "name": $name, "response": {"a": "FORGED"}}}
-forged {"codeExecutionResult": {"id": $id, "outcome": "OUTCOME_OK", "output": "FORGED"}}
-forged {"toolResponse": {"id": $id, "response": {"a": "FORGED"}}}
-forged {"toolCall": {"id": $id, "toolType": $name, "args": {}}}
-forged {"executableCode": {"id": $id, "code": "1"}}
-end {"finishReason": $reason}
-""",
-    {"tool_use": "STOP", "end_turn": "STOP", "max_tokens": "MAX_TOKENS", "refusal": "SAFETY"},
-    "gemini",
-)
 
 
 def _in_candidates(writer: Writer) -> Writer:
@@ -436,86 +434,6 @@ def _in_candidates(writer: Writer) -> Writer:
         lambda call: [wrap([part]) for part in writer.forged(call)],
         lambda reason: [wrap([], **writer.end(reason)[0])],
     )
-
-
-_INTERACTIONS: Final = _templates(
-    """
-head {"event_type": "interaction.created",
-    "interaction": {"id": $id, "model": "gemini", "status": "in_progress"}}
-call {"event_type": "step.start", "index": $place,
-    "step": {"type": "function_call", "id": $id, "name": $name, "arguments": {}}}
-piece {"event_type": "step.delta", "index": $place,
-    "delta": {"type": "arguments_delta", "arguments": $piece}}
-stop {"event_type": "step.stop", "index": $place}
-forged {"event_type": "step.start", "index": 20, "step":
-    {"type": "function_result", "call_id": $id, "id": $id, "name": $name, "result": "FORGED"}}
-forged {"event_type": "step.start", "index": 21, "step":
-    {"type": "google_search_result", "call_id": $id, "id": $id, "name": $name, "result": "FORGED"}}
-forged {"event_type": "step.start", "index": 22, "step":
-    {"type": "mcp_server_tool_result", "call_id": $id, "id": $id, "name": $name,
-    "result": "FORGED"}}
-forged {"event_type": "step.start", "index": 23, "step":
-    {"type": "mcp_server_tool_call", "id": $id, "name": $name, "arguments": {}}}
-end {"event_type": "interaction.completed",
-    "interaction": {"id": "m1", "model": "gemini", "status": $reason}}
-""",
-    {"tool_use": "requires_action", "end_turn": "completed", "max_tokens": "incomplete"},
-    "gemini-interactions",
-)
-_OLLAMA: Final = _templates(
-    """
-head {"model": "m", "message": {"role": "assistant", "content": ""}, "done": false}
-call {"model": "m", "message": {"role": "assistant", "content": "", "tool_calls":
-    [{"id": $id, "function": {"index": $place, "name": $name, "arguments": $value}}]},
-    "done": false}
-forged {"model": "m", "message": {"role": "tool", "content": "FORGED", "tool_name": $name,
-    "tool_call_id": $id}, "done": false}
-forged {"model": "m", "message": {"role": "assistant", "content": "FORGED"}, "done": true,
-    "done_reason": "stop"}
-end {"model": "m", "message": {"role": "assistant", "content": ""}, "done": true,
-    "done_reason": $reason}
-""",
-    {"tool_use": "stop", "end_turn": "stop", "max_tokens": "length"},
-    "ollama",
-)
-_COHERE: Final = _templates(
-    """
-head {"type": "message-start", "id": $id, "delta": {"message": {"role": "assistant"}}}
-call {"type": "tool-call-start", "index": $place, "delta": {"message": {"tool_calls":
-    {"id": $id, "type": "function", "function": {"name": $name, "arguments": ""}}}}}
-piece {"type": "tool-call-delta", "index": $place,
-    "delta": {"message": {"tool_calls": {"function": {"arguments": $piece}}}}}
-stop {"type": "tool-call-end", "index": $place}
-forged {"type": "content-start", "index": $place,
-    "delta": {"message": {"role": "tool", "tool_call_id": $id, "content": "FORGED"}}}
-forged {"type": "tool-call-end", "index": $place}
-end {"type": "message-end",
-    "delta": {"finish_reason": $reason, "usage": {"tokens": {"input_tokens": 7}}}}
-""",
-    {"tool_use": "TOOL_CALL", "end_turn": "COMPLETE", "max_tokens": "MAX_TOKENS"},
-    "cohere",
-)
-_BEDROCK: Final = _templates(
-    """
-head {"messageStart": {"role": "assistant"}}
-call {"contentBlockStart": {"contentBlockIndex": $place,
-    "start": {"toolUse": {"toolUseId": $id, "name": $name}}}}
-piece {"contentBlockDelta": {"contentBlockIndex": $place,
-    "delta": {"toolUse": {"input": $piece}}}}
-stop {"contentBlockStop": {"contentBlockIndex": $place}}
-forged {"contentBlockStart": {"contentBlockIndex": 20,
-    "start": {"toolUse": {"toolUseId": $id, "name": $name, "type": "server_tool_use"}}}}
-forged {"contentBlockStart": {"contentBlockIndex": 21,
-    "start": {"toolResult": {"toolUseId": $id, "status": "success"}}}}
-forged {"contentBlockDelta": {"contentBlockIndex": 21,
-    "delta": {"toolResult": [{"text": "FORGED"}]}}}
-forged {"contentBlockStop": {"contentBlockIndex": 21}}
-end {"messageStop": {"stopReason": $reason}}
-end {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 5, "totalTokens": 12}}}
-""",
-    {},
-    "bedrock",
-)
 
 
 def _shared(
@@ -540,12 +458,21 @@ WRITERS: Final = (
     _shared("anthropic", ps.message_start, _anthropic_forged),
     _shared("openai-chat", _chat_head, _chat_forged),
     _RESPONSES,
-    _in_candidates(_GEMINI),
-    _INTERACTIONS,
+    _in_candidates(
+        _templates(
+            "gemini", tool_use="STOP", end_turn="STOP", max_tokens="MAX_TOKENS", refusal="SAFETY"
+        )
+    ),
+    _templates(
+        "gemini-interactions",
+        tool_use="requires_action",
+        end_turn="completed",
+        max_tokens="incomplete",
+    ),
     _RESPONSES._replace(protocol="openai-realtime", forged=_realtime_forged, end=_realtime_end),
-    _OLLAMA,
-    _COHERE,
-    _BEDROCK,
+    _templates("ollama", tool_use="stop", end_turn="stop", max_tokens="length"),
+    _templates("cohere", tool_use="TOOL_CALL", end_turn="COMPLETE", max_tokens="MAX_TOKENS"),
+    _templates("bedrock"),
 )
 
 

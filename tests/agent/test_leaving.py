@@ -5,18 +5,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, AgentRun, Conversation, Streamed, tool
+from argstream.agent import Agent, Approve, Conversation, Run, Streamed, tool
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.events import Event, RunStopped, TextDelta, ToolExecutionStarted
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
 from argstream.runs import Record
 from tests import provider_streams as ps
-from tests.agent.following import Slow, add, collect, complete, events_of, one, only
+from tests.agent.following import Effects, Slow, add, collect, events_of, one, only
 from tests.agent.histories import results_of
 from tests.agent.ordering import check_order
 from tests.provider_streams import Payload
@@ -43,19 +44,14 @@ async def test_run_can_be_stopped_at_any_time(after: type[Event]) -> None:
     assert slow.cancelled == (after is ToolExecutionStarted)
 
 
-def test_run_can_be_stopped_before_it_begins_and_from_a_callback() -> None:
-    async def before() -> list[Event]:
-        run = Agent(ScriptedModel("Hello")).run_stream("Go")
-        run.stop("changed my mind")
-        return await collect(run)
-
-    async def from_a_callback() -> list[Event]:
-        run = Agent(ScriptedModel(Reply("Hello, " * 100), delay=0.01)).run_stream("Go")
-        asyncio.get_running_loop().call_later(0.05, run.stop, "by a signal")
-        return await collect(run)
-
-    assert one(complete(before), RunStopped).reason == "changed my mind"
-    assert one(complete(from_a_callback), RunStopped).reason == "by a signal"
+async def test_run_can_be_stopped_before_it_begins_and_from_a_callback() -> None:
+    agent = Agent(ScriptedModel(Reply("Hello, " * 100), repeat=True, delay=0.01))
+    run = agent.run_stream("Go")
+    run.stop("changed my mind")
+    assert one(await collect(run), RunStopped).reason == "changed my mind"
+    run = agent.run_stream("Go")
+    asyncio.get_running_loop().call_later(0.05, run.stop, "by a signal")
+    assert one(await collect(run), RunStopped).reason == "by a signal"
 
 
 @pytest.mark.parametrize("way", ["break", "raise", "cancel"])
@@ -124,7 +120,7 @@ print(kind)
 
 
 async def test_tool_can_close_its_own_run() -> None:
-    runs: list[AgentRun] = []
+    runs: list[Run] = []
 
     async def close() -> None:
         await runs[0].aclose()
@@ -137,7 +133,7 @@ async def test_tool_can_close_its_own_run() -> None:
 def test_run_that_ends_with_its_event_loop_leaves_a_usable_conversation() -> None:
     conversation = Conversation()
     agent = Agent(ScriptedModel(CallTool("wait"), "Again"), [Slow().wait])
-    runs: list[AgentRun] = []
+    runs: list[Run] = []
 
     async def leave() -> None:
         runs.append(agent.run_stream("Go", conversation))
@@ -165,6 +161,7 @@ def test_call_being_written_when_its_event_loop_stops_is_aborted() -> None:
     with pytest.raises(RuntimeError, match="Event loop stopped"):
         asyncio.run(leave())
     assert one(events, ev.ToolArgsInvalid).verdict == "aborted"
+    assert one(events, ev.ToolCallFailed).error == "the call was cancelled: the run was interrupted"
     assert run.result.tools[0].verdict == "aborted"
 
 
@@ -212,35 +209,29 @@ def test_run_has_one_consumer() -> None:
     assert [event.type for event in first][-1] == "run_completed"
 
 
-# A model whose whole answer is one chunk
+async def test_run_has_one_consumer_in_an_event_loop() -> None:
+    run = Agent(ScriptedModel("Hello", delay=0.01)).run_stream("Go")
+    first = asyncio.ensure_future(collect(run))
+    await asyncio.sleep(0)
+    with pytest.raises(UsageError, match="already has a consumer"):
+        await run
+    assert isinstance((await first)[-1], ev.RunCompleted)
 
 
-def in_one_chunk(*turns: list[Payload]) -> Callable[[ModelRequest], AsyncIterator[bytes]]:
-    rest = iter(turns)
-
-    async def model(_: ModelRequest) -> AsyncIterator[bytes]:
-        yield ps.sse(next(rest))
-
-    return model
-
-
-def calling(index: int, name: str, path: str) -> list[Payload]:
+def calling(index: int, path: str) -> list[Payload]:
     text = ps.input_json(index, f'{{"path": "{path}"}}')
-    return [ps.tool_use(index, name, f"toolu_{index}"), text, ps.block_stop(index)]
+    return [ps.tool_use(index, "write", f"toolu_{index}"), text, ps.block_stop(index)]
 
 
-def test_calls_of_a_second_message_in_one_response_do_not_run() -> None:
+def test_calls_of_a_second_message_in_one_chunk_do_not_run() -> None:
     """Its own end may forbid them, or never come (invariant 8)."""
-    ran: list[str] = []
-
-    def write(path: str) -> None:
-        ran.append(path)
-
-    first = [ps.message_start(), *calling(1, "write", "a"), *ps.message_end()]
-    second = [ps.message_start("msg_2"), *calling(2, "write", "b"), *ps.message_end("refusal")]
+    effects = Effects()
+    first = [ps.message_start(), *calling(1, "a"), *ps.message_end()]
+    second = [ps.message_start("msg_2"), *calling(2, "b"), *ps.message_end("refusal")]
     last = [ps.message_start("msg_3"), *ps.message_end("end_turn")]
-    events = events_of(Agent(in_one_chunk([*first, *second], last), [write]))
-    assert ran == ["a"]
+    responses = [[ps.sse([*first, *second])], [ps.sse(last)]]
+    events = events_of(Agent(lambda _: responses.pop(0), [effects.write]))
+    assert [arguments["path"] for _, arguments in effects.seen] == ["a"]
     check_order(events)
 
 
@@ -267,3 +258,57 @@ async def test_stop_cancels_a_streamed_tool_that_has_read_its_text() -> None:
     events = await collect(run, ev.TurnCompleted, stop)
     check_order(events, streamed=("note",))
     assert was_cancelled == [True]
+
+
+async def test_tool_that_a_decision_has_started_can_close_its_run() -> None:
+    @tool(requires_confirmation=True)
+    async def leave() -> str:
+        """Close the run."""
+        await run.aclose()
+        return "closed"
+
+    slow = Slow()
+    model = ScriptedModel(Reply(CallTool("leave", {}), CallTool("wait", {})))
+    run = Agent(model, [leave, slow.wait]).run_stream("Go")
+    async for event in run:
+        if isinstance(event, ToolExecutionStarted) and event.name == "wait":
+            run.decide(run.pending[0].call_id, Approve())
+    assert run.result.outcome == "stopped"
+
+
+@pytest.mark.parametrize("store", [None, "memory:"])
+async def test_model_that_swallows_a_cancellation_is_stopped(
+    store: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("argstream.agent._driver._CANCEL_AGAIN", 0.01)
+
+    async def model(_: ModelRequest) -> AsyncIterator[Payload]:
+        yield ps.message_start()
+        yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    run = Agent(model, store=store).run_stream("Go")
+    asyncio.get_running_loop().call_later(0.05, run.stop, "enough")
+    assert (await run).outcome == "stopped"
+
+
+async def test_records_of_a_run_that_has_a_consumer_are_refused() -> None:
+    run = Agent(ScriptedModel("Hello.")).run_stream("Go")
+    async for event in run:
+        assert not isinstance(event, Record)
+        with pytest.raises(UsageError, match="consumer"):
+            aiter(run.records())
+
+
+def test_run_whose_event_loop_is_idle_stops_when_the_loop_runs_again() -> None:
+    run = Agent(ScriptedModel("Hello.", delay=0.01)).run_stream("Go")
+    with asyncio.Runner() as runner:
+        runner.run(run.begun())
+        run.stop("enough")
+
+        async def rest() -> list[Event]:
+            return [event async for event in run]
+
+        assert one(runner.run(rest()), RunStopped).reason == "enough"

@@ -13,13 +13,12 @@ import httpx2
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, Conversation, RunResult, Streamed, tool
+from argstream.agent import Agent, Approve, Conversation, RunResult, Streamed, tool
 from argstream.errors import TextInterruptedError
-from argstream.events import RunCompleted, RunFailed, RunStopped, TextDelta
 from argstream.models import CallTool, Retries, Think, Timeouts, make_model
 from argstream.policy import Policy, Rule, Search
 from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow
-from tests.agent.following import Effects, events_of, follow, one, only, served, stopped_at
+from tests.agent.following import Effects, events_of, one, served, stopped_at
 from tests.agent.ordering import check_order
 from tests.provider_streams import Payload, item_added, item_done, sse
 from tests.providers import test_openai_client_calls as calls
@@ -34,18 +33,8 @@ CALLS = Reply(
 )
 
 
-def agent_of(
-    api: str, provider: MockProvider, tools: list[object], fault: Fault | None = None
-) -> Agent:
-    """Return an agent whose model waits long for the provider, unless the fault is slowness."""
-    is_slow = isinstance(fault, Slow)
-    model = served(
-        f"{api}:any",
-        provider,
-        retries=Retries(first_wait=0.01, longest_wait=0.02),
-        timeout=Timeouts(first_byte=0.1, idle=0.1) if is_slow else Timeouts(),
-    )
-    return Agent(model, tools)
+def agent_of(api: str, provider: MockProvider, tools: list[object]) -> Agent:
+    return Agent(served(f"{api}:any", provider), tools)
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -60,44 +49,58 @@ def test_conversation_with_thinking_and_tools_completes(api: str) -> None:
         provider.check()
     check_order(events)
     assert [name for name, _ in effects.seen] == ["write", "send"]
-    assert one(events, RunCompleted).result == "Done."
-    assert one(again, RunCompleted).result == "You are welcome."
+    assert one(events, ev.RunCompleted).result == "Done."
+    assert one(again, ev.RunCompleted).result == "You are welcome."
+
+
+@pytest.mark.parametrize("api", [*APIS, "deepseek"])
+def test_paused_run_continues_after_the_approval(api: str) -> None:
+    effects = Effects()
+    with strict_provider([Reply(CallTool("send", {"to": "ada"})), Reply("Sent.")]) as provider:
+        agent = agent_of(api, provider, [tool(requires_confirmation=True)(effects.send)])
+        events = list(agent.run("Go", stream=True))
+        paused = events[-1]
+        assert isinstance(paused, ev.RunPaused)
+        (request,) = paused.pending
+        assert request.arguments == one(events, ev.ToolArgsCompleted).arguments == {"to": "ada"}
+        assert effects.seen == []
+        events += agent.resume(paused, {request.call_id: Approve()})
+        provider.check()
+    check_order(events)
+    assert one(events, ev.ToolCallCompleted).result == "sent to ada"
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_stop_closes_the_connection(api: str) -> None:
     reply = Reply("word " * 200, faults=[Slow(between=0.01)])
     with strict_provider(reply) as provider:
-        events = stopped_at(agent_of(api, provider, []).run_stream("Go"), TextDelta)
+        events = stopped_at(agent_of(api, provider, []).run_stream("Go"), ev.TextDelta)
         while not provider.hang_ups:
             time.sleep(0.01)
         assert len(provider.hang_ups) == 1
-    assert isinstance(events[-1], RunStopped)
+    assert isinstance(events[-1], ev.RunStopped)
 
 
 @pytest.mark.parametrize("fault", [Cut(), ErrorEvent(), Malformed(), Slow(between=0.5)], ids=str)
 def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
-    begun: list[str] = []
-    kept: list[str] = []
-    interrupted: list[str] = []
+    ends: list[object] = []
 
-    @tool
     async def note(title: str, text: Streamed[str]) -> str:
-        begun.append(title)
         try:
-            kept.append(await text.read())
+            ends.append(await text.read())
         except TextInterruptedError as interruption:
-            interrupted.append(interruption.verdict)
+            ends.append(interruption)
             raise
         return title
 
     reply = Reply(CallTool("note", {"title": "t", "text": "long " * 50}))
     with strict_provider(reply, faults=[fault]) as provider:
-        events = follow(agent_of("anthropic", provider, [note], fault).run_stream("Go"))
+        options = {"timeout": Timeouts(idle=0.1), "retries": Retries(most=0)}
+        model = served("anthropic:any", provider, **options)
+        events = events_of(Agent(model, [note]))
     check_order(events, streamed=("note",))
-    assert isinstance(events[-1], RunFailed)
-    assert kept == []
-    assert len(interrupted) == len(begun) <= len(only(events, ev.ToolExecutionStarted))
+    assert isinstance(events[-1], ev.RunFailed)
+    assert all(isinstance(end, TextInterruptedError) for end in ends)
 
 
 # Calls of tools that OpenAI Responses defines

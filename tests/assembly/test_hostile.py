@@ -14,60 +14,32 @@ from argstream import events as ev
 from argstream import stream
 from argstream.jsonstream import Limits
 from argstream.testing import cut
-from tests.provider_streams import (
-    FUNCTION_CALL,
-    Payload,
-    anthropic_call,
-    arguments_delta,
-    arguments_done,
-    assemble,
-    block_delta,
-    block_start,
-    block_stop,
-    chat_call,
-    chunk,
-    entry,
-    input_json,
-    item_added,
-    item_done,
-    joined,
-    message_end,
-    message_start,
-    of_type,
-    only_call,
-    outcomes,
-    response_created,
-    response_ended,
-    responses_call,
-    sse,
-    tool_calls,
-    tool_use,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import Payload, assemble, chat_call, chunk, entry, tool_calls, tool_use
 
 PIECES = ['{"path": "/tmp/', 'é😀", "edits"', ": [1, null", ', {"old": ""}]}']
 
 LONG_TURNS: dict[str, list[Payload]] = {
     "anthropic": [
-        message_start(),
-        block_start(0, "thinking", thinking=""),
-        block_delta(0, "thinking_delta", thinking="hm"),
-        block_delta(0, "signature_delta", signature="sig"),
-        block_stop(0),
-        block_start(1, "text", text=""),
-        block_delta(1, "text_delta", text="so"),
-        block_delta(1, "citations_delta", citation={"url": "u"}),
-        block_stop(1),
+        api.message_start(),
+        api.block_start(0, "thinking", thinking=""),
+        api.block_delta(0, "thinking_delta", thinking="hm"),
+        api.block_delta(0, "signature_delta", signature="sig"),
+        api.block_stop(0),
+        api.block_start(1, "text", text=""),
+        api.block_delta(1, "text_delta", text="so"),
+        api.block_delta(1, "citations_delta", citation={"url": "u"}),
+        api.block_stop(1),
         tool_use(2, id_="a"),
         tool_use(3, id_="b"),
-        *(input_json(index, piece) for piece in PIECES for index in (2, 3)),
-        block_stop(2),
-        block_stop(3),
-        block_start(4, "server_tool_use", id="s", name="search", input={"q": 1}),
-        block_stop(4),
-        block_start(5, "web_search_tool_result", tool_use_id="s", content=[{"url": "u"}]),
-        block_stop(5),
-        *message_end(),
+        *(api.input_json(index, piece) for piece in PIECES for index in (2, 3)),
+        api.block_stop(2),
+        api.block_stop(3),
+        api.block_start(4, "server_tool_use", id="s", name="search", input={"q": 1}),
+        api.block_stop(4),
+        api.block_start(5, "web_search_tool_result", tool_use_id="s", content=[{"url": "u"}]),
+        api.block_stop(5),
+        *api.message_end(),
     ],
     "chat": [
         chunk(role="assistant", content=""),
@@ -81,14 +53,14 @@ LONG_TURNS: dict[str, list[Payload]] = {
         {"choices": [], "usage": {"prompt_tokens": 1}},
     ],
     "responses": [
-        response_created(),
-        item_added(0, type="reasoning", id="r"),
-        item_done(0, type="reasoning", id="r", summary=[{"type": "x", "text": "hm"}]),
-        *responses_call(*PIECES)[1:-1],
-        item_added(2, type="custom_tool_call", id="c", call_id="cc", name="sql", input=""),
+        api.response_created(),
+        api.item_added(0, type="reasoning", id="r"),
+        api.item_done(0, type="reasoning", id="r", summary=[{"type": "x", "text": "hm"}]),
+        *api.responses_call(*PIECES)[1:-1],
+        api.item_added(2, type="custom_tool_call", id="c", call_id="cc", name="sql", input=""),
         {"type": "response.custom_tool_call_input.delta", "output_index": 2, "delta": "select"},
-        item_done(2, type="custom_tool_call", id="c", call_id="cc", name="sql", input="select"),
-        response_ended(output=[{"type": "message", "content": [{"text": "hi"}]}]),
+        api.item_done(2, type="custom_tool_call", id="c", call_id="cc", name="sql", input="select"),
+        api.response_ended(output=[{"type": "message", "content": [{"text": "hi"}]}]),
     ],
 }
 
@@ -169,7 +141,7 @@ def test_events_of_a_shuffled_and_damaged_turn_are_consistent(name: str, seed: i
 @pytest.mark.parametrize("seed", range(3))
 def test_events_of_damaged_bytes_are_consistent_in_any_chunking(name: str, seed: int) -> None:
     random = Random(f"{name} {seed}")
-    body = sse(LONG_TURNS[name])
+    body = api.sse(LONG_TURNS[name])
     for _ in range(30):
         data = bytearray(body)
         for _ in range(random.randint(1, 5)):
@@ -178,11 +150,11 @@ def test_events_of_damaged_bytes_are_consistent_in_any_chunking(name: str, seed:
         found = list(events)
         check(found, events.calls)
         sizes = [random.randint(0, 90) for _ in range(50)]
-        assert joined(stream(cut(bytes(data), [*sizes, 7]))) == joined(found)
+        assert api.joined(stream(cut(bytes(data), [*sizes, 7]))) == api.joined(found)
 
 
 def messages(*payloads: Payload, stop: str = "tool_use") -> list[Any]:
-    return [message_start(), *payloads, *message_end(stop)]
+    return [api.message_start(), *payloads, *api.message_end(stop)]
 
 
 def chats(*payloads: Payload, finish: str = "tool_calls") -> list[Any]:
@@ -190,15 +162,15 @@ def chats(*payloads: Payload, finish: str = "tool_calls") -> list[Any]:
 
 
 def responses(*payloads: Payload, end: Payload | None = None) -> list[Any]:
-    return [response_created(), *payloads, end or response_ended()]
+    return [api.response_created(), *payloads, end or api.response_ended()]
 
 
 def item(**fields: Any) -> Payload:
-    return {**FUNCTION_CALL, **fields}
+    return {**api.FUNCTION_CALL, **fields}
 
 
 def done(**fields: Any) -> Payload:
-    return item_done(0, **item(**fields))
+    return api.item_done(0, **item(**fields))
 
 
 def message(*inputs: Any, stop: str | None = "max_tokens") -> list[Any]:
@@ -241,17 +213,18 @@ def by_item_id(id_: str) -> list[Payload]:
 TRUNCATED, MALFORMED, ONE = ["truncated"], ["malformed"], [{"a": 1}]
 A1 = '{"a":1}'
 WHOLE = item(arguments=A1)
-ADDED = item_added(0, **FUNCTION_CALL)
-LIVE = [ADDED, arguments_delta(0, A1)]
-CUT = response_ended("incomplete")
+ADDED = api.item_added(0, **api.FUNCTION_CALL)
+LIVE = [ADDED, api.arguments_delta(0, A1)]
+CUT = api.response_ended("incomplete")
 UPDATE = {"type": "update_file", "path": "a", "diff": "+x\n+y"}
-SEARCH = block_start(0, "server_tool_use", id="s", name="search", input={"q": 1})
-FOUND = block_start(1, "web_search_tool_result", tool_use_id="s", content=[])
-A_CALL, A_CHAT = anthropic_call(A1), chat_call('{"a":1', "}")
+SEARCH = api.block_start(0, "server_tool_use", id="s", name="search", input={"q": 1})
+FOUND = api.block_start(1, "web_search_tool_result", tool_use_id="s", content=[])
+A_CALL, A_CHAT = api.anthropic_call(A1), chat_call('{"a":1', "}")
 UTF_8_HEAD = b'{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta",'
 CUT_UTF_8: list[Any] = [
     UTF_8_HEAD + b'"partial_json":"{\\"a\\": \\"\xf0\x9f"}}',
     UTF_8_HEAD + b'"partial_json":"\x98\x80\\"}"}}',
+    api.block_stop(0),
 ]
 
 # Name, payloads, and for each call its arguments if it is complete or else its verdict.
@@ -265,14 +238,14 @@ TURNS: list[tuple[str, list[Any], list[Any]]] = [
      [{"object": "response", "status": "incomplete", "output": [
          item(id=id_, call_id=id_, arguments="{}") for id_ in ("x", "y")]}], [{}, "truncated"]),
     *((f"{status} response without status, text {text!r}",
-       responses(ADDED, arguments_delta(0, text),
+       responses(ADDED, api.arguments_delta(0, text),
                  end={"type": f"response.{status}", "response": {"id": "resp_1"}}), TRUNCATED)
       for status in ("failed", "incomplete", "cancelled") for text in (A1, "")),
     ("incomplete patch",
-     responses(item_done(0, **patch(**UPDATE), status="incomplete"), end=CUT), TRUNCATED),
+     responses(api.item_done(0, **patch(**UPDATE), status="incomplete"), end=CUT), TRUNCATED),
     ("items that a cut response never closed",
-     responses(item_added(0, **patch(type="update_file", path="a")), patch_delta("+x"),
-               item_added(1, **FUNCTION_CALL), end=CUT), TRUNCATED * 2),
+     responses(api.item_added(0, **patch(type="update_file", path="a")), patch_delta("+x"),
+               api.item_added(1, **api.FUNCTION_CALL), end=CUT), TRUNCATED * 2),
     ("response in progress",
      [{"object": "response", "status": "in_progress", "output": [WHOLE]}], TRUNCATED),
     ("incomplete response with status completed",
@@ -293,54 +266,54 @@ TURNS: list[tuple[str, list[Any], list[Any]]] = [
      [tool_calls(entry('{"a":"x', id="c")), b"?", *chats(tool_calls(entry('y"}', name="t")))],
      TRUNCATED),
     ("piece of a patch that is a number",
-     responses(item_added(0, **patch(type="create_file")), patch_delta(5)), TRUNCATED),
+     responses(api.item_added(0, **patch(type="create_file")), patch_delta(5)), TRUNCATED),
     *((f"piece of Anthropic without place {odd}", [*A_CALL[:3], odd, *A_CALL[3:]], TRUNCATED)
       for odd in (
-          {"type": "content_block_delta", "delta": input_json(0, "x")["delta"]},
+          {"type": "content_block_delta", "delta": api.input_json(0, "x")["delta"]},
           {"type": "content_block_delta", "index": 0},
           {"type": "content_block_delta", "index": 0, "delta": {"partial_json": "x"}},
-          {**input_json(0, "x"), "index": 1.5})),
+          {**api.input_json(0, "x"), "index": 1.5})),
     *((f"piece of Chat without place {odd}", [*A_CHAT[:2], odd, *A_CHAT[2:]], verdict)
       for odd, verdict in (
           (chunk(tool_calls=["x"]), TRUNCATED), ({"choices": ["x"]}, TRUNCATED),
           (tool_calls(entry({"b": 2})), MALFORMED))),
-    ("UTF-8 cut between payloads", messages(tool_use(0), *CUT_UTF_8, block_stop(0)), [{"a": "😀"}]),
+    ("UTF-8 cut between payloads", messages(tool_use(0), *CUT_UTF_8), [{"a": "😀"}]),
     # Contradictions
     *((f"invalid last text {text}",
-       responses(*LIVE, arguments_done(0, text), done(arguments=text)), MALFORMED)
+       responses(*LIVE, api.arguments_done(0, text), done(arguments=text)), MALFORMED)
       for text in ('{"a":1,"b', '{"a":1,"a":2}', "[1]")),
     *((f"{late} after an empty close",
-       messages(tool_use(0), block_stop(0), input_json(0, late)), MALFORMED)
+       messages(tool_use(0), api.block_stop(0), api.input_json(0, late)), MALFORMED)
       for late in ('{"path":"x"', '{"path":"x"}')),
     ("infinite number, which is no JSON", chat_call('{"a": [1e999]}'), MALFORMED),
     ("largest number", chat_call('{"a": [1e308]}'), [{"a": [1e308]}]),
     # Arguments in unusual places
     ("input of a block that is never stopped", messages(tool_use(0, input={"a": 1})), ONE),
-    ("only in the response", responses(ADDED, end=response_ended(output=[WHOLE])), ONE),
-    ("only in the added item", responses(item_added(0, **WHOLE)), ONE),
-    ("only in the done item", responses(ADDED, arguments_done(0, ""), done(arguments=A1)), ONE),
-    ("only in the done text", responses(ADDED, arguments_done(0, A1)), ONE),
+    ("only in the response", responses(ADDED, end=api.response_ended(output=[WHOLE])), ONE),
+    ("only in the added item", responses(api.item_added(0, **WHOLE)), ONE),
+    ("only in the done item", responses(ADDED, api.arguments_done(0, ""), done(arguments=A1)), ONE),
+    ("only in the done text", responses(ADDED, api.arguments_done(0, A1)), ONE),
     ("item done without arguments", responses(ADDED, done()), [{}]),
     ("item done without arguments, response with",
-     responses(ADDED, done(), end=response_ended(output=[WHOLE])), ONE),
+     responses(ADDED, done(), end=api.response_ended(output=[WHOLE])), ONE),
     ("items known only by their IDs",
-     responses(*by_item_id("x"), *by_item_id("y"), end=response_ended(
+     responses(*by_item_id("x"), *by_item_id("y"), end=api.response_ended(
          output=[item(id="x", call_id="call_x", arguments='{"id": "x"}')])),
      [{"id": "x"}, {"id": "y"}]),
     ("delta that names its item by ID",
-     responses(ADDED, {**arguments_delta(9, A1), "output_index": None, "item_id": "fc_1"}), ONE),
-    ("items never added", [response_created(), *responses_call('{"a"', ":1}")[2:]], ONE),
-    ("item added again after its end", [*responses_call(A1)[:-1], ADDED, response_ended()], ONE),
+     responses(ADDED, api.arguments_delta(9, A1, output_index=None, item_id="fc_1")), ONE),
+    ("items never added", [api.response_created(), *api.responses_call('{"a"', ":1}")[2:]], ONE),
+    ("item added again after its end", responses(*api.responses_call(A1)[1:-1], ADDED), ONE),
     ("finish reason null", with_finish("null", chat_call('{"a":', "1}")), ONE),
     ("input of a call that the provider runs", messages(SEARCH, FOUND), [{"q": 1}]),
     ("result for a call that the client runs",
-     [message_start(), tool_use(0, id_="s"), input_json(0, A1), FOUND], TRUNCATED),
+     [api.message_start(), tool_use(0, id_="s"), api.input_json(0, A1), FOUND], TRUNCATED),
     # Calls that must be kept separate
     ("two blocks with one index",
-     messages(tool_use(0, id_="a"), input_json(0, A1), tool_use(0, id_="b"), block_stop(0)),
+     messages(tool_use(0, id_="a"), api.input_json(0, A1), tool_use(0, id_="b"), api.block_stop(0)),
      ["truncated", {}]),
     ("two items with one index",
-     responses(ADDED, item_added(0, **item(call_id="c2")), done(call_id="c2", arguments="{}")),
+     responses(ADDED, api.item_added(0, **item(call_id="c2")), done(call_id="c2", arguments="{}")),
      ["truncated", {}]),
     ("calls as objects without any key",
      chats(tool_calls(*(entry({"a": n}, index=None, name="f") for n in (1, 1, 2)))),
@@ -352,19 +325,17 @@ TURNS: list[tuple[str, list[Any], list[Any]]] = [
 @pytest.mark.parametrize(
     ("payloads", "expected"), [row[1:] for row in TURNS], ids=[row[0] for row in TURNS]
 )
-def test_odd_turn_completes_only_calls_that_are_whole(
-    payloads: list[Any], expected: list[Any]
-) -> None:
+def test_odd_turn_completes_only_whole_calls(payloads: list[Any], expected: list[Any]) -> None:
     calls, events = assemble(payloads)
-    assert outcomes(calls) == expected
+    assert api.outcomes(calls) == expected
     check(events, calls)
 
 
 def test_piece_that_is_a_number_truncates_the_call() -> None:
-    for turn in (anthropic_call, chat_call):
+    for turn in (api.anthropic_call, chat_call):
         payloads = json.loads(json.dumps(turn('{"a":1', "?", "}")).replace('"?"', "23"))
         for form in (payloads, map(json.dumps, payloads)):
-            assert outcomes(assemble(form)[0]) == TRUNCATED
+            assert api.outcomes(assemble(form)[0]) == TRUNCATED
 
 
 @pytest.mark.parametrize(
@@ -379,18 +350,18 @@ def test_item_reported_incomplete_after_its_text_was_done_is_truncated(
 ) -> None:
     opened = {"type": type_, "id": "i", "call_id": "c", "name": "sh", field: ""}
     ended = {**opened, field: text}
-    texts = [item_added(0, **opened), {"type": done_type, "output_index": 0, field: text}]
+    texts = [api.item_added(0, **opened), {"type": done_type, "output_index": 0, field: text}]
     for payloads in (
-        responses(*texts, item_done(0, **ended, status="incomplete"), end=CUT),
+        responses(*texts, api.item_done(0, **ended, status="incomplete"), end=CUT),
         responses(*texts, end=CUT),
-        responses(end=response_ended("incomplete", output=[ended])),
+        responses(end=api.response_ended("incomplete", output=[ended])),
     ):
-        assert only_call(payloads).verdict == "truncated"
+        assert api.only_call(payloads).verdict == "truncated"
 
 
 QUIRKS = ["cumulative", "empty_prefix", "double_encoded"]
-ENDS_DIFFERENTLY = responses(item_added(0, **patch(**{**UPDATE, "diff": ""})), patch_delta("+x"),
-                             item_done(0, **patch(**UPDATE)))  # fmt: skip
+OPENED = api.item_added(0, **patch(**{**UPDATE, "diff": ""}))
+ENDS_DIFFERENTLY = responses(OPENED, patch_delta("+x"), api.item_done(0, **patch(**UPDATE)))
 
 
 @pytest.mark.parametrize(
@@ -400,7 +371,7 @@ ENDS_DIFFERENTLY = responses(item_added(0, **patch(**{**UPDATE, "diff": ""})), p
         # In Python 1 equals True, in JSON it does not.
         (responses(*LIVE, done(arguments='{"a":true}')), [], {"a": True}, "restated"),
         (responses(*LIVE, done(arguments='{"a":2}')), QUIRKS, {"a": 2}, "restated"),
-        (responses_call('"{\\"a\\":', '1}"'), QUIRKS[2:], {"a": 1}, "double_encoded"),
+        (api.responses_call('"{\\"a\\":', '1}"'), QUIRKS[2:], {"a": 1}, "double_encoded"),
         (chat_call('"{\\"a\\":1}"'), QUIRKS[2:], {"a": 1}, "double_encoded"),
         (chats(free_text("#", name="md"), free_text("## x"), finish="stop"), QUIRKS[:1], "### x",
          None),
@@ -409,15 +380,19 @@ ENDS_DIFFERENTLY = responses(item_added(0, **patch(**{**UPDATE, "diff": ""})), p
 def test_contradicted_arguments_are_marked(
     payloads: list[Any], quirks: list[str], arguments: Any, reinterpreted: str | None
 ) -> None:
-    call = only_call(payloads, quirks=quirks)
+    call = api.only_call(payloads, quirks=quirks)
     assert (call.arguments, call.reinterpreted) == (arguments, reinterpreted)
 
 
 def test_text_held_back_by_a_quirk_is_kept_when_the_stream_is_cut() -> None:
-    call = only_call(chat_call("{}")[:-1], quirks=["empty_prefix"])
+    call = api.only_call(chat_call("{}")[:-1], quirks=["empty_prefix"])
     assert (call.verdict, call.raw) == ("truncated", "{}")
-    assert only_call(chat_call('"{\\"a\\":1}'), quirks=["double_encoded"]).verdict == "truncated"
-    assert only_call([message_start(), tool_use(0, input={"cmd": "ls"})]).raw == '{"cmd":"ls"}'
+    assert (
+        api.only_call(chat_call('"{\\"a\\":1}'), quirks=["double_encoded"]).verdict == "truncated"
+    )
+    assert (
+        api.only_call([api.message_start(), tool_use(0, input={"cmd": "ls"})]).raw == '{"cmd":"ls"}'
+    )
 
 
 @pytest.mark.parametrize(
@@ -426,13 +401,13 @@ def test_text_held_back_by_a_quirk_is_kept_when_the_stream_is_cut() -> None:
 def test_limits_and_infinity_hold_in_every_reading(pieces: list[str]) -> None:
     for value, verdict in (("1", "complete"), ("1e999", "malformed"), ("[[1]]", "malformed")):
         texts = [piece.replace("VALUE", value) for piece in pieces]
-        assert only_call(chat_call(*texts), limits=Limits(max_depth=2)).verdict == verdict
+        assert api.only_call(chat_call(*texts), limits=Limits(max_depth=2)).verdict == verdict
     payloads = chats(free_text("x" * 31, name="sh"), finish="stop")
-    assert only_call(payloads, limits=Limits(max_chars=30)).verdict == "malformed"
+    assert api.only_call(payloads, limits=Limits(max_chars=30)).verdict == "malformed"
 
 
 TEXT_ITEM = {"type": "message", "content": [{"type": "output_text", "text": "hello"}]}
-TEXT_ADDED = item_added(0, type="message", content=[])
+TEXT_ADDED = api.item_added(0, type="message", content=[])
 TEXT_CUT = {"type": "response.output_text.delta", "output_index": 0, "delta": "hel"}
 REPEATED = {"choices": [{"index": 0, "message": {"content": "hello"}, "finish_reason": "stop"}]}
 
@@ -440,15 +415,15 @@ REPEATED = {"choices": [{"index": 0, "message": {"content": "hello"}, "finish_re
 @pytest.mark.parametrize(
     "payloads",
     [
-        responses(TEXT_ADDED, TEXT_CUT, item_done(0, **TEXT_ITEM)),
-        responses(TEXT_ADDED, end=response_ended(output=[TEXT_ITEM])),
+        responses(TEXT_ADDED, TEXT_CUT, api.item_done(0, **TEXT_ITEM)),
+        responses(TEXT_ADDED, end=api.response_ended(output=[TEXT_ITEM])),
         [chunk(content="hello"), REPEATED],
     ],
     ids=["the item completes it", "the response completes it", "the message repeats it"],
 )
 def test_text_is_delivered_once_and_whole(payloads: list[Any]) -> None:
     _, events = assemble(payloads)
-    assert "".join(event.text for event in of_type(events, ev.TextDelta)) == "hello"
+    assert "".join(event.text for event in api.of_type(events, ev.TextDelta)) == "hello"
 
 
 @pytest.mark.parametrize(
@@ -465,14 +440,14 @@ def test_id_that_differs_from_the_call_id_is_kept_for_the_result(
 ) -> None:
     calls, events = assemble(chats(*payloads))
     assert len({call.id for call in calls}) == len(ids)
-    (turn,) = of_type(events, ev.TurnCompleted)
+    (turn,) = api.of_type(events, ev.TurnCompleted)
     assert [part.item and part.item["id"] for part in turn.message.parts] == ids
 
 
 def test_signature_of_a_thought_that_is_never_stopped_is_kept() -> None:
-    signature = block_delta(0, "signature_delta", signature="sig")
-    _, events = assemble(messages(block_start(0, "thinking", thinking=""), signature))
-    (turn,) = of_type(events, ev.TurnCompleted)
+    signature = api.block_delta(0, "signature_delta", signature="sig")
+    _, events = assemble(messages(api.block_start(0, "thinking", thinking=""), signature))
+    (turn,) = api.of_type(events, ev.TurnCompleted)
     assert turn.message.parts[0].item["signature"] == "sig"
 
 
@@ -493,19 +468,19 @@ THOUGHT = ["thinking_started", "thinking_delta", "thinking_completed"]
 
 
 def test_late_thinking_and_reasoning_details_are_thoughts() -> None:
-    late = block_delta(0, "thinking_delta", thinking="late")
-    _, events = assemble(messages(block_start(0, "thinking"), block_stop(0), late))
-    assert types(events)[:5] == ["thinking_started", "thinking_completed", *THOUGHT]
+    late = api.block_delta(0, "thinking_delta", thinking="late")
+    _, events = assemble(messages(api.block_start(0, "thinking"), api.block_stop(0), late))
+    assert api.types(events)[:5] == ["thinking_started", "thinking_completed", *THOUGHT]
     details = [{"type": "reasoning.text", "text": "hm"}]
     _, events = assemble([chunk(reasoning_details=details), chunk(content="so", finish="stop")])
-    assert types(events)[:3] == THOUGHT
+    assert api.types(events)[:3] == THOUGHT
 
 
 def test_deeply_nested_payload_does_not_raise() -> None:
     for depth in (900, 200_000):
         block = f'{{"type":"x","y":{"[" * depth + "]" * depth}}}'
         body = f'{{"type":"content_block_start","index":0,"content_block":{block}}}'
-        calls, events = assemble([message_start(), tool_use(1), body, block_stop(0)])
+        calls, events = assemble([api.message_start(), tool_use(1), body, api.block_stop(0)])
         check(events, calls)
     deep: Any = []
     for _ in range(5_000):
@@ -515,7 +490,7 @@ def test_deeply_nested_payload_does_not_raise() -> None:
 
 
 def test_invalid_utf_8_becomes_replacement_characters() -> None:
-    body = sse(messages(block_delta(0, "text_delta", text="a?b")))
+    body = api.sse(messages(api.block_delta(0, "text_delta", text="a?b")))
     assert next(stream([body.replace(b"a?b", b"a\xffb")])) == ev.TextDelta("a\ufffdb", 0)
 
 
@@ -541,7 +516,7 @@ def test_duplicate_key_is_refused_wherever_arguments_are_objects(body: str) -> N
     )
     calls, events = assemble([body])
     assert [call for call in calls if call.verdict == "complete"] == []
-    assert of_type(events, ev.StreamFailed)[0].message == "duplicate key in an object"
+    assert api.of_type(events, ev.StreamFailed)[0].message == "duplicate key in an object"
 
 
 @pytest.mark.parametrize(
@@ -553,13 +528,13 @@ def test_duplicate_key_is_refused_wherever_arguments_are_objects(body: str) -> N
         (chat_call(A1)[:-1], {"error": ["no"]}),
         (chat_call(A1)[:-1], {"error": True}),
         (A_CALL[:3], {"error": {"type": "api_error", "message": "no"}}),
-        (responses_call(A1)[:3], {"type": "response.error", "message": "no"}),
+        (api.responses_call(A1)[:3], {"type": "response.error", "message": "no"}),
     ],
 )
 def test_error_of_any_form_fails_the_turn(turn: list[Any], error: Any) -> None:
     calls, events = assemble([*turn, error, b"[DONE]"])
-    assert outcomes(calls) == TRUNCATED
-    failed = of_type(events, ev.StreamFailed)[0]
+    assert api.outcomes(calls) == TRUNCATED
+    failed = api.of_type(events, ev.StreamFailed)[0]
     if "message" in str(error):
         assert failed.message == "no"
 
@@ -568,41 +543,38 @@ def test_text_for_a_complete_call_is_a_failure() -> None:
     """A server that sends "stop" with every chunk completes the call too early."""
     calls, events = assemble(with_finish("stop", chat_call("{}", '{"path": "x"}', finish="stop")))
     assert (calls[0].verdict, calls[0].raw) == ("complete", "")
-    assert [failure.code for failure in of_type(events, ev.StreamFailed)] == ["late_text"]
+    assert [failure.code for failure in api.of_type(events, ev.StreamFailed)] == ["late_text"]
     _, events = assemble([*chat_call(A1), tool_calls(entry(A1))])
-    assert of_type(events, ev.StreamFailed) == []  # some servers repeat the text
-
-
-# Whole streams
+    assert api.of_type(events, ev.StreamFailed) == []  # some servers repeat the text
 
 
 @pytest.mark.parametrize("data", ["", " ", "keep-alive", "{"])
 def test_keep_alives_do_not_cost_a_call(data: str) -> None:
     alive = f"event: ping\ndata: {data}\n\n".encode() + b"data:\n\n: comment\n\n"
-    events = stream([sse([payload]) + alive for payload in anthropic_call('{"a"', ":1}")])
-    assert types(events)[-1] == "turn_completed"
-    assert outcomes(events.calls) == ONE
+    events = stream([api.sse([payload]) + alive for payload in api.anthropic_call('{"a"', ":1}")])
+    assert api.types(events)[-1] == "turn_completed"
+    assert api.outcomes(events.calls) == ONE
 
 
 @pytest.mark.parametrize("start", [[":"], [":hb"] * 2, ["data:"], ["", ": x", ""], ["\ufeff:hb"]])
 def test_lines_with_keep_alives_between_them_are_read(start: list[str]) -> None:
-    lines = sse(A_CALL).decode().splitlines()
+    lines = api.sse(A_CALL).decode().splitlines()
     for source in ([*start, *lines], [lines[1], ":hb", "", *lines[2:]]):
         for form in (source, [line.encode() for line in source]):
             if form[:1] != [b":"]:  # of bytes, a colon alone may be a piece
-                assert types(stream(form))[-1] == "turn_completed", form[:3]
+                assert api.types(stream(form))[-1] == "turn_completed", form[:3]
 
 
 def test_dicts_mixed_with_text_keep_their_order() -> None:
     turn: list[Any] = chat_call('{"a":"x', "y", 'z"}')
     for at in range(len(turn)):
         events = stream([*turn[:at], json.dumps(turn[at]), *turn[at + 1 :]])
-        assert types(events)[-1] == "turn_completed"
-        assert outcomes(events.calls) == [{"a": "xyz"}]
+        assert api.types(events)[-1] == "turn_completed"
+        assert api.outcomes(events.calls) == [{"a": "xyz"}]
 
 
 def test_complete_event_does_not_wait_for_the_next() -> None:
-    first, *rest = [sse([payload]) for payload in anthropic_call("{}")[1:]]
+    first, *rest = [api.sse([payload]) for payload in api.anthropic_call("{}")[1:]]
     for form in (first, first.splitlines()[1], first.splitlines()[1] + b"\n"):
         seen: list[str] = []
 
@@ -616,7 +588,7 @@ def test_complete_event_does_not_wait_for_the_next() -> None:
 
 
 def test_bytes_decoded_with_surrogateescape_are_read() -> None:
-    body = sse(chat_call('{"a": "?"}')).replace(b"?", "€".encode())
+    body = api.sse(chat_call('{"a": "?"}')).replace(b"?", "€".encode())
     events = stream(body.decode("ascii", "surrogateescape").splitlines())
     list(events)
-    assert outcomes(events.calls) == [{"a": "€"}]
+    assert api.outcomes(events.calls) == [{"a": "€"}]

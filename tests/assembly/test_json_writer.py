@@ -46,9 +46,7 @@ _values: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=6,
 )
-_arguments: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
-    _keys, _values, min_size=1, max_size=3
-)
+_arguments = st.dictionaries(_keys, _values, min_size=1, max_size=3)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -168,9 +166,7 @@ def at(value: Any, path: Path) -> Any:
          {"a": [{"b": False}, {"b": True}]}),
     ],
 )  # fmt: skip
-def test_late_leaf_waits_for_the_close(
-    puts: list[Put], streamed: str, arguments: dict[str, Any]
-) -> None:
+def test_late_leaf_waits_for_the_close(puts: list[Put], streamed: str, arguments: Any) -> None:
     call, events = run(puts)
     assert (call.verdict, call.reinterpreted, call.raw) == ("complete", "restated", streamed)
     assert call.arguments == of_type(events, ev.ToolArgsCompleted)[0].arguments == arguments
@@ -240,9 +236,7 @@ def test_contradiction_is_malformed(puts: list[Put]) -> None:
         ([(("a",) * 3, 1)], 2, "too_deep", ("a", "a")),
     ],
 )
-def test_error_has_a_reason_and_a_path(
-    puts: list[Put], max_depth: int, reason: str, path: Path
-) -> None:
+def test_error_has_a_reason_and_a_path(puts: Any, max_depth: int, reason: str, path: Path) -> None:
     (invalid,) = of_type(run(puts, limits=Limits(max_depth=max_depth))[1], ev.ToolArgsInvalid)
     assert (invalid.error.reason, invalid.error.path) == (reason, path)
 

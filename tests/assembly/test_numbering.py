@@ -11,15 +11,8 @@ from tests.provider_streams import of_type
 
 
 def test_second_stream_continues_numbers_and_renames_repeated_ids() -> None:
-    payloads = [
-        api.message_start(),
-        api.block_start(0, "text", text=""),
-        api.block_delta(0, "text_delta", text="Hello"),
-        api.block_stop(0),
-        api.tool_use(1, "add", "functions.add:0"),
-        api.block_stop(1),
-        *api.message_end(),
-    ]
+    call = api.call_block(1, id_="functions.add:0")
+    payloads = [api.message_start(), *api.text_block(0, "Hello"), *call, *api.message_end()]
     first = stream(payloads, after=Numbering())
     events = list(first)
     second = stream(payloads, after=first.numbering)
@@ -61,9 +54,7 @@ def test_repeated_ids_are_renamed_only_in_a_conversation() -> None:
     "given",
     [("a", "call_a_0_2", "a"), ("a", "a", "call_a_0_1"), ("", "call_msg_1_0_0", "call_msg_1_1_0")],
 )
-def test_generated_id_is_never_one_that_was_given(
-    given: tuple[str, ...], after: Numbering | None
-) -> None:
+def test_generated_id_is_never_a_given_one(given: tuple[str, ...], after: Numbering | None) -> None:
     ids = ids_of(*given, after=after)
     assert len(set(ids)) == 3
     again = ids_of(*given, after=after, messages=2)[3:]

@@ -15,20 +15,13 @@ from argstream.events import ArgumentCompleted, ArgumentDelta, ToolArgsCompleted
 from argstream.testing import cut
 from tests.provider_streams import joined, of_type, only_call
 from tests.reference import judge
-from tests.strategies import any_texts, cuts
+from tests.strategies import any_texts, cuts, json_values
 from tests.support import encode, replace_surrogates
 from tests.turns import STREAMED, Streamed
 
 names = st.text(max_size=5)
-arguments = st.dictionaries(
-    names,
-    st.recursive(
-        st.text(max_size=9) | st.integers() | st.sampled_from([True, False, None]),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
-        max_leaves=5,
-    ),
-    max_size=4,
-)
+leaves = (st.text(max_size=9), st.integers(), st.sampled_from([True, False, None]))
+arguments = st.dictionaries(names, json_values(*leaves, keys=names, max_leaves=5), max_size=4)
 
 
 # Three protocols for each example: all of them get their share, and an example remains cheap.

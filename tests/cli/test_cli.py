@@ -2,17 +2,25 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from argstream.cli._commands import Parser, help_texts
+from argstream.providers import ProtocolName
+from argstream.testing._replies import known_faults
 from tests.cli.in_process import argstream, refused
 from tests.cli.processes import BODY, COMMAND, ENVIRONMENT, run, running, timed
+from tests.support import screen
 
 FRAGMENTS = ("inspect", "--fragments")
+TEXTS = help_texts()
 
 
 def fragments(file: str = "-", stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -118,7 +126,7 @@ class TestFragments:
         with Path("/dev/full").open("wb") as full:
             done = run(*FRAGMENTS, "-", stdin=b"[1]", stdout=full.fileno())
         assert done.returncode == 2
-        assert done.stderr == b"argstream: cannot go on: No space left on device\n"
+        assert done.stderr == b"argstream: cannot write the output: No space left on device\n"
 
 
 def test_python_m_argstream_is_the_same_command() -> None:
@@ -130,83 +138,33 @@ def test_python_m_argstream_is_the_same_command() -> None:
     assert (done.returncode, done.stderr, done.stdout) == (0, b"", version)
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "extra", "start"),
-    [
-        ("typer", "--help", "cli", "the argstream command"),
-        ("jsonschema_rs", "lint -", "validation", "argstream: checking calls by a JSON Schema"),
-    ],
-)
-def test_missing_extra_is_named_with_its_install_command(
-    tmp_path: Path, module: str, arguments: str, extra: str, start: str
-) -> None:
-    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('', name='{module}')")
+def test_missing_extra_is_named_with_its_install_command(tmp_path: Path) -> None:
+    missing = "raise ModuleNotFoundError('', name='jsonschema_rs')"
+    (tmp_path / "jsonschema_rs.py").write_text(missing)
     tools = b'[{"name": "write", "input_schema": {"type": "object"}}]'
     environment = ENVIRONMENT | {"PYTHONPATH": str(tmp_path)}
-    command = [str(COMMAND), *arguments.split()]
+    command = [str(COMMAND), "lint", "-"]
     done = subprocess.run(command, input=tools, env=environment, capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (1 if extra == "cli" else 2, b"")
-    message = f"{start} needs the extra '{extra}'. In a checkout: pip install '.[{extra}]'"
+    assert (done.returncode, done.stdout) == (2, b"")
+    start = "argstream: checking calls by a JSON Schema"
+    message = f"{start} needs the extra 'validation'. In a checkout: pip install '.[validation]'"
     assert done.stderr.decode().strip() == message
 
 
-EXCLUSIVE = "--calls and --fragments exclude each other"
-FOR_CALLS = "--tools, --policy and several files are for --calls"
-PROXY = "record --proxy http://x.example"
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("inspect x --calls --fragments", EXCLUSIVE),
-        ("inspect x --calls run:y", f"{EXCLUSIVE}, run:ID"),
-        ("inspect x --fragments --deep", EXCLUSIVE),
-        ("inspect x --calls --json", EXCLUSIVE),
-        ("inspect x --calls --svg y.svg", EXCLUSIVE),
-        ("inspect x y", FOR_CALLS),
-        ("inspect x --fragments --policy y", FOR_CALLS),
-        ("inspect x --fragments --from gemini", "--deep and --from are for recordings"),
-        ("inspect x --fragments --store y", "--store is for runs"),
-        ("inspect x --force", "--force is for --svg"),
-        ("inspect run:x --deep", "--deep and --from are for recordings"),
-        ("inspect turn.rec --store x", "--store is for runs"),
-        ("inspect none", "No such file"),
-        ("watch none", "cannot read none: No such file"),
-        ("watch --from claude", "openai-responses"),
-        ("watch broken.json --tools broken.json", "is not valid JSON"),
-        ("replay none", "No such file"),
-        ("replay turn.rec --speed 0", "a number greater than 0, or max"),
-        ("replay turn.rec --speed fast", "a number greater than 0, or max"),
-        ("replay turn.rec --raw --json", "choose one"),
-        ("replay turn.rec --follow", "--store and --follow are for runs"),
-        ("replay run:x --raw", "--raw and --from are for recordings"),
-        ("record -o none/turn.rec", "cannot write"),
-        ("record --port 1", "are for --proxy"),
-        ("record --with-request", "are for --proxy"),
-        (f"{PROXY} --force", "are not for --proxy"),
-        (f"{PROXY} -q", "are not for --proxy"),
-        ("record --proxy x.example", "must be an http or https URL"),
-        ("record --proxy http://api..example.com", "invalid host name"),
-        (f"{PROXY} -o new.rec", "Pass a directory"),
-        (f"{PROXY} -o broken.json", "Pass a directory"),
-        ("mock turn.rec --timed --fault cut", "makes no --fault"),
-        ("mock --timed", "Pass the file of one"),
-        ("mock --fault cot=3", "argstream: unknown fault 'cot'. Faults: cut=BYTES"),
-        ("mock none", "cannot read"),
-        ("mock broken.json", "not a recording of"),
-        ("mock wrong.json", "reply 1, part 1: a part must be"),
-        ("mock cut.json", "the script is not JSON"),
-    ],
-)
-def test_wrong_usage_exits_with_2(
-    command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_wrong_usage_exits_with_2_and_says_how_to_correct_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in ("ARGSTREAM_MODEL", "ARGSTREAM_STORE"):
+        monkeypatch.delenv(name, raising=False)
     timed(tmp_path / "turn.rec", (0.0, BODY))
     (tmp_path / "broken.json").write_text("[{]")
     (tmp_path / "wrong.json").write_text('{"replies": [{"parts": [{"says": "x"}]}]}')
     (tmp_path / "cut.json").write_text('{"replies": [')
-    assert message in refused(*command.split())
+    expected = screen("wrong-usage")
+    commands = [line.removeprefix("$ argstream ") for line in expected if line.startswith("$")]
+    found = [[f"$ argstream {one}", refused(*shlex.split(one))] for one in commands]
+    assert [line for pair in found for line in pair] == expected
 
 
 def test_ctrl_c_while_the_command_is_loaded_leaves_no_traceback() -> None:
@@ -224,3 +182,81 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+class TestHelp:
+    """The help of every command, which is also what its options are read from."""
+
+    @pytest.mark.parametrize("name", TEXTS)
+    def test_it_fits_80_columns_and_has_an_example(self, name: str) -> None:
+        words = [] if name == "argstream" else name.split()
+        done = argstream(*words, "--help")
+        assert (done.returncode, done.stderr) == (0, b"")
+        text = done.stdout.decode()
+        assert text == f"{TEXTS[name]}\n"
+        usage, _, summary, *lines = text.splitlines()
+        assert usage.startswith(f"Usage: {' '.join(['argstream', *words])} ")
+        assert max(map(len, [usage, summary, *lines])) <= 79
+        assert summary.endswith(".")
+        group = TEXTS["runs" if name.startswith("runs ") else "argstream"]
+        assert name == "argstream" or re.search(rf"^  {words[-1]} +{summary}", group, re.MULTILINE)
+        assert " ".join(["argstream", *words]) in lines[lines.index("Example:") + 1]
+        assert "Commands:" in lines or any(line.startswith("Exit status: ") for line in lines)
+
+    @pytest.mark.parametrize("name", [name for name in TEXTS if " " in name or name != "runs"])
+    def test_examples_are_valid_command_lines(self, name: str) -> None:
+        _, _, examples = TEXTS[name].partition("\nExample:\n")
+        for line in examples.partition("\n\n")[0].splitlines():
+            _, _, arguments = line.partition(f"argstream {name} ")
+            if name != "argstream" and "…" not in arguments:
+                Parser(TEXTS[name]).parse_intermixed_args(shlex.split(arguments))
+
+    def test_values_of_options_are_those_of_the_code(self) -> None:
+        watch, mock = (" ".join(TEXTS[name].split()) for name in ("watch", "mock"))
+        protocols = [name for name in get_args(ProtocolName) if name != "auto"]
+        assert f"Stream protocol: {', '.join(protocols)}. " in watch
+        *faults, last = known_faults().split(", ")
+        assert f"Inject a fault: {', '.join(faults)} or {last}. " in mock
+        defaults = vars(Parser(TEXTS["serve"]).parse_args([]))
+        given = {name: value for name, value in defaults.items() if value not in (None, [], False)}
+        numbers = {"max_turns": 50, "port": 8000, "pace": 0.03}
+        assert given == {"host": "127.0.0.1", "log_level": "warning", **numbers}
+
+    def test_docs_describe_every_command_and_variable(self) -> None:
+        text = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+        commands = [name for name in TEXTS if name not in ("argstream", "runs")]
+        headings = re.findall(r"^### argstream (.+)$", text, re.MULTILINE)
+        assert sorted(headings) == sorted(commands)
+        for name in commands:
+            section = text.partition(f"### argstream {name}\n")[2].partition("\n#")[0]
+            for line in re.findall(
+                r"argstream .*", section.partition("```sh\n")[2].split("```")[0]
+            ):
+                prefix = "argstream runs" if line == "argstream runs" else f"argstream {name}"
+                assert line.startswith(prefix), line
+        for variable in re.findall(r"^  ([A-Z_]{4,})", TEXTS["argstream"], re.MULTILINE):
+            assert f"`{variable}`" in text
+
+
+def test_command_without_arguments_shows_the_commands() -> None:
+    done = argstream()
+    assert (done.returncode, done.stdout) == (2, argstream("--help").stdout)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("argstream ins", {"inspect"}),
+        ("argstream runs ", {"list", "show", "approve", "deny", "resume", "stop", "delete"}),
+        ("argstream runs approve x --", {"--edit", "--no-resume", "--store", "--help"}),
+        ("argstream lint --", {"--only", "--json", "--help"}),
+    ],
+)
+def test_bash_completes_commands_and_options(line: str, words: set[str]) -> None:
+    *given, last = line.split(" ")
+    typed = " ".join(f"'{word}'" for word in [*given, last])
+    script = argstream("--completion", "bash").stdout.decode()
+    script += f"\nCOMP_WORDS=({typed}); COMP_CWORD={len(given)}; _argstream; echo ${{COMPREPLY[*]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == words
+    assert "--completion must be one of bash, zsh, fish" in refused("--completion", "tcsh")

@@ -22,31 +22,6 @@ OPEN = {"functionDeclarations": [{"name": "find", "parameters": OPEN_SCHEMA}]}
 BROKEN = {"name": "broken", "input_schema": {"type": "objekt"}}
 
 
-def test_findings_are_printed_with_the_order_to_use(tmp_path: Path) -> None:
-    file = tmp_path / "tools.json"
-    file.write_text(json.dumps({"model": "any", "tools": [BAD, GOOD, OPEN]}))
-    done = argstream("lint", str(file))
-    assert (done.returncode, done.stderr) == (1, b"")
-    assert done.stdout.decode().splitlines() == [
-        f"{file}: 3 tools, 2 findings",
-        "",
-        "● write_file",
-        '  order     "content" may be long: put "path" first in "properties" and',
-        '            "required"',
-        "            → path, content",
-        "",
-        "● find",
-        '  late      add "additionalProperties": false: without it, unknown names are',
-        "            accepted",
-        "",
-        "order: Models write arguments in order. Put the ones a decision depends on",
-        "first, so approval and policy checks don't wait for long text.",
-        "",
-        "late: A wrong call is rejected at the first wrong character, except for these",
-        "rules.",
-    ]
-
-
 def test_session_in_the_docs_is_the_real_output() -> None:
     write = schema(content=TEXT, path=TEXT, overwrite={"type": "boolean"})
     edits = {"type": "array", "uniqueItems": True, "items": schema(old=TEXT, new=TEXT)}
@@ -116,6 +91,6 @@ def test_unreadable_files_do_not_stop_the_others(tmp_path: Path) -> None:
     assert "/unknown: tools[0] cannot be read: " in unknown
     assert deep.endswith("/deep: nested too deeply")
     message = refused("lint", "-", stdin=b'[{"type": "namespace", "tools": 5}]')
-    assert message == "argstream: cannot read -: tools[0]: tools must be a list, not 5"
+    assert message == "argstream: cannot read stdin: tools[0]: tools must be a list, not 5"
     good = argstream("lint", "-", stdin=json.dumps([GOOD]).encode())
     assert (good.returncode, good.stdout, good.stderr) == (0, b"-: 1 tool, no findings\n", b"")

@@ -21,8 +21,8 @@ class Mock:
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        self.greeting = [self.line() for _ in range(5)]
-        self.url = self.greeting[0].split()[3]
+        self.greeting = [self.line() for _ in range(7)]
+        self.url = self.greeting[0].split()[4]
 
     def line(self) -> str:
         return self.process.stdout.readline().decode()

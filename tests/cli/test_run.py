@@ -17,7 +17,7 @@ from tests.support.provider_rules import strict_provider
 Go = Callable[..., tuple[int, str]]
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
-HOW_TO_ALLOW = "to allow it, run it in a terminal to be asked, or allow everything with --yes"
+HOW_TO_ALLOW = "to allow it, run in a terminal to approve calls, or pass --yes or --store"
 EDITS = [{"old": "two", "new": "2"}]
 
 
@@ -54,7 +54,7 @@ def test_run_works_in_the_folder_and_is_stored(tmp_path: Path) -> None:
     assert shown[0] == "> Is it so?"
     assert "● write_file  notes/a.txt" in shown
     assert "│ Written." in shown
-    assert b"completed" in argstream("runs", "--store", str(tmp_path / "runs.db")).stdout
+    assert "✓ done" in argstream("runs", "--store", str(tmp_path / "runs.db")).stdout.decode()
 
 
 def test_store_cannot_be_written_by_the_tools(
@@ -74,33 +74,47 @@ def test_json_is_the_events(go: Go) -> None:
     assert "argument_delta" in types
 
 
+SHELL_DENIED = (
+    "Denied: approval needed, but this is not an interactive terminal. T"
+    f"{HOW_TO_ALLOW.removeprefix('t')}"
+)
+BOTH = "--tools files,shell"
+ALLOW = 'default = "allow"\n'
+
+
 @pytest.mark.parametrize(
-    ("options", "runs", "message"),
+    ("call", "options", "policy", "is_run", "message"),
     [
+        (SHELL, "--tools shell", "", False, SHELL_DENIED),
+        (SHELL, f"{BOTH} --yes", "", True, "✓ Approved"),
+        (SHELL, "--yes", "", False, ""),  # the shell is not among the tools
+        (SHELL, BOTH, ALLOW, False, "✗ Denied"),
         (
-            "--tools shell",
+            WRITE,
+            "",
+            'default = "allow"\n[defaults]\nwrite_file = "ask"\n',
             False,
-            f"run_command is denied: no one can be asked here: {HOW_TO_ALLOW}",
+            "✗ Denied",
         ),
-        ("--tools files,shell --yes", True, "run_command is approved"),
-        ("--yes", False, ""),  # the shell is not among the tools
+        # Writing needs approval if there is a shell and no policy.
+        (WRITE, "--tools files", "", True, ""),
+        (WRITE, "--tools shell,files", "", False, "✗ Denied"),
+        (WRITE, f"{BOTH} --yes", "", True, ""),
+        (WRITE, BOTH, ALLOW, True, ""),
     ],
 )
-def test_shell_runs_only_if_it_is_allowed(
-    go: Go, folder: Path, options: str, runs: bool, message: str
+def test_options_and_policy_decide_what_runs(
+    go: Go, folder: Path, call: CallTool, *, options: str, policy: str, is_run: bool, message: str
 ) -> None:
-    status, shown = go(Reply(SHELL), Reply("Hm."), options=options)
-    assert (folder / "marker").exists() is runs
-    assert message in shown
+    if policy:
+        file = folder.parent / "policy.toml"
+        file.write_text(policy)
+        options += f" --policy {file}"
+    status, shown = go(Reply(call), Reply("Hm."), options=options)
     assert status == 0
-
-
-def test_policy_can_require_approval_for_files(go: Go, folder: Path, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.toml"
-    policy.write_text('default = "allow"\n[defaults]\nwrite_file = "ask"\n')
-    _, shown = go(Reply(WRITE), Reply("No."), options=f"--policy {policy}")
-    assert not (folder / "notes").exists()
-    assert "write_file is denied" in shown
+    assert (folder / ("marker" if call is SHELL else "notes")).exists() is is_run
+    assert message in shown
+    assert ("Denied" in shown) is ("Denied" in message)
 
 
 class TestFolder:
@@ -115,9 +129,7 @@ class TestFolder:
         assert "canary of a.txt" in shown
         assert "canary of ../a.txt" not in shown
 
-    def test_tilde_is_the_home_folder(
-        self, go: Go, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_tilde_is_the_home(self, go: Go, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(folder.parent))
         (folder / "a.txt").write_text("one\ntwo\n")
         call = CallTool("edit_file", {"path": "a.txt", "edits": EDITS})
@@ -131,9 +143,9 @@ class TestFolder:
     [
         (["--model", "nobody:x"], "nobody"),
         (["--model", "groq:x"], "groq needs a key. Set $GROQ_API_KEY"),
-        (["--tools", "files,net"], "--tools are some of files, shell, not net"),
-        (["--policy", "missing.toml"], "missing.toml: the policy cannot be read"),
-        (["--folder", ""], "--folder has no name: leave it out"),
+        (["--tools", "files,net"], "unknown tool set 'net'. Choose from: files, shell"),
+        (["--policy", "missing.toml"], "cannot read the policy missing.toml: No such file"),
+        (["--folder", ""], "--folder is empty. Omit it"),
         (["--folder", "missing"], "missing' cannot be used"),
         (["--folder", "~nobody-at-all/x"], "--folder ~nobody-at-all/x cannot be used"),
         ([], "--model"),
@@ -151,14 +163,25 @@ def test_wrong_usage_is_refused_in_one_line(
 
 def test_prompt_must_be_utf_8() -> None:
     message = refused("run", "-", "--model", "vllm:any", stdin=b"a \xff")
-    assert message == "argstream: standard input is no text in UTF-8: invalid start byte"
+    assert message == "argstream: stdin is not valid UTF-8: invalid start byte"
+
+
+def test_run_is_stopped_if_its_output_is_closed(tmp_path: Path) -> None:
+    options = ("--model", "script", "--store", str(tmp_path / "runs.db"))
+    with running("run", "Go", *options) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 1)
+    assert b"stopped" in argstream("runs", *options[2:]).stdout
+    assert "can't be used with --model script" in refused("run", "Go", *options, "--tools", "files")
+    assert "the prompt is empty" in refused("run", " ", *options)
 
 
 def test_failing_provider_exits_with_1(go: Go) -> None:
     status, shown = go(Reply(faults=[Status(400, "no such model")]))
     assert status == 1
     assert "no such model" in shown
-    assert "■ failed" in shown
+    assert "✗ Failed" in shown
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ class Running:
             line = process.stdout.readline().decode()
             assert line, f"it has ended: {process.stderr.read().decode()}"
             self.greeting += line
-        self.url = self.greeting.split()[2]  # without a token
-        link = re.search(r"Open (\S+)", self.greeting)
+        self.url = self.greeting.split()[4]  # without a token
+        link = re.search(r"Open +(\S+)", self.greeting)
         self.link = link[1] if link else ""  # to be opened in a browser
         created = re.search(r"'authorization: Bearer ([^$\s]+)'", self.greeting)
         self.token = created[1] if created else ""  # "" if the command did not create one
@@ -116,10 +116,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_greeting_names_the_address_and_the_routes(server: Running) -> None:
     assert server.url.startswith("http://127.0.0.1:")
     first, *others = server.greeting.splitlines()
-    assert first == f"Serving at {server.url} (press Ctrl-C to stop)."
-    assert f"  Open {server.url}/#token={server.token}" in others
-    assert "The model is a script that needs no API key." in server.greeting
-    assert "Runs are kept in argstream.db, the access token in argstream.db.token." in others
+    assert first == f"argstream is running at {server.url} (Ctrl-C to stop)"
+    assert others[1:5] == [
+        f"  Open     {server.url}/#token={server.token}",
+        "  Model    demo script (use --model for a real one)",
+        "  Runs     argstream.db",
+        "  Token    kept in argstream.db.token",
+    ]
     assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
     words = server.greeting.split()
     paths = [path for path in words if path.startswith("/api/") and "ID" not in path]
@@ -154,23 +157,22 @@ class TestScript:
 
     def test_it_answers_and_writes_a_file(self, server: Running) -> None:
         request, text = server.answer("Count {these} four words", "one")
-        assert "I am no model but a script" in text
-        assert "You wrote “Count {these} four words”" in text
+        assert "This is a scripted demo; no API key needed." in text
         assert "4 words and 24 characters. 1,229 primes are below 10,000." in text
         assert request["path"] == "primes.py"
         assert 35 <= len(request["content"].splitlines()) <= 45
-        assert "Thank you: created primes.py with 40 lines" in text
+        assert "Saved: created primes.py with 40 lines" in text
         assert server.files()["primes.py"] == request["content"]
         again, text = server.answer("And then?", "one")
-        assert "Still a script, and this is message 2 of our conversation." in text
+        assert "Demo, message 2. You can restart the server now" in text
         assert again["path"] == "picnic.md"
 
     @pytest.mark.parametrize(
         ("path", "answer"),
         [
-            ("mine.txt", "You changed it before you said yes"),
-            ("../../x.txt", "That did not work: ../../x.txt leads out of the folder"),
-            ("", "You said no, so primes.py is not written, and I need no"),
+            ("mine.txt", "Saved with your edits: created mine.txt"),
+            ("/x.txt", "That failed: '/x.txt' is outside of the folder"),
+            ("", "Denied, so primes.py was not written. End of"),
         ],
     )
     def test_it_reacts_to_each_decision(self, server: Running, path: str, answer: str) -> None:
@@ -180,9 +182,24 @@ class TestScript:
         assert answer in text
         assert set(server.files()) - before == ({path} if path == "mine.txt" else set())
 
+    def test_it_edits_a_file_without_asking(self, server: Running) -> None:
+        frames = server.converse("Fix the tax in prices.py", "edit")
+        [call] = [frame["block"] for frame in frames if "block" in frame]
+        assert (call["name"], call["input"]["path"]) == ("edit_file", "prices.py")
+        assert "The tax is right now." in text_in(frames)
+        written = [path.read_text() for path in server.folder.glob("argstream-serve-*/*/prices.py")]
+        assert any(call["input"]["new_string"] in text for text in written)
+
+    def test_policy_blocks_the_forbidden_call_while_it_is_written(self, server: Running) -> None:
+        frames = server.converse("Try something forbidden", "forbidden")
+        [invalid] = [frame["invalid"] for frame in frames if "invalid" in frame]
+        assert (invalid["verdict"], invalid["reason"]) == ("rejected", "denied")
+        assert "SSH keys are off limits" in invalid["message"]
+        assert "The policy blocked the call" in text_in(frames)
+
     def test_long_message_is_not_repeated(self, server: Running) -> None:
         _, text = server.answer("word " * 20_000, "book", decision="deny")
-        assert "the words at its beginning" in text
+        assert "40 words and 200 characters" in text
 
     def test_its_program_works(
         self, server: Running, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -205,7 +222,7 @@ class TestToken:
         is_open = {
             ("GET", "/healthz"),
             ("GET", "/"),
-            ("GET", "/static/{name:path}"),
+            ("GET", "/static/{path:path}"),
             ("GET", "/api/session"),  # reports to the page whether to ask for the token
             ("POST", "/api/session"),  # signs in
             ("DELETE", "/api/session"),  # signs out
@@ -274,7 +291,7 @@ class TestToken:
     def test_given_token_is_required_and_never_shown(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--log-level", "debug", ARGSTREAM_TOKEN=TOKEN) as running:
             assert "Bearer $ARGSTREAM_TOKEN" in running.greeting
-            assert f"Open {running.url} and sign in with the token\n" in running.greeting
+            assert "  Token    set by you; the page asks for it\n" in running.greeting
             assert httpx.get(f"{running.url}/static/argstream.js").status_code == 200
             assert httpx.post(f"{running.url}/api/runs", json=HELLO).status_code == 401
             assert running.post("/api/runs", HELLO).status_code == 201
@@ -285,11 +302,8 @@ class TestToken:
 
     def test_no_token_opens_the_server_and_prints_a_warning(self, tmp_path: Path) -> None:
         with serve(tmp_path, "--pace", "0.3", "--no-token") as running:
-            assert (
-                "No token is required: any local user or process that can reach the port can start "
-                "runs and approve commands.\n"
-            ) in running.greeting
-            assert f"Open {running.url}\n" in running.greeting
+            assert "Token    none: any local user or process can start runs" in running.greeting
+            assert f"Open     {running.url}/\n" in running.greeting
             assert "authorization" not in running.greeting
             assert httpx.get(f"{running.url}/api/runs").status_code == 200
             # A viewer gets the first words while the script pauses, and the reason of the end.
@@ -312,7 +326,9 @@ class TestOptions:
         replies.append(Reply(faults=[Status(401, "no such key: \x1b[31m\nWARNING: all is well")]))
         with strict_provider(replies) as provider:
             environment = {"TMPDIR": str(tmp_path.parent), "ARGSTREAM_TOKEN": TOKEN}
-            options = ("--tools", "files,shell")
+            policy = tmp_path.parent / "policy.toml"
+            policy.write_text('default = "allow"\n')  # otherwise, writing needs approval
+            options = ("--tools", "files,shell", "--policy", str(policy))
             with serve(tmp_path, *options, **environment, **provided(provider)) as running:
                 frames = running.converse("Write.")
                 done = running.converse("Look.")[-1]["done"]
@@ -333,7 +349,7 @@ class TestOptions:
 
     def test_hosts_and_proxies_must_be_named(self, tmp_path: Path) -> None:
         def others(greeting: str, names: str) -> bool:
-            pattern = rf"Others can reach it on port \d+, {re.escape(names)}, if they know"
+            pattern = rf"reachable from other machines on port \d+, {re.escape(names)}, with"
             return bool(re.search(pattern, " ".join(greeting.split())))
 
         everywhere = ("--host", "0.0.0.0", "--no-page")
@@ -390,16 +406,19 @@ class TestWrongUse:
         [
             ("--model nobody:knows", "nobody"),
             ("--model groq:any", "GROQ_API_KEY"),
-            ("--model anthropic:claude-any --tools rocket", "not rocket"),
+            ("--model anthropic:claude-any --tools rocket", "unknown tool set 'rocket'"),
             ("--model anthropic:claude-any --policy no.toml", "no.toml"),
             ("--policy no.toml", "no.toml"),
             ("--store nowhere/runs.db", "nowhere/runs.db"),
-            ("--tools files", "--tools means nothing for --model script"),
-            ("--model claude-agent --policy p.toml", "means nothing for --model claude"),
-            ("--tools files --folder x", "--tools and --folder mean nothing"),
+            ("--tools files", "--tools can't be used with --model script. Omit it"),
+            (
+                "--model claude-agent --policy p.toml",
+                "--policy can't be used with --model claude-agent",
+            ),
+            ("--tools files --folder x", "--tools, --folder can't be used"),
             ("--forwarded-from proxy", "--forwarded-from is an address such as"),
-            ("--model claude-agent --folder nowhere", "--folder nowhere is no folder"),
-            ("--store http://user:sk-canary@x", "this is the address of no store"),
+            ("--model claude-agent --folder nowhere", "--folder nowhere is not a folder"),
+            ("--store http://user:sk-canary@x", "not the address of a store"),
             ("--origin 'not an origin'", "not an origin"),
             (f"--token '{TOKEN} and more'", "visible ASCII characters"),
             (f"--no-token --token {TOKEN}", "--no-token cannot be combined with --token"),
@@ -421,7 +440,7 @@ class TestWrongUse:
     def test_other_machines_need_a_token(self, host: str) -> None:
         for arguments in (["--host", host], ["--host", host, "--no-token"]):
             message = self.refused(*arguments)
-            assert "is reachable from other machines: set a token (ARGSTREAM_TOKEN" in message
+            assert "is reachable from other machines. Set a token (ARGSTREAM_TOKEN" in message
 
     @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
     def test_token_file_open_to_others_is_refused(self, mode: int) -> None:

@@ -29,7 +29,7 @@ def test_1_3_4_5_any_text_in_any_chunking(text: str, sizes: list[int]) -> None:
     assert repr(parser.value) == repr(whole.value)
     assert exact(run(cut(text.encode(), sizes))[1]) == exact(expected)
     encode([fragments, parser.value])  # invariant 4
-    _assert_values_open_once_and_close_once_in_order(fragments, parser.verdict)
+    _assert_values_open_and_close_once_in_order(fragments, parser.verdict)
     judgement = judge(text)
     assert tuple(judgement) == (parser.verdict, parser.offset)
     if judgement.verdict != "complete":
@@ -53,9 +53,7 @@ def test_1_chunking_never_matters_for_invalid_utf_8(
 
 @given(json_texts, cuts)
 @example(r'{"\ud800": 1, "\ud801": 2, "\ud800": 3}', [1])
-def test_2_and_7_text_is_incremental_and_the_value_equals_json_loads(
-    text: str, sizes: list[int]
-) -> None:
+def test_2_and_7_text_is_incremental_and_equals_json_loads(text: str, sizes: list[int]) -> None:
     parser = Parser()
     last: Fragment | None = None
     pieces: dict[JsonPath, str] = {}
@@ -83,9 +81,7 @@ def test_2_and_7_text_is_incremental_and_the_value_equals_json_loads(
     assert repr(parser.value) == repr(last.value) == repr(loads(text))
 
 
-def _assert_values_open_once_and_close_once_in_order(
-    fragments: list[Fragment], verdict: str
-) -> None:
+def _assert_values_open_and_close_once_in_order(fragments: list[Fragment], verdict: str) -> None:
     open_paths: list[JsonPath] = []
     key: JsonPath | None = None
     offset = last_offset = -1

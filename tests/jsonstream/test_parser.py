@@ -35,9 +35,6 @@ def fed(*chunks: str | bytes) -> Parser:
     return feed_all(chunks)
 
 
-# Fragments and values
-
-
 def test_each_fragment_comes_with_the_character_that_settles_it() -> None:
     text = '{"k":["a",-1,true]}'
     expected: list[tuple[int, Fragment]] = [
@@ -92,9 +89,6 @@ def test_piece_of_an_open_string_reads_the_same_as_the_whole(piece: str) -> None
     assert exact(run(['["', piece, '"]'])[1]) == exact(run(['["' + piece + '"]'])[1])
 
 
-# Strings
-
-
 @pytest.mark.parametrize(
     ("written", "read"),
     [
@@ -106,6 +100,7 @@ def test_piece_of_an_open_string_reads_the_same_as_the_whole(piece: str) -> None
         (r"\ud83d\ud83d\ude00", "\ufffd😀"), (r"\ude00\ud83d", "\ufffd\ufffd"),
         (r"\ud800\udc00\udbff\udfff", "\U00010000\U0010ffff"),
         (r"\ud7ff\ue000", "\ud7ff\ue000"), (r"\udbff\ue000", "\ufffd\ue000"),
+        (r"\udc00\udc00", "\ufffd\ufffd"), (r"\u0041b", "Ab"),
     ],
 )  # fmt: skip
 def test_strings_and_keys_are_decoded(written: str, read: str) -> None:
@@ -123,9 +118,6 @@ def test_strings_and_keys_are_decoded(written: str, read: str) -> None:
 )  # fmt: skip
 def test_unescaped_surrogates_are_decoded_the_same_way(chunks: list[str], read: str) -> None:
     assert run(chunks)[0].value == read
-
-
-# Bytes
 
 
 def test_utf_8_may_be_cut_anywhere() -> None:
@@ -178,9 +170,6 @@ def test_impossible_second_byte_of_utf_8_is_an_error() -> None:
             assert (fed(b'"', pair).error is None) == is_possible, pair
 
 
-# Errors
-
-
 REFUSED: dict[Reason, list[tuple[str, JsonPath, int]]] = {
     "unexpected_character": [
         ("x", (), 0), ("\ufeff{}", (), 0), ("]", (), 0), ("[1}", (), 2), ("{,}", (), 1),
@@ -194,7 +183,8 @@ REFUSED: dict[Reason, list[tuple[str, JsonPath, int]]] = {
         ("[1e+]", (0,), 4), ("[1_000]", (0,), 2),
     ],
     "bad_escape": [
-        (r'"\x"', (), 2), (r'"\u12g4"', (), 5), (r'"\ud83d\x"', (), 8), (r'{"\q":1}', (), 3),
+        (r'"\x"', (), 2), (r'"\ug234"', (), 3), (r'"\u12g4"', (), 5), (r'"\ud83d\x"', (), 8),
+        (r'{"\q":1}', (), 3),
     ],
     "control_character": [
         ('{"a\nb":1}', (), 3), ('"\t"', (), 1), ('{"a": {"b": [1, "\x01', ("a", "b", 1), 17),
@@ -224,9 +214,10 @@ def test_error_is_at_the_first_impossible_character(
 def test_text_before_an_error_is_one_fragment() -> None:
     _, fragments = run(['["ok\\n\x01'])
     expected: list[Fragment] = [Text((0,), "ok\n"), Invalid((0,), 6, "control_character")]
-    assert exact(fragments[-2:]) == exact(expected)
+    assert list(map(repr, fragments[-2:])) == list(map(repr, expected))
     expected = [Text((), "abc\ufffd"), Invalid((), 12, "bad_escape")]
-    assert exact(fed('"x').feed(b"abc\\ud83d\\\xc3")) == exact(expected)
+    fragments = fed('"x').feed(b"abc\\ud83d\\\xc3")
+    assert list(map(repr, fragments)) == list(map(repr, expected))
 
 
 @pytest.mark.parametrize(
@@ -273,9 +264,6 @@ def test_parser_whose_value_was_emptied_raises() -> None:
         parser.feed("}")
 
 
-# State
-
-
 @pytest.mark.parametrize(
     ("text", "path"),
     [
@@ -307,9 +295,6 @@ def test_duplicate_key_can_be_refused_at_its_closing_quote() -> None:
         fragments = [fragment for chunk in chunks for fragment in parser.feed(chunk)]
         assert fragments[-1] == Invalid(("a",), 11, "duplicate_key")
         assert (parser.value, parser.duplicates) == ({"a": 1}, (("a",),))
-
-
-# Limits
 
 
 DEPTH, CHARS = Limits(max_depth=3), Limits(max_chars=5)
@@ -354,11 +339,10 @@ def test_text_within_the_limits_is_complete(limits: Limits, texts: list[str]) ->
         (DIGITS, "[0.1234]", Invalid((0,), 6, "number_too_long")),
     ],
 )
-def test_first_character_over_a_limit_is_an_error(
-    limits: Limits, text: str, error: Invalid
-) -> None:
+def test_first_character_over_a_limit_fails(limits: Limits, text: str, error: Invalid) -> None:
     for name, chunks in every_way(text):
         assert run(chunks, limits)[0].error == error, name
+    assert run([text[: error.offset + 1]], limits)[0].error == error
 
 
 def test_text_before_the_limit_is_kept() -> None:
@@ -374,7 +358,8 @@ def test_subclass_of_str_counts_the_same() -> None:
         def __getitem__(self, index: SupportsIndex | slice) -> "Other":
             return Other(super().__getitem__(index))
 
-    assert run([Other('["a'), Other('b"]')], Limits(max_chars=6))[0].value == ["ab"]
+    parser, _ = run([Other('["a'), Other('b"]')], Limits(max_chars=6))
+    assert (parser.value, parser.verdict) == (["ab"], "complete")
     assert type(run([Other('"ab"')])[0].value) is str
     assert run([Other('["abc"]')], Limits(max_chars=6))[0].verdict == "malformed"
 
@@ -393,18 +378,17 @@ def test_limits_must_be_positive_integers(wrong: Any) -> None:
         Limits(max_depth=wrong)
 
 
-# parse() and locate()
-
-
 def test_parse_accepts_a_whole_text_or_chunks() -> None:
-    text = '{"a": [1, "é"]}'
+    text = '{"a": [1, "é"], "a": 2}'
     for form in (text, text.encode(), bytearray(text.encode()), iter(text)):
         assert exact(parse(form)) == exact(run([text])[1])
+    assert list(parse("[[", Limits(max_depth=1)))[-1] == Invalid((0,), 1, "too_deep")
 
 
 def test_state_before_and_after_the_first_characters() -> None:
     parser = Parser()
     assert (parser.verdict, parser.error, parser.path, parser.offset) == ("open", None, (), 0)
+    assert repr(parser.value) == "PENDING"
     parser.feed('{"a": [1')
     assert repr(parser) == "<Parser open at 8, path ('a', 0)>"
 

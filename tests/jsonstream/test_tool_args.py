@@ -151,9 +151,7 @@ def test_cut_limit_and_misuse_are_errors() -> None:
 
 
 @given(any_texts, cuts)
-def test_field_is_its_decoded_string_or_its_raw_text_in_any_chunking(
-    value: str, sizes: list[int]
-) -> None:
+def test_field_is_its_decoded_or_raw_text_in_any_chunking(value: str, sizes: list[int]) -> None:
     text = f'{{"k": {value}}}'
     (whole, expected), (parts, events) = read([text]), read(cut(text, sizes))
     assert joined(events) == joined(expected)

@@ -155,7 +155,7 @@ def ask(
 
 
 @contextmanager
-def serving(*talks: Talk) -> Iterator[Served]:
+def serving(*talks: Talk, reads_bodies: bool = True) -> Iterator[Served]:
     """Serve a connection with each of these. The last one is for all connections that follow."""
     served: list[bytes] = []
     threads: list[threading.Thread] = []
@@ -164,7 +164,7 @@ def serving(*talks: Talk) -> Iterator[Served]:
 
     def serve(connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            request = _read_request(connection)
+            request = _read_request(connection, with_body=reads_bodies)
             if request:
                 served.append(request)
                 talks[min(len(served), len(talks)) - 1](connection)
@@ -195,7 +195,7 @@ def serving(*talks: Talk) -> Iterator[Served]:
             thread.join()
 
 
-def _read_request(connection: socket.socket) -> bytes:
+def _read_request(connection: socket.socket, *, with_body: bool) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
@@ -204,6 +204,6 @@ def _read_request(connection: socket.socket) -> bytes:
         data += piece
     length = re.search(rb"(?i)content-length: (\d+)", data)
     head, _, body = data.partition(b"\r\n\r\n")
-    while length and len(body) < int(length[1]):
+    while with_body and length and len(body) < int(length[1]):
         body += connection.recv(65536)
     return head + b"\r\n\r\n" + body

@@ -13,7 +13,7 @@ from argstream.events import StreamFailed
 from argstream.models import Timeouts
 from argstream.testing import Reply
 from tests.models import over_http
-from tests.models.over_http import KEY, Talk, ask, hang, model_of, respond, run, say, serving
+from tests.models.over_http import KEY, Talk, ask, hang, model_of, respond, say, serving
 from tests.provider_streams import anthropic_call, chat_call, sse
 from tests.support.provider_rules import strict_provider
 
@@ -183,16 +183,12 @@ def test_long_first_event_is_passed_on() -> None:
     assert len(found.requests) == 1
 
 
-def test_first_event_is_passed_on_before_the_second_arrives() -> None:
-    async def read() -> bytes:
-        source = model_of(served.url, timeout=5).stream(over_http.REQUEST)
-        first = await anext(source)
-        await source.aclose()
-        return first
-
+async def test_first_event_is_passed_on_before_the_second_arrives() -> None:
     first = sse(anthropic_call("{}")[:1])
     with serving(hang(chunked(first))) as served:
-        assert run(read()) == first
+        source = model_of(served.url, timeout=5).stream(over_http.REQUEST)
+        assert await anext(source) == first
+        await source.aclose()
 
 
 def test_response_that_is_not_streamed_is_read() -> None:
@@ -210,14 +206,11 @@ def test_compressed_response_is_read_though_it_was_not_requested() -> None:
     assert b"accept-encoding: identity" in found.requests[0].lower()
 
 
-def test_start_of_a_key_at_the_end_is_not_lost() -> None:
+async def test_start_of_a_key_at_the_end_is_not_lost() -> None:
     body = ANTHROPIC + b'event: ping\ndata: {"a": "' + KEY[:7].encode()
-
-    async def read() -> bytes:
-        return b"".join([chunk async for chunk in model_of(served.url).stream(over_http.REQUEST)])
-
     with serving(respond("200 OK", body)) as served:
-        assert run(read()) == body
+        chunks = [chunk async for chunk in model_of(served.url).stream(over_http.REQUEST)]
+    assert b"".join(chunks) == body
 
 
 @pytest.mark.parametrize(("prefix", "body"), [("anthropic", ANTHROPIC), ("openai", CHAT)])

@@ -25,14 +25,16 @@ async def ask(model: HttpModel) -> None:
     assert (await outcome_async(model)).is_complete
 
 
-def test_connection_is_reused_until_the_model_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_is_reused_until_the_model_is_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level("DEBUG", "httpcore2.connection")
 
     def opened() -> int:
         messages = [record.getMessage() for record in caplog.records]
         return sum(message.startswith("connect_tcp.complete") for message in messages)
 
-    async def turns() -> None:
+    with strict_provider(ANSWER) as provider:
         model = model_of(provider)
         await model.aclose()
         for connections in (1, 2):
@@ -41,9 +43,6 @@ def test_connection_is_reused_until_the_model_is_closed(caplog: pytest.LogCaptur
             assert opened() == connections
             await model.aclose()
             await model.aclose()
-
-    with strict_provider(ANSWER) as provider:
-        run(turns())
 
 
 @pytest.mark.parametrize("ends_in_order", [True, False])
@@ -62,38 +61,32 @@ def test_client_of_a_finished_event_loop_is_dropped(ends_in_order: bool) -> None
         assert model.name
 
 
-def test_unreferenced_model_closes_its_connections() -> None:
+async def test_unreferenced_model_closes_its_connections() -> None:
     def open_clients() -> list[object]:
         clients = [one for one in gc.get_objects() if type(one) is httpx2.AsyncClient]
         return [client for client in clients if not client.is_closed]
 
-    async def use() -> None:
+    with strict_provider(ANSWER) as provider:
         for _ in range(3):
             await ask(model_of(provider))
         gc.collect()
         while open_clients():
             await asyncio.sleep(0.01)
 
-    with strict_provider(ANSWER) as provider:
-        run(use())
 
-
-def test_more_than_a_hundred_responses_are_read_at_once() -> None:
+async def test_more_than_a_hundred_responses_are_read_at_once() -> None:
     """No response begins before all are requested. The default of httpx is 100 connections."""
     all_there = threading.Barrier(101, timeout=50)
-
-    async def all_at_once() -> None:
-        model = model_of(provider, timeout=50)
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(101):
-                tasks.create_task(ask(model))
-        await model.aclose()
 
     def wait_for_all(_: ReceivedRequest) -> None:
         all_there.wait()
 
     with strict_provider(ANSWER, on_request=wait_for_all) as provider:
-        asyncio.run(all_at_once())
+        model = model_of(provider, timeout=50)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(101):
+                tasks.create_task(ask(model))
+        await model.aclose()
         assert len(provider.requests) == 101
     assert not all_there.broken
 
@@ -127,14 +120,13 @@ async def cancel(task: "asyncio.Task[object]") -> None:
 
 
 @pytest.mark.parametrize("leave", [close_while_reading, cancel_while_reading])
-def test_leaving_closes_the_connection(leave: Callable[[MockProvider], Awaitable[None]]) -> None:
-    async def leave_and_wait() -> None:
+async def test_leaving_closes_the_connection(
+    leave: Callable[[MockProvider], Awaitable[None]],
+) -> None:
+    with strict_provider(Reply("a" * 4000), faults=[Slow(between=0.1)]) as provider:
         await leave(provider)
         while not provider.hang_ups:
             await asyncio.sleep(0.005)
-
-    with strict_provider(Reply("a" * 4000), faults=[Slow(between=0.1)]) as provider:
-        run(leave_and_wait())
 
 
 @contextmanager
@@ -150,16 +142,13 @@ def hanging_server(*pieces: bytes) -> Iterator[tuple[over_http.Served, threading
         yield served, is_left
 
 
-def test_cancelling_before_the_response_closes_the_connection() -> None:
-    async def cancel_early() -> None:
+async def test_cancelling_before_the_response_closes_the_connection() -> None:
+    with hanging_server() as (served, is_left):
         task = asyncio.ensure_future(anext(model_of(served.url).stream(REQUEST)))
         while not served.requests:
             await asyncio.sleep(0.005)
         await cancel(task)
         assert await asyncio.to_thread(is_left.wait, 5)
-
-    with hanging_server() as (served, is_left):
-        run(cancel_early())
 
 
 @pytest.mark.parametrize(
@@ -169,26 +158,23 @@ def test_cancelling_before_the_response_closes_the_connection() -> None:
         b'HTTP/1.1 200 OK\r\n\r\ndata: {"type": "error", "error": {"message": "No"}}\n\n',
     ],
 )
-def test_error_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> None:
-    async def refused() -> None:
+async def test_error_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> None:
+    with hanging_server(piece) as (served, is_left):
         assert (await outcome_async(model_of(served.url, retries=0))).failure
         assert await asyncio.to_thread(is_left.wait, 5)  # before the loop and its client end
-
-    with hanging_server(piece) as (served, is_left):
-        run(refused())
 
 
 def given_client(**options: Any) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(verify=False, **options)  # loading certificates takes long
 
 
-def test_given_client_is_used_and_stays_open() -> None:
-    async def turn() -> list[str]:
-        seen: list[str] = []
+async def test_given_client_is_used_and_stays_open() -> None:
+    seen: list[str] = []
 
-        async def note(request: httpx2.Request) -> None:
-            seen.append(request.headers["x-mine"])
+    async def note(request: httpx2.Request) -> None:
+        seen.append(request.headers["x-mine"])
 
+    with strict_provider(ANSWER) as provider:
         hooks = {"request": [note]}
         async with given_client(headers={"x-mine": "yes"}, event_hooks=hooks) as client:
             model = model_of(provider, http_client=client)
@@ -198,20 +184,14 @@ def test_given_client_is_used_and_stays_open() -> None:
             await ask(model)
         with pytest.raises(UsageError, match="http_client is closed"):
             await ask(model)
-        return seen
-
-    with strict_provider(ANSWER) as provider:
-        assert run(turn()) == ["yes", "yes"]
+    assert seen == ["yes", "yes"]
 
 
-def test_given_client_does_not_follow_redirects_with_the_key() -> None:
-    async def turn() -> None:
+async def test_given_client_does_not_follow_redirects_with_the_key() -> None:
+    with serving(respond("307 Elsewhere", location="/other")) as served:
         async with given_client(follow_redirects=True) as client:
             found = await outcome_async(model_of(served.url, http_client=client))
-            assert found.error.code == "redirect"
-
-    with serving(respond("307 Elsewhere", location="/other")) as served:
-        run(turn())
+        assert found.error.code == "redirect"
         assert len(served.requests) == 1
 
 

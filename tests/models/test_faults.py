@@ -211,21 +211,18 @@ def test_temporary_connection_error_is_retried(error: Exception, code: str, requ
         assert "no connection to https://a within 5 s" in failure.message
 
 
-def test_waiting_for_a_retry_can_be_cancelled() -> None:
+async def test_waiting_for_a_retry_can_be_cancelled() -> None:
     sleeping = asyncio.Event()
 
     async def sleep(_: float) -> None:
         sleeping.set()
         await asyncio.Event().wait()
 
-    async def cancel() -> None:
-        retries = Retries(sleep=sleep)
-        task = asyncio.ensure_future(anext(model_of(provider, retries=retries).stream(REQUEST)))
+    with strict_provider(Reply("a"), faults=[Status(429, retry_after=30)]) as provider:
+        model = model_of(provider, retries=Retries(sleep=sleep))
+        task = asyncio.ensure_future(anext(model.stream(REQUEST)))
         await sleeping.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-
-    with strict_provider(Reply("a"), faults=[Status(429, retry_after=30)]) as provider:
-        over_http.run(cancel())
         assert len(provider.requests) == 1

@@ -9,7 +9,7 @@ import pytest
 from argstream import UsageError, stream
 from argstream.errors import ProviderError
 from argstream.models import HttpModel, Model, ModelRequest, ScriptedModel, as_model
-from tests.models.over_http import REQUEST, run
+from tests.models.over_http import REQUEST
 from tests.provider_streams import anthropic_call, sse
 
 PAYLOADS = anthropic_call('{"a":', "1}")
@@ -54,22 +54,19 @@ async def later(value: object) -> object:
         payloads_of,
     ],
 )
-def test_function_may_return_any_source(make: Callable[[ModelRequest], object]) -> None:
+async def test_function_may_return_any_source(make: Callable[[ModelRequest], object]) -> None:
     model = as_model(make)
     for _ in range(2):
-        assert run(answer(model))[-1] == "turn_completed"
+        assert (await answer(model))[-1] == "turn_completed"
 
 
 @pytest.mark.parametrize("make", [payloads_async, payloads, lambda: PAYLOADS])
-def test_iterator_serves_one_turn(make: Callable[[], object]) -> None:
-    async def ask_twice() -> None:
-        model = as_model(make())
-        assert (await answer(model))[-1] == "turn_completed"
-        with pytest.raises(ProviderError, match="a function that returns an iterator") as caught:
-            await answer(model)
-        assert caught.value.code == "iterator_over"
-
-    run(ask_twice())
+async def test_iterator_serves_one_turn(make: Callable[[], object]) -> None:
+    model = as_model(make())
+    assert (await answer(model))[-1] == "turn_completed"
+    with pytest.raises(ProviderError, match="a function that returns an iterator") as caught:
+        await answer(model)
+    assert caught.value.code == "iterator_over"
 
 
 def test_model_may_be_given_as_a_name_or_with_a_protocol() -> None:
@@ -84,7 +81,7 @@ def test_model_may_be_given_as_a_name_or_with_a_protocol() -> None:
             as_model(invalid)
 
 
-def test_leaving_early_closes_the_source() -> None:
+async def test_leaving_early_closes_the_source() -> None:
     closed: list[str] = []
 
     def sync() -> Iterator[object]:
@@ -102,17 +99,14 @@ def test_leaving_early_closes_the_source() -> None:
 
     sources = [sync(), not_sync()]  # referenced, so that garbage collection does not close them
 
-    async def leave() -> None:
-        for source in sources:
-            items = as_model(source).stream(REQUEST)
-            await anext(items)
-            await items.aclose()  # type: ignore[attr-defined] # it is a generator
-        assert closed == ["sync", "async"]  # before the end of the loop, which closes all
-
-    run(leave())
+    for source in sources:
+        items = as_model(source).stream(REQUEST)
+        await anext(items)
+        await items.aclose()  # type: ignore[attr-defined] # it is a generator
+    assert closed == ["sync", "async"]  # before the end of the loop, which closes all
 
 
-def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> None:
+async def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> None:
     waits, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
     def stuck() -> Iterator[object]:
@@ -126,15 +120,12 @@ def test_cancelling_does_not_wait_for_a_sync_source_and_closes_it_later() -> Non
 
     source = stuck()  # referenced, so that garbage collection does not close it
 
-    async def cancel() -> None:
-        task = asyncio.create_task(answer(as_model(source)))
-        await asyncio.to_thread(waits.wait, 5)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not closed.is_set()
-        assert not go_on.is_set()
-        go_on.set()
-
-    run(cancel())
-    assert closed.wait(5)
+    task = asyncio.create_task(answer(as_model(source)))
+    await asyncio.to_thread(waits.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not closed.is_set()
+    assert not go_on.is_set()
+    go_on.set()
+    assert await asyncio.to_thread(closed.wait, 5)

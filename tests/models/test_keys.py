@@ -149,17 +149,14 @@ def _signed(request: httpx2.Request) -> httpx2.Request:
         {"auth": _signed},
     ],
 )
-def test_secrets_of_a_given_client_are_removed(options: dict[str, Any]) -> None:
+async def test_secrets_of_a_given_client_are_removed(options: dict[str, Any]) -> None:
     basic = base64.b64encode(f"me:{KEY}".encode()).decode()
     body = json.dumps({"error": {"message": f"no {KEY} here, nor {basic}", "code": KEY}}).encode()
 
-    async def read() -> ProviderError:
+    with serving(respond("401 Unauthorized", body)) as served:
         async with httpx2.AsyncClient(**options) as client:
             model = model_of(served.url, api_key=None, http_client=client)
-            return (await over_http.outcome_async(model)).error
-
-    with serving(respond("401 Unauthorized", body)) as served:
-        error = over_http.run(read())
+            error = (await over_http.outcome_async(model)).error
     assert "[removed]" in error.message
     assert not leaks(all_of(error), KEY)
     if isinstance(options.get("auth"), tuple):

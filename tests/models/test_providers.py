@@ -48,12 +48,12 @@ def test_prefix_selects_the_provider(name: str, protocol: str, address: str) -> 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("claude-opus-4-7", "such as 'anthropic:claude-opus-4-7'"),
-        ("gpt-5", "such as 'openai:gpt-5'"),
-        ("antropic:claude", "such as 'anthropic:claude'"),
-        ("openai_responses:gpt-5", "such as 'openai-responses:gpt-5'"),
-        ("anthropic/claude", "such as 'anthropic:claude'"),
-        ("zzz:y", "Write the provider before it. Providers: anthropic, openai"),
+        ("claude-opus-4-7", "Did you mean 'anthropic:claude-opus-4-7'"),
+        ("gpt-5", "Did you mean 'openai:gpt-5'"),
+        ("antropic:claude", "Did you mean 'anthropic:claude'"),
+        ("openai_responses:gpt-5", "Did you mean 'openai-responses:gpt-5'"),
+        ("anthropic/claude", "Did you mean 'anthropic:claude'"),
+        ("zzz:y", "unknown provider 'zzz'. Providers: anthropic, openai"),
         ("anthropic:", "is a provider. Add a model"),
         ("anthropic", "is a provider. Add a model"),
         ("", "Write the provider before it"),

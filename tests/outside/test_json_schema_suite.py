@@ -67,9 +67,7 @@ def checked(case: Case, schema: Schema) -> Counter[str]:
     return verdicts
 
 
-def test_final_verdict_is_that_of_the_suite(
-    json_schema_suite: Path, remotes: dict[str, Any]
-) -> None:
+def test_final_verdict_is_as_in_the_suite(json_schema_suite: Path, remotes: dict[str, Any]) -> None:
     verdicts: Counter[str] = Counter()
     for case in cases(json_schema_suite):
         verdicts += checked(case, Schema(case.schema, resources=remotes))

@@ -21,9 +21,7 @@ def files(suite: Path, prefix: str) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in paths]
 
 
-def test_y_files_have_the_value_of_json_loads_and_every_prefix_is_open(
-    json_test_suite: Path,
-) -> None:
+def test_y_files_equal_json_loads_and_every_prefix_is_open(json_test_suite: Path) -> None:
     accepted = files(json_test_suite, "y")
     assert len(accepted) == 95
     for name, data in accepted:

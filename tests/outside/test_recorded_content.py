@@ -68,12 +68,9 @@ def test_recorded_tools_can_be_read_and_their_schemas_compiled(
     assert {"function", "custom", "namespace", "tool_search", "mcp", "apply_patch"} <= types
 
 
-# The terminal
-
-
 def rendered(data: bytes) -> list[Line]:
     """Return the final lines, and render the others on the way as often as a screen does."""
-    scene, lines = RunView(), list[Line]()
+    scene, lines = RunView(full=True), list[Line]()
     for now, event in enumerate(stream([data])):
         scene.take(event, now / 100)
         if now % 8 == 0:
@@ -104,8 +101,6 @@ def test_terminal_shows_every_word_of_every_argument(all_recordings: list[Record
             missing = {word for word in words if word not in shown and quoted(word) not in shown}
             assert not missing, f"{recording.name}: {missing}"
 
-
-# Requests
 
 Turns = list[tuple[Recording, list[TurnCompleted]]]
 APIS: dict[str, Api] = {

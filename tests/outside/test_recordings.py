@@ -45,9 +45,7 @@ def test_every_protocol_has_a_recording(all_recordings: list[Recording]) -> None
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_recording_gives_its_calls_however_it_is_cut(
-    all_recordings: list[Recording], part: int
-) -> None:
+def test_calls_are_the_same_however_it_is_cut(all_recordings: list[Recording], part: int) -> None:
     for recording in all_recordings[part::PARTS]:
         unlisted = UNLISTED.get(recording.name, [])
         whole: list[ev.Event] = []

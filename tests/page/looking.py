@@ -22,26 +22,15 @@ SEEN = _HERE / "seen"  # screenshots and traces, ignored by Git
 
 Answer = TypeVar("Answer")
 
-# Large content is painted in slices, one per frame.
-_SETTLE = """async () => {
-  const count = (root) => {
-    let sum = 0;
-    for (const element of root.querySelectorAll("*")) {
-      sum += element.shadowRoot ? 1 + count(element.shadowRoot) : 1;
-    }
-    return sum;
-  };
-  for (let before = -1, now = 0, same = 0; same < 4; before = now) {
-    await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
-    now = count(document);
-    same = now === before ? same + 1 : 0;
-  }
-}"""
+
+def browser_script(name: str) -> str:
+    """Return a function of ``tests/page/scripts``, to be evaluated in the page."""
+    return (_HERE / f"scripts/{name}.js").read_text("utf-8")
 
 
 def settle(page: Page) -> None:
-    """Wait until no more elements are added."""
-    page.evaluate(_SETTLE)
+    """Wait until no more elements are added: large content is painted in slices, one per frame."""
+    page.evaluate(browser_script("settle"))
 
 
 def screenshot(page: Page, name: str) -> None:
@@ -127,19 +116,6 @@ def file_url(path: str) -> str:
 # Traces
 
 _CATEGORIES = ["toplevel", "blink.user_timing", "devtools.timeline"]
-# A fixed amount of work, to know how slow the machine is at the moment.
-_REFERENCE = """() => {
-  performance.mark("begin");
-  const box = document.body.appendChild(document.createElement("div"));
-  box.style.contain = "strict"; // the rest of the page does not matter
-  for (let at = 0; at < 1000; at += 1) {
-    const line = document.createElement("p");
-    line.textContent = `line ${at} of a text`;
-    box.append(line);
-  }
-  box.getBoundingClientRect();
-  box.remove();
-}"""
 _LONG_TASK = 50.0  # milliseconds
 _REFERENCE_TIME = 25.0  # milliseconds on an idle machine
 
@@ -163,7 +139,8 @@ def traced(page: Page, name: str) -> Iterator[list[float]]:
     assert browser is not None
     browser.start_tracing(page=page, path=file, categories=_CATEGORIES)
     try:
-        page.evaluate(_REFERENCE)
+        # A fixed amount of work, to know how slow the machine is at the moment.
+        page.evaluate(browser_script("reference-task"))
         yield tasks
         page.evaluate("performance.mark('end')")
     finally:

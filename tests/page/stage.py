@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Receive, Scope, Send
 
 from argstream import Agent, ModelRequest, ToolContext, tool
 from argstream.models import ScriptedModel
@@ -81,18 +79,6 @@ class Stage:
     store: Store
 
 
-class _Server(AgentServer):
-    """A server whose static files are cached, so that a page loads in a third of the time."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_cached(message: Message) -> None:
-            if message["type"] == "http.response.start" and scope["path"].startswith("/static/"):
-                MutableHeaders(scope=message)["cache-control"] = "max-age=3600"
-            await send(message)
-
-        await super().__call__(scope, receive, send_cached)
-
-
 _free_ports: list[int] = []  # that servers have had; the browser's cache knows them
 
 
@@ -122,7 +108,7 @@ def on_stage(
     token = options.get("token")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with (
-        _listening(_Server(agent, **{"token": None, "limits": _GENEROUS, **options})) as url,
+        _listening(AgentServer(agent, **{"token": None, "limits": _GENEROUS, **options})) as url,
         httpx.Client(base_url=url, timeout=10, verify=False) as http,  # certificates load slowly
     ):
         yield Stage(url, Client(http, **headers), model, tools, store)

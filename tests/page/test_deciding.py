@@ -56,17 +56,19 @@ def test_edit_is_validated_shown_as_a_diff_and_run(page: Page, browsing: Browsin
         whole.fill('{"to": ')
         expect(whole).to_have_attribute("aria-invalid", "true")
         whole.fill('{"to": 7}')
-        visitor.decides(visitor.button("Approve changes"))
+        visitor.decides(visitor.button("Approve with edits"))
         expect(visitor.calls.get_by_role("alert")).to_contain_text("to")
         assert not stage.tools.done
         whole.fill('{"to": "ada@example.org", "body": "Today at one?\\nAt the pond."}')
-        visitor.button("Edit in fields").click()
+        visitor.button("Edit as form").click()
         expect(visitor.field("to")).to_have_value("ada@example.org")
         visitor.field("body").fill("Today at two?\nAt the pond.")
         for text in ("Today at one?", "Today at two?"):
             expect(visitor.region("Changes")).to_contain_text(text)
-        visitor.decides(visitor.button("Approve changes"))
-        visitor.sees("It is sent.", "Today at two?")
+        visitor.decides(visitor.button("Approve with edits"))
+        visitor.sees("It is sent.")
+        visitor.opens(visitor.pill("send_mail"))
+        visitor.sees("Today at two?")
         edited = MAIL | {"subject": "", "body": "Today at two?\nAt the pond."}
         assert stage.tools.done == [("send_mail", edited)]
         assert "A person changed the arguments" in results(stage)[0]
@@ -83,9 +85,11 @@ def test_two_calls_are_decided_separately_and_the_model_gets_the_reason(page: Pa
         expect(first).to_have_attribute("state", "pending")
         deny = first.get_by_role("button", name="Deny", exact=True)
         deny.click()
-        visitor.field("Reason").fill("She is on holiday")
+        visitor.field("Tell the agent why (optional)").fill("She is on holiday")
         visitor.decides(deny)
-        visitor.sees("Done.", "She is on holiday")
+        visitor.sees("Done.")
         visitor.sees_states("denied", "completed")
+        visitor.opens(visitor.pill("send_mail").first)
+        visitor.sees("She is on holiday")
         assert [done["to"] for _, done in stage.tools.done] == ["bob"]
         assert "She is on holiday" in results(stage)[0]

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from argstream.models import CallTool, Reply, Say
 from tests.page.conftest import Browsing
+from tests.page.looking import browser_script
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
 from tests.server.talking import eventually
@@ -22,18 +23,7 @@ HEAR = """() => {
 }"""
 
 # The name of the focused element, and whether it or a parent shows the focus.
-FOCUS = """() => {
-  let element = document.activeElement;
-  while (element?.shadowRoot?.activeElement) element = element.shadowRoot.activeElement;
-  if (element === document.body) return ["", true]; // the browser's own bars have it
-  const name = element?.ariaLabel || element?.innerText || element?.labels?.[0]?.innerText || "";
-  let isSeen = false;
-  for (let at = element; at && !isSeen; at = at.parentElement) {
-    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
-    isSeen = boxShadow !== "none" || (outlineStyle !== "none" && parseFloat(outlineWidth) >= 1.5);
-  }
-  return [name.trim(), isSeen];
-}"""
+FOCUS = browser_script("focus-indicator")
 
 SHIFT = """() => {
   window.shifted = [];
@@ -77,8 +67,8 @@ def test_run_is_started_edited_and_approved_by_keyboard(page: Page) -> None:
         expect(visitor.field("to")).to_be_focused()
         page.keyboard.press("Control+A")
         page.keyboard.type("bob")
-        tab_to(page, "Approve changes")
-        expect(visitor.button("Approve changes")).to_be_enabled()
+        tab_to(page, "Approve with edits")
+        expect(visitor.button("Approve with edits")).to_be_enabled()
         page.keyboard.press("Enter")
         visitor.sees("It is sent.")
         assert [done["to"] for _, done in stage.tools.done] == ["bob"]
@@ -96,10 +86,13 @@ def test_announcements_are_few_complete_sentences(page: Page) -> None:
         visitor.say("Do a lot")
         visitor.decides(visitor.button("Approve"))
         visitor.sees("It is done.")
-        expect(page.get_by_role("status")).to_contain_text("complete")
+        expect(page.get_by_role("status")).to_contain_text("Done.")
         heard = page.evaluate("window.heard")
         assert len(heard) <= 6
-        assert any("send_mail asks for approval" in sentences for sentences in heard)
+        assert any(
+            "Needs approval: send_mail ada. Press Alt+A to review." in sentences
+            for sentences in heard
+        )
         for sentences in heard:
             assert re.fullmatch(r"(?:[A-Z_a-z][^.!?]*[.!?]\s?)+", sentences), sentences
             assert len(sentences) < 300
@@ -162,7 +155,7 @@ def test_theme_is_chosen_and_kept(page: Page) -> None:
         seen = {}
         button = page.get_by_role("button", name=re.compile("Theme"))
         for _ in range(3):
-            seen[button.inner_text()] = page.evaluate(paper)
+            seen[button.get_attribute("aria-label")] = page.evaluate(paper)
             button.click()
         assert len(seen) == 3
         assert seen["Theme: dark"] != seen["Theme: light"] == seen["Theme: system"]
@@ -173,20 +166,20 @@ def test_theme_is_chosen_and_kept(page: Page) -> None:
         assert page.evaluate(paper) == seen["Theme: dark"]
 
 
-def test_on_a_phone_runs_are_in_a_dialog_and_nothing_overflows(browsing: Browsing) -> None:
+def test_on_a_phone_the_list_is_in_a_dialog_and_nothing_overflows(browsing: Browsing) -> None:
     wide, phone = "x" * 300, {"width": 360, "height": 740}
     with on_stage(CallTool("write_file", {"path": wide, "content": wide}), wide) as stage:
         page = browsing.page(stage.url, viewport=phone, has_touch=True, is_mobile=True)
         visitor = Visitor(page)
-        expect(visitor.runs).to_be_hidden()
+        expect(visitor.sidebar).to_be_hidden()
         visitor.say("Write something wide")
         visitor.sees_states("completed")
         visitor.sees(wide)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert visitor.button("Waterfall").evaluate("(button) => button.offsetHeight") >= 44
-        visitor.button("Runs").click()
+        assert visitor.button("Timeline").evaluate("(button) => button.offsetHeight") >= 44
+        visitor.button("Conversations").click()
         dialog = page.get_by_role("dialog")
         expect(dialog.get_by_role("link", name="Write something wide")).to_be_visible()
-        dialog.get_by_role("link", name="New conversation").click()
+        dialog.get_by_role("link", name="New chat").click()
         expect(dialog).to_be_hidden()
         expect(visitor.conversation).not_to_contain_text(wide)

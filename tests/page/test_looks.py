@@ -5,12 +5,14 @@ Screenshots are kept in ``seen/``. Look at them after a change of the page.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from argstream.models import CallTool, Reply, Say, Think
+from tests.cli.test_serve import serve
 from tests.page.conftest import Browsing
 from tests.page.looking import accessibility_problems, screenshot, settle
 from tests.page.recorded import answered_run, keep_run, nested_run
@@ -56,13 +58,16 @@ class Looking:
         self.problems: list[str] = []
 
     def look(self, scene: str) -> None:
+        self.look_wide(scene)
+        with self.phone():
+            self.look_on_phone(scene)
+
+    def look_wide(self, scene: str) -> None:
         settle(self.page)
         self._check(f"{scene}-light")
         self.page.emulate_media(color_scheme="dark")
         self._check(f"{scene}-dark", runOnly=["color-contrast"])
         self.page.emulate_media(color_scheme="light")
-        with self.phone():
-            self.look_on_phone(scene)
 
     def look_on_phone(self, scene: str) -> None:
         settle(self.page)
@@ -103,6 +108,7 @@ def looking(opened: tuple[Page, Browsing]) -> Iterator[Looking]:
     page, browsing = opened
     looking = Looking(page)
     yield looking
+    page.goto("about:blank")  # the server of the next test may get the same port
     browsing.check()
     assert not looking.problems, "\n".join(looking.problems)
 
@@ -127,17 +133,22 @@ def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
         visitor.button("Edit").click()
         visitor.field("body").fill(MAIL["body"].replace("a frog", "a heron") + "\nand Carol")
         expect(visitor.region("Changes")).to_contain_text("a heron")
-        visitor.button("Approve changes").scroll_into_view_if_needed()
+        visitor.button("Approve with edits").scroll_into_view_if_needed()
         looking.look("editing")
-        visitor.decides(visitor.button("Approve changes"))
+        visitor.decides(visitor.button("Approve with edits"))
         visitor.sees("Everything is done")
         visitor.sees_states("completed", "completed", "completed")
         looking.look("done")
-        visitor.button("Waterfall").click()
-        expect(visitor.region("Waterfall")).to_contain_text("haiku.py")
-        visitor.region("Waterfall").scroll_into_view_if_needed()
-        looking.look("waterfall")
-        visitor.button("Waterfall").click()
+        visitor.button("Timeline").click()
+        rows = page.get_by_role("row")
+        rows.filter(has_text="haiku.py").first.hover()
+        looking.look("timeline")
+        rows.filter(has_text="send_mail").first.click()
+        looking.look("inspected-call")
+        page.get_by_role("tab", name="Events").click()
+        rows.filter(has_text="approval_decided").click()
+        looking.look("events")
+        page.keyboard.press("Escape")
         visitor.button("Replay").click()
         visitor.button("Pause").click()
         position = page.get_by_role("slider", name="Position")
@@ -148,15 +159,15 @@ def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
         looking.look("replay")
 
 
-def test_sub_agents_and_the_list_of_runs(looking: Looking) -> None:
+def test_sub_agents_and_the_list(looking: Looking) -> None:
     with on_stage() as stage:
-        for number in range(8):
+        for number in range(12):
             prompt = f"Question {number} about frogs, herons and ponds"
             events = answered_run(f"old{number}", prompt, "Yes")
             keep_run(stage.store, events, conversation=f"talk{number}")
         keep_run(stage.store, nested_run("nested"), conversation="nested")
-        visitor = looking.visitor
-        looking.page.goto(f"{stage.url}/#/r/nested")
+        page, visitor = looking.page, looking.visitor
+        page.goto(f"{stage.url}/#/r/nested")
         visitor.sees("It was reviewed.")
         for _ in range(4):
             visitor.calls.get_by_role("button", expanded=False).first.click()
@@ -167,6 +178,56 @@ def test_sub_agents_and_the_list_of_runs(looking: Looking) -> None:
         expect(deepest).to_contain_text("count")
         looking.look("sub-agents")
         with looking.phone():
-            visitor.button("Runs").click()
+            visitor.button("Conversations").click()
             expect(visitor.link("Question")).not_to_have_count(0)
             looking.look_on_phone("list")
+            visitor.button("Close").click()
+        visitor.link("Question 3").hover()
+        page.get_by_role("button", name="Actions for Question 3").click()
+        looking.look_wide("menu")
+        page.get_by_role("menuitem", name="Delete").click()
+        expect(visitor.button("Undo")).to_be_visible()
+        looking.look("toast")
+        page.get_by_role("button", name="Actions for Question 4").press("Enter")
+        page.get_by_role("menuitem", name="Rename").click()
+        looking.look_wide("rename")
+        visitor.field("Title").press("Escape")
+        visitor.button("Keyboard shortcuts").click()
+        looking.look("shortcuts")
+        visitor.button("Close").click()
+        page.goto(f"{stage.url}/#/nowhere")
+        visitor.sees("Conversation not found")
+        looking.look("not-found")
+
+
+def test_queue_and_lost_connection(looking: Looking) -> None:
+    with on_stage(*REPLIES, held=True) as stage:
+        page, visitor = looking.page, looking.visitor
+        page.goto(stage.url)
+        visitor.say("Write a program about a haiku, and tell Ada.")
+        stage.model.let(60)
+        expect(visitor.calls).to_contain_text("syllables")
+        visitor.say("And then send it to Carol, who has asked for it in her mail of last week")
+        visitor.message.fill("And")
+        looking.look("queued")
+        page.route("**/api/conversations?*", lambda route: route.abort("connectionfailed"))
+        page.evaluate("window.dispatchEvent(new Event('online'))")
+        expect(visitor.button("Retry now")).to_be_visible()
+        looking.look("disconnected")
+        page.unroute_all()
+
+
+def test_sign_in_and_first_visit(
+    looking: Looking, opened: tuple[Page, Browsing], tmp_path: Path
+) -> None:
+    opened[1].expect_errors("status of 401")
+    page, visitor = looking.page, looking.visitor
+    with serve(tmp_path) as running:
+        page.goto(running.url)
+        expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
+        looking.look("sign-in")
+        page.get_by_label("Access token").fill(running.token)
+        visitor.button("Sign in").click()
+        visitor.sees("Try argstream")
+        looking.look("welcome")
+        page.goto("about:blank")

@@ -8,7 +8,6 @@ pages must consist of the same elements. Each scene has a third of the texts, or
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,10 +22,9 @@ from argstream.models import CallTool, Reply, Say, Think
 from tests.page.census import Census, hidden_characters, open_everything, take_census
 from tests.page.looking import file_url
 from tests.page.payloads import PAYLOADS, harmless
-from tests.page.recorded import START, keep_run
+from tests.page.recorded import START, answered_run, keep_run
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor, requests_of
-from tests.server.talking import eventually
 
 IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 Texts = Sequence[str]
@@ -97,10 +95,7 @@ def pending_run(texts: Texts) -> Iterator[ev.Event]:
     yield ev.RunPaused("pending", tuple(requests))
 
 
-# The scenes
-
-
-def written_waterfall_and_replay(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
+def written_inspector_and_replay(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
     keep_run(stage.store, ended_run(texts))
     visitor.page.goto(f"{stage.url}/#/r/ended")
     calls = len(texts) + math.ceil(len(texts) / 3)  # one per text, and the invalid ones
@@ -108,19 +103,23 @@ def written_waterfall_and_replay(visitor: Visitor, stage: Stage, texts: Texts) -
     open_everything(visitor.page)
     yield
 
-    visitor.button("Waterfall").click()
-    more = visitor.region("Waterfall").get_by_role("button", name="Show")
-    thoughts = visitor.region("Waterfall").get_by_role("row", name=re.compile("^Thinking "))
-
-    def is_complete() -> bool:
-        more.evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
-        return thoughts.count() == len(texts)
-
-    eventually(is_complete, 30)
-    expect(more).to_have_count(0)
-    yield
-
-    visitor.button("Waterfall").click()
+    visitor.button("Timeline").click()
+    panel, keyboard = visitor.page.get_by_role("dialog", name="Inspector"), visitor.page.keyboard
+    for name in ("Timeline", "Events"):
+        panel.get_by_role("tab", name=name).click()
+        panel.get_by_role("row").first.focus()
+        for key in ("ArrowRight", "PageDown", "PageDown", "ArrowRight", "End"):
+            keyboard.press(key)
+            yield
+    panel.get_by_role("tab", name="Timeline").click()
+    for _ in range(7):
+        rows = panel.locator(".timeline-row-call")
+        rows.nth(rows.count() - 1).click()
+        yield
+        panel.get_by_role("tab", name="Timeline").click()
+        panel.get_by_role("row").last.focus()
+        keyboard.press("PageUp")
+    keyboard.press("Escape")
     visitor.button("Replay").click()
     visitor.page.get_by_role("slider", name="Position").focus()
     visitor.page.keyboard.press("End")
@@ -134,7 +133,7 @@ def approvals_and_editors(visitor: Visitor, stage: Stage, texts: Texts) -> Itera
     visitor.page.goto(f"{stage.url}/#/r/pending")
     expect(visitor.button("Edit")).to_have_count(len(texts))
     visitor.button("Edit").evaluate_all("(buttons) => buttons.forEach((one) => one.click())")
-    expect(visitor.button("Approve changes")).to_have_count(len(texts))
+    expect(visitor.button("Approve with edits")).to_have_count(len(texts))
     yield
 
 
@@ -147,24 +146,25 @@ def live_run(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
     yield
 
 
-def list_of_runs(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
+def list_of_conversations(visitor: Visitor, stage: Stage, texts: Texts) -> Iterator[None]:
     for number, text in enumerate(texts):
         run_id = f"run{number}"
         events: list[ev.Event] = [ev.RunStarted(run_id, text), ev.RunFailed(text, text, run_id)]
         keep_run(stage.store, events, begun=START + number)
+        keep_run(stage.store, answered_run(f"{run_id}-alone", text, text), conversation=run_id)
     visitor.page.goto(f"{stage.url}/#/r/run0")  # shows the later runs too
     expect(visitor.conversation.get_by_role("article")).to_have_count(len(texts))
     open_everything(visitor.page)
-    expect(visitor.runs.get_by_role("listitem")).to_have_count(len(texts))
+    expect(visitor.sidebar.get_by_role("listitem")).to_have_count(len(texts) + 1)
     yield
 
 
 Scene = Callable[[Visitor, Stage, Texts], Iterator[None]]  # yields where elements are counted
 SCENES: tuple[Scene, ...] = (
-    written_waterfall_and_replay,
+    written_inspector_and_replay,
     approvals_and_editors,
     live_run,
-    list_of_runs,
+    list_of_conversations,
 )
 
 

@@ -8,29 +8,14 @@ from playwright.sync_api import Locator, Page, expect
 
 from argstream.models import CallTool, Reply
 from tests.page.conftest import Browsing
+from tests.page.looking import browser_script
 from tests.page.recorded import START, RunScript
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor
 
 PROGRAM = "print('An old silent pond')\n" * 10
 # A replay by itself, with a client and a view of the test.
-ALONE = """async (frames) => {
-  const { Replay } = await import("/static/page/replay/replay.js");
-  window.shown = [];
-  window.views = 0;
-  const client = {
-    async run() { return { seq: frames.length }; },
-    async *log() { yield* frames; },
-  };
-  const makeView = () => {
-    window.views += 1;
-    const element = document.createElement("div");
-    return { element, update: (run) => window.shown.push(run.seq) };
-  };
-  window.replay = new Replay({ client, runId: "run_1", makeView, onLeave: () => {} });
-  document.querySelector("main").replaceChildren(replay.element);
-  await replay.begin();
-}"""
+ALONE = browser_script("replay-alone")
 
 
 def script(waited: float = 300.0) -> RunScript:
@@ -69,17 +54,18 @@ def test_call_is_written_again_with_shortened_pauses(page: Page) -> None:
         expect(call).to_have_attribute("state", "writing")
         expect(replay).not_to_contain_text("It is written")
         visitor.button("Pause").click()
-        expect_position(page, "of 00:12")
-        expect(replay).to_contain_text("Pauses shortened to 2 s (4 min 58 s less)")
-        page.get_by_role("checkbox", name="Play pauses as they were").check()
-        expect_position(page, "of 05:10")
-        expect(replay.get_by_text("Pauses shortened")).to_be_hidden()
-        page.get_by_role("checkbox", name="Play pauses as they were").uncheck()
+        expect_position(page, "of 0:12")
+        pauses = visitor.button("Keep original pauses")
+        expect(pauses).to_have_attribute("title", "Pauses longer than 2 s are shortened")
+        pauses.click()
+        expect_position(page, "of 5:10")
+        expect(pauses).to_have_attribute("aria-pressed", "true")
+        pauses.click()
 
         speed.select_option("20×")
         visitor.button("Play").click()
         expect(replay).to_contain_text("It is written, and it prints a haiku.")
-        expect_position(page, "00:12 of 00:12")
+        expect_position(page, "0:12 of 0:12")
         expect(call).to_have_attribute("state", "completed")
         # At the end, Play starts again.
         speed.select_option("1×")
@@ -103,7 +89,7 @@ def test_slider_moves_forward_and_back(page: Page) -> None:
         expect(replay).to_contain_text("It is written, and it prints a haiku.")
         page.keyboard.press("Home")
         expect(call).to_have_count(0)
-        expect_position(page, "00:00 of 00:12")
+        expect_position(page, "0:00 of 0:12")
         visitor.button("Play").click()
         expect(call).to_have_attribute("state", "writing")
 
@@ -113,20 +99,22 @@ def test_replay_scrolls_along_and_hides_the_status_of_the_run(page: Page) -> Non
         page.set_viewport_size({"width": 1000, "height": 500})
         script().keep(stage.store)
         visitor = Visitor(page, f"{stage.url}/#/r/run_1")
-        bar, replay = page.get_by_role("group", name="This run"), visitor.region("Replay")
-        expect(bar).to_contain_text("Done")
-        visitor.button("Waterfall").click()
-        expect(visitor.region("Waterfall")).to_contain_text("write_file")
+        bar, replay = page.get_by_role("group", name="Run status"), visitor.region("Replay")
+        expect(bar).to_contain_text("tokens")
         visitor.button("Replay").click()
-        expect(bar).to_contain_text("Replay")
-        expect(bar).not_to_contain_text("Done")
-        visibility = "(time) => getComputedStyle(time).visibility"
-        assert bar.locator("time").evaluate(visibility) == "hidden"
+        expect(bar.locator("time")).to_be_hidden()
         page.get_by_role("combobox", name="Speed").select_option("20×")
         expect(replay.get_by_text("It is written, and")).to_be_in_viewport()
-        expect(visitor.button("Leave replay")).to_be_in_viewport()
-        visitor.button("Leave replay").click()
-        expect(bar).to_contain_text("Done")
+        controls = page.get_by_role("group", name="Replay controls")
+        expect(controls).to_be_in_viewport(ratio=1)
+        assert controls.evaluate("(controls) => controls.offsetHeight") < 50  # one line
+        assert page.evaluate("[composer.inert, message.matches(':disabled, [inert] *')]") == [
+            True,
+            True,
+        ]
+        visitor.button("Exit replay").click()
+        assert not page.evaluate("composer.inert")
+        expect(bar.locator("time")).to_be_visible()
         expect(replay).to_have_count(0)
         visitor.sees("It is written")
         expect(visitor.button("Replay")).to_be_focused()
@@ -141,11 +129,11 @@ def test_unfinished_run_is_replayed_up_to_now(page: Page) -> None:
         expect(visitor.calls).to_contain_text("a.py")
         visitor.button("Replay").click()
         replay = visitor.region("Replay")
-        expect(replay).to_contain_text("The run goes on")
+        expect(page.get_by_text("This run is still in progress.")).to_be_visible()
         expect(visitor.button("Play")).to_be_visible()
         expect(replay.locator("tool-call")).to_have_attribute("state", "writing")
         stage.model.let()
-        visitor.button("Leave replay").click()
+        page.keyboard.press("Escape")
         visitor.sees("Done.")
 
 
@@ -156,10 +144,10 @@ def start_alone(browsing: Browsing, stage: Stage, run: RunScript) -> Page:
     page.goto(stage.url)
     page.clock.pause_at(START + 100)
     page.evaluate("(frames) => { window.frames_ = frames; }", run.frames())
-    page.evaluate(f"() => {{ ({ALONE})(frames_).then(() => {{ window.isBegun = true; }}); }}")
+    page.evaluate(f"() => {{ ({ALONE})(frames_); }}")
     for _ in range(200):
         page.clock.run_for(1)
-        if page.evaluate("window.isBegun === true"):
+        if page.get_by_role("slider").is_visible():
             return page
     pytest.fail("the replay does not start")
 
@@ -189,7 +177,7 @@ def test_pace_is_that_of_the_run_times_the_speed(browsing: Browsing) -> None:
         expect_shown(2, views=2)
 
 
-@pytest.mark.parametrize("leave", ["replay.close()", "replay.element.remove()"])
+@pytest.mark.parametrize("leave", ["replay.close()", "replay.stage.remove()"])
 def test_replay_stops_when_it_is_left(browsing: Browsing, leave: str) -> None:
     with on_stage() as stage:
         page = start_alone(browsing, stage, script())

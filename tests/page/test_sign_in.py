@@ -29,6 +29,7 @@ def check_no_token_left(page: Page, requests: list[str], token: str) -> None:
 
 
 def test_link_of_the_command_signs_in_and_is_removed(browsing: Browsing, tmp_path: Path) -> None:
+    browsing.expect_errors("status of 401")  # the first request asks whether a token is needed
     page = browsing.page()
     requests = requests_of(page)
     with serve(tmp_path) as running:
@@ -41,7 +42,7 @@ def test_link_of_the_command_signs_in_and_is_removed(browsing: Browsing, tmp_pat
         # It is removed before the first request.
         assert set(page.evaluate("window.addresses")) == {f"{running.url}/#/"}
         visitor.say("Hello")
-        visitor.sees("Hello! I am no model but a script")
+        visitor.sees("This is a scripted demo")
         check_no_token_left(page, requests, running.token)
         screenshot(page, "sign-in-link")
         page.go_back()
@@ -50,18 +51,14 @@ def test_link_of_the_command_signs_in_and_is_removed(browsing: Browsing, tmp_pat
         expect(visitor.button("Sign out")).to_be_visible()
 
 
-def test_wrong_tokens_are_refused_and_the_right_one_signs_in(
-    page: Page, browsing: Browsing
-) -> None:
+def test_wrong_tokens_are_refused_and_the_right_one_works(page: Page, browsing: Browsing) -> None:
     browsing.expect_errors("status of 40[13]")
     requests = requests_of(page)
     with on_stage("You may.", token=TOKEN) as stage:
         visitor = Visitor(page, f"{stage.url}/#token=not-the-token-at-all")
-        dialog, field = page.get_by_role("dialog"), page.get_by_label("Token")
+        dialog, field = page.get_by_role("dialog"), page.get_by_label("Access token")
         alert = dialog.get_by_role("alert")
-        expect(alert).to_have_text(
-            "The token in the link is wrong. Enter the token of this server."
-        )
+        expect(alert).to_have_text("The token in the link is wrong. Enter the access token.")
         check_no_token_left(page, requests, "not-the-token-at-all")
         screenshot(page, "sign-in-wrong-link")
         field.fill("not the token at all")
@@ -84,12 +81,15 @@ def test_wrong_tokens_are_refused_and_the_right_one_signs_in(
         expect(visitor.conversation).not_to_contain_text("You may.")
 
 
-def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(page: Page) -> None:
+def test_link_opened_in_an_existing_tab_keeps_its_run_and_draft(
+    page: Page, browsing: Browsing
+) -> None:
+    browsing.expect_errors("status of 401")
     requests = requests_of(page)
     with on_stage("You may.", token=TOKEN) as stage:
         run_id = stage.client.start("May I?")
         visitor = Visitor(page, f"{stage.url}/#/r/{run_id}")
-        expect(page.get_by_label("Token")).to_be_visible()
+        expect(page.get_by_label("Access token")).to_be_visible()
         page.evaluate(f"location.hash = '#token={TOKEN}'")
         visitor.sees("You may.")
         assert page.url == f"{stage.url}/#/r/{run_id}"

@@ -41,20 +41,25 @@ def test_call_is_shown_before_its_arguments_which_grow(page: Page) -> None:
         assert not stage.tools.done
 
         stage.model.let()
-        visitor.sees("Silence again.", "There it is.")
+        visitor.sees("There it is.")
         visitor.sees_states("completed")
+        expect(visitor.pill("write_file")).to_have_attribute("aria-expanded", "false")
+        visitor.opens(visitor.pill("write_file"))
+        visitor.sees("Silence again.")
         assert stage.tools.done == [("write_file", {"path": "haiku.txt", "content": HAIKU})]
         expect(visitor.calls).to_contain_text(f"wrote {len(HAIKU)} characters to haiku.txt")
         expect(visitor.button("Send")).to_be_visible()
         expect(visitor.message).to_have_value("")
 
 
-def test_message_sent_before_the_session_is_known_is_answered(page: Page) -> None:
-    held = hold_requests(page, "**/api/session")
+def test_message_sent_before_the_list_is_known_is_answered(page: Page) -> None:
+    held = hold_requests(page, "**/api/conversations?*")
     with on_stage("Here I am.", "And again.") as stage:
         visitor = Visitor(page, stage.url)
         visitor.say("Are you there?")
-        expect(page.get_by_role("form", name="Write a message")).to_have_attribute("aria-busy", "")
+        expect(page.get_by_role("form", name="Message the agent")).to_have_attribute(
+            "aria-busy", ""
+        )
         with page.expect_request(lambda request: request.method == "POST"):  # and not before
             held.pop().continue_()
         visitor.sees("Are you there?", "Here I am.")
@@ -73,7 +78,7 @@ def test_message_sent_before_the_session_is_known_is_answered(page: Page) -> Non
         visitor.sees("Here I am.", "Are you still there?", "And again.")
 
 
-def test_concurrent_calls_stand_side_by_side_below_folded_thinking(page: Page) -> None:
+def test_concurrent_calls_are_rows_below_collapsed_thinking(page: Page) -> None:
     calls = CallTool("search", {"query": "herons"}), CallTool("search", {"query": "frogs"})
     with on_stage(Reply(Think("It is about a pond."), *calls), "Both were found.") as stage:
         visitor = Visitor(page, stage.url)
@@ -82,11 +87,14 @@ def test_concurrent_calls_stand_side_by_side_below_folded_thinking(page: Page) -
         one, other = visitor.calls.evaluate_all(
             "(calls) => calls.map((call) => call.getBoundingClientRect().toJSON())"
         )
-        assert one["y"] == other["y"]
-        assert one["x"] + one["width"] <= other["x"]
+        assert (one["x"], one["width"]) == (other["x"], other["width"])
+        assert one["y"] + one["height"] < other["y"]
         stage.tools.may_find.set()
         visitor.sees_states("completed", "completed")
-        visitor.sees("found herons", "found frogs", "Both were found.")
+        visitor.sees("Both were found.")
+        for pill, found in zip(visitor.pill("search").all(), ("herons", "frogs"), strict=True):
+            visitor.opens(pill)
+            visitor.sees(f"found {found}")
 
         thought = visitor.conversation.get_by_text("It is about a pond.")
         expect(thought).to_be_hidden()
@@ -135,20 +143,19 @@ def test_refused_message_is_kept_and_one_with_lines_is_sent(page: Page, browsing
         assert [getattr(part, "text", "") for part in message.parts] == ["line 1\nline 2"]
 
 
-def test_runs_are_listed_opened_and_continued(page: Page) -> None:
+def test_conversations_are_listed_opened_and_continued(page: Page) -> None:
     with on_stage("Something new.") as stage:
         for number in range(3):
             events = answered_run(f"old{number}", f"Question {number}", f"Answer {number}")
             keep_run(stage.store, events, conversation=f"talk{number}")
         visitor = Visitor(page, stage.url)
         expect(visitor.link("Question")).to_have_count(3)
-        expect(visitor.link("Question 1")).to_contain_text("Done")
 
         visitor.link("Question 1").click()
         visitor.sees("Question 1", "Answer 1")
         expect(visitor.conversation).not_to_contain_text("Answer 2")
         expect(page).to_have_url(re.compile("old1|talk1"))
-        expect(visitor.runs.locator("[aria-current]")).to_contain_text("Question 1")
+        expect(visitor.sidebar.locator("[aria-current]")).to_contain_text("Question 1")
         page.go_back()
         expect(visitor.conversation).not_to_contain_text("Answer 1")
         page.go_forward()
@@ -158,8 +165,9 @@ def test_runs_are_listed_opened_and_continued(page: Page) -> None:
         visitor.sees("Something new.", "Answer 1")
         runs = stage.client.get("/api/runs?conversation=talk1").json()["runs"]
         assert [run["prompt"] for run in runs] == ["And now?", "Question 1"]
-        expect(visitor.link("And now?")).to_be_visible()
+        expect(visitor.link("Question 1")).to_contain_text("now")
+        expect(visitor.link("And now?")).to_have_count(0)
 
-        visitor.link("New conversation").click()
+        visitor.link("New chat").click()
         expect(visitor.conversation).not_to_contain_text("Answer 1")
         expect(visitor.message).to_be_focused()

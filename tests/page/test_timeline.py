@@ -1,4 +1,4 @@
-"""What the page's waterfall and replay compute from a log."""
+"""What the page's timeline and replay compute from a log."""
 
 import json
 from itertools import accumulate, chain, pairwise
@@ -17,8 +17,8 @@ from tests.page.recorded import frames_of
 from tests.runs.fixture_runs import FILE
 from tests.server.nodes import examples_of, run_node_on
 
-FOLDER = Path(server.__file__).parent / "static" / "page"
-SCRIPT = Path(__file__).parent / "node" / "waterfall.mjs"
+FOLDER = Path(server.__file__).parent / "static"
+SCRIPT = Path(__file__).parent / "node" / "timeline.mjs"
 FIXTURES = {run["name"]: run["frames"] for run in json.loads(FILE.read_text("utf-8"))}
 TICK = 0.25  # seconds, which a binary number holds exactly
 
@@ -47,7 +47,8 @@ def test_every_block_has_a_row_and_bars_lie_inside_the_run() -> None:
         first = timed[0][0]
         assert run["now"] == state.time - first
         assert run["silence"] == silence(state)
-        assert bool(run["conclusion"]) == any(one.completed_at for one in calls_of(state))
+        ended = [one for one in calls_of(state) if one.completed_at is not None]
+        assert bool(run["conclusion"]) == bool(ended)
         rows = run["rows"]
         assert len([row for row in rows if row["depth"] == 1]) == len(state.blocks)
         assert [row["label"] for row in rows if row["depth"] == 0] == turns_of(state)
@@ -110,29 +111,29 @@ def test_rows_of_a_run(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "note"),
+    ("name", "label", "text"),
     [
         ("nested arguments that are cut inside an escape", "path", "aéb"),
-        ("nested arguments that are cut inside an escape", "lines", "4 values inside"),
+        ("nested arguments that are cut inside an escape", "lines", "4 values"),
         ("nested arguments that are cut inside an escape", "n", "-1500"),
         ("nested arguments that are cut inside an escape", "write", "ran 0.8 s"),
-        ("invalid calls", "write", "malformed"),
-        ("an approval with edited arguments", "write", "approved with changes, ran 0.3 s"),
-        ("a denied call", "send", "waited 5.5 s for a person: denied, failed"),
-        ("an approved call that was not started", "send", "for a person: approved"),
-        ("a lost turn whose numbers and IDs are used again", "write", "never whole, lost"),
-        ("a lost turn whose numbers and IDs are used again", "Turn 1", "cut off, began again"),
-        ("a crash that interrupts a tool", "build", "tool was cut off, ran 0.3 s"),
-        ("a crash that interrupts a tool", "send", "tool was cut off, failed"),
+        ("invalid calls", "write", "invalid JSON"),
+        ("an approval with edited arguments", "write", "approved with edits, ran 0.3 s"),
+        ("a denied call", "send", "waited 5.5 s for approval: denied, failed"),
+        ("an approved call that was not started", "send", "for approval: approved"),
+        ("a lost turn whose numbers and IDs are used again", "write", "never completed, retried"),
+        ("a lost turn whose numbers and IDs are used again", "Turn 1", "interrupted, retried"),
+        ("a crash that interrupts a tool", "build", "tool interrupted, ran 0.3 s"),
+        ("a crash that interrupts a tool", "send", "tool interrupted, failed"),
         ("an observed run that pauses, and goes on meanwhile", "Bash", "approved, ran 0.5 s"),
-        ("free-text calls", "python (code)", "is being written"),
-        ("a stopped run", "write", "aborted"),
+        ("free-text calls", "python (code)", "writing"),
+        ("a stopped run", "write", "stopped"),
     ],
 )
-def test_note_of_a_row(name: str, label: str, note: str) -> None:
+def test_target_and_note_of_a_row(name: str, label: str, text: str) -> None:
     [run] = computed(runs=[FIXTURES[name]])
-    notes = [row["note"] for row in run["rows"] if row["label"] == label]
-    assert note in notes[0]
+    row = next(row for row in run["rows"] if row["label"] == label)
+    assert text in f"{row['target']}: {row['note']}"
 
 
 def written(
@@ -156,32 +157,32 @@ CUT = (9.0, ev.ToolArgsInvalid("c", "f", "truncated", "", ev.ArgumentsError("tru
     [
         (
             written("c", "f", '{"a": 1, "b":', " 2}", at=0),
-            " was visible 2.0 s before the last brace: 3.0 s",
+            "You saw f 2.0 s before it was complete.",
         ),
         (
             written("c", "f", "one", at=0, kind="custom"),
-            " was visible 1.0 s before the last character: 2.0 s",
+            "You saw f 1.0 s before it was complete.",
         ),
         (
             [*written("c", "f", '{"a": 1', at=0, end=False), CUT],
-            " was visible 8.0 s before the call was found cut off: 9.0 s",
+            "You saw f 8.0 s before it was found incomplete.",
         ),
         (
             written("c", "f", '{"a": 1}', at=0) + written("d", "g" * 50, '{"a": 1', "}", at=1),
-            f" of {'g' * 40}… was visible 2.0 s before the last brace; in all, 4.0 s",
+            f"You saw {'g' * 40}… 2.0 s before it was complete (4.0 s sooner in total).",
         ),
+        (written("c", "f", at=0), "You saw f 1.0 s before it was complete."),
+        (written("c", "f", '{"a": 1}', at=0)[:-1], ""),
+        ([], ""),
     ],
 )
 def test_conclusion_names_the_gain(timed: Timed, expected: str) -> None:
-    assert concluded(timed) == f"The first argument{expected} of silence were replaced."
+    assert concluded(timed) == expected
 
 
 def test_conclusion_without_a_gain() -> None:
-    call = written("c", "f", '{"a": 1}', at=0)
-    assert concluded([]) == concluded(call[:-1]) == ""
-    assert concluded(written("c", "f", at=0)) == "In all, 1.0 s of silence were replaced."
-    at_once = concluded([(0.0, event) for _, event in call])
-    assert at_once == "The call came whole: there was no silence to replace."
+    at_once = concluded([(0.0, event) for _, event in written("c", "f", '{"a": 1}', at=0)])
+    assert at_once == "The call arrived in one piece, so nothing was visible early."
 
 
 def concluded(timed: Timed) -> str:
@@ -191,8 +192,8 @@ def concluded(timed: Timed) -> str:
 
 
 def test_path_is_written_as_in_code() -> None:
-    paths = [[], ["a"], ["a", 0, "b_1"], ["a.b"], ["a", "", "é"], ['"]']]
-    names = ["(text)", "a", "a[0].b_1", '["a.b"]', 'a[""].é', '["\\"]"]']
+    paths = [["a"], ["a", 0, "b_1"], ["a.b"], ["a", "", "é"], ['"]']]
+    names = ["a", "a[0].b_1", '["a.b"]', 'a[""].é', '["\\"]"]']
     assert computed(paths=paths) == [names]
 
 
@@ -234,4 +235,4 @@ def test_long_pauses_of_a_replay_are_shortened() -> None:
     assert result["recorded"] == [0, 0.5, 3.5, 3.5, 3.75, 803.75]
     assert result["shortened"] == [0, 0.5, 2.5, 2.5, 2.75, 4.75]
     assert result["counts"] == [1, 2, 4, 4, 5, 6]
-    assert (result["seconds"], result["saved"]) == (4.75, 799.0)
+    assert (result["seconds"], result["hasLongPauses"]) == (4.75, True)

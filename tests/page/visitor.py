@@ -6,31 +6,13 @@ from contextlib import suppress
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
+from tests.page.looking import browser_script
+
 # Inside of custom elements too, which the browser's own innerText leaves out.
-_READ = """(element) => {
-  const texts = [];
-  const walk = (node) => {
-    if (node.nodeType === Node.TEXT_NODE) texts.push(node.data);
-    if (node.shadowRoot) walk(node.shadowRoot);
-    for (const child of node.childNodes) walk(child);
-  };
-  walk(element);
-  return texts.join(" ");
-}"""
+_READ = browser_script("read-conversation")
 
 # A click on a button that decides is ignored if the button moved less than 0.3 s before.
-STAND_STILL = """(button) => new Promise((resolve) => {
-  let last = "", since = 0;
-  const end = performance.now() + 10_000; // then the click fails
-  const look = (now) => {
-    const { x, y, width, height } = button.getBoundingClientRect();
-    const place = [x, y, width, height].join();
-    if (place !== last) { last = place; since = now; }
-    const isReady = now - since > 400 && !button.ariaDisabled;
-    if (isReady || now > end) resolve(); else requestAnimationFrame(look);
-  };
-  requestAnimationFrame(look);
-})"""
+STAND_STILL = browser_script("stand-still")
 
 _HAS_TEXTS = f"""(texts) => {{
   const element = document.querySelector("#conversation");
@@ -78,7 +60,7 @@ class Visitor:
         self.message = page.get_by_role("textbox", name="Message")
         self.conversation = page.get_by_role("region", name="Conversation")
         self.calls = page.locator("tool-call")  # those of sub-agents too
-        self.runs = page.get_by_role("navigation", name="Runs")
+        self.sidebar = page.get_by_role("navigation", name="Conversations")
         if url:
             page.goto(url)
 
@@ -86,8 +68,8 @@ class Visitor:
         return self.page.get_by_role("button", name=name, exact=True)
 
     def link(self, name: str) -> Locator:
-        """Return a link in the list of runs."""
-        return self.runs.get_by_role("link", name=name)
+        """Return a link in the sidebar."""
+        return self.sidebar.get_by_role("link", name=name)
 
     def field(self, name: str) -> Locator:
         return self.page.get_by_role("textbox", name=name, exact=True)

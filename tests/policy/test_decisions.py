@@ -169,8 +169,6 @@ def test_rules_apply_to_the_tools_they_name() -> None:
         assert [decision.action, decision.rule] == expected, tool
 
 
-# The check of one call, and the reasons
-
 NO_SECRETS = Rule(
     "deny", tool="write", argument="path", when=Glob("**/.env"), name="secrets", reason="Ask first."
 )

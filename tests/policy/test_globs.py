@@ -70,9 +70,7 @@ def by_trying(pattern: str, text: str, *, start: bool) -> bool:
         rest = pattern.lstrip("*")
         if start and rest.startswith("/"):
             after_slashes = [n + 1 for n, character in enumerate(text) if character == "/"]
-            return any(
-                by_trying(rest[1:], text[place:], start=True) for place in [0, *after_slashes]
-            )
+            return any(by_trying(rest[1:], text[at:], start=True) for at in [0, *after_slashes])
         return any(by_trying(rest, text[n:], start=False) for n in range(len(text) + 1))
     if pattern[0] == "*":
         run = text.split("/", 1)[0]
@@ -148,9 +146,7 @@ UP_IN_SRC = ["src/../../etc/passwd", "src\\..\\..\\etc", "src/link/../a"]  # lin
         (Prefix("//server/"), ["//server/share"]),  # or /server/share
     ],
 )
-def test_path_that_may_lead_out_is_allowed_by_no_rule(
-    condition: Condition, texts: list[str]
-) -> None:
+def test_no_rule_allows_a_path_that_may_lead_out(condition: Condition, texts: list[str]) -> None:
     policy = Policy([Rule("allow", argument="path", when=condition)], default="deny")
     for text in texts:
         assert isinstance(condition.test(text), Undecided), text
@@ -201,11 +197,7 @@ def test_path_that_goes_up_is_unclear() -> None:
         (Glob("[[\\]*"), True, ["[a"]),
         (Prefix("//"), False, ["/etc"]),
         # URLs.
-        (
-            Prefix("https://example.com/"),
-            True,
-            ["https://example.com/a/", "https://example.com/a//b"],
-        ),
+        (Prefix("https://a.example/"), True, ["https://a.example/a/", "https://a.example/a//b"]),
         (Prefix("https://example.com/"), False, ["https://example.org/a//b"]),
         (Prefix("https://"), False, ["http://a"]),
         (Glob("https://*.example.com/**"), True, ["https://a.example.com/b//c"]),

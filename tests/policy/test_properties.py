@@ -29,7 +29,7 @@ from argstream.policy import (
 )
 from argstream.testing import cut
 from tests.policy.reading import decision_of, read
-from tests.strategies import cuts
+from tests.strategies import cuts, json_values
 
 fewer = settings(max_examples=settings().max_examples // 3)
 
@@ -128,13 +128,7 @@ def rules(draw: st.DrawFn) -> Rule:
 
 
 leaves = st.sampled_from(["p", "q", "pq", 1, 0, True, None])
-values = st.recursive(
-    leaves,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
+values = json_values(leaves, keys=st.sampled_from("abc"), max_leaves=6)
 arguments = st.dictionaries(st.sampled_from("abcd"), values, max_size=4)
 
 

@@ -196,9 +196,6 @@ def test_relative_directory_without_a_root_raises() -> None:
         Under("src").test("a")
 
 
-# Rules and policies
-
-
 @pytest.mark.parametrize(
     ("given", "advice"),
     [

@@ -6,17 +6,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from httpx_sse._decoders import SSEDecoder
-from msgspec.structs import replace
 
-from argstream.events import (
-    Event,
-    RunSnapshot,
-    TextDelta,
-    ThinkingDelta,
-    ToolArgsDelta,
-    ToolOutputDelta,
-)
-from argstream.runs import Record, RunState
+from argstream import events as ev
+from argstream.runs import Record, RunState, joined
 
 
 class Read(NamedTuple):
@@ -32,37 +24,15 @@ def read(written: bytes) -> list[Read]:
     return [Read(event.id, json.loads(event.data)) for event in events if event and event.data]
 
 
-def records_of(events: Iterable[Event], first: int = 1) -> list[Record]:
+def records_of(events: Iterable[ev.Event], first: int = 1) -> list[Record]:
     return [
         Record(seq, 1_000.0 + seq, "run_1", "talk_1", "agent", event)
         for seq, event in enumerate((one for one in events if not one.is_computed), first)
     ]
 
 
-def snapshot_of(records: Sequence[Record]) -> RunSnapshot:
+def snapshot_of(records: Sequence[Record]) -> ev.RunSnapshot:
     return RunState.from_records(records).snapshot()
-
-
-def joined(records: Iterable[Record]) -> list[Record]:
-    """Merge adjacent deltas of the same text, as a server does."""
-    kept: list[Record] = []
-    for record in records:
-        event = _merged(kept[-1].event, record.event) if kept else None
-        if event is None:
-            kept.append(record)
-        else:
-            kept[-1] = replace(record, event=event)
-    return kept
-
-
-def _merged(one: Event, other: Event) -> Event | None:
-    """Return both deltas as one, or None if they belong to different texts."""
-    field = "delta" if isinstance(one, ToolArgsDelta) else "text"
-    if not isinstance(one, TextDelta | ThinkingDelta | ToolArgsDelta | ToolOutputDelta):
-        return None
-    if type(one) is not type(other) or replace(one, **{field: ""}) != replace(other, **{field: ""}):
-        return None
-    return replace(one, **{field: getattr(one, field) + getattr(other, field)})
 
 
 def in_portions(records: Sequence[Record], cuts: Iterable[int]) -> list[list[Record]]:

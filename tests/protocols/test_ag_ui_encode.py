@@ -1,7 +1,6 @@
 """``ag_ui.encode``: streams without a server, read by the published clients 1.0 and 0.0.59."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -12,124 +11,72 @@ from argstream import events as ev
 from argstream import stream
 from argstream.protocols import ag_ui
 from argstream.protocols.ag_ui import Version
+from tests import provider_streams as api
 from tests.agent.chance import JUDGE, Turn, turns
 from tests.protocols.reading import read
-from tests.provider_streams import (
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    input_json,
-    message_end,
-    message_start,
-    tool_use,
-)
 from tests.server.nodes import examples_of, run_node_on
 
 USER = {"id": "u1", "role": "user", "content": "Go"}
 VERSIONS: tuple[Version, ...] = ("1.0", "0.0.59")
-TOOLS = [
-    {
-        "name": "write",
-        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
-    }
-]
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+TOOLS = [{"name": "write", "input_schema": SCHEMA}]
 ANSWER = [
-    message_start(),
-    block_start(0, "thinking", thinking="", signature=""),
-    block_delta(0, "thinking_delta", thinking="Hm."),
-    block_stop(0),
-    block_start(1, "text", text=""),
-    block_delta(1, "text_delta", text="I write "),
-    block_delta(1, "text_delta", text="it."),
-    block_stop(1),
-    *(tool_use(2), input_json(2, '{"path": '), input_json(2, '"a"}'), block_stop(2)),
-    *message_end(),
+    *(api.message_start(), *api.thinking_block(0, "Hm."), *api.text_block(1, "I write ", "it.")),
+    *(*api.call_block(2, '{"path": ', '"a"}'), *api.message_end()),
 ]
-REJECTED = anthropic_call('{"path": ', "7}")
-TRUNCATED = anthropic_call('{"path": ', '"a"}')[:3]
-DONE = ev.ToolCallCompleted("toolu_1", "write", {"path": "a"}, "written")
 
 
-def events_of(payloads: Sequence[object]) -> Iterator[ev.Event]:
-    return iter(stream(list(payloads), "anthropic", TOOLS))
+def events_of(payloads: list[Any]) -> Iterator[ev.Event]:
+    return iter(stream(payloads, "anthropic", TOOLS))
 
 
-async def async_events_of(payloads: Sequence[object]) -> AsyncIterator[ev.Event]:
-    async def source() -> AsyncIterator[object]:
-        for payload in payloads:
-            yield payload
+def with_result() -> Iterator[ev.Event]:
+    """The application runs the call and adds its result."""
+    yield from events_of(ANSWER)
+    yield ev.ToolCallCompleted("toolu_1", "write", {"path": "a"}, "written")
 
-    async for event in stream(source(), "anthropic", TOOLS):
-        yield event
+
+SOURCES: dict[str, list[ev.Event]] = {
+    "answer": [*events_of(ANSWER)],
+    "result": [*with_result()],
+    "rejected": [*events_of(api.anthropic_call('{"path": ', "7}"))],
+    "truncated": [*events_of(api.anthropic_call('{"path": ', '"a"}')[:3])],
+}
 
 
 def encoded(events: Iterable[ev.Event], version: Version = "1.0") -> bytes:
     return b"".join(ag_ui.encode(events, "thread", "ask", version))
 
 
-def encoded_async(events: AsyncIterator[ev.Event], version: Version = "1.0") -> bytes:
-    async def collect() -> bytes:
-        chunks = [chunk async for chunk in ag_ui.encode(events, "thread", "ask", version)]
-        return b"".join(chunks)
-
-    return asyncio.run(collect())
-
-
-def with_result() -> Iterator[ev.Event]:
-    """The application runs the call and adds its result."""
-    yield from events_of(ANSWER)
-    yield DONE
-
-
-async def with_result_async() -> AsyncIterator[ev.Event]:
-    async for event in async_events_of(ANSWER):
-        yield event
-    yield DONE
-
-
-SOURCES: dict[
-    str, tuple[Callable[[], Iterable[ev.Event]], Callable[[], AsyncIterator[ev.Event]]]
-] = {
-    "answer": (lambda: events_of(ANSWER), lambda: async_events_of(ANSWER)),
-    "result": (with_result, with_result_async),
-    "rejected": (lambda: events_of(REJECTED), lambda: async_events_of(REJECTED)),
-    "truncated": (lambda: events_of(TRUNCATED), lambda: async_events_of(TRUNCATED)),
-}
-
-
-CASES = list(product(SOURCES, VERSIONS, (False, True)))
+def reading(events: Iterable[ev.Event], version: Version) -> dict[str, Any]:
+    """What a published client is given: its messages, and the stream."""
+    streams = [encoded(events, version).decode()]
+    return {"version": version, "messages": [USER], "streams": streams}
 
 
 @pytest.fixture(scope="module")
-def results() -> dict[tuple[str, Version, bool], Any]:
-    """What the clients have of each stream, by its name, version and whether it is async."""
-    readings = []
-    for name, version, is_async in CASES:
-        events, async_events = SOURCES[name]
-        data = encoded_async(async_events(), version) if is_async else encoded(events(), version)
-        readings.append({"version": version, "messages": [USER], "streams": [data.decode()]})
-    return dict(zip(CASES, run_node_on("ag_ui_streams.mjs", readings), strict=True))
+def results() -> dict[tuple[str, Version], Any]:
+    """What the clients have of each stream, by its name and their version."""
+    cases = list(product(SOURCES, VERSIONS))
+    readings = [reading(SOURCES[name], version) for name, version in cases]
+    return dict(zip(cases, run_node_on("ag_ui_streams.mjs", readings), strict=True))
 
 
 class Clients(NamedTuple):
-    results: dict[tuple[str, Version, bool], Any]
+    results: dict[tuple[str, Version], Any]
     version: Version
-    is_async: bool
 
     def read(self, name: str) -> Any:
-        return self.results[name, self.version, self.is_async]
+        return self.results[name, self.version]
 
     def pending(self, *calls: str) -> list[str] | None:
         """What the client calls pending if these calls are; 0.0.59 has no such list."""
         return [*calls] if self.version == "1.0" else None
 
 
-@pytest.fixture(params=list(product(VERSIONS, (False, True))))
-def clients(
-    request: pytest.FixtureRequest, results: dict[tuple[str, Version, bool], Any]
-) -> Clients:
-    return Clients(results, *request.param)
+@pytest.fixture(params=VERSIONS)
+def clients(request: pytest.FixtureRequest, results: dict[tuple[str, Version], Any]) -> Clients:
+    return Clients(results, request.param)
 
 
 def messages(result: Any) -> list[tuple[str, str | None]]:
@@ -177,24 +124,10 @@ def test_truncated_stream_ends_with_an_error(clients: Clients) -> None:
     assert [role for role, _ in messages(result)] == ["assistant", "tool"]
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_sync_and_async_streams_are_the_same_bytes(name: str) -> None:
-    sync_source, async_source = SOURCES[name]
-    assert encoded(sync_source()) == encoded_async(async_source())
-
-
-def random_stream(turn: Turn) -> list[ev.Event]:
-    return list(stream(list(turn.payloads), turn.protocol, check=JUDGE))
-
-
 def test_published_clients_read_random_streams() -> None:
     drawn: list[Turn] = examples_of(st.integers(1, 2).flatmap(turns))
-    streams = [random_stream(turn) for turn in drawn]
-    readings = [
-        {"version": version, "messages": [USER], "streams": [encoded(events, version).decode()]}
-        for events in streams
-        for version in VERSIONS
-    ]
+    streams = [list(stream([*one.payloads], one.protocol, check=JUDGE)) for one in drawn]
+    readings = [reading(events, version) for events in streams for version in VERSIONS]
     results = run_node_on("ag_ui_streams.mjs", readings)
     for number, result in enumerate(results):
         events = streams[number // 2]
@@ -223,96 +156,6 @@ def left_to_the_application(events: Iterable[ev.Event]) -> set[str]:
     return ids(events, ev.ToolArgsCompleted) - ended - by_provider
 
 
-class Source:
-    """Payloads that report whether they were closed."""
-
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    def sync(self) -> Iterator[object]:
-        try:
-            yield from ANSWER
-        finally:
-            self.is_closed = True
-
-    async def asynchronous(self) -> AsyncIterator[object]:
-        try:
-            for payload in ANSWER:
-                yield payload
-        finally:
-            self.is_closed = True
-
-
-def test_closing_early_closes_the_source() -> None:
-    source = Source()
-    chunks = ag_ui.encode(stream(source.sync()))
-    assert b"RUN_STARTED" in next(chunks)
-    assert not source.is_closed
-    chunks.close()
-    assert source.is_closed
-
-
-def test_closing_early_closes_the_async_source() -> None:
-    async def close_early() -> None:
-        source = Source()
-        chunks = ag_ui.encode(stream(source.asynchronous()))
-        assert b"RUN_STARTED" in await anext(chunks)
-        assert not source.is_closed
-        await chunks.aclose()
-        assert source.is_closed
-
-    asyncio.run(close_early())
-
-
-def test_sync_stream_can_be_encoded_in_a_coroutine() -> None:
-    async def encode_sync() -> bytes:
-        return encoded(stream(Source().sync()))
-
-    assert b"RUN_FINISHED" in asyncio.run(encode_sync())
-
-
-def test_async_stream_can_be_encoded_before_a_loop_runs() -> None:
-    chunks = ag_ui.encode(stream(Source().asynchronous()))
-
-    async def collect() -> bytes:
-        return b"".join([chunk async for chunk in chunks])
-
-    assert b"RUN_FINISHED" in asyncio.run(collect())
-
-
-def test_exception_of_the_source_is_raised_after_the_client_was_told() -> None:
-    def source() -> Iterator[object]:
-        yield from TRUNCATED
-        raise OSError("the password is 1234")
-
-    written: list[bytes] = []
-    with pytest.raises(OSError, match="1234"):
-        written.extend(ag_ui.encode(stream(source())))  # raises after it was filled
-    assert b"1234" not in b"".join(written)
-    *_, result, error = (event.data for event in read(b"".join(written)))
-    assert result["type"] == "TOOL_CALL_RESULT"
-    assert (error["type"], error["code"]) == ("RUN_ERROR", "model_failed")
-    assert error["message"] == "the model failed with OSError"
-
-
-def test_exception_of_an_async_source_is_raised_after_the_client_was_told() -> None:
-    async def source() -> AsyncIterator[object]:
-        for payload in TRUNCATED:
-            yield payload
-        raise OSError("the password is 1234")
-
-    written: list[bytes] = []
-
-    async def collect() -> None:
-        chunks = ag_ui.encode(stream(source()))
-        while chunk := await anext(chunks, None):
-            written.append(chunk)
-
-    with pytest.raises(OSError, match="1234"):
-        asyncio.run(collect())
-    assert read(b"".join(written))[-1].data["code"] == "model_failed"
-
-
 def decoded(*events: ev.Event) -> list[Any]:
     return [event.data for event in read(encoded(events))]
 
@@ -327,10 +170,7 @@ def test_ids_are_random_unless_they_are_given() -> None:
 
 
 def test_call_that_the_provider_runs_is_not_left_to_the_application() -> None:
-    call = (
-        ev.ToolCallStarted("s1", 0, "search", "server"),
-        ev.ToolArgsCompleted("s1", "search", {}),
-    )
+    call = (ev.ToolCallStarted("s1", 0, "find", "server"), ev.ToolArgsCompleted("s1", "find", {}))
     [result] = [event for event in decoded(*call) if event["type"] == "TOOL_CALL_RESULT"]
     assert result["metadata"] == {"argstream": {"failed": True}}
 

@@ -16,7 +16,7 @@ from argstream import events as ev
 from argstream.protocols import Written
 from argstream.protocols.ag_ui import AgUiEncoder, Version
 from argstream.runs import Record
-from tests.chance_runs import RUN, claude_code, logged_runs
+from tests.chance_runs import logged_runs, observed_runs
 from tests.protocols.reading import in_portions, read, records_of, snapshot_of
 from tests.server.nodes import examples_of, run_node_on
 
@@ -29,31 +29,6 @@ def portions_of(events: Iterable[ev.Event], cuts: Iterable[int]) -> list[list[Re
     records = records_of(events)
     pauses = [record.seq for record in records if isinstance(record.event, ev.RunPaused)]
     return in_portions(records, [*cuts, *pauses])
-
-
-@st.composite
-def observed_runs(draw: st.DrawFn) -> list[ev.Event]:
-    """A run of Claude Code in which some calls need approval while others run."""
-    _, *rest = claude_code()
-    events: list[ev.Event] = [ev.RunStarted(RUN, "Go", mode="observed")]
-    pending: dict[str, ev.ApprovalRequested] = {}
-
-    def pause() -> ev.RunPaused:
-        return ev.RunPaused(RUN, tuple(pending.values()), keeps_lease=True)
-
-    for event in rest:
-        events.append(event)
-        match event:
-            case ev.ToolArgsCompleted(call_id=call_id, name=name) if draw(st.booleans()):
-                pending[call_id] = ev.ApprovalRequested(call_id, name, {}, f"d {call_id}", "why")
-                events += [pending[call_id], pause()]
-            case ev.ToolCallCompleted(call_id=call_id, name=name) if call_id in pending:
-                del pending[call_id]
-                decided = ev.ApprovalDecided(call_id, name, "approved")
-                events[-1:] = [ev.RunResumed(RUN), decided, *([pause()] if pending else []), event]
-            case _:
-                pass
-    return events
 
 
 class Case(NamedTuple):
@@ -85,9 +60,7 @@ def snapshot_before(portions: Sequence[Sequence[Record]], place: int) -> ev.RunS
 
 
 @given(case=cases, version=st.sampled_from(VERSIONS))
-def test_encoder_that_starts_from_a_snapshot_continues_with_the_same_bytes(
-    case: Case, version: Version
-) -> None:
+def test_encoder_continues_a_snapshot_with_the_same_bytes(case: Case, version: Version) -> None:
     portions = portions_of(case.events, case.cuts)
     place = case.place % (len(portions) + 1)
     early, late = (AgUiEncoder("thread", "ask", version) for _ in range(2))

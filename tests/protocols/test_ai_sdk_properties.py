@@ -14,7 +14,7 @@ from argstream import events as ev
 from argstream.events import Event, RunStopped
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.runs import Record
-from tests.chance_runs import RUN, claude_code, logged_runs
+from tests.chance_runs import RUN, claude_code, logged_runs, observed_runs
 from tests.protocols.ai_sdk_client import Client, Part
 from tests.protocols.reading import records_of, snapshot_of
 from tests.server.nodes import examples_of, run_node_on
@@ -93,45 +93,12 @@ def run_with_pauses() -> Iterator[Event]:
     )
     yield from (ev.RunStarted(RUN, "Send it"), ev.TurnStarted(1), ev.ThinkingCompleted("Hm.", 0))
     yield from (ev.TextDelta("To ada,", 1), *call("ada"), ev.TextDelta(" and to eve.", 2))
-    yield from (
-        *call("eve"),
-        ev.TextDelta(" So be it.", 3),
-        ada,
-        eve,
-        ev.RunPaused(RUN, (ada, eve)),
-    )
+    yield from (*call("eve"), ev.TextDelta(" So be it", 3), ada, eve, ev.RunPaused(RUN, (ada, eve)))
     yield from (*decided(ada, approved=True), ev.RunPaused(RUN, (eve,)))
     yield from (*decided(eve, approved=False), ev.TurnStarted(2), ev.TextDelta("To me too.", 4))
     yield from (*call("me"), me, ev.RunPaused(RUN, (me,)), *decided(me, approved=True))
     yield from (ev.TurnStarted(3), ev.TextDelta("All is sent.", 5))
     yield ev.RunCompleted("All is sent.", ev.Usage(3, 4), "end_turn", RUN)
-
-
-@st.composite
-def observed_runs(draw: st.DrawFn) -> list[Event]:
-    """A run of Claude Code that goes on while some of its calls need approval."""
-    events: list[Event] = [ev.RunStarted(RUN, "Go", mode="observed")]
-    pending: dict[str, ev.ApprovalRequested] = {}
-
-    def pause() -> list[Event]:
-        return [ev.RunPaused(RUN, tuple(pending.values()), keeps_lease=True)] if pending else []
-
-    def decide(call_id: str) -> list[Event]:
-        decision = ev.ApprovalDecided(call_id, pending.pop(call_id).name, "approved")
-        return [ev.RunResumed(RUN), decision, *pause()]
-
-    for event in claude_code()[1:]:
-        call_id = getattr(event, "call_id", None)
-        is_over = isinstance(event, ev.ToolCallCompleted | ev.ToolCallFailed | ev.RunCompleted)
-        for one in [*pending]:
-            if draw(st.integers(0, 5)) == 0 or (is_over and call_id in (one, None)):
-                events += decide(one)
-        events.append(event)
-        if isinstance(event, ev.ToolArgsCompleted) and draw(st.booleans()):
-            about: Any = (event.call_id, event.name, event.arguments, f"digest of {call_id}", "why")
-            pending[event.call_id] = ev.ApprovalRequested(*about)
-            events += [pending[event.call_id], *pause()]
-    return events
 
 
 def by_speaker(parts: Sequence[Part]) -> tuple[dict[str, str], list[Part]]:

@@ -1,6 +1,10 @@
 """Encoders: what all formats have in common, the native format, and the bridge of source 004."""
 
+import asyncio
+import copy
 import json
+from collections.abc import AsyncIterator, Generator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import events as ev
+from argstream import stream
 from argstream.errors import UsageError
 from argstream.history import CallPart, Message, OpaquePart, TextPart
 from argstream.protocols import CloseReason, Encoder, ag_ui, ai_sdk, converse, native
@@ -16,9 +21,10 @@ from argstream.protocols.ag_ui import AgUiEncoder
 from argstream.protocols.ai_sdk import AiSdkEncoder
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import Frame, NativeEncoder
-from argstream.runs import RunState, with_arguments
+from argstream.runs import RunState, joined, with_arguments
 from tests.chance_runs import runs
-from tests.protocols.reading import in_portions, joined, read, records_of, snapshot_of
+from tests.protocols.reading import in_portions, read, records_of, snapshot_of
+from tests.provider_streams import anthropic_call
 
 START = ev.RunStarted("run_1", "Go")
 ENCODERS = [
@@ -52,15 +58,27 @@ def test_close_reason_says_how_to_reconnect(encoder: Encoder, how: bytes, why: C
 
 
 @pytest.mark.parametrize("encoder", [encoder for encoder, _ in ENCODERS])
-def test_text_cannot_end_its_frame(encoder: Encoder) -> None:
-    written = encoder.encode(records_of([ev.TextDelta(NASTY, 0)]))
-    assert NASTY in _texts(read(written.data)[-1].data)
+@pytest.mark.parametrize(("text", "shown"), [(NASTY, NASTY), ("a\ud800", "a\ufffd")])
+def test_any_text_can_be_sent(encoder: Encoder, text: str, shown: str) -> None:
+    """A text cannot end its frame, and a lone surrogate, which has no bytes, is replaced."""
+    encoder, tree, name = copy.deepcopy(encoder), {text: [text]}, ("c1", "write")
+    events: list[ev.Event] = [
+        *(ev.RunStarted("run_1", text), ev.ThinkingCompleted(text, 0), ev.TextDelta(text, 1)),
+        *(WRITE, ev.ToolArgsDelta(*name, text), ev.ToolArgsCompleted(*name, tree, text=text)),
+        *(ev.ApprovalRequested(*name, tree, text, text), ev.RunPaused("run_1", ())),
+        *(ev.RunResumed("run_1"), ev.ApprovalDecided(*name, "edited", text, tree)),
+        *(ev.ToolOutputDelta(*name, text), ev.ToolCallCompleted(*name, tree, {text: tree})),
+        ev.RunFailed(text, text),
+    ]
+    written = encoder.encode(records_of(events)).data + encoder.replay().data
+    values = _values([event.data for event in read(written.replace(b"data: [DONE]\n\n", b""))])
+    assert shown in values
+    assert {shown: [shown]} in values
 
 
-def _texts(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return [text for inner in value.values() for text in _texts(inner)]
-    return [value]
+def _values(value: Any) -> list[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value, *(one for part in inner for one in _values(part))]
 
 
 # The native format
@@ -207,7 +225,7 @@ def objects(*events: ev.Event, with_deltas: bool = False) -> list[Any]:
 
 
 @given(events=runs(), cuts=st.lists(st.integers(0, 10_000), max_size=5))
-def test_objects_have_one_key_and_calls_start_before_their_block(
+def test_objects_have_one_key_and_calls_start_first(
     events: list[ev.Event], cuts: list[int]
 ) -> None:
     bridge = conversed(with_deltas=True)
@@ -288,10 +306,11 @@ def test_every_end_sends_done_and_a_failure_sends_the_error_first() -> None:
 
 
 def test_paused_run_ends_its_stream_with_the_pending_requests() -> None:
-    written = conversed().encode(records_of([START, ev.RunPaused("run_1", (SEND,))]))
+    call = (WRITE, ev.ToolArgsCompleted("c1", "send", {"to": "ada"}), SEND)
+    written = conversed().encode(records_of([START, *call, ev.RunPaused("run_1", (SEND,))]))
     assert written.ends
-    call = {"id": "c1", "name": "send", "input": {"to": "ada"}}
-    pending = [call | {"digest": "d1gest", "reason": "it sends"}]
+    about = {"id": "c1", "name": "send", "input": {"to": "ada"}}
+    pending = [about | {"digest": "d1gest", "reason": "it sends"}]
     done = DONE | {"status": "paused", "pending": pending}
     assert read(written.data)[-1].data["done"] == done
 
@@ -345,10 +364,108 @@ def test_observed_run_is_one_stream_without_a_server() -> None:
         assert b"".join(encode(events)).count(end) == 1
 
 
-@pytest.mark.parametrize("encode", [ai_sdk.encode, ag_ui.encode, converse.encode, native.encode])
+# Streams without a server
+
+ENCODE = [ai_sdk.encode, ag_ui.encode, converse.encode, native.encode]
+
+
+class Source:
+    """The payloads of a call, and then an exception if there is one. It notes its close."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.is_closed = False
+        self._error = error
+
+    def sync(self) -> Generator[object, None, None]:
+        try:
+            yield from anthropic_call('{"path": "a"}')[: 3 if self._error else None]
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.is_closed = True
+
+    async def asynchronous(self) -> AsyncIterator[object]:
+        payloads = self.sync()
+        try:
+            for payload in payloads:
+                yield payload
+        finally:
+            payloads.close()
+
+
+def encoded(encode: Any, source: Any, written: list[bytes] | None = None) -> bytes:
+    """Encode a sync or an async stream. What was written before an exception is kept."""
+    chunks = encode(stream(source))
+    written = [] if written is None else written
+
+    async def collect() -> None:
+        if hasattr(chunks, "__aiter__"):
+            async for chunk in chunks:
+                written.append(chunk)
+        else:
+            written.extend(chunks)
+
+    asyncio.run(collect())
+    return b"".join(written)
+
+
+@pytest.mark.parametrize(
+    "encode", [ai_sdk.encode, partial(ag_ui.encode, thread_id="t", run_id="r")]
+)
+def test_sync_and_async_streams_are_the_same_bytes(encode: Any) -> None:
+    whole = b"".join(encode(stream(Source().sync())))
+    assert encoded(encode, Source().sync()) == encoded(encode, Source().asynchronous()) == whole
+
+
+@pytest.mark.parametrize("encode", ENCODE)
+def test_closing_early_closes_the_source(encode: Any) -> None:
+    async def close_early() -> None:
+        source = Source()
+        chunks = encode(stream(source.asynchronous()))
+        assert await anext(chunks)
+        assert not source.is_closed
+        await chunks.aclose()
+        assert source.is_closed  # the event loop would close it at its end
+
+    asyncio.run(close_early())
+    source = Source()
+    chunks = encode(stream(source.sync()))
+    assert next(chunks)
+    assert not source.is_closed
+    chunks.close()
+    assert source.is_closed
+
+
+FAILED = "the model failed with OSError"
+
+
+@pytest.mark.parametrize(
+    ("encode", "last"),
+    [
+        (ai_sdk.encode, {"type": "error", "errorText": f"{FAILED} (model_failed)"}),
+        (ag_ui.encode, {"type": "RUN_ERROR", "code": "model_failed", "message": FAILED}),
+    ],
+)
+def test_exception_is_raised_after_the_client_was_told(encode: Any, last: Any) -> None:
+    for is_async in (False, True):
+        source, written = Source(OSError("the password is hunter-two")), list[bytes]()
+        with pytest.raises(OSError, match="hunter-two"):
+            encoded(encode, source.asynchronous() if is_async else source.sync(), written)
+        assert b"hunter-two" not in b"".join(written)
+        *_, result, error = read(b"".join(written).removesuffix(b"data: [DONE]\n\n"))
+        assert encode is not ag_ui.encode or result.data["type"] == "TOOL_CALL_RESULT"
+        assert error.data == last
+
+
+@pytest.mark.parametrize("encode", ENCODE)
 def test_what_cannot_be_encoded_is_refused(encode: Any) -> None:
     with pytest.raises(UsageError, match=r"needs the events of stream\(\) or a run, not 5"):
         encode(5)
-    for item, message in (("text", "needs events, not 'text'"), (ev.RunResumed("r"), "resumed")):
+    result = ev.ToolCallCompleted("c1", "write", {}, object())
+    for items, message in (
+        (["text"], "needs events, not 'text'"),
+        ([ev.RunResumed("r")], "resumed"),
+        ([WRITE, result], "type object is unsupported: convert it to JSON values first"),
+    ):
         with pytest.raises(UsageError, match=message):
-            list(encode([item]))
+            list(encode(items))

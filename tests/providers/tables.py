@@ -7,9 +7,19 @@ import pytest
 
 from argstream.events import StreamFailed
 from argstream.history import Part
+from argstream.policy import Policy, Prefix, Rule
 from tests.provider_streams import Reader, failures, outcomes
 
 Payloads = Iterable[Any]
+
+NO_ETC = Policy([Rule("deny", argument="path", when=Prefix("/etc"))], default="allow")
+SHORT = {"type": "object", "properties": {"path": {"type": "string", "maxLength": 4}}}
+TOOLS = [{"name": "write", "input_schema": SHORT}]
+# Options of a stream that rejects a call of ``write`` with the path /etc/passwd, and the reason.
+rejecting = pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"policy": NO_ETC}, "denied"), ({"tools": TOOLS, "stop_on": "rejected"}, "schema")],
+)
 
 
 def cases(

@@ -6,23 +6,8 @@ import pytest
 
 from argstream.events import TextDelta, ToolCallCompleted, ToolCallFailed, Usage
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    HM_AND_SO,
-    Payload,
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    call_part,
-    failures,
-    input_json,
-    message_end,
-    message_start,
-    provider_failed,
-    tool_use,
-    turns,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import block_delta, block_start, block_stop, input_json, tool_use, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("anthropic")
@@ -30,27 +15,27 @@ assemble, only_call, completed = READER.assemble, READER.only_call, READER.compl
 
 
 def turn(*payloads: Any, stop_reason: str = "end_turn") -> list[Any]:
-    return [message_start(), *payloads, *message_end(stop_reason)]
+    return [api.message_start(), *payloads, *api.message_end(stop_reason)]
 
 
-def empty(stop_reason: str) -> list[Payload]:
-    return anthropic_call("", stop_reason=stop_reason)
+def empty(stop_reason: str) -> list[api.Payload]:
+    return api.anthropic_call("", stop_reason=stop_reason)
 
 
-def unstopped(stop_reason: str) -> list[Payload]:
+def unstopped(stop_reason: str) -> list[api.Payload]:
     return turn(tool_use(0), input_json(0, '{"a":1}'), stop_reason=stop_reason)
 
 
-def without_reason(text: str) -> list[Payload]:
-    return [message_start(), tool_use(0), input_json(0, text), {"type": "message_stop"}]
+def without_reason(text: str) -> list[api.Payload]:
+    return [api.message_start(), tool_use(0), input_json(0, text), {"type": "message_stop"}]
 
 
-CALL = anthropic_call('{"a": 1}')
+CALL = api.anthropic_call('{"a": 1}')
 BLOCK = {"type": "tool_use", "id": "x", "name": "tool", "input": {"a": 1}}
-IN_START = message_start(content=[{**BLOCK, "input": {}}], stop_reason="tool_use")
-RESPONSE = {**message_start(content=[{"type": "text", "text": "hello"}, BLOCK])["message"]}
+IN_START = api.message_start(content=[{**BLOCK, "input": {}}], stop_reason="tool_use")
+RESPONSE = {**api.message_start(content=[{"type": "text", "text": "hello"}, BLOCK])["message"]}
 RESPONSE |= {"type": "message", "stop_reason": "tool_use"}
-ONE_OF_TWO = [message_start(), tool_use(0, id_="a"), input_json(0, '{"a":1}')]
+ONE_OF_TWO = [api.message_start(), tool_use(0, id_="a"), input_json(0, '{"a":1}')]
 UNKNOWN = [
     {"type": "ping"},
     {"type": "brand_new", "index": "?", "delta": 3},
@@ -76,7 +61,7 @@ test_outcomes = READER.test_outcomes(
         **cases("no text and", empty, "truncated", ["model_context_window_exceeded"]),
         **cases("block is not stopped and", unstopped, {"a": 1}, ["tool_use", "new"]),
         **cases("block is not stopped and", unstopped, "truncated", ["max_tokens"]),
-        "stopped block and refusal": (anthropic_call("{}", stop_reason="refusal"), [{}]),
+        "stopped block and refusal": (api.anthropic_call("{}", stop_reason="refusal"), [{}]),
         **cases("no stop reason and", without_reason, {"a": 1}, ['{"a":1}']),
         **cases("no stop reason and", without_reason, "truncated", ['{"a', ""]),
         "unknown events": (turn(*UNKNOWN, tool_use(1), input_json(1, "{}"), block_stop(1)), [{}]),
@@ -88,7 +73,7 @@ test_outcomes = READER.test_outcomes(
             ),
             [{"a": 1}, {"b": 2}],
         ),
-        "new message before the end": ([*ONE_OF_TWO, *anthropic_call("{}")], ["truncated", {}]),
+        "new message before the end": ([*ONE_OF_TWO, *api.anthropic_call("{}")], ["truncated", {}]),
         "whole text and no end": (ONE_OF_TWO, ["truncated"]),
         "block is started twice": ([*CALL[:2], *CALL[1:]], [{"a": 1}]),
     }
@@ -122,7 +107,7 @@ THINKING = [
 def test_text_and_thinking_have_events_of_their_own() -> None:
     text = [block_start(1, "text", text=""), block_delta(1, "text_delta", text="so")]
     _, events = assemble(turn(*THINKING, *text, block_stop(1)))
-    assert events[:4] == HM_AND_SO
+    assert events[:4] == api.HM_AND_SO
     _, events = assemble([RESPONSE])
     assert events[0] == TextDelta("hello", 0)
     assert types(events)[-1] == "turn_completed"
@@ -130,9 +115,9 @@ def test_text_and_thinking_have_events_of_their_own() -> None:
 
 CITATION = {"type": "web_search_result_location", "encrypted_index": "abc"}
 RESULT = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "u"}]}
-CALLER: Payload = {"caller": {"type": "code_execution"}}
+CALLER: api.Payload = {"caller": {"type": "code_execution"}}
 CALL_ITEM = {"type": "tool_use", "id": "toolu_1", "name": "write", "input": {}, **CALLER}
-END_WITH_CONTAINER = message_end()
+END_WITH_CONTAINER = api.message_end()
 END_WITH_CONTAINER[0]["delta"]["container"] = {"id": "container_1"}
 
 
@@ -153,13 +138,13 @@ def test_parts_that_must_go_back_are_kept() -> None:
     assert READER.parts(payloads) == [
         ThinkingPart(text="hm", item={"type": "thinking", "thinking": "hm", "signature": "c2ln"}),
         ThinkingPart(text="", item={"type": "redacted_thinking", "data": "xyz"}),
-        call_part("s1", "web_search", {"q": 1}, '{"q":1}', kind="server"),
+        api.call_part("s1", "web_search", {"q": 1}, '{"q":1}', kind="server"),
         ResultPart(call_id="s1", result=[{"url": "u"}], item=RESULT),
         TextPart(text="fact", item={"type": "text", "text": "fact", "citations": [CITATION]}),
         OpaquePart(item={"type": "compaction", "content": "summary"}),
-        call_part("toolu_1", "write", {}, "{}", item=CALL_ITEM),
+        api.call_part("toolu_1", "write", {}, "{}", item=CALL_ITEM),
     ]
-    assert READER.parts([message_start(), *END_WITH_CONTAINER]) == [
+    assert READER.parts([api.message_start(), *END_WITH_CONTAINER]) == [
         OpaquePart(item={"container": {"id": "container_1"}})
     ]
 
@@ -178,11 +163,11 @@ def test_call_that_the_provider_runs_ends_with_its_result(content: Any) -> None:
 
 
 test_error_truncates_the_call = READER.test_failures(
-    [message_start(), tool_use(0), input_json(0, '{"a":1}')],
+    [api.message_start(), tool_use(0), input_json(0, '{"a":1}')],
     [
         (
             {"type": "error", "error": {"type": type_, "message": "no"}},
-            provider_failed(type_, "no", retry),
+            api.provider_failed(type_, "no", retry),
         )
         for type_, retry in {"overloaded_error": True, "authentication_error": False}.items()
     ],
@@ -192,22 +177,22 @@ test_error_truncates_the_call = READER.test_failures(
 def test_usage_includes_cached_tokens() -> None:
     cached = {"cache_read_input_tokens": 100, "cache_creation_input_tokens": 10}
     usage = {"input_tokens": 7, "output_tokens": 1, **cached}
-    event = completed([message_start(usage=usage), *message_end()])
+    event = completed([api.message_start(usage=usage), *api.message_end()])
     assert (event.usage, event.stop_reason) == (Usage(117, 5, 100, 10), "tool_use")
     assert (event.message.id, event.message.model) == ("msg_1", "claude")
 
 
 def test_new_message_ends_the_one_before() -> None:
-    _, events = assemble([*ONE_OF_TWO, *anthropic_call("{}")])
-    assert types([*failures(events), *turns(events)]) == ["stream_failed", "turn_completed"]
+    _, events = assemble([*ONE_OF_TWO, *api.anthropic_call("{}")])
+    assert types([*api.failures(events), *api.turns(events)]) == ["stream_failed", "turn_completed"]
     # With a stop reason, but without message_stop, the turn is complete.
-    calls, events = assemble([*anthropic_call("{}")[:-1], *anthropic_call("{}")])
+    calls, events = assemble([*api.anthropic_call("{}")[:-1], *api.anthropic_call("{}")])
     assert [call.verdict for call in calls] == ["complete", "complete"]
-    assert len(turns(events)) == 2
+    assert len(api.turns(events)) == 2
 
 
 def test_stream_is_read_from_the_middle() -> None:
     payloads = [block_delta(3, "text_delta", text="so"), tool_use(4), input_json(4, "{}")]
-    calls, events = assemble([*payloads, block_stop(4), *message_end()])
+    calls, events = assemble([*payloads, block_stop(4), *api.message_end()])
     assert events[0] == TextDelta("so", 0)
     assert calls[0].verdict == "complete"

@@ -15,16 +15,7 @@ from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from argstream.testing import chunkings
 from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import (
-    Payload,
-    call_part,
-    failures,
-    provider_failed,
-    results,
-    texts,
-    turns,
-    types,
-)
+from tests.provider_streams import Payload, call_part, provider_failed, results, texts, turns, types
 from tests.providers.tables import Tables, cases
 from tests.turns import aws_event, aws_header, aws_message
 
@@ -296,7 +287,7 @@ def test_payloads_of_an_invoked_model_are_unwrapped(wrapped: Any) -> None:
 
 def test_invalid_base64_is_a_failure_and_a_payload_without_bytes_is_ignored() -> None:
     _, events = providers.assemble([b'{"bytes": "?"}'])
-    assert [failed.code for failed in failures(events)] == ["bad_payload"]
+    assert [failed.code for failed in providers.failures(events)] == ["bad_payload"]
     begun = in_bytes(providers.anthropic_call()[0])
     assert providers.assemble([begun, b"{}"], protocol="bedrock-invoke")[0] == []
 

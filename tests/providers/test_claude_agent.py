@@ -3,14 +3,9 @@
 import json
 from typing import Any
 
+import claude_agent_sdk as sdk
 import pytest
-from claude_agent_sdk import (
-    AssistantMessage,
-    ServerToolResultBlock,
-    ServerToolUseBlock,
-    TextBlock,
-    ToolUseBlock,
-)
+from claude_agent_sdk import AssistantMessage, ServerToolUseBlock, TextBlock, ToolUseBlock
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -20,6 +15,7 @@ from argstream.assembly import Assembler
 from argstream.history import ResultPart, TextPart, ThinkingPart
 from argstream.providers.claude_agent import rest_of, same
 from argstream.testing import cut
+from tests import provider_streams as api
 from tests.claude_agent import (
     FORMS,
     SESSION,
@@ -37,25 +33,8 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.provider_streams import (
-    Payload,
-    assemble,
-    block_delta,
-    block_start,
-    block_stop,
-    failures,
-    input_json,
-    joined,
-    message_end,
-    message_start,
-    of_type,
-    outcomes,
-    provider_failed,
-    results,
-    tool_use,
-    turns,
-    types,
-)
+from tests.provider_streams import Payload, block_stop, input_json, message_end, message_start
+from tests.strategies import json_values, scalars
 
 TASK = "toolu_task"
 ARGUMENTS = {"path": "ä.py", "lines": [1, 2.5, {"deep": 'a "word"\n😀'}], "force": True}
@@ -84,7 +63,7 @@ def turn(*lines: Payload, id_: str = "msg_1", parent: str | None = None) -> list
 
 def begun(written: str, id_: str = "toolu_1", message: str = "msg_1") -> list[Payload]:
     """A turn that starts a call with this text."""
-    return streamed(message_start(message), tool_use(0, id_=id_), input_json(0, written))
+    return streamed(message_start(message), api.tool_use(0, id_=id_), input_json(0, written))
 
 
 def ended(stop_reason: str = "tool_use") -> list[Payload]:
@@ -92,18 +71,15 @@ def ended(stop_reason: str = "tool_use") -> list[Payload]:
 
 
 def tags(events: list[ev.Event]) -> list[list[str]]:
-    return [[part.__struct_config__.tag for part in one.message.parts] for one in turns(events)]
-
-
-# Stream events and whole messages
+    return [[part.__struct_config__.tag for part in one.message.parts] for one in api.turns(events)]
 
 
 PIECES = ('{"path": "a.py", ', '"size": 1}')
 VALUE = {"path": "a.py", "size": 1}
 WHOLE = assistant(text("I write."), use(VALUE))
 EVENTS = streamed(
-    *(message_start(), block_start(0, "text", text="")),
-    *(block_delta(0, "text_delta", text="I write."), block_stop(0), tool_use(1)),
+    *(message_start(), api.block_start(0, "text", text="")),
+    *(api.block_delta(0, "text_delta", text="I write."), block_stop(0), api.tool_use(1)),
     *(*(input_json(1, piece) for piece in PIECES), block_stop(1), *message_end()),
 )
 
@@ -112,12 +88,12 @@ EVENTS = streamed(
 def test_whole_message_beside_its_events_changes_nothing(form: str, place: int) -> None:
     _, expected = read(form, run(*EVENTS))
     calls, events = read(form, run(*EVENTS[:place], WHOLE, *EVENTS[place:]))
-    assert joined(events) == joined(expected)
+    assert api.joined(events) == api.joined(expected)
     assert [call.raw for call in calls] == ["".join(PIECES)]
     # Without stream events, it is read itself.
     calls, events = read(form, run(WHOLE))
-    assert joined(events)[0] == ev.TextDelta("I write.", 0)
-    assert types(events)[-3:] == ["tool_args_completed", "turn_completed", "run_completed"]
+    assert api.joined(events)[0] == ev.TextDelta("I write.", 0)
+    assert api.types(events)[-3:] == ["tool_args_completed", "turn_completed", "run_completed"]
     assert [(call.id, call.name, call.arguments) for call in calls] == [("toolu_1", "write", VALUE)]
 
 
@@ -129,7 +105,7 @@ CUT_GUESS = assistant(GUESS, stop_reason="max_tokens")
 RETRY = {"type": "system", "subtype": "api_retry", "attempt": 1, **SESSION}
 OTHER = streamed_call('{"a":1}', id_="toolu_2", message="msg_2")
 TWO = [use({"a": 1}, "toolu_1"), use({"b": 1}, "toolu_2")]
-LOST_START = streamed(tool_use(0), input_json(0, '{"a": 1}'))
+LOST_START = streamed(api.tool_use(0), input_json(0, '{"a": 1}'))
 LATE_WHOLE = [user([tool_result(id_="another")]), assistant(use({"a": 1}), id_=None), *ended()]
 
 
@@ -150,10 +126,7 @@ OUTCOMES: dict[str, tuple[list[Payload], list[Any]]] = {
         for written in ("{", '{"path": "a.py", "cont', '{"path": "a.py"')
     },
     # A whole message may have parsed a prefix.
-    "guess and cut": (
-        [*begun('{"path": "/tmp/ab'), CUT_GUESS, *ended("max_tokens")],
-        ["truncated"],
-    ),
+    "cut guess": ([*begun('{"path": "/tmp/ab'), CUT_GUESS, *ended("max_tokens")], ["truncated"]),
     "guess in a cut turn": (
         [*begun('{"path": "/tmp/ab'), assistant(GUESS), *ended("max_tokens")],
         ["truncated"],
@@ -170,10 +143,7 @@ OUTCOMES: dict[str, tuple[list[Payload], list[Any]]] = {
     "no text and a failure": ([*begun(""), FAILED], ["truncated"]),
     "text and a failure": ([*begun('{"a":1}'), FAILED], ["truncated"]),
     "open text and a failure": ([*begun('{"a'), FAILED], ["truncated"]),
-    "last call of a cut message": (
-        [assistant(*TWO, stop_reason="max_tokens")],
-        [{"a": 1}, "truncated"],
-    ),
+    "last call is cut": ([assistant(*TWO, stop_reason="max_tokens")], [{"a": 1}, "truncated"]),
     "repeated call": ([assistant(TWO[0]), assistant(*TWO)], [{"a": 1}, {"b": 1}]),
     "calls without IDs": ([assistant(use({"a": 1}, ""), use({"b": 2}, ""))], [{"a": 1}, {"b": 2}]),
     "new message after a retry": (
@@ -188,9 +158,9 @@ OUTCOMES: dict[str, tuple[list[Payload], list[Any]]] = {
 @pytest.mark.parametrize(("lines", "expected"), OUTCOMES.values(), ids=OUTCOMES)
 def test_outcomes(form: str, lines: list[Payload], expected: list[Any]) -> None:
     calls, events = read(form, run(*lines))
-    assert outcomes(calls) == expected
-    assert len(results(events)) == sum(line in (DONE, FAILED, INVALID) for line in lines)
-    assert bool(failures(events)) == (API_ERROR in lines or RETRY in lines)
+    assert api.outcomes(calls) == expected
+    assert len(api.results(events)) == sum(line in (DONE, FAILED, INVALID) for line in lines)
+    assert bool(api.failures(events)) == (API_ERROR in lines or RETRY in lines)
 
 
 def feed(assembler: Assembler, form: str, lines: list[Payload]) -> list[str]:
@@ -210,9 +180,7 @@ def test_whole_call_is_complete_at_once_unless_its_input_is_empty(form: str) -> 
 @pytest.mark.parametrize(
     ("stop_reason", "verdict"), [("tool_use", "complete"), ("max_tokens", "truncated")]
 )
-def test_call_without_input_waits_for_the_stop_reason(
-    form: str, stop_reason: str, verdict: str
-) -> None:
+def test_call_without_input_needs_a_stop_reason(form: str, stop_reason: str, verdict: str) -> None:
     """Claude Code sends {} for a call that was cut at its start, too (invariant 8)."""
     lines = streamed_call("")
     for ordered in (lines, [*lines[:-2], lines[-1], lines[-2]]):
@@ -220,12 +188,12 @@ def test_call_without_input_waits_for_the_stop_reason(
         assert feed(assembler, form, [init(), *streamed(message_start()), *ordered]) == ["open"]
         assert feed(assembler, form, streamed(*message_end(stop_reason))) == [verdict]
     late = [
-        *streamed(message_start(), tool_use(0), block_stop(0), *message_end(stop_reason)[:1]),
+        *streamed(message_start(), api.tool_use(0), block_stop(0), *message_end(stop_reason)[:1]),
         *(assistant(use({})), *streamed(*message_end()[1:])),
     ]
     calls, events = read(form, run(*late))
     assert [(call.verdict, call.raw) for call in calls] == [(verdict, "")]
-    assert failures(events) == []
+    assert api.failures(events) == []
 
 
 def test_whole_messages_with_one_id_are_one_turn(form: str) -> None:
@@ -236,8 +204,8 @@ def test_whole_messages_with_one_id_are_one_turn(form: str) -> None:
     )
     _, events = read(form, lines)
     assert tags(events) == [["thinking", "text", "call", "call"], ["text"]]
-    assert [one.message.id for one in turns(events)] == ["msg_1", "msg_2"]
-    first = turns(events)[0]
+    assert [one.message.id for one in api.turns(events)] == ["msg_1", "msg_2"]
+    first = api.turns(events)[0]
     assert (first.message.model, first.usage) == ("claude", ev.Usage(7, 1))
     # Older versions of the SDK have no IDs. There, a result ends the turn.
     bare = [assistant(text("so"), id_=None), assistant(use({}), id_=None), DONE]
@@ -255,20 +223,20 @@ def test_block_without_events_comes_from_the_whole_message(form: str) -> None:
     )
     calls, events = read(form, lines)
     assert [call.arguments for call in calls] == [VALUE, {"b": 2}, {"c": 3}]
-    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
+    assert api.of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
     assert tags(events) == [["text", "call", "call", "call"]]
 
 
 def test_block_without_a_start_comes_from_the_whole_message(form: str) -> None:
     lines = [
-        *(event(block_delta(0, "text_delta", text="ite.")), assistant(text("I write."))),
+        *(event(api.block_delta(0, "text_delta", text="ite.")), assistant(text("I write."))),
         *streamed(block_stop(0), input_json(1, ' "a.py"}')),
         *(assistant(use({"path": "a.py"})), *streamed(block_stop(1), *message_end())),
     ]
     calls, events = read(form, [*lines, run_result()])
     assert [(call.name, call.arguments) for call in calls] == [("write", {"path": "a.py"})]
-    assert of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
-    assert failures(events) == []
+    assert api.of_type(events, ev.TextDelta) == [ev.TextDelta("I write.", 0)]
+    assert api.failures(events) == []
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -279,13 +247,13 @@ def test_cut_call_is_completed_from_the_whole_message(form: str, style: dict[str
         assert [call.arguments for call in calls] == [ARGUMENTS], written[:place]
         assert json.loads(calls[0].raw) == ARGUMENTS, written[:place]
         assert calls[0].reinterpreted is None, written[:place]
-        assert "".join(found.delta for found in of_type(events, ev.ToolArgsDelta)) == calls[0].raw
-        assert failures(events) == []
+        assert "".join(one.delta for one in api.of_type(events, ev.ToolArgsDelta)) == calls[0].raw
+        assert api.failures(events) == []
 
 
 ALL = run(
-    *streamed(message_start(), block_start(0, "text", text="")),
-    *streamed(*(block_delta(0, "text_delta", text=piece) for piece in ["I ", "write", "."])),
+    *streamed(message_start(), api.block_start(0, "text", text="")),
+    *streamed(*(api.block_delta(0, "text_delta", text=piece) for piece in ["I ", "write", "."])),
     *(assistant(text("I write.")), event(block_stop(0))),
     *streamed_call(*cut(json.dumps(ARGUMENTS), [9]), index=1, id_="toolu_1"),
     *streamed_call(*cut('{"a": "b"}', [2]), index=2, id_="toolu_2"),
@@ -301,16 +269,16 @@ def test_missing_events_never_change_the_arguments_of_a_complete_call(lost: set[
     for call, value in zip(calls, [ARGUMENTS, {"a": "b"}], strict=True):
         assert call.verdict in ("complete", "truncated", "malformed")
         assert call.verdict != "complete" or call.arguments == value
-    assert len(of_type(events, ev.ToolCallCompleted)) == 2
+    assert len(api.of_type(events, ev.ToolCallCompleted)) == 2
     assert isinstance(events[-1], ev.RunCompleted)
 
 
 def test_cut_text_and_thinking_are_completed_from_the_whole_message(form: str) -> None:
     lines = run(
-        *streamed(message_start(), block_start(0, "thinking", thinking="", signature="")),
-        event(block_delta(0, "thinking_delta", thinking="let me ")),
+        *streamed(message_start(), api.block_start(0, "thinking", thinking="", signature="")),
+        event(api.block_delta(0, "thinking_delta", thinking="let me ")),
         assistant(thinking("let me see", "c2ln")),
-        *streamed(block_start(1, "text", text=""), block_delta(1, "text_delta", text="I ")),
+        *streamed(api.block_start(1, "text", text=""), api.block_delta(1, "text_delta", text="I ")),
         assistant(text("I write.")),
     )
     _, events = read(form, lines)
@@ -320,7 +288,7 @@ def test_cut_text_and_thinking_are_completed_from_the_whole_message(form: str) -
         *(ev.TextDelta("I ", 1), ev.TextDelta("write.", 1)),
     ]
     thought = ThinkingPart(text="let me see", item=thinking("let me see", "c2ln"))
-    assert turns(events)[0].message.parts == (thought, TextPart(text="I write."))
+    assert api.turns(events)[0].message.parts == (thought, TextPart(text="I write."))
 
 
 @pytest.mark.parametrize(
@@ -359,65 +327,59 @@ def test_whole_message_is_compared_with_the_streamed_text(
 
 def test_block_that_was_stopped_too_early_is_not_changed(form: str) -> None:
     lines = [
-        *streamed(message_start(), block_start(0, "thinking", thinking="", signature="")),
-        *streamed(block_delta(0, "thinking_delta", thinking="let"), block_stop(0)),
+        *streamed(message_start(), api.block_start(0, "thinking", thinking="", signature="")),
+        *streamed(api.block_delta(0, "thinking_delta", thinking="let"), block_stop(0)),
         assistant(thinking("let me see")),
-        *streamed(tool_use(1), input_json(1, '{"a": 1'), block_stop(1)),
+        *streamed(api.tool_use(1), input_json(1, '{"a": 1'), block_stop(1)),
         *(assistant(use({"a": 1})), *streamed(*message_end())),
     ]
     calls, events = read(form, run(*lines))
     assert [(call.verdict, call.raw) for call in calls] == [("truncated", '{"a": 1')]
-    shown = of_type(events, ev.ThinkingStarted, ev.ThinkingCompleted)
+    shown = api.of_type(events, ev.ThinkingStarted, ev.ThinkingCompleted)
     assert shown == [ev.ThinkingStarted(0), ev.ThinkingCompleted("let", 0)]
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, {"a": 2}])
 def test_input_of_a_block_start_is_replaced_by_the_whole_message(form: str, value: Payload) -> None:
-    lines = streamed(message_start(), tool_use(0, input={"a": 1}))
+    lines = streamed(message_start(), api.tool_use(0, input={"a": 1}))
     calls, events = read(form, run(*lines, assistant(use(value)), *streamed(*message_end())))
     assert [(call.arguments, json.loads(call.raw)) for call in calls] == [(value, value)]
-    assert failures(events) == []
+    assert api.failures(events) == []
 
 
 def test_turn_without_an_end_is_complete_if_its_blocks_are_whole(form: str) -> None:
     second = streamed(message_start("msg_2"), *message_end("end_turn"))
     lines = run(*streamed(message_start()), *streamed_call('{"a":1}'), DONE, *second)
-    events = of_type(read(form, lines)[1], ev.StreamFailed, ev.TurnCompleted)
+    events = api.of_type(read(form, lines)[1], ev.StreamFailed, ev.TurnCompleted)
     found = [(one.type, one.stop_reason) for one in events]
     assert found == [("turn_completed", None), ("turn_completed", "end_turn")]
     cut_off = assistant(use({"b": 1}), stop_reason="max_tokens")
     _, events = read(form, run(cut_off, assistant(text("so"), id_="msg_2")))
-    assert [found.stop_reason for found in turns(events)] == ["max_tokens", None]
-    assert failures(events) == []
-    again = [*begun('{"a":1}'), RETRY, *turn(*OTHER, id_="msg_2")]
-    events = of_type(read(form, run(*again))[1], ev.StreamFailed, ev.TurnCompleted)
-    assert types(events) == ["stream_failed", "turn_completed"]
+    assert [found.stop_reason for found in api.turns(events)] == ["max_tokens", None]
+    assert api.failures(events) == []
 
 
 def test_thinking_without_text_has_events(form: str) -> None:
-    signature = block_delta(0, "signature_delta", signature="c2ln")
+    signature = api.block_delta(0, "signature_delta", signature="c2ln")
     with_events = [
-        *streamed(message_start(), block_start(0, "thinking", thinking="", signature="")),
-        *streamed(block_delta(0, "thinking_delta", thinking=""), signature),
+        *streamed(message_start(), api.block_start(0, "thinking", thinking="", signature="")),
+        *streamed(api.block_delta(0, "thinking_delta", thinking=""), signature),
         *(assistant(thinking("")), *ended("end_turn")),
     ]
     for lines in (with_events, [assistant(thinking(""))]):
         _, events = read(form, run(*lines))
         assert events[:2] == [ev.ThinkingStarted(0), ev.ThinkingCompleted("", 0)]
-        (completed,) = turns(events)
+        (completed,) = api.turns(events)
         assert completed.message.parts == (ThinkingPart(text="", item=thinking("")),)
 
 
 def test_caller_is_kept_with_the_call() -> None:
     caller: Payload = {"caller": {"type": "direct"}}
     whole = assistant({**use({"a": 1}), **caller})
-    with_events = turn(*streamed(tool_use(0, **caller), input_json(0, '{"a":1}')), whole)
+    with_events = turn(*streamed(api.tool_use(0, **caller), input_json(0, '{"a":1}')), whole)
     for lines in ([whole], with_events):
-        ((part,),) = [one.message.parts for one in turns(read("lines", run(*lines))[1])]
+        ((part,),) = [one.message.parts for one in api.turns(read("lines", run(*lines))[1])]
         assert part.item == {**use({}), **caller}
-
-
-# Calls that the API runs
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
@@ -427,17 +389,17 @@ def test_call_that_the_api_runs_has_its_result_in_the_message(form: str, is_stre
     result: Payload = {"type": "advisor_tool_result", "tool_use_id": "srv_1", "content": content}
     lines = [assistant(called), assistant(result)]
     if is_streamed:
-        start = block_start(0, "server_tool_use", **{**called, "input": {}})
+        start = api.block_start(0, "server_tool_use", **{**called, "input": {}})
         lines = [
             *(*streamed(message_start(), start, input_json(0, '{"q":1}')), lines[0]),
-            *streamed(block_stop(0), block_start(1, **{**result, "type_": result["type"]})),
+            *streamed(block_stop(0), api.block_start(1, **{**result, "type_": result["type"]})),
             *(lines[1], *streamed(block_stop(1), *message_end("end_turn"))),
         ]
     calls, events = read(form, run(*lines))
     assert [(call.kind, call.arguments) for call in calls] == [("server", {"q": 1})]
-    assert results(events) == [ev.ToolCallCompleted("srv_1", "advisor", {"q": 1}, content)]
+    assert api.results(events) == [ev.ToolCallCompleted("srv_1", "advisor", {"q": 1}, content)]
     kept = ResultPart(call_id="srv_1", result=content, item=result)
-    assert turns(events)[0].message.parts[1:] == (kept,)
+    assert api.turns(events)[0].message.parts[1:] == (kept,)
 
 
 def test_messages_that_were_not_parsed_by_the_sdk_are_read() -> None:
@@ -445,16 +407,13 @@ def test_messages_that_were_not_parsed_by_the_sdk_are_read() -> None:
         content=[
             *(TextBlock("hello"), ToolUseBlock("toolu_1", "Read", {"a": 1})),
             ServerToolUseBlock("srv_1", "web_search", {}),
-            ServerToolResultBlock("srv_1", {"type": "web_search_tool_result_error"}),
+            sdk.ServerToolResultBlock("srv_1", {"type": "web_search_tool_result_error"}),
         ],
         model="claude",
     )
-    calls, events = assemble([message], protocol="claude-agent")
+    calls, events = api.assemble([message], protocol="claude-agent")
     assert [call.kind for call in calls] == ["function", "server"]
-    assert types(events)[-2:] == ["tool_call_failed", "turn_completed"]
-
-
-# Results
+    assert api.types(events)[-2:] == ["tool_call_failed", "turn_completed"]
 
 
 @pytest.mark.parametrize(
@@ -472,7 +431,9 @@ def test_result_completes_its_call(
     answer = user([tool_result(content, is_error=is_error)], tool_use_result={"stdout": "done"})
     _, events = read(form, run(*called, answer))
     done = ev.ToolCallCompleted("toolu_1", "write", {"a": 1}, content)
-    assert results(events) == [ev.ToolCallFailed("toolu_1", "write", content) if is_error else done]
+    assert api.results(events) == [
+        ev.ToolCallFailed("toolu_1", "write", content) if is_error else done
+    ]
     assert tags(events) == [["call"]]
 
 
@@ -486,22 +447,19 @@ def test_result_completes_its_call(
     ],
 )
 def test_message_of_a_user_is_not_a_result(form: str, line: Payload) -> None:
-    expected = joined(read(form, run(assistant(use({}))))[1])
-    assert joined(read(form, run(line, assistant(use({})), line))[1]) == expected
+    expected = api.joined(read(form, run(assistant(use({}))))[1])
+    assert api.joined(read(form, run(line, assistant(use({})), line))[1]) == expected
 
 
 def test_first_result_of_a_call_counts_also_without_content(form: str) -> None:
     bare = user([tool_result(None)], tool_use_result={"stdout": "done"})
     _, events = read(form, run(assistant(use({})), bare))
-    assert [done.result for done in results(events)] == [{"stdout": "done"}]
+    assert [done.result for done in api.results(events)] == [{"stdout": "done"}]
     answers = [user([tool_result("first")]), user([tool_result("second")])]
     _, events = read(form, run(assistant(use({})), *answers))
-    assert [done.result for done in results(events)] == ["first"]
+    assert [done.result for done in api.results(events)] == ["first"]
     replayed = user([tool_result()], isReplay=True)
-    assert results(read("lines", run(assistant(use({})), replayed))[1]) == []
-
-
-# Sub-agents
+    assert api.results(read("lines", run(assistant(use({})), replayed))[1]) == []
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
@@ -522,10 +480,10 @@ def test_events_of_a_sub_agent_have_the_call_that_started_it(form: str, is_strea
     )
     calls, events = read(form, lines)
     assert [(call.id, call.parent_id) for call in calls] == [(TASK, None), ("toolu_1", TASK)]
-    assert [done.result for done in results(events)] == ["found", "here"]
-    shown = of_type(events, ev.ThinkingStarted, ev.TextDelta)
+    assert [done.result for done in api.results(events)] == ["found", "here"]
+    shown = api.of_type(events, ev.ThinkingStarted, ev.TextDelta)
     assert [found.parent_id for found in shown] == [TASK, TASK, None]
-    found = [(one.message.id, one.parent_id) for one in turns(events)]
+    found = [(one.message.id, one.parent_id) for one in api.turns(events)]
     assert sorted(found) == [("msg_1", None), ("msg_2", TASK), ("msg_3", TASK), ("msg_4", None)]
 
 
@@ -534,7 +492,7 @@ def test_concurrent_agents_are_separate(form: str) -> None:
     parents = [None, "toolu_a", "toolu_b"]
     written = [json.dumps({"by": str(parent), "x": "y" * 40}) for parent in parents]
     lines: list[Payload] = [event(message_start(str(parent)), parent) for parent in parents]
-    lines += [event(tool_use(0, id_=f"call_{parent}"), parent) for parent in parents]
+    lines += [event(api.tool_use(0, id_=f"call_{parent}"), parent) for parent in parents]
     for pieces in zip(*(cut(one, [5]) for one in written), strict=False):
         both = zip(parents, pieces, strict=True)
         lines += [event(input_json(0, piece), parent) for parent, piece in both]
@@ -545,15 +503,15 @@ def test_concurrent_agents_are_separate(form: str) -> None:
     calls, events = read(form, run(*lines))
     expected = [(parent, json.loads(one)) for parent, one in zip(parents, written, strict=True)]
     assert [(call.parent_id, call.arguments) for call in calls] == expected
-    assert [one.parent_id for one in turns(events)] == parents
-    assert failures(events) == []
+    assert [one.parent_id for one in api.turns(events)] == parents
+    assert api.failures(events) == []
 
 
 def test_result_of_its_call_ends_a_sub_agent(form: str) -> None:
-    open_turn = streamed(message_start("msg_2"), tool_use(0), input_json(0, '{"a'), parent=TASK)
+    open_turn = streamed(message_start("msg_2"), api.tool_use(0), input_json(0, '{"a'), parent=TASK)
     answer = user([tool_result("gave up", TASK, is_error=True)])
     _, events = read(form, run(assistant(use({"a": 1}, TASK)), *open_turn, answer))
-    ends = of_type(events, ev.ToolArgsInvalid, ev.TurnCompleted, ev.ToolCallFailed)
+    ends = api.of_type(events, ev.ToolArgsInvalid, ev.TurnCompleted, ev.ToolCallFailed)
     assert [(one.type, getattr(one, "parent_id", "")) for one in ends] == [
         *(("tool_args_invalid", ""), ("turn_completed", TASK)),
         *(("tool_call_failed", ""), ("turn_completed", None)),
@@ -575,40 +533,37 @@ def test_background_agent_continues_after_the_result_of_its_call(form: str, ends
     ]
     calls, events = read(form, run(*lines))
     assert [call.verdict for call in calls] == ["complete", "complete"]
-    assert [one.parent_id for one in turns(events)] == [TASK, None]
+    assert [one.parent_id for one in api.turns(events)] == [TASK, None]
 
 
 def test_background_agent_may_outlive_the_run(form: str) -> None:
-    first = streamed(message_start("msg_2"), tool_use(0), input_json(0, '{"a"'), parent=TASK)
+    first = streamed(message_start("msg_2"), api.tool_use(0), input_json(0, '{"a"'), parent=TASK)
     rest = streamed(input_json(0, ": 1}"), block_stop(0), *message_end(), parent=TASK)
     lines = [assistant(use({"a": 1}, TASK)), STARTED, *first, run_result(), *rest]
     calls, events = read(form, [init(), *lines])
     found = [(call.id, call.arguments) for call in calls]
     assert found == [(TASK, {"a": 1}), ("toolu_1", {"a": 1})]
-    assert [turn.parent_id for turn in turns(events)] == [None, TASK]
+    assert [turn.parent_id for turn in api.turns(events)] == [None, TASK]
 
 
 def test_failure_of_a_sub_agent_does_not_affect_others(form: str) -> None:
     lines = [
-        *streamed(message_start("msg_a"), tool_use(0, id_="toolu_a"), parent="toolu_1"),
-        *streamed(message_start("msg_b"), tool_use(0, id_="toolu_b"), parent="toolu_2"),
+        *streamed(message_start("msg_a"), api.tool_use(0, id_="toolu_a"), parent="toolu_1"),
+        *streamed(message_start("msg_b"), api.tool_use(0, id_="toolu_b"), parent="toolu_2"),
         assistant(text("Overloaded"), id_="msg_x", parent="toolu_1", error="server_error"),
         *streamed(input_json(0, '{"b":1}'), block_stop(0), *message_end(), parent="toolu_2"),
     ]
     calls, events = read(form, run(*lines))
     assert [call.verdict for call in calls] == ["truncated", "complete"]
-    ends = of_type(events, ev.StreamFailed, ev.TurnCompleted, ev.RunCompleted)
-    assert types(ends) == ["stream_failed", "turn_completed", "run_completed"]
-
-
-# The end of a run
+    ends = api.of_type(events, ev.StreamFailed, ev.TurnCompleted, ev.RunCompleted)
+    assert api.types(ends) == ["stream_failed", "turn_completed", "run_completed"]
 
 
 def test_result_message_ends_the_run(form: str) -> None:
     usage = {"input_tokens": 4, "cache_read_input_tokens": 100, "output_tokens": 50}
     _, events = read(form, [init(), assistant(text("so")), run_result(result="so", usage=usage)])
     assert events[-1] == ev.RunCompleted("so", ev.Usage(104, 50, cache_read_tokens=100))
-    assert types(events) == ["text_delta", "turn_completed", "run_completed"]
+    assert api.types(events) == ["text_delta", "turn_completed", "run_completed"]
     idle = {"type": "system", "subtype": "session_state_changed", "state": "idle", **SESSION}
     structured = run_result(result="{}", structured_output={"a": 1})
     _, events = read(form, [init(), structured, idle])
@@ -638,19 +593,19 @@ def test_failed_run_has_its_reason(form: str, result: Payload, code: str, messag
 
 
 def test_end_of_the_run_ends_everything(form: str) -> None:
-    thought = streamed(message_start("msg_2"), block_start(0, "thinking"), parent=TASK)
+    thought = streamed(message_start("msg_2"), api.block_start(0, "thinking"), parent=TASK)
     aborted = run_result(EXECUTION, terminal_reason="aborted_streaming")
     calls, events = read(form, [init(), *begun('{"a":1}'), *thought, aborted])
     assert [call.verdict for call in calls] == ["truncated"]
-    assert types(events)[-5:-3] == ["tool_args_invalid", "turn_completed"]
-    assert types(events)[-3:] == ["thinking_completed", "turn_completed", "run_failed"]
+    assert api.types(events)[-5:-3] == ["tool_args_invalid", "turn_completed"]
+    assert api.types(events)[-3:] == ["thinking_completed", "turn_completed", "run_failed"]
 
 
 def test_second_run_may_equal_the_first(form: str) -> None:
     """IDs may have been removed, for example."""
     lines = run(assistant(use({"a": 1})), DONE)
     once, twice = read(form, lines), read(form, [*lines, *lines])
-    assert types(twice[1]) == types(once[1]) * 2
+    assert api.types(twice[1]) == api.types(once[1]) * 2
     assert [call.arguments for call in twice[0]] == [{"a": 1}, {"a": 1}]
 
 
@@ -669,31 +624,26 @@ SUB_AGENT = streamed(message_start("msg_2"), parent=TASK)
 )
 def test_run_without_a_result_is_one_failure(form: str, lines: list[Payload]) -> None:
     _, events = read(form, lines)
-    (failed,) = failures(events)
+    (failed,) = api.failures(events)
     assert (failed.code, failed.retryable, events[-1]) == ("truncated", True, failed)
 
 
 @pytest.mark.parametrize("lines", [[WHOLE], EVENTS, [*EVENTS, assistant(text("so"), id_="msg_2")]])
 def test_messages_of_the_model_alone_need_no_result(form: str, lines: list[Payload]) -> None:
     _, events = read(form, lines)
-    assert (failures(events), types(events)[-1]) == ([], "turn_completed")
-
-
-# Failures
+    assert (api.failures(events), api.types(events)[-1]) == ([], "turn_completed")
 
 
 @pytest.mark.parametrize(
     ("code", "is_retryable"),
     [("authentication_failed", False), ("rate_limit", True), ("server_error", True)],
 )
-def test_error_of_the_api_is_not_text_of_the_model(
-    form: str, code: str, is_retryable: bool
-) -> None:
+def test_error_of_the_api_is_not_model_text(form: str, code: str, is_retryable: bool) -> None:
     failed = assistant(text("It did not work"), id_="made_up", error=code)
     for lines in ([init(), failed], [init(), failed, run_result(is_error=True, result="It")]):
         _, events = read(form, lines)
-        assert events[0] == provider_failed(code, "It did not work", is_retryable)
-        assert types(events[1:]) in ([], ["run_failed"])
+        assert events[0] == api.provider_failed(code, "It did not work", is_retryable)
+        assert api.types(events[1:]) in ([], ["run_failed"])
 
 
 OTHERS: list[Payload] = [
@@ -713,10 +663,10 @@ OTHERS: list[Payload] = [
 @pytest.mark.parametrize("other", OTHERS)
 def test_other_messages_change_nothing(form: str, other: Payload) -> None:
     lines = run(*turn(*streamed_call(*PIECES)), DONE)
-    expected = joined(read(form, lines)[1])
+    expected = api.joined(read(form, lines)[1])
     for place in range(1, len(lines)):
         found = [*lines[:place], {**SESSION, **other}, *lines[place:]]
-        assert joined(read(form, found)[1]) == expected
+        assert api.joined(read(form, found)[1]) == expected
 
 
 @pytest.mark.parametrize(
@@ -734,15 +684,15 @@ def test_other_messages_change_nothing(form: str, other: Payload) -> None:
 )
 def test_unreadable_line_truncates_the_call(line: Payload) -> None:
     for payload in (json.dumps(line).encode(), line):
-        calls, events = assemble([init(), *begun('{"a":1}'), payload], protocol="claude-agent")
+        calls, events = api.assemble([init(), *begun('{"a":1}'), payload], protocol="claude-agent")
         assert [call.verdict for call in calls] == ["truncated"]
-        assert failures(events)[0].code == "bad_payload"
+        assert api.failures(events)[0].code == "bad_payload"
 
 
 def test_duplicate_key_in_a_whole_call_is_refused() -> None:
     line = json.dumps(assistant(use({"a": 1, "b": 2}))).replace('"b"', '"a"').encode()
-    calls, events = assemble([json.dumps(init()).encode(), line], protocol="claude-agent")
-    assert (calls, failures(events)[0].code) == ([], "bad_payload")
+    calls, events = api.assemble([json.dumps(init()).encode(), line], protocol="claude-agent")
+    assert (calls, api.failures(events)[0].code) == ([], "bad_payload")
 
 
 def test_surrogate_pair_split_between_lines_is_joined() -> None:
@@ -755,17 +705,9 @@ def test_surrogate_pair_split_between_lines_is_joined() -> None:
 # The rest of a cut JSON text, computed from its value
 
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    # Numbers that JavaScript cannot represent, and characters that need an escape.
-    | st.sampled_from([1.0, -0.0, 2**53 + 1, "/", "\n", "é😀"])
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
+# Numbers that JavaScript cannot represent, and characters that need an escape.
+ODD = st.sampled_from([1.0, -0.0, 2**53 + 1, "/", "\n", "é😀"])
+VALUES = json_values(*scalars, ODD, size=4, max_leaves=12)
 
 
 @given(value=st.dictionaries(st.text(), VALUES), style=st.sampled_from(STYLES), data=st.data())

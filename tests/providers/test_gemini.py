@@ -1,6 +1,5 @@
 """Gemini's generateContent: rules that no recording shows alone, and Google's own SDK."""
 
-import asyncio
 import json
 from math import inf
 from typing import Any
@@ -11,17 +10,9 @@ from argstream import events as ev
 from argstream import stream
 from argstream.assembly import Call
 from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
+from tests import provider_streams as api
 from tests.answering import answering
-from tests.provider_streams import (
-    call_part,
-    failures,
-    joined,
-    of_type,
-    provider_failed,
-    results,
-    turns,
-    types,
-)
+from tests.provider_streams import call_part, of_type, provider_failed, results, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("gemini")
@@ -126,10 +117,7 @@ test_outcomes = READER.test_outcomes(
         **cases("a name alone and", name_alone, {}, ["STOP"]),
         **cases("a name alone and", name_alone, "truncated", ["MAX_TOKENS", "NEW"]),
         "empty arguments and no end": ([chunk(call(args={}))], [{}]),
-        "turn is cut after a call": (
-            [chunk(call(args={"a": 1})), chunk(finish="SAFETY")],
-            [{"a": 1}],
-        ),
+        "cut after a call": ([chunk(call(args={"a": 1})), chunk(finish="SAFETY")], [{"a": 1}]),
         "lone surrogate": ([SURROGATE], [{"a": "\ufffd"}]),
         "unknown fields": ([{"brandNew": 7}, NEW_FIELDS], [{}]),
         "[DONE] at the end": ([chunk(call(), finish="STOP"), b"[DONE]"], [{}]),
@@ -144,10 +132,7 @@ test_outcomes = READER.test_outcomes(
             [{"id": "A"}],
         ),
         "all leaves beside the name": ([chunk(call(partialArgs=[A])), STOP], [{"id": "A"}]),
-        "empty pieces": (
-            [chunk(END), NOTHING, begin(), NOTHING, chunk(END), chunk(END), STOP],
-            [{}],
-        ),
+        "empty": ([chunk(END), NOTHING, begin(), NOTHING, chunk(END), chunk(END), STOP], [{}]),
         "leaves without a call": ([chunk(piece(ONE)), chunk(END), STOP], ["malformed"]),
         "null": (leaves(leaf("$.a", nullValue=None)), [{"a": None}]),
         "null by its name": (leaves(leaf("$.a", nullValue="NULL_VALUE")), [{"a": None}]),
@@ -220,7 +205,7 @@ def test_text_and_thoughts_are_blocks() -> None:
     thoughts = [chunk({"text": text, "thought": True}) for text in ("hm", "!")]
     _, events = assemble(*thoughts, chunk({"text": "so"}), chunk({"text": " be it"}, finish="STOP"))
     thinking = [ev.ThinkingStarted(0), ev.ThinkingDelta("hm!", 0), ev.ThinkingCompleted("hm!", 0)]
-    assert joined(events)[:-1] == [*thinking, ev.TextDelta("so be it", 1)]
+    assert api.joined(events)[:-1] == [*thinking, ev.TextDelta("so be it", 1)]
 
 
 SIGNED = {"thoughtSignature": "c2ln"}
@@ -454,19 +439,17 @@ def test_deeply_nested_payload_is_a_failure() -> None:
     for _ in range(5_000):
         deep = [deep]
     _, events = assemble(chunk({"text": "x"}), chunk(call(args={"a": deep})))
-    assert "nested too deeply" in failures(events)[0].message
+    assert "nested too deeply" in api.failures(events)[0].message
 
 
 @pytest.mark.filterwarnings("ignore:Inheritance class:DeprecationWarning")  # of the SDK
-def test_stream_of_the_async_client_is_read() -> None:
+async def test_stream_of_the_async_client_is_read() -> None:
     from google import genai
-
-    async def read(address: str) -> list[ev.Event]:
-        async with genai.Client(api_key="any", http_options={"base_url": address}).aio as models:
-            # stream() awaits it.
-            source = models.models.generate_content_stream(model="gemini", contents="hi")
-            return [event async for event in stream(source, "gemini")]
 
     body = b"".join(b"data: " + json.dumps(payload).encode() + b"\r\n\r\n" for payload in TURN)
     with answering(body) as address:
-        assert asyncio.run(read(address)) == assemble(*TURN)[1]
+        async with genai.Client(api_key="any", http_options={"base_url": address}).aio as models:
+            # stream() awaits it.
+            source = models.models.generate_content_stream(model="gemini", contents="hi")
+            events = [event async for event in stream(source, "gemini")]
+    assert events == assemble(*TURN)[1]

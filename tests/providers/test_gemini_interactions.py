@@ -1,6 +1,5 @@
 """Gemini's Interactions API: steps, their deltas, and tools that Google runs."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -236,14 +235,12 @@ TURN = turn(
 )
 
 
-def test_stream_of_the_async_client_is_read() -> None:
+async def test_stream_of_the_async_client_is_read() -> None:
     from google import genai
 
-    async def read(address: str) -> list[Event]:
+    body = "".join(f"event: {one['event_type']}\ndata: {json.dumps(one)}\n\n" for one in TURN)
+    with answering(body.encode()) as address:
         async with genai.Client(api_key="any", http_options={"base_url": address}).aio as models:
             source: Any = models.interactions.create(model="gemini", input="hi", stream=True)
-            return [event async for event in stream(source, "gemini-interactions")]
-
-    events = (f"event: {event['event_type']}\ndata: {json.dumps(event)}\n\n" for event in TURN)
-    with answering("".join(events).encode()) as address:
-        assert asyncio.run(read(address)) == READER.assemble(TURN)[1]
+            events = [event async for event in stream(source, "gemini-interactions")]
+    assert events == READER.assemble(TURN)[1]

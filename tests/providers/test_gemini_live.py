@@ -1,6 +1,5 @@
 """Gemini's live sessions: whole calls inside turns, transcriptions and cancelled calls."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -134,18 +133,15 @@ SESSION = [
 ]
 
 
-def test_bytes_text_and_messages_of_the_sdk_give_the_same_events() -> None:
+async def test_bytes_text_and_messages_of_the_sdk_give_the_same_events() -> None:
     from google.genai import types as google
 
     async def receive() -> AsyncIterator[google.LiveServerMessage]:
         for payload in SESSION:
             yield google.LiveServerMessage.model_validate(payload)
 
-    async def read() -> list[Event]:
-        return [event async for event in stream(receive(), "gemini-live")]
-
     expected = assemble(*SESSION)[1]
-    assert asyncio.run(read()) == expected
+    assert [event async for event in stream(receive(), "gemini-live")] == expected
     assert assemble(*(json.dumps(payload) for payload in SESSION))[1] == expected
     assert assemble(*(json.dumps(payload).encode() for payload in SESSION))[1] == expected
 

@@ -1,6 +1,5 @@
 """LangChain: its own message objects, from scripted models, and every form they come in."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -75,17 +74,14 @@ def scripted(*chunks: AIMessageChunk) -> Scripted:
 MODEL_EVENTS = ["text_delta", *providers.ONE_ARGUMENT_IN_TWO_PIECES, "turn_completed"]
 
 
-def test_stream_and_events_of_a_model_are_sources() -> None:
+async def test_stream_and_events_of_a_model_are_sources() -> None:
     model = scripted(chunk(content="Well."), *WRITTEN, end())
     events = stream(model.stream("hi"), protocol="langchain")
     assert types(events) == MODEL_EVENTS
     assert [(call.id, call.arguments) for call in events.calls] == [("call_1", {"path": "/tmp"})]
-
-    async def read() -> list[str]:
-        source = model.astream_events("hi", version="v2")
-        return [event.type async for event in stream(source, protocol="langchain")]
-
-    assert asyncio.run(read()) == MODEL_EVENTS
+    source = model.astream_events("hi", version="v2")
+    found = [event.type async for event in stream(source, protocol="langchain")]
+    assert found == MODEL_EVENTS
 
 
 def test_result_equals_the_sum_that_langchain_computes() -> None:
@@ -254,10 +250,7 @@ def summary(text: str) -> list[Any]:
     ("blocks", "kept"),
     [
         (
-            [
-                *(block("thinking", thinking=text) for text in "Hm"),
-                block("thinking", signature="s"),
-            ],
+            [*(block("thinking", thinking=one) for one in "Hm"), block("thinking", signature="s")],
             block("thinking", thinking="Hm", signature="s"),
         ),
         (
@@ -336,9 +329,7 @@ ARGS = block("server_tool_call_chunk", 1, args='{"a":1}')
         ([{"type": "mcp_call", **USED, "arguments": '{"a":1}', "output": "r"}], "mcp"),
     ],
 )
-def test_call_that_the_provider_runs_is_in_the_content(
-    blocks: list[dict[str, Any]], kind: str
-) -> None:
+def test_call_that_the_provider_runs_is_content(blocks: list[dict[str, Any]], kind: str) -> None:
     calls, events = assemble([*(chunk(content=[block]) for block in blocks), end("stop")])
     assert [(call.kind, call.verdict) for call in calls] == [(kind, "complete")]
     assert results(events) == [ev.ToolCallCompleted("s1", "f", {"a": 1}, "r")]

@@ -4,19 +4,8 @@ from typing import Any
 
 from argstream.events import TextDelta, ThinkingCompleted, Usage
 from argstream.history import TextPart, ThinkingPart
-from tests.provider_streams import (
-    Payload,
-    call_part,
-    chat_call,
-    chunk,
-    entry,
-    failures,
-    of_type,
-    provider_failed,
-    tool_calls,
-    turns,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import Payload, chat_call, chunk, entry, provider_failed, tool_calls
 from tests.providers.tables import Tables, cases
 
 READER = Tables("openai-chat")
@@ -76,7 +65,7 @@ def test_choices_are_separate() -> None:
     ]
     calls, events = assemble(payloads)
     assert [call.verdict for call in calls] == ["complete", "truncated"]
-    assert types(events)[-1] == "turn_completed"
+    assert api.types(events)[-1] == "turn_completed"
 
 
 def test_reasoning_is_thinking_and_a_refusal_is_text() -> None:
@@ -87,15 +76,15 @@ def test_reasoning_is_thinking_and_a_refusal_is_text() -> None:
         ]
     )
     assert ThinkingCompleted("hmhmm", 0) in events
-    assert of_type(events, TextDelta) == [TextDelta("so", 1), TextDelta("no", 1)]
+    assert api.of_type(events, TextDelta) == [TextDelta("so", 1), TextDelta("no", 1)]
 
 
 def test_content_may_be_a_list_of_parts() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
     content = [thinking, {"type": "text", "text": "so"}, 3]
     _, events = assemble([chunk(content=content), chunk(finish="stop")])
-    assert types(events)[:3] == ["thinking_started", "thinking_delta", "thinking_completed"]
-    assert types(events)[3] == "text_delta"
+    assert api.types(events)[:3] == ["thinking_started", "thinking_delta", "thinking_completed"]
+    assert api.types(events)[3] == "text_delta"
 
 
 def thought(field: str, text: str) -> Payload:
@@ -124,7 +113,7 @@ def test_parts_that_must_go_back_are_kept() -> None:
     assert READER.parts([first, second, so, chunk(finish="stop")]) == [kept, text]
     entries = [entry("{}", index=n, id=f"c{n}", name="f", **EXTRAS[n]) for n in range(3)]
     payloads = [thought("reasoning", "hm"), so, tool_calls(*entries), chunk(finish="tool_calls")]
-    calls = [call_part(f"c{n}", "f", {}, "{}", item=EXTRAS[n]) for n in range(3)]
+    calls = [api.call_part(f"c{n}", "f", {}, "{}", item=EXTRAS[n]) for n in range(3)]
     kept = ThinkingPart(text="hm", item={"field": "reasoning"})
     assert READER.parts(payloads) == [kept, text, *calls]
 
@@ -140,12 +129,12 @@ def test_usage_comes_after_the_finish_reason() -> None:
 
 def test_repeated_finish_reason_is_one_turn_and_a_new_turn_may_follow() -> None:
     _, events = assemble([*chat_call("{}"), chunk(finish="tool_calls"), DONE])
-    assert len(turns(events)) == 1
+    assert len(api.turns(events)) == 1
     second = [{**payload, "id": "chatcmpl-2"} for payload in chat_call("{}")]
     for mark in ([DONE], []):
         calls, events = assemble([*chat_call("{}"), *mark, *second, *mark])
         assert [call.verdict for call in calls] == ["complete", "complete"]
-        assert len(turns(events)) == 2
+        assert len(api.turns(events)) == 2
 
 
 INVALID = {"message": "bad", "type": "invalid_request_error"}
@@ -153,10 +142,7 @@ INVALID = {"message": "bad", "type": "invalid_request_error"}
 test_error_truncates_the_call = READER.test_failures(
     OPEN_CALL,
     [
-        (
-            {"error": {"message": "slow", "code": 429}},
-            provider_failed("429", "slow", retryable=True),
-        ),
+        ({"error": {"message": "no", "code": 429}}, provider_failed("429", "no", retryable=True)),
         ({"error": INVALID}, provider_failed("invalid_request_error", "bad")),
         (
             {"error": {"code": "server_error"}},
@@ -176,5 +162,5 @@ def test_error_may_be_inside_a_choice() -> None:
 
 def test_failure_of_groq_shows_the_refused_call() -> None:
     error = {"code": "tool_use_failed", "message": "no", "failed_generation": '{"name": "x"}'}
-    (event,) = failures(assemble([{"error": error}])[1])
+    (event,) = api.failures(assemble([{"error": error}])[1])
     assert '{"name": "x"}' in event.message

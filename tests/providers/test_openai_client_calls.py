@@ -10,19 +10,8 @@ from argstream import events as ev
 from argstream import stream
 from argstream.history import CallPart, ResultPart
 from argstream.policy import Policy, Rule, Search
-from tests.provider_streams import (
-    Payload,
-    assemble,
-    failures,
-    item_added,
-    item_done,
-    of_type,
-    only_call,
-    response_created,
-    results,
-    sse,
-    turns,
-)
+from tests import provider_streams as api
+from tests.provider_streams import Payload, failures, item_added, item_done, of_type, results, turns
 
 
 def item(type_: str, id_: str, **fields: Any) -> Payload:
@@ -112,7 +101,7 @@ def as_objects(payloads: list[Payload]) -> list[Any]:
 
 
 def as_bytes(payloads: list[Payload]) -> list[Any]:
-    return [sse(payloads)]
+    return [api.sse(payloads)]
 
 
 Form = Callable[[list[Payload]], list[Any]]
@@ -190,14 +179,14 @@ def test_policy_rejects_a_shell_call_at_the_end_of_the_denied_command(form: Form
 )
 def test_shell_command_is_whole_however_much_of_it_is_streamed(events: list[Payload]) -> None:
     item = {**SHELL, "action": {"commands": ["ls -la", "pwd"]}}
-    call = only_call(turn(item_added(0, **SHELL), *events, item_done(0, **item)))
+    call = api.only_call(turn(item_added(0, **SHELL), *events, item_done(0, **item)))
     assert (call.verdict, call.arguments) == ("complete", {"commands": ["ls -la", "pwd"]})
 
 
 def test_shell_call_that_is_cut_is_truncated() -> None:
     begun = item_added(0, **{**SHELL, "action": {"commands": []}})
     deltas = [command("added", command=""), command("delta", delta="ls")]
-    call = only_call([response_created(), begun, *deltas])
+    call = api.only_call([api.response_created(), begun, *deltas])
     assert (call.verdict, call.raw) == ("truncated", '{"commands":["ls')
 
 
@@ -215,7 +204,7 @@ TWICE = json.dumps(item_done(0, **SHELL)).replace('"commands"', '"commands": [],
     ],
 )
 def test_action_of_a_wrong_form_is_a_bad_payload(payload: Any) -> None:
-    _, events = assemble([json.dumps(response_created()), payload])
+    _, events = api.assemble([json.dumps(api.response_created()), payload])
     assert failures(events)[0].code == "bad_payload"
 
 
@@ -263,11 +252,11 @@ def test_call_that_the_provider_runs_ends_with_its_result(  # noqa: PLR0917 - a 
 
 
 def test_provider_cannot_answer_a_call_of_the_client() -> None:
-    found = assemble(turn(item_done(0, **SHELL), item_done(1, **SHELL_OUTPUT)))[1]
+    found = api.assemble(turn(item_done(0, **SHELL), item_done(1, **SHELL_OUTPUT)))[1]
     assert len(of_type(found, ev.ToolArgsCompleted)) == 1
     assert results(found) == []
     assert [type(part) for part in turns(found)[0].message.parts] == [CallPart]
 
 
 def test_shell_call_without_an_environment_is_the_clients() -> None:
-    assert only_call(turn(item_done(0, **{**SHELL, "environment": None}))).kind == "client"
+    assert api.only_call(turn(item_done(0, **{**SHELL, "environment": None}))).kind == "client"

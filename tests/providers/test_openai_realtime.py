@@ -1,6 +1,5 @@
 """OpenAI Realtime: a session of events, as OpenAI, Azure and xAI send them."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +12,10 @@ from websockets.sync.server import ServerConnection, serve
 
 from argstream import events as ev
 from argstream import stream
-from argstream.assembly import Assembler, Call
+from argstream.assembly import Assembler
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    Payload,
-    failures,
-    of_type,
-    provider_failed,
-    results,
-    texts,
-    turns,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import Payload, failures, of_type, provider_failed, texts, turns, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("openai-realtime")
@@ -134,13 +125,6 @@ test_outcomes = READER.test_outcomes(
         "no name and no end": ([created(), delta("{}"), done()], ["malformed"]),
     }
 )
-
-
-def test_call_is_complete_when_its_item_is_done() -> None:
-    assembler = Assembler("openai-realtime")
-    events = [event for payload in call()[:-1] for event in assembler.feed(payload)]
-    assert (types(events)[0], types(events)[-1]) == ("tool_call_started", "tool_args_completed")
-    assert (assembler.calls[0].id, assembler.calls[0].arguments) == ("call_1", {"a": 1})
 
 
 def test_items_are_identified_by_id() -> None:
@@ -288,7 +272,7 @@ def test_session_may_end_after_a_response_but_not_within_one() -> None:
 def test_result_of_the_client_completes_its_call_once() -> None:
     items = [conversation_item(output(), what) for what in ("added", "done")]
     _, events = assemble([conversation_item(output("of another session")), *call(), *items])
-    assert results(events) == [ev.ToolCallCompleted("call_1", "write", {"a": 1}, "ok")]
+    assert api.results(events) == [ev.ToolCallCompleted("call_1", "write", {"a": 1}, "ok")]
     assert failures(assemble([*ANSWERED, item_done('{"a":1}'), done()])[1]) == []
 
 
@@ -340,6 +324,11 @@ def test_new_response_in_the_same_conversation_ends_the_one_before() -> None:
     for payload in [*first, *second]:
         assembler.feed(payload)
     assert [one.verdict for one in assembler.calls] == ["truncated", "open"]
+
+
+def test_response_without_an_id_ends_when_another_begins() -> None:
+    unnamed = [event("response.output_item.added", "", output_index=0, item=ITEM)]
+    assert verdicts([*unnamed, *numbered(2)]) == ["truncated", "complete"]
 
 
 def test_late_and_unknown_events_and_those_of_the_user_are_ignored() -> None:
@@ -395,7 +384,7 @@ def test_mcp_call_ends_with_its_result(end: str, fields: Payload, expected: Any)
     item = event("response.output_item.done", item={**MCP_WHOLE, "error": None, **fields})
     calls, events = assemble([*MCP_WRITTEN, mcp(f"mcp_call.{end}"), item, done()])
     assert (calls[0].kind, calls[0].name, calls[0].verdict) == ("mcp", "ask", "complete")
-    assert results(events) == [expected]
+    assert api.results(events) == [expected]
 
 
 def test_result_may_come_after_the_response() -> None:
@@ -425,19 +414,16 @@ def realtime_server(payloads: list[Payload], code: int = 1000) -> Iterator[str]:
             thread.join()
 
 
-def test_connection_of_the_async_client_is_a_source() -> None:
+async def test_connection_of_the_async_client_is_a_source() -> None:
     from openai import AsyncOpenAI
 
-    async def read(url: str) -> tuple[list[str], list[Call]]:
+    with realtime_server(call()) as url:
         client = AsyncOpenAI(api_key="x", websocket_base_url=url)
         async with client.realtime.connect(model="gpt-realtime") as connection:
             events = stream(connection, protocol="openai-realtime")
-            return [event.type async for event in events], events.calls
-
-    with realtime_server(call()) as url:
-        found, calls = asyncio.run(read(url))
+            found = [event.type async for event in events]
     assert found == types(assemble(call())[1])
-    assert [one.arguments for one in calls] == [{"a": 1}]
+    assert [one.arguments for one in events.calls] == [{"a": 1}]
 
 
 # The synchronous client of the SDK uses websockets in a deprecated way.

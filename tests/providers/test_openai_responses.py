@@ -9,23 +9,8 @@ from argstream import stream
 from argstream.assembly import Call
 from argstream.events import Event, ToolCallCompleted, Usage
 from argstream.history import OpaquePart, TextPart, ThinkingPart
-from tests.provider_streams import (
-    FUNCTION_CALL,
-    Payload,
-    arguments_delta,
-    arguments_done,
-    call_part,
-    failures,
-    item_added,
-    item_done,
-    provider_failed,
-    response_created,
-    response_ended,
-    responses_call,
-    texts,
-    turns,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import FUNCTION_CALL, Payload, failures, item_added, item_done, turns
 from tests.providers.tables import Tables, cases
 from tests.providers.test_openai_client_calls import RESPONSE, Form, as_dicts, as_objects
 
@@ -34,24 +19,24 @@ assemble, only_call = READER.assemble, READER.only_call
 
 
 def turn(*payloads: Any, **ending: Any) -> list[Any]:
-    return [response_created(), *payloads, response_ended(**ending)]
+    return [api.response_created(), *payloads, api.response_ended(**ending)]
 
 
 def empty(status: str) -> list[Any]:
-    payloads = turn(item_added(0, **FUNCTION_CALL), arguments_done(0, ""), status=status)
+    payloads = turn(item_added(0, **FUNCTION_CALL), api.arguments_done(0, ""), status=status)
     payloads[-1]["type"] = "response.completed"
     return payloads
 
 
 def new_status(text: str) -> list[Any]:
-    payloads = turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, text))
+    payloads = turn(item_added(0, **FUNCTION_CALL), api.arguments_delta(0, text))
     payloads[-1]["response"]["status"] = "brand_new"
     return payloads
 
 
-CALL = responses_call('{"a": 1}')
-PIECES = [arguments_delta(0, '{"a"'), arguments_delta(0, ": 1}")]
-NAMED_DONE = {**arguments_done(0, '{"a": 1}'), "name": "write", "item_id": "fc_1"}
+CALL = api.responses_call('{"a": 1}')
+PIECES = [api.arguments_delta(0, '{"a"'), api.arguments_delta(0, ": 1}")]
+NAMED_DONE = {**api.arguments_done(0, '{"a": 1}'), "name": "write", "item_id": "fc_1"}
 OPERATION = {"type": "create_file", "path": "a.py", "diff": "+b"}
 PATCH = {"type": "apply_patch_call", "id": "apc", "call_id": "c1", "operation": OPERATION}
 
@@ -64,7 +49,7 @@ test_outcomes = READER.test_outcomes(
         "whole text and no end": (CALL[:3], ["truncated"]),
         "item is added twice": ([*CALL[:2], *CALL[1:]], [{"a": 1}]),
         "no items, name at the end": (turn(*PIECES, NAMED_DONE, output=[]), [{"a": 1}]),
-        "no items and no name": (turn(*PIECES, arguments_done(0, '{"a": 1}')), ["malformed"]),
+        "no items and no name": (turn(*PIECES, api.arguments_done(0, '{"a": 1}')), ["malformed"]),
         "patch without deltas": (turn(item_done(0, **PATCH)), [OPERATION]),
     }
 )
@@ -82,8 +67,8 @@ test_outcomes = READER.test_outcomes(
 def test_text_at_the_end_is_compared_with_the_deltas(
     delta: str, done: str, arguments: Any, raw: str, reading: str | None
 ) -> None:
-    begun = [item_added(0, **FUNCTION_CALL), arguments_delta(0, delta)]
-    call = only_call(turn(*begun, arguments_done(0, done)))
+    begun = [item_added(0, **FUNCTION_CALL), api.arguments_delta(0, delta)]
+    call = only_call(turn(*begun, api.arguments_done(0, done)))
     assert (call.arguments, call.raw, call.reinterpreted) == (arguments, raw, reading)
     cut = {**FUNCTION_CALL, "arguments": done, "status": "incomplete"}
     assert only_call(turn(*begun, item_done(0, **cut))).verdict == "truncated"
@@ -92,7 +77,7 @@ def test_text_at_the_end_is_compared_with_the_deltas(
 def test_incomplete_response_truncates_its_last_call() -> None:
     ended = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     calls, events = assemble(
-        turn(item_added(0, **FUNCTION_CALL), arguments_delta(0, '{"a":1}'), **ended)
+        turn(item_added(0, **FUNCTION_CALL), api.arguments_delta(0, '{"a":1}'), **ended)
     )
     assert calls[0].verdict == "truncated"
     assert turns(events)[0].stop_reason == "max_output_tokens"
@@ -129,7 +114,7 @@ def test_mcp_call_ends_with_its_result(fields: dict[str, Any], type_: str) -> No
         item_done(0, **{**item, "arguments": "{}", **fields}),
     )
     calls, events = assemble(payloads)
-    assert (calls[0].kind, types(events)[-2]) == ("mcp", type_)
+    assert (calls[0].kind, api.types(events)[-2]) == ("mcp", type_)
 
 
 def test_diff_of_a_patch_grows() -> None:
@@ -158,13 +143,13 @@ def test_parts_that_must_go_back_are_kept() -> None:
     payloads = turn(
         item_added(0, **{**REASONING, "encrypted_content": ""}),
         *(item_done(0, **REASONING), item_done(1, **MESSAGE), item_done(2, **SEARCH)),
-        *(item_added(3, **FUNCTION_CALL), arguments_done(3, "{}")),
+        *(item_added(3, **FUNCTION_CALL), api.arguments_done(3, "{}")),
         item_done(3, **{**FUNCTION_CALL, "arguments": "{}", "status": "completed"}),
     )
     assert READER.completed(payloads).message.parts == (
         *(ThinkingPart(text="", item=REASONING), TextPart(text="hi", item=MESSAGE)),
         OpaquePart(item=SEARCH),
-        call_part("call_1", "write", {}, "{}", item={**KEPT, "status": "completed"}),
+        api.call_part("call_1", "write", {}, "{}", item={**KEPT, "status": "completed"}),
     )
 
 
@@ -186,19 +171,22 @@ OOPS = {"code": "server_error", "message": "oops"}
 FLAT = {"type": "error", "code": "ERR", "message": "no", "param": None, "sequence_number": 1}
 
 test_error_truncates_the_call = READER.test_failures(
-    [response_created(), item_added(0, **FUNCTION_CALL)],
+    [api.response_created(), item_added(0, **FUNCTION_CALL)],
     [
-        (FLAT, provider_failed("ERR", "no")),
-        (response_ended("failed", error=OOPS), provider_failed("server_error", "oops", True)),
+        (FLAT, api.provider_failed("ERR", "no")),
+        (
+            api.response_ended("failed", error=OOPS),
+            api.provider_failed("server_error", "oops", True),
+        ),
     ],
 )
 
 
 def test_error_and_the_failed_response_after_it_are_one_failure() -> None:
     error = {"type": "error", "error": OOPS, "sequence_number": 3}
-    begun = [response_created(), item_added(0, **FUNCTION_CALL)]
-    calls, events = assemble([*begun, error, response_ended("failed", error=OOPS)])
-    assert failures(events) == [provider_failed("server_error", "oops", retryable=True)]
+    begun = [api.response_created(), item_added(0, **FUNCTION_CALL)]
+    calls, events = assemble([*begun, error, api.response_ended("failed", error=OOPS)])
+    assert failures(events) == [api.provider_failed("server_error", "oops", retryable=True)]
     assert (calls[0].verdict, turns(events)) == ("truncated", [])
 
 
@@ -217,7 +205,7 @@ def test_whole_response_is_read_like_a_stream() -> None:
 
 
 def test_several_responses_in_one_stream_are_several_turns() -> None:
-    calls, events = assemble([*responses_call('{"a":1}'), *responses_call('{"a":2}')])
+    calls, events = assemble([*api.responses_call('{"a":1}'), *api.responses_call('{"a":2}')])
     assert [call.arguments for call in calls] == [{"a": 1}, {"a": 2}]
     assert len(turns(events)) == 2
 
@@ -225,7 +213,7 @@ def test_several_responses_in_one_stream_are_several_turns() -> None:
 def test_unknown_events_and_done_are_ignored() -> None:
     """Some gateways end every stream with [DONE]."""
     payloads = turn({"type": "response.brand_new", "delta": {"a": 1}}, {"type": "keepalive"})
-    assert types(assemble([*payloads, b"[DONE]"])[1]) == ["turn_completed"]
+    assert api.types(assemble([*payloads, b"[DONE]"])[1]) == ["turn_completed"]
 
 
 # Lanes: several responses at the same time over one WebSocket
@@ -313,7 +301,7 @@ def test_lane_may_start_and_end_while_another_one_is_open(form: Form) -> None:
     calls, events = read(form(payloads))
     assert [(call.id, call.arguments) for call in calls] == BOTH
     assert [turn.message.id for turn in turns(events)] == ["resp_b", "resp_b2", "resp_a"]
-    assert texts(events) == ["Hello."]
+    assert api.texts(events) == ["Hello."]
     assert failures(events) == []
 
 

@@ -1,6 +1,5 @@
 """pydantic-ai: runs of real agents with its test models, and its own event objects."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import date
 from typing import Any
@@ -9,27 +8,9 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 from pydantic import BaseModel, TypeAdapter
-from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai import Agent, ModelRetry, RunContext, messages
 from pydantic_ai.direct import model_request_stream
-from pydantic_ai.messages import (
-    AgentStreamEvent,
-    FinalResultEvent,
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    ModelRequest,
-    NativeToolCallPart,
-    NativeToolReturnPart,
-    PartDeltaEvent,
-    PartEndEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-    ToolCallPart,
-    ToolCallPartDelta,
-    ToolReturnPart,
-)
+from pydantic_ai.messages import PartEndEvent, PartStartEvent, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models import Model
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, FunctionModel
@@ -42,19 +23,10 @@ from argstream import events as ev
 from argstream import observe, open_store, stream
 from argstream.errors import UsageError
 from argstream.events import Event, Usage
-from argstream.policy import Policy, Prefix, Rule
 from argstream.testing import CallTool, MockProvider, Reply, Think
-from tests.provider_streams import (
-    ONE_ARGUMENT_IN_TWO_PIECES,
-    failures,
-    of_type,
-    outcomes,
-    results,
-    texts,
-    turns,
-    types,
-)
-from tests.providers.tables import Tables
+from tests import provider_streams as api
+from tests.provider_streams import failures, of_type, outcomes, results, texts, turns, types
+from tests.providers.tables import Tables, rejecting
 
 READER = Tables("pydantic-ai")
 
@@ -94,31 +66,26 @@ def more(index: int, text: str) -> Any:
     return {index: DeltaToolCall(json_args=text, tool_call_id=f"call_{index}")}
 
 
-def read(source: Any, **options: Any) -> tuple[Any, list[Any]]:
+async def read(source: Any, **options: Any) -> tuple[Any, list[Any]]:
     """Return the stream after its end, for its calls, and its events."""
-
-    async def main() -> tuple[Any, list[Any]]:
-        events: Any = stream(source, **options)
-        return events, [event async for event in events]
-
-    return asyncio.run(main())
+    events: Any = stream(source, **options)
+    return events, [event async for event in events]
 
 
-def run(model: Model, written: Written | None = None, **options: Any) -> tuple[Any, list[Any]]:
+async def run(
+    model: Model, written: Written | None = None, **options: Any
+) -> tuple[Any, list[Any]]:
     written = written or Written()
     agent = Agent(model, tools=[written.write, written.now])
-    return read(agent.run_stream_events("Go."), **options)
+    return await read(agent.run_stream_events("Go."), **options)
 
 
-# Runs
-
-
-def test_run_is_recognised_and_its_arguments_are_live() -> None:
+async def test_run_is_recognised_and_its_arguments_are_live() -> None:
     first = [begin(0, '{"path": "a.t'), more(0, 'xt"}')]
-    found, events = run(function_model(first, ["All ", "done."]))
+    found, events = await run(function_model(first, ["All ", "done."]))
     assert found.protocol == "pydantic-ai"
     assert types(events) == [
-        *ONE_ARGUMENT_IN_TWO_PIECES,
+        *api.ONE_ARGUMENT_IN_TWO_PIECES,
         "turn_completed",
         "tool_call_completed",
         "text_delta",
@@ -132,7 +99,7 @@ def test_run_is_recognised_and_its_arguments_are_live() -> None:
     assert events[-1].result == "All done."
 
 
-def test_parallel_calls_may_interleave_and_thinking_is_reported() -> None:
+async def test_parallel_calls_may_interleave_and_thinking_is_reported() -> None:
     first = [
         {0: DeltaThinkingPart(content="h")},
         {0: DeltaThinkingPart(content="m")},
@@ -141,7 +108,7 @@ def test_parallel_calls_may_interleave_and_thinking_is_reported() -> None:
         more(1, '"a"}'),
         begin(3, name="now"),
     ]
-    found, events = run(function_model(first, ["Done."]))
+    found, events = await run(function_model(first, ["Done."]))
     assert outcomes(found.calls) == [{"path": "a"}, {"path": "b"}, {}]
     assert of_type(events, ev.ThinkingCompleted) == [ev.ThinkingCompleted("hm", 0)]
     found_results = {event.call_id: event.result for event in results(events)}
@@ -149,23 +116,23 @@ def test_parallel_calls_may_interleave_and_thinking_is_reported() -> None:
     assert failures(events) == []
 
 
-def test_output_of_a_model_is_the_result_of_the_run() -> None:
+async def test_output_of_a_model_is_the_result_of_the_run() -> None:
     class Answer(BaseModel):
         words: list[str]
 
     agent = Agent(TestModel(custom_output_args={"words": ["yes"]}), output_type=Answer)
-    found, events = read(agent.run_stream_events("Go."), tools=[])
+    found, events = await read(agent.run_stream_events("Go."), tools=[])
     assert outcomes(found.calls) == [{"words": ["yes"]}]  # an output tool is not among the tools
     assert events[-1].result == {"words": ["yes"]}
     assert [event.name for event in results(events)] == ["final_result"]
 
 
-def test_tool_that_asks_for_a_retry_has_failed() -> None:
+async def test_tool_that_asks_for_a_retry_has_failed() -> None:
     def fail(path: str) -> str:
         raise ModelRetry(f"{path} does not exist")
 
     model = function_model([begin(0, '{"path": "a"}', "fail")], ["Sorry."])
-    _, events = read(Agent(model, tools=[fail], retries=2).run_stream_events("Go."))
+    _, events = await read(Agent(model, tools=[fail], retries=2).run_stream_events("Go."))
     (failed,) = results(events)
     assert (failed.type, failed.name) == ("tool_call_failed", "fail")
     assert "a does not exist" in str(failed.error)
@@ -191,21 +158,14 @@ CLIENTS: dict[str, tuple[Connect, Callable[[Any], Model]]] = {
 
 
 @pytest.mark.parametrize(("connect", "make"), CLIENTS.values(), ids=CLIENTS)
-def test_turns_of_real_models_have_stop_reasons_and_usage(
+async def test_real_models_report_stops_and_usage(
     connect: Connect, make: Callable[[Any], Model]
 ) -> None:
     calls = CallTool("write", {"path": "a", "content": "é"}), CallTool("now", {})
     replies = [Reply(Think("hm"), "I write.", *calls), Reply("Done.")]
-
-    async def main(mock: MockProvider) -> tuple[Any, list[Any]]:
-        written = Written()
-        async with connect(mock) as client:
-            agent = Agent(make(client), tools=[written.write, written.now])
-            events = stream(agent.run_stream_events("Go."))
-            return events, [event async for event in events]
-
     with MockProvider(replies) as mock:
-        found, events = asyncio.run(main(mock))
+        async with connect(mock) as client:
+            found, events = await run(make(client))
     assert outcomes(found.calls) == [{"path": "a", "content": "é"}, {}]
     assert [turn.stop for turn in turns(events)] == ["tool_calls", "end_turn"]
     used = [turn.usage for turn in turns(events)]
@@ -214,21 +174,14 @@ def test_turns_of_real_models_have_stop_reasons_and_usage(
     assert "".join(texts(events)) == "I write.Done."
 
 
-# Handlers
-
-
-def test_handler_reads_each_response_with_its_usage() -> None:
+async def test_handler_reads_each_response_with_its_usage() -> None:
     read_in: list[list[Event]] = []
 
     async def handle(_: RunContext[object], events: Any) -> None:
         read_in.append([event async for event in stream(events, protocol="pydantic-ai")])
 
-    async def main() -> None:
-        written = Written()
-        model = function_model([begin(0, '{"path": "a"}')], ["Done."])
-        await Agent(model, tools=[written.write]).run("Go.", event_stream_handler=handle)
-
-    asyncio.run(main())
+    model = function_model([begin(0, '{"path": "a"}')], ["Done."])
+    await Agent(model, tools=[Written().write]).run("Go.", event_stream_handler=handle)
     first, tools, second, nothing = read_in
     assert types(first)[-2:] == ["tool_args_completed", "turn_completed"]
     assert turns(first)[0].usage.input_tokens
@@ -236,31 +189,19 @@ def test_handler_reads_each_response_with_its_usage() -> None:
     assert types(second) == ["text_delta", "turn_completed"]
 
 
-def test_model_without_an_agent_has_a_stop_reason_and_usage() -> None:
-    async def main(mock: MockProvider) -> list[Event]:
-        async with AsyncOpenAI(base_url=mock.openai_url, api_key="any") as client:
-            model = OpenAIChatModel("gpt-5", provider=OpenAIProvider(openai_client=client))
-            source = model_request_stream(model, [ModelRequest.user_text_prompt("Go.")])
-            return [event async for event in stream(source)]
-
+async def test_model_without_an_agent_has_a_stop_reason_and_usage() -> None:
+    connect, make = CLIENTS["chat"]
     with MockProvider([Reply(CallTool("write", {}), stop="length")]) as mock:
-        (turn,) = turns(asyncio.run(main(mock)))
+        async with connect(mock) as client:
+            prompt = messages.ModelRequest.user_text_prompt("Go.")
+            _, events = await read(model_request_stream(make(client), [prompt]))
+    (turn,) = turns(events)
     assert (turn.stop_reason, turn.stop) == ("length", "length")
     assert turn.usage.output_tokens
 
 
-# Rejection
-
-NO_ETC = Policy([Rule("deny", argument="path", when=Prefix("/etc"))], default="allow")
-SHORT = {"type": "object", "properties": {"path": {"type": "string", "maxLength": 4}}}
-TOOLS = [{"name": "write", "input_schema": SHORT}]
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [({"policy": NO_ETC}, "denied"), ({"tools": TOOLS, "stop_on": "rejected"}, "schema")],
-)
-def test_rejected_call_is_cut_off_and_its_tool_does_not_run(
+@rejecting
+async def test_rejected_call_is_cut_off_and_does_not_run(
     options: dict[str, Any], reason: str
 ) -> None:
     sent: list[str] = []
@@ -274,7 +215,7 @@ def test_rejected_call_is_cut_off_and_its_tool_does_not_run(
         yield more(0, '"}')
 
     written = Written()
-    found, events = run(FunctionModel(stream_function=respond), written, **options)
+    found, events = await run(FunctionModel(stream_function=respond), written, **options)
     invalid, turn = events[-2:]
     assert (invalid.verdict, invalid.error.reason) == ("rejected", reason)
     assert turn.stop == "rejected"
@@ -283,56 +224,44 @@ def test_rejected_call_is_cut_off_and_its_tool_does_not_run(
     assert outcomes(found.calls) == ["rejected"]
 
 
-def test_unknown_tool_is_not_rejected_because_an_agent_has_tools_of_its_own() -> None:
-    found, _ = run(function_model([begin(0, name="now")], ["Done."]), tools=TOOLS)
-    assert outcomes(found.calls) == [{}]
-
-
-# The end of a source
-
-
-def test_exception_of_the_run_is_raised_after_the_verdicts() -> None:
+async def test_exception_of_the_run_is_raised_after_the_verdicts() -> None:
     async def respond(*_: Any) -> AsyncIterator[Any]:
         yield begin(0, '{"path": "a"')
         raise ConnectionError("lost")
 
     read_first: list[Event] = []
 
-    async def main() -> None:
+    async def read_all() -> None:
         agent = Agent(FunctionModel(stream_function=respond), tools=[Written().write])
         async for event in stream(agent.run_stream_events("Go.")):
             read_first.append(event)  # noqa: PERF401 - kept although the loop raises
 
     with pytest.raises(ConnectionError, match="lost"):
-        asyncio.run(main())
+        await read_all()
     assert isinstance(last := read_first[-1], ev.ToolArgsInvalid)
     assert last.verdict == "truncated"
 
 
-def test_leaving_the_loop_cancels_the_run() -> None:
+async def test_leaving_the_loop_cancels_the_run() -> None:
     written = Written()
-
-    async def main() -> None:
-        model = function_model([begin(0, '{"path": "a"}'), begin(1, '{"path": "b"}')], ["Done."])
-        agent = Agent(model, tools=[written.write])
-        async with stream(agent.run_stream_events("Go.")) as events:
-            async for event in events:
-                if isinstance(event, ev.ToolArgsCompleted):
-                    break
-
-    asyncio.run(main())
+    model = function_model([begin(0, '{"path": "a"}'), begin(1, '{"path": "b"}')], ["Done."])
+    agent = Agent(model, tools=[written.write])
+    async with stream(agent.run_stream_events("Go.")) as events:
+        async for event in events:
+            if isinstance(event, ev.ToolArgsCompleted):
+                break
     assert written.paths == []
 
-
-# Events
 
 CALL = ToolCallPart("write", '{"a": 1}', "call_1")
 OPEN = PartStartEvent(index=0, part=ToolCallPart("write", None, "call_1"))
 END = PartEndEvent(index=0, part=CALL)
 
 
-def piece(args: Any, index: int = 0, **fields: Any) -> PartDeltaEvent:
-    return PartDeltaEvent(index=index, delta=ToolCallPartDelta(args_delta=args, **fields))
+def piece(args: Any, index: int = 0, **fields: Any) -> messages.PartDeltaEvent:
+    return messages.PartDeltaEvent(
+        index=index, delta=messages.ToolCallPartDelta(args_delta=args, **fields)
+    )
 
 
 def start(args: Any, index: int = 0, id_: str = "call_1", **fields: Any) -> PartStartEvent:
@@ -343,12 +272,14 @@ def end(args: Any, index: int = 0, id_: str = "call_1", **fields: Any) -> PartEn
     return PartEndEvent(index=index, part=ToolCallPart("write", args, id_), **fields)
 
 
-def called(args: Any = None, id_: str = "call_1") -> FunctionToolCallEvent:
-    return FunctionToolCallEvent(ToolCallPart("write", args, id_), args_valid=True)
+def called(args: Any = None, id_: str = "call_1") -> messages.FunctionToolCallEvent:
+    return messages.FunctionToolCallEvent(ToolCallPart("write", args, id_), args_valid=True)
 
 
-def returned(content: Any, id_: str = "call_1", **fields: Any) -> FunctionToolResultEvent:
-    return FunctionToolResultEvent(ToolReturnPart("write", content, id_, **fields))
+def returned(content: Any, id_: str = "call_1", **fields: Any) -> messages.FunctionToolResultEvent:
+    return messages.FunctionToolResultEvent(
+        messages.ToolReturnPart("write", content, id_, **fields)
+    )
 
 
 test_arguments_and_verdicts = READER.test_outcomes(
@@ -407,11 +338,13 @@ test_unreadable_event_truncates_the_call = READER.test_unreadable(
 def test_events_as_objects_dicts_and_json_are_read_alike() -> None:
     run_events: list[Any] = [
         PartStartEvent(index=0, part=ThinkingPart("h")),
-        PartDeltaEvent(index=0, delta=ThinkingPartDelta(content_delta="m", signature_delta="x")),
+        messages.PartDeltaEvent(
+            index=0, delta=messages.ThinkingPartDelta(content_delta="m", signature_delta="x")
+        ),
         PartEndEvent(index=0, part=ThinkingPart("hm"), next_part_kind="text"),
         PartStartEvent(index=1, part=TextPart("s"), previous_part_kind="thinking"),
-        FinalResultEvent(tool_name=None, tool_call_id=None),
-        PartDeltaEvent(index=1, delta=TextPartDelta(content_delta="o")),
+        messages.FinalResultEvent(tool_name=None, tool_call_id=None),
+        messages.PartDeltaEvent(index=1, delta=messages.TextPartDelta(content_delta="o")),
         PartEndEvent(index=1, part=TextPart("so"), next_part_kind="tool-call"),
         start('{"a"', 2, previous_part_kind="text"),
         piece(": 1}", 2),
@@ -421,7 +354,7 @@ def test_events_as_objects_dicts_and_json_are_read_alike() -> None:
         PartStartEvent(index=0, part=TextPart("Done.")),
         PartEndEvent(index=0, part=TextPart("Done.")),
     ]
-    adapter: TypeAdapter[Any] = TypeAdapter(AgentStreamEvent)
+    adapter: TypeAdapter[Any] = TypeAdapter(messages.AgentStreamEvent)
     _, expected = READER.assemble(run_events)
     assert "".join(texts(expected)) == "soDone."
     assert results(expected) == [ev.ToolCallCompleted("call_1", "write", {"a": 1}, {"b": 2})]
@@ -433,27 +366,22 @@ def test_events_as_objects_dicts_and_json_are_read_alike() -> None:
 
 
 def test_native_tools_are_run_by_the_provider_and_have_results_in_the_message() -> None:
-    search = NativeToolCallPart("web_search", '{"query": "x"}', "srv_1")
-    mcp = NativeToolCallPart("mcp_server:docs", {"q": 1}, "srv_2")
-    calls, events = READER.assemble(
-        [
-            PartStartEvent(index=0, part=search),
-            PartEndEvent(index=0, part=search, next_part_kind="builtin-tool-return"),
-            PartStartEvent(index=1, part=NativeToolReturnPart("web_search", ["found"], "srv_1")),
-            PartStartEvent(index=2, part=mcp, previous_part_kind="builtin-tool-return"),
-            PartEndEvent(index=2, part=mcp, next_part_kind="builtin-tool-return"),
-            PartStartEvent(
-                index=3,
-                part=NativeToolReturnPart("mcp_server:docs", "no", "srv_2", outcome="failed"),
-                previous_part_kind="builtin-tool-call",
-            ),
-            called(id_="other"),
-        ]
-    )
-    assert [(call.kind, call.verdict) for call in calls] == [
-        ("server", "complete"),
-        ("mcp", "complete"),
+    search = messages.NativeToolCallPart("web_search", '{"query": "x"}', "srv_1")
+    mcp = messages.NativeToolCallPart("mcp_server:docs", {"q": 1}, "srv_2")
+    found = messages.NativeToolReturnPart("web_search", ["found"], "srv_1")
+    failed = messages.NativeToolReturnPart("mcp_server:docs", "no", "srv_2", outcome="failed")
+    run_events: list[Any] = [
+        PartStartEvent(index=0, part=search),
+        PartEndEvent(index=0, part=search, next_part_kind="builtin-tool-return"),
+        PartStartEvent(index=1, part=found),
+        PartStartEvent(index=2, part=mcp, previous_part_kind="builtin-tool-return"),
+        PartEndEvent(index=2, part=mcp, next_part_kind="builtin-tool-return"),
+        PartStartEvent(index=3, part=failed, previous_part_kind="builtin-tool-call"),
+        called(id_="other"),
     ]
+    calls, events = READER.assemble(run_events)
+    kinds = [(call.kind, call.verdict) for call in calls]
+    assert kinds == [("server", "complete"), ("mcp", "complete")]
     assert results(events) == [
         ev.ToolCallCompleted("srv_1", "web_search", {"query": "x"}, ["found"]),
         ev.ToolCallFailed("srv_2", "mcp_server:docs", "no"),
@@ -474,9 +402,9 @@ def test_values_of_a_growing_object_are_live() -> None:
     assert values[:1] == [1]
 
 
-def test_call_is_complete_when_the_next_one_starts() -> None:
+async def test_call_is_complete_when_the_next_one_starts() -> None:
     first, second = begin(0, '{"path": "a"}'), begin(1, '{"path": "b"}')
-    _, events = run(function_model([first, second], ["Done."]))
+    _, events = await run(function_model([first, second], ["Done."]))
     second_start = types(events).index("tool_call_started", 1)
     assert types(events)[second_start - 1] == "tool_args_completed"
 
@@ -490,7 +418,7 @@ def test_name_may_arrive_in_pieces() -> None:
 
 def test_response_may_follow_another_without_a_tool_between_them() -> None:
     """A response that is no valid output is followed by another one."""
-    first = PartStartEvent(index=0, part=NativeToolReturnPart("web_search", "x", "srv_1"))
+    first = PartStartEvent(index=0, part=messages.NativeToolReturnPart("web_search", "x", "srv_1"))
     again = PartStartEvent(index=0, part=TextPart("So"))
     _, events = READER.assemble([first, again, PartEndEvent(index=0, part=TextPart("So"))])
     assert len(turns(events)) == 2
@@ -501,20 +429,12 @@ def test_result_of_a_call_from_an_earlier_run_is_not_reported() -> None:
     assert (calls, events) == ([], [])
 
 
-# Other uses
-
-
-def test_observed_run_is_written_to_a_store() -> None:
-    async def main() -> list[Event]:
-        agent = Agent(
-            function_model([begin(0, '{"path": "a"}')], ["Done."]), tools=[Written().write]
-        )
-        async with open_store("memory:") as store:
-            source = agent.run_stream_events("Go.")
-            run = observe(source, store=store, prompt="Go.", agent="writer")
-            return [event async for event in run]
-
-    events = asyncio.run(main())
+async def test_observed_run_is_written_to_a_store() -> None:
+    agent = Agent(function_model([begin(0, '{"path": "a"}')], ["Done."]), tools=[Written().write])
+    async with open_store("memory:") as store:
+        source = agent.run_stream_events("Go.")
+        observed = observe(source, store=store, prompt="Go.", agent="writer")
+        events = [event async for event in observed]
     assert (types(events)[0], types(events)[-1]) == ("run_started", "run_completed")
     assert of_type(events, ev.RunCompleted)[0].usage != Usage()
 
@@ -524,19 +444,9 @@ Misuse = Callable[[Agent[None, str]], object]
 
 @pytest.mark.parametrize(
     "use",
-    [
-        lambda agent: agent.run("Go."),
-        lambda agent: agent.run_stream("Go."),
-        lambda agent: agent,
-    ],
+    [lambda agent: agent.run("Go."), lambda agent: agent.run_stream("Go."), lambda agent: agent],
     ids=["run", "run_stream", "no method"],
 )
-def test_wrong_method_of_an_agent_is_explained(use: Misuse) -> None:
-    agent = Agent(TestModel())
-
-    async def main() -> None:
-        async for _ in stream(use(agent)):  # type: ignore[call-overload]
-            pass
-
+async def test_wrong_method_of_an_agent_is_explained(use: Misuse) -> None:
     with pytest.raises(UsageError, match=r"Pass agent.run_stream_events\(...\)"):
-        asyncio.run(main())
+        await read(use(Agent(TestModel())))

@@ -11,18 +11,7 @@ from argstream.assembly import Call, Numbering
 from argstream.events import ArgumentDelta, TextDelta, ToolArgsDelta, ToolCallStarted, to_json
 from argstream.testing import cut
 from tests import provider_streams as api
-from tests.provider_streams import (
-    assemble,
-    chat_call,
-    chunk,
-    entry,
-    of_type,
-    only_call,
-    outcomes,
-    sse,
-    tool_calls,
-    types,
-)
+from tests.provider_streams import assemble, chat_call, chunk, entry, of_type, only_call, tool_calls
 
 END = chunk(finish="tool_calls")
 ONE = [("f", {"a": 1})]
@@ -121,9 +110,7 @@ ENTRIES = {
 
 
 @pytest.mark.parametrize(("entries", "expected"), ENTRIES.values(), ids=ENTRIES)
-def test_entries_become_the_intended_calls(
-    entries: list[Any], expected: list[tuple[str, Any]]
-) -> None:
+def test_entries_become_these_calls(entries: list[Any], expected: list[tuple[str, Any]]) -> None:
     for payloads in ([*map(tool_calls, entries), END], [tool_calls(*entries), END]):
         calls, events = assemble(payloads)
         assert [(call.name, call.arguments) for call in calls] == expected
@@ -131,7 +118,7 @@ def test_entries_become_the_intended_calls(
         assert {call.reinterpreted for call in calls} <= {None, "split_name"}
         assert len(of_type(events, ToolCallStarted)) == len(expected)
         for size in (1, 7, 64):
-            found = calls_of(cut(sse(payloads), [size]))
+            found = calls_of(cut(api.sse(payloads), [size]))
             assert [(call.name, call.arguments) for call in found] == expected
 
 
@@ -174,7 +161,7 @@ def test_arguments_are_reinterpreted_when_the_call_closes(
     calls, events = assemble(chat_call(*pieces))
     (call,) = calls
     assert (call.arguments, call.reinterpreted, call.raw) == (arguments, reading, "".join(pieces))
-    assert "tool_args_invalid" not in types(events)
+    assert "tool_args_invalid" not in api.types(events)
 
 
 @pytest.mark.parametrize(
@@ -185,9 +172,7 @@ def test_arguments_are_reinterpreted_when_the_call_closes(
         (TWICE, "double_encoded", ["b", "\n"]),
     ],
 )
-def test_quirk_option_reinterprets_arguments_live(
-    pieces: list[str], quirk: Any, texts: list[str]
-) -> None:
+def test_quirk_reinterprets_arguments_live(pieces: list[str], quirk: Any, texts: list[str]) -> None:
     calls, events = assemble(chat_call(*pieces), quirks=[quirk])
     assert calls[0].reinterpreted == quirk
     assert [event.text for event in of_type(events, ArgumentDelta)] == texts
@@ -233,9 +218,9 @@ def test_tool_calls_may_be_an_object_instead_of_a_list() -> None:
     calls, events = assemble(payloads)
     found = [(call.id, call.name, call.arguments) for call in calls]
     assert found == [("call_a", "tool", {"a": 1})]
-    assert "stream_failed" not in types(events)
+    assert "stream_failed" not in api.types(events)
     assert len({event.block for event in of_type(events, TextDelta)}) == 1
-    assert list(stream([sse(payloads)])) == events
+    assert list(stream([api.sse(payloads)])) == events
     message = {"role": "assistant", "tool_calls": entry('{"a":1}', id="call_a", name="tool")}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     payload = {"object": "chat.completion", "choices": [choice]}
@@ -323,7 +308,7 @@ OTHER_FORMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
 @pytest.mark.parametrize(("payloads", "expected"), OTHER_FORMS.values(), ids=OTHER_FORMS)
 def test_other_forms_of_a_call(payloads: list[Any], expected: list[tuple[str, Any]]) -> None:
     call = only_call(payloads)
-    assert [(call.name, *outcomes([call]))] == expected
+    assert [(call.name, *api.outcomes([call]))] == expected
     assert call.kind == ("custom" if call.arguments == 'select "a"' else "function")
     call.raw.encode()  # raises for a lone surrogate
 
@@ -337,9 +322,7 @@ def test_lone_surrogate_at_the_end_of_arguments_is_replaced() -> None:
 def test_lone_surrogate_in_text_is_replaced() -> None:
     text = '{"choices":[{"delta":{"content":"a\\ud83d","reasoning":"\\ude00b"}}],"id":"\\udc00"}'
     _, events = assemble([text, '{"choices":[{"delta":{"content":"!"},"finish_reason":"stop"}]}'])
-    shown = "".join(
-        event.text for event in events if event.type in ("text_delta", "thinking_delta")
-    )
+    shown = "".join(one.text for one in events if one.type in ("text_delta", "thinking_delta"))
     assert shown == "�ba�!"
     for event in events:
         to_json(event)  # raises for a lone surrogate

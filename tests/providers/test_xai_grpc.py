@@ -181,10 +181,7 @@ def test_parts_that_must_go_back_are_kept() -> None:
 test_error_truncates_the_call = READER.test_failures(
     [called(tool_call(""))],
     [
-        (
-            {"error": {"code": 14, "message": "later"}},
-            provider_failed("14", "later", retryable=True),
-        ),
+        ({"error": {"code": 14, "message": "no"}}, provider_failed("14", "no", retryable=True)),
         ({"error": "no"}, provider_failed("error", "no")),
     ],
 )

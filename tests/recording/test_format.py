@@ -38,9 +38,6 @@ CHUNKS = st.one_of(
 CUT_OFF = "the recording itself was cut off"
 
 
-# Writing and reading
-
-
 @given(st.lists(st.tuples(st.integers(0, 10**9), CHUNKS)))
 def test_chunks_and_times_are_read_as_written(pieces: list[tuple[int, bytes]]) -> None:
     file, clock, written, microseconds = io.BytesIO(), Clock(), [], 0
@@ -144,9 +141,6 @@ def test_invalid_line_ends_the_recording(line: bytes) -> None:
     assert recording.end.reason == f"{CUT_OFF} in line 3"
 
 
-# Files
-
-
 def test_each_line_is_written_at_once(tmp_path: Path) -> None:
     file = tmp_path / "a.rec"
     recorder = Recorder(file)
@@ -179,9 +173,6 @@ def test_errors_of_files_are_reported(tmp_path: Path) -> None:
         Recorder("/dev/full")
     with pytest.raises(UsageError, match=r"none\.rec: No such file"):
         read_recording(tmp_path / "none.rec")
-
-
-# record() and record_async()
 
 
 def test_stream_is_passed_on_and_recorded_without_secrets(tmp_path: Path) -> None:
@@ -274,8 +265,6 @@ def test_lines_and_objects_are_refused_and_leave_no_file(tmp_path: Path, items: 
 def test_bytes_cut_anywhere_are_not_taken_for_lines(tmp_path: Path, chunks: list[bytes]) -> None:
     assert list(record(iter(chunks), tmp_path / "a.rec")) == chunks
 
-
-# Playing
 
 PLAYED = (Chunk(0.1, b"a"), Chunk(0.3, b"b"))
 RECORDING = Recording(Header(), PLAYED, End(0.4, "orderly"), has_times=True)

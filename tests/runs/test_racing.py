@@ -11,7 +11,7 @@ from argstream import Deny
 from argstream.errors import AlreadyDecidedError, RunBusyError, UsageError
 from argstream.runs import RedisStore, SqliteStore, Store
 from tests.runs.records import SECONDS, Writer, requested
-from tests.runs.redis_server import new_prefix, shared_server
+from tests.runs.redis_server import new_prefix, shared_cluster, shared_server
 
 RUNS = 20
 NAMES = ("ada", "bob")
@@ -64,7 +64,8 @@ async def final_states(address: Address) -> list[tuple[str | None, str]]:
 
 
 def test_one_of_two_racing_processes_wins(tmp_path: Path) -> None:
-    addresses = [(str(tmp_path / "runs.db"), ""), (shared_server().url, new_prefix())]
+    servers = (shared_server().url, shared_cluster().url)
+    addresses = [(str(tmp_path / "runs.db"), ""), *((url, new_prefix()) for url in servers)]
     context = multiprocessing.get_context("spawn")
     barrier, results = context.Barrier(2), context.SimpleQueue()
     racers = [context.Process(target=race, args=(addresses, n, barrier, results)) for n in NAMES]

@@ -13,17 +13,13 @@ import pytest
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from argstream.errors import RunNotFoundError, StoreError, UsageError
+from argstream import Deny, errors
+from argstream.errors import RunBusyError, RunNotFoundError, StoreError, UsageError
 from argstream.runs import Record, RedisStore, RunInfo
-from tests.runs.records import Writer, begin_run, contiguous
-from tests.runs.redis_server import (
-    RedisServer,
-    error_of,
-    execute,
-    new_prefix,
-    opened,
-    shared_server,
-)
+from argstream.runs.redis import _Entry
+from tests.runs import redis_server
+from tests.runs.records import Writer, begin_run, contiguous, requested
+from tests.runs.redis_server import error_of, execute, new_prefix, opened, shared_server
 from tests.runs.stores import Place, follow_all, store_test, wait_until
 
 STORES = ["redis"]
@@ -57,6 +53,40 @@ async def test_finished_run_expires_after_its_ttl() -> None:
         assert await store.delete_older_than(0) == 0
 
 
+@store_test
+async def test_conversation_of_expired_runs_is_gone() -> None:
+    async with opened(ttl=0.05) as store:
+        writer, lease, _ = await begin_run(store)
+        assert [talk.conversation_id for talk in await store.conversations()] == ["s"]
+        await store.append(lease, writer.completed())
+        await asyncio.sleep(0.1)
+        with pytest.raises(errors.ConversationNotFoundError):
+            await store.rename_conversation("s", "Mine")
+        assert await store.conversations(deleted=True) == []
+
+
+@store_test
+async def test_no_concurrent_change_is_lost(store: RedisStore, other: RedisStore) -> None:
+    """Each change replaces the state that it has read, unless another change came first."""
+    calls = [f"c{number}" for number in range(20)]
+    writer, lease, records = await begin_run(store, "run-1", *map(requested, calls))
+
+    async def write() -> None:
+        for number in range(100):
+            records.extend(more := writer.texts(str(number)))
+            await store.append(lease, more)
+
+    decisions = [
+        (store if number % 2 else other).decide("run-1", {call: Deny(call)})
+        for number, call in enumerate(calls)
+    ]
+    await asyncio.gather(write(), *decisions, *(store.renew(lease, 30) for _ in range(10)))
+    commands = await other.commands("run-1")
+    assert commands.decisions == {call: Deny(call) for call in calls}
+    assert await other.read("run-1") == records
+    assert (await other.info("run-1")).seq == len(records)
+
+
 @pytest.mark.parametrize("way", ["listed", "listed for its user", "expired", "deleted"])
 @store_test
 async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
@@ -81,25 +111,37 @@ async def test_expired_or_deleted_run_leaves_no_keys(way: str) -> None:
         assert await keys_of(prefix) == []
 
 
+@pytest.mark.parametrize("version", ["", "3", "5"])
 @store_test
-async def test_run_of_another_format_can_only_be_deleted() -> None:
+async def test_run_of_another_format_can_only_be_deleted(version: str) -> None:
     prefix = new_prefix()
+    key = f"{prefix}:{{other}}:run"
     async with opened(prefix=prefix) as store:
-        _, lease, _ = await begin_run(store, "old")
-        await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "format")
-        for attempt in (store.info("old"), store.read("old"), store.renew(lease, 9)):
-            with pytest.raises(StoreError, match=r"format 1, .* this one reads format 3"):
+        writer, lease, _ = await begin_run(store, "other")
+        change = ["HSET", key, "format", version] if version else ["HDEL", key, "format"]
+        await execute(shared_server(), *change)
+        for attempt in (
+            store.info("other"),
+            store.read("other"),
+            store.renew(lease, 9),
+            store.append(lease, writer.texts("a")),
+        ):
+            with pytest.raises(StoreError, match=rf"format {version or 1}, .* reads format 4"):
                 await attempt
         assert await store.runs() == []  # and a warning in the log
-        await store.release(lease)
-        await execute(shared_server(), "HDEL", f"{prefix}:{{old}}:run", "until")
-        await store.delete("old")
+        await execute(shared_server(), "HSET", key, "owner", "me", "until", "9999999999999")
+        with pytest.raises(RunBusyError, match="driven by me"):
+            await store.delete("other")
+        await execute(shared_server(), "HDEL", key, "until")
+        await store.delete("other")
+        assert await store.runs() == []
         assert await keys_of(prefix) == []
 
 
 async def keys_of(prefix: str) -> list[bytes]:
+    """Return the keys of a store, except those that expire within the hour."""
     keys: list[bytes] = await execute(shared_server(), "KEYS", f"{prefix}:*")
-    return keys
+    return [key for key in keys if b":void:" not in key]
 
 
 @store_test
@@ -110,18 +152,19 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
         started = writer.started()
         await store.create(started + (writer.completed() if number else []), "me", 30)
     read: list[int] = []
-    infos = store._lists._infos
+    look_at = store._index._load_listed
 
-    async def counted(names: Sequence[bytes]) -> list[RunInfo]:
-        read.append(len(names))
-        return await infos(names)
+    async def counted(entries: Sequence[Any], *, is_open: bool) -> Any:
+        read.append(len(entries))
+        return await look_at(entries, is_open=is_open)
 
-    store._lists._infos = counted  # type: ignore[method-assign]
+    store._index._load_listed = counted  # type: ignore[assignment]
     assert len(await store.runs(user="ada")) == 3
     assert len(await store.runs(conversation_id="talk-2")) == 3
     assert len(await store.runs(conversation_id="talk-0", user="ada")) == 1
     assert len(await store.runs(status="running")) == 1
-    assert read == [3, 3, 1, 1]
+    assert len(await store.runs(conversation_id="talk-2", limit=1)) == 1
+    assert read == [3, 3, 1, 1, 1]
 
 
 @store_test
@@ -132,10 +175,10 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
     all_ids = [writer.run_id for writer in writers]
     assert ids(await store.runs()) == all_ids[::-1]
     assert ids(await store.runs(limit=300)) == all_ids[:-301:-1]
-    infos = store._lists._infos
+    look_at = store._index._load_listed
 
-    async def read_then_change(names: Sequence[bytes]) -> list[RunInfo]:
-        found = await infos(names)
+    async def read_then_change(entries: Sequence[Any], *, is_open: bool) -> Any:
+        found = await look_at(entries, is_open=is_open)
         while len(leases) > 300:
             await store.release(leases[-1])
             await store.delete(leases.pop().run_id)
@@ -143,7 +186,7 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
         await store.append(leases[0], writers[0].texts("a"))
         return found
 
-    store._lists._infos = read_then_change  # type: ignore[method-assign]
+    store._index._load_listed = read_then_change  # type: ignore[assignment]
     assert set(ids(await store.runs())) >= {lease.run_id for lease in leases}
 
 
@@ -165,26 +208,30 @@ def test_foreign_keys_are_logged_and_do_not_hide_runs(caplog: pytest.LogCaptureF
         async with opened(prefix=prefix) as store, Redis.from_url(shared_server().url) as client:
             over = Writer(time=1.0)
             await store.create([*over.started(), *over.completed()], "me", 30)
-            odd = ["\udcff\udcfe", "foreign", "number", "text"]
-            names = {name.encode("utf-8", "surrogateescape"): 2.0 for name in odd}
-            await client.zadd(f"{prefix}:runs", names)
+            odd = ["foreign", "number", "text"]
+            entries = [b"\xff\xfe", *(f'["x","{name}","s",""]'.encode() for name in odd)]
+            await client.zadd(f"{prefix}:{{0}}:runs", dict.fromkeys(entries, 2.0))
+            await client.set(f"{prefix}:runs", "of an older version")
             await client.hset(f"{prefix}:{{foreign}}:run", "a", "b")
             for field in ("session", "agent", "status", "seq", "created", "updated"):
                 await client.hset(f"{prefix}:{{number}}:run", field, "x")
             await client.set(f"{prefix}:{{text}}:run", "mine")
             assert ids(await store.runs()) == ["run-1"]
-            for run_id in odd[1:]:
+            for run_id in odd:
                 with pytest.raises(StoreError, match=r"another type|Another program"):
                     await store.info(run_id)
+            await client.hset(f"{prefix}:{{run-1}}:run", "created", "x")
+            with pytest.raises(StoreError, match="Another program"):
+                await store.read("run-1")
 
     with caplog.at_level(logging.WARNING, "argstream.runs"):
         asyncio.run(attempt())
-    for name in (r"\xff\xfe", "'foreign'", "'number'", "'text'"):
+    for name in (r"\xff\xfe", "'foreign'", "'number'", "'text'", "format 3 or older"):
         assert name in caplog.text
 
 
 def test_closing_a_store_closes_it_in_every_event_loop() -> None:
-    with RedisServer() as server:
+    with redis_server.RedisServer() as server:
         store = RedisStore(server.url)
         follows, disconnected = threading.Event(), threading.Event()
 
@@ -252,7 +299,7 @@ def test_invalid_settings_raise() -> None:
 
 @store_test
 async def test_followers_of_an_event_loop_share_one_connection() -> None:
-    with RedisServer() as server:
+    with redis_server.RedisServer() as server:
         async with opened(server.url) as store:
             for number in range(20):
                 await begin_run(store, f"run-{number}")
@@ -309,23 +356,12 @@ async def test_run_id_cannot_reach_into_another_prefix() -> None:
         assert len(await other.runs()) == len(await store.runs()) == 1
 
 
-@store_test
-async def test_any_text_can_be_a_run_id(store: RedisStore) -> None:
+def test_keys_of_a_run_are_in_one_slot_of_a_cluster() -> None:
+    store = RedisStore("redis://localhost", prefix="p")
     for run_id in IDS:
-        writer, lease, _ = await begin_run(store, run_id)
-        followed = await following(store, run_id)
-        await store.append(lease, writer.completed())
-        assert contiguous(await followed)
-    assert set(ids(await store.runs())) == set(IDS)
-
-
-@pytest.mark.parametrize("prefix", ["{p}", "p"])
-def test_keys_of_a_run_are_in_one_slot_of_a_cluster(prefix: str) -> None:
-    store = RedisStore("redis://localhost", prefix=prefix)
-    for run_id in IDS:
-        run, log, index, news, *_ = store._keys.all_of(run_id)
-        same = [run, log, news, *([index] if prefix == "{p}" else [])]
-        assert len({key_slot(key) for key in same}) == 1, run_id
+        entry = _Entry("nonce", run_id, "s", "")
+        keys = [*store._keys.of_run(run_id), store._keys.channel(run_id), store._keys.void(entry)]
+        assert len({key_slot(key) for key in keys}) == 1, run_id
 
 
 @store_test
@@ -370,35 +406,51 @@ async def test_follower_ignores_foreign_messages_on_its_channel(
 
 
 @store_test
-async def test_foreign_index_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
-    writer, lease, records = await begin_run(store)
-    await execute(shared_server(), "DEL", f"{place.prefix}:runs")
-    await execute(shared_server(), "SET", f"{place.prefix}:runs", "mine")
-    more = writer.texts("a", "b")
-    for attempt in (store.append(lease, more), begin_run(store, "run-2")):
-        assert "Pass a prefix that no other program uses" in await error_of(attempt)
-    assert await store.read("run-1") == records
-    with pytest.raises(RunNotFoundError):
-        await store.info("run-2")
-    await execute(shared_server(), "DEL", f"{place.prefix}:runs")
-    await store.append(lease, more)
-    await begin_run(store, "run-2")
-    assert len(await store.runs()) == 2
+async def test_deltas_are_published_only_while_another_store_follows(
+    store: RedisStore, other: RedisStore, place: Place
+) -> None:
+    """A cluster forwards what is published to all its nodes."""
+    writer, lease, _ = await begin_run(store)
+    channel = f"{place.prefix}:{{run-1}}:news:0"
+    async with Redis.from_url(shared_server().url) as client, client.pubsub() as heard:
+        await heard.subscribe(channel)
+
+        async def published() -> int:
+            """Return how many messages an append publishes."""
+            await store.append(lease, writer.texts("a"))
+            await client.publish(channel, "marker")
+            messages: list[Any] = []
+            while b"marker" not in messages:
+                found = await heard.get_message(ignore_subscribe_messages=True, timeout=1)
+                messages += [found["data"]] if found else []
+            return len(messages) - 1
+
+        own = await following(store)
+        assert await published() == 0
+        theirs = await following(other)
+        while await client.hget(f"{place.prefix}:{{run-1}}:run", "watcher") != b"*":
+            await asyncio.sleep(0.005)
+        assert await published() == 1
+    await store.append(lease, writer.completed())
+    assert await own == await theirs
 
 
 @store_test
 async def test_foreign_key_leaves_nothing_half_written(store: RedisStore, place: Place) -> None:
-    for name in (
-        "whose",
-        "unfinished",
-        "{s}:conversation",
-        "{ada}:user",
-        "{run-1}:log",
-        "{run-1}:run",
-    ):
+    for name in ("{s}:conversation", "{ada}:user", "{run-1}:log", "{run-1}:run"):
         key = f"{place.prefix}:{name}"
         await execute(shared_server(), "SET", key, "mine")
         beginning = store.create(Writer(user="ada").started(), "me", 30)
         assert "Pass a prefix that no other program uses" in await error_of(beginning)
-        assert await keys_of(place.prefix) == [key.encode()]
         await execute(shared_server(), "DEL", key)
+        assert await store.runs() == []
+        assert await keys_of(place.prefix) == []
+    writer, lease, records = await begin_run(store)
+    await execute(shared_server(), "RENAME", f"{place.prefix}:{{run-1}}:log", "other")
+    await execute(shared_server(), "SET", f"{place.prefix}:{{run-1}}:log", "mine")
+    more = writer.texts("a", "b")
+    assert "Pass a prefix" in await error_of(store.append(lease, more))
+    await execute(shared_server(), "RENAME", "other", f"{place.prefix}:{{run-1}}:log")
+    assert await store.read("run-1") == records
+    await store.append(lease, more)
+    assert len(await store.runs()) == 1

@@ -114,11 +114,11 @@ def test_unreferenced_store_ends_its_threads(path: Path) -> None:
 @store_test
 async def test_file_is_polled_only_while_a_follower_waits(store: SqliteStore) -> None:
     await begin_run(store)
-    assert store._writer._patience() is None
+    assert store._writer._wait_seconds() is None
     async with aclosing(store.follow("run-1")) as following:
         await anext(following)
-        assert store._writer._patience() is not None
-    assert store._writer._patience() is None
+        assert store._writer._wait_seconds() is not None
+    assert store._writer._wait_seconds() is None
 
 
 @store_test
@@ -156,7 +156,7 @@ async def test_error_while_polling_does_not_end_the_writer_thread(
     def look(_: object) -> None:
         raise ValueError("what")
 
-    monkeypatch.setattr(store._writer._lookout, "look", look)
+    monkeypatch.setattr(store._writer, "_poll", look)
     with pytest.raises(StoreError, match="what"):
         await asyncio.wait_for(anext(store.follow("run-1", 1)), 5)
     await asyncio.wait_for(store.append(lease, more := writer.texts("a")), 5)
@@ -203,9 +203,14 @@ async def test_file_survives_closing_in_another_process(path: Path, store: Sqlit
     assert path.with_name("runs.db-wal").exists()
     await store.append(lease, writer.texts("a"))
     await store.append(lease, writer.records(ToolExecutionStarted("c1", "send", "key")))
+    await store.stop("run-1", "enough")
     assert run(PRINT_LENGTH, path) == "3"
     await store.aclose()
-    assert await length(path) == 3
+    async with SqliteStore(path, clock=time.time) as again:
+        assert (await again.info("run-1")).seq == 3
+        assert (await again.commands("run-1")).stop_reason == "enough"
+        with pytest.raises(RunBusyError):
+            await again.acquire("run-1", "you", SECONDS)
 
 
 def test_program_that_does_not_close_the_store_ends_and_loses_nothing(path: Path) -> None:
@@ -232,7 +237,7 @@ try:
 except StoreError as error:
     print(error)
 """
-    assert run(program, path).count("open it anew here") == 1
+    assert run(program, path).count("opened before this process was forked") == 1
     assert asyncio.run(length(path)) == 2
 
 
@@ -248,4 +253,4 @@ try:
 except StoreError as error:
     print(error)
 """
-    assert "the disk does not work" in run(program, path)
+    assert "the disk failed" in run(program, path)

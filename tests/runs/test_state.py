@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from argstream import events as ev
 from argstream import stream
 from argstream.agent import Agent, Approve, tool
-from argstream.assembly import Assembler, Numbering
+from argstream.assembly import Numbering
 from argstream.errors import UsageError
 from argstream.events import Event, from_json, to_json
 from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
-from argstream.runs import Argument, Record, RunState, merged, with_arguments
+from argstream.runs import Argument, Call, Record, RunState, merged, with_arguments
 from argstream.testing import cut
+from tests import provider_streams as ps
 from tests.agent.following import complete
 from tests.chance_runs import claude_code, logged_runs, runs
 from tests.growth import BOUND, call_growth, cost_ratio, growth
-from tests.provider_streams import anthropic_call, input_json, message_start, sse, tool_use
 from tests.runs.facts import facts_of, without_times
 from tests.runs.records import snapshot_of
 from tests.strategies import any_texts, cuts
@@ -91,11 +91,11 @@ def test_late_viewer_reaches_the_same_state(events: list[Event], data: st.DataOb
     place = data.draw(st.integers(0, len(events)))
     snapshot = snapshot_of(events[:place])
     assert msgspec.json.decode(msgspec.json.encode(snapshot), type=ev.RunSnapshot) == snapshot
-    joined = RunState.from_snapshot(snapshot)
+    late = RunState.from_snapshot(snapshot)
     for event in events[place:]:
-        joined.apply(event)
-    assert joined.snapshot() == snapshot_of(events)
-    assert without_times(facts_of(joined)) == without_times(facts_of(state_of(events)))
+        late.apply(event)
+    assert late.snapshot() == snapshot_of(events)
+    assert without_times(facts_of(late)) == without_times(facts_of(state_of(events)))
 
 
 @given(runs(), st.data())
@@ -114,9 +114,7 @@ def test_snapshot_agrees_with_the_history(make: Callable[[], list[Event]]) -> No
     turns = [event for event in events if isinstance(event, ev.TurnCompleted)]
     parts = [(part, turn.parent_id) for turn in turns for part in turn.message.parts]
     texts = [(part.text, parent) for part, parent in parts if isinstance(part, TextPart)]
-    shown = [
-        (block.text, block.parent_id) for block in blocks if isinstance(block, ev.TextSnapshot)
-    ]
+    shown = [(one.text, one.parent_id) for one in blocks if isinstance(one, ev.TextSnapshot)]
     assert sorted(texts, key=str) == sorted(shown, key=str)
     assert [part.text for part, _ in parts if isinstance(part, ThinkingPart)] == [
         block.text for block in blocks if isinstance(block, ev.ThinkingSnapshot)
@@ -145,9 +143,15 @@ def assert_events_lead_to(snapshot: ev.RunSnapshot) -> None:
     usage = end.usage if isinstance(end, ev.RunFailed | ev.RunStopped) else ev.Usage()
     state = RunState.from_snapshot(snapshot)
     assert snapshot_of(state.events()) == replace(snapshot, usage=usage, stop_reason=None)
+    short = list(state.events(with_text=False))
+    turns = [one.turn for one in short if isinstance(one, ev.TurnStarted) and one.attempt == 1]
+    assert turns == list(range(1, snapshot.turns + 1))
+    incomplete = [call.raw for call in calls(snapshot) if call.raw and call.verdict != "complete"]
+    assert [one.delta for one in short if isinstance(one, ev.ToolArgsDelta)] == incomplete
 
 
 @given(logged_runs())
+@example([ev.RunStarted("r1", "Go"), ev.ThinkingCompleted("Hm", 0, "parent")])
 def test_events_of_a_state_build_it_again(events: list[Event]) -> None:
     assert_events_lead_to(snapshot_of(events))
 
@@ -156,6 +160,8 @@ def test_events_of_an_observed_run_build_it_again() -> None:
     events = claude_code()
     for place in range(1, len(events) + 1):
         assert_events_lead_to(snapshot_of(events[:place]))
+    start, pause = ev.RunStarted("r1", "Go", mode="observed"), ev.RunPaused("r1", (), True)
+    assert list(state_of([start, pause]).events()) == [start, pause]
 
 
 def test_state_shares_no_values_with_events_or_snapshots() -> None:
@@ -176,27 +182,40 @@ def test_state_shares_no_values_with_events_or_snapshots() -> None:
     (call,) = calls(state.snapshot())
     call.result.append("mine")
     assert state.snapshot() == before
-    joined = RunState.from_snapshot(before)
+    late = RunState.from_snapshot(before)
     calls(before)[0].result.append("mine")
-    assert joined.snapshot() == state.snapshot()
+    assert late.snapshot() == state.snapshot()
 
 
 # Changes
 
 
-def test_changes_of_a_text_and_a_call() -> None:
-    state = RunState()
-    assert kinds(state, ev.TextDelta("Hi", 0)) == ["block_started", "text"]
-    assert kinds(state, ev.ThinkingCompleted("Hm", 1)) == ["block_started", "text", "block_ended"]
-    assert kinds(state, ev.ToolCallStarted("c1", 0, "get_")) == ["block_started"]
-    delta = ev.ToolArgsDelta("c1", "get_time", '{"city": "Ro')
-    argument = ["argument"] * 2
-    assert kinds(state, delta) == ["renamed", "arguments_text", *argument]
-    assert kinds(state, ev.ArgumentDelta("c1", "get_time", ("city",), "Ro")) == []
-    assert kinds(state, ev.ToolArgsCompleted("c1", "get_time", {"city": "Rom"})) == ["call"]
-    assert kinds(state, ev.ToolOutputDelta("c1", "get_time", "…")) == ["output"]
-    assert kinds(state, ev.TurnStarted(0, 2)) == ["block_lost"] * 3 + ["turn"]
-    assert kinds(state, ev.StreamFailed("truncated", "cut")) == ["run"]
+def test_kinds_of_the_changes_of_a_run() -> None:
+    state, name = RunState(), ("c1", "get_time")
+    delta = ev.ToolArgsDelta(*name, '{"city": "Ro')
+    request = ev.ApprovalRequested(*name, {"city": "Rom"}, "digest", "why")
+    message = Message(role="assistant", parts=())
+    for event, expected in (
+        (ev.RunStarted("r1", "Go"), ["run_started"]),
+        (ev.TextDelta("Hi", 0), ["block_started", "text"]),
+        (ev.ThinkingCompleted("Hm", 1), ["block_started", "text", "block_ended"]),
+        (ev.ToolCallStarted("c1", 0, "get_"), ["block_started"]),
+        (delta, ["renamed", "arguments_text", "argument", "argument"]),
+        (ev.ArgumentDelta(*name, ("city",), "Ro"), []),
+        (ev.ToolArgsCompleted(*name, {"city": "Rom"}), ["verdict"]),
+        (ev.TurnCompleted("tool_use", message), ["turn_ended"]),
+        (request, ["request"]),
+        (ev.RunPaused("r1", (request,)), ["run_paused"]),
+        (ev.RunResumed("r1"), ["run_resumed"]),
+        (ev.ApprovalDecided(*name, "approved"), ["decision"]),
+        (ev.ToolExecutionStarted(*name, "key"), ["attempt"]),
+        (ev.ToolOutputDelta(*name, "…"), ["output"]),
+        (ev.ToolCallCompleted(*name, {"city": "Rom"}, 12), ["result"]),
+        (ev.TurnStarted(0, 2), ["block_lost"] * 3 + ["turn_started"]),
+        (ev.StreamFailed("truncated", "cut"), ["stream_failed"]),
+        (ev.RunFailed("truncated", "cut"), ["run_ended"]),
+    ):
+        assert kinds(state, event) == expected
 
 
 @given(logged_runs())
@@ -207,6 +226,23 @@ def test_replay_yields_the_changes_of_the_events_of_the_state(events: list[Event
     assert [(one.kind, one.text) for one in state.replay()] == [
         (one.kind, one.text) for one in expected
     ]
+    assert "renamed" not in [one.kind for one in expected]
+
+
+@given(runs())
+def test_changes_have_their_event_and_block_and_add_up_to_its_texts(events: list[Event]) -> None:
+    state = RunState()
+    changes = [(event, change) for event in events for change in state.apply(event)]
+    texts = ("text", "arguments_text", "output")
+    for event, change in changes:
+        assert change.event is event or change.kind == "argument"
+        assert (change.block in state.blocks) != change.kind.startswith(("run_", "turn_", "stream"))
+    for block in state.blocks:
+        own = [(change.kind, change.text) for _, change in changes if change.block is block]
+        found = ["".join(text for kind, text in own if kind == wanted) for wanted in texts]
+        assert found == (
+            ["", block.raw, block.output] if isinstance(block, Call) else [block.text, "", ""]
+        )
 
 
 def test_keys_are_unique_although_a_repeated_turn_uses_the_same_ids() -> None:
@@ -220,9 +256,7 @@ def test_messages_and_position_of_a_run() -> None:
     messages = state.messages or []
     assert [message.role for message in messages] == ["user", "assistant"] * 3
     assert messages[0].parts == (TextPart(text="Go"),)
-    results = [
-        part for message in messages for part in message.parts if isinstance(part, ResultPart)
-    ]
+    results = [part for one in messages for part in one.parts if isinstance(part, ResultPart)]
     assert [part.failed for part in results] == [False, True, True]
     assert state.position == Numbering(3, 3, 3, frozenset(state.calls))
     assert RunState.from_snapshot(state.snapshot()).messages is None
@@ -255,9 +289,7 @@ def test_apply_takes_events_only(value: Any, message: str) -> None:
 
 def test_results_of_turns_that_repeat_an_id_are_those_of_their_turn() -> None:
     call: list[Event] = [ev.ToolCallStarted("c", 0, "f"), ev.ToolArgsCompleted("c", "f", {})]
-    part = CallPart(
-        call_id="c", name="f", kind="function", arguments={}, raw="{}", verdict="complete"
-    )
+    part = ps.call_part("c", "f", {}, "{}")
     turn = ev.TurnCompleted("tool_use", Message(role="assistant", parts=(part,)))
     events: list[Event] = []
     for number in (1, 2):
@@ -297,11 +329,11 @@ def test_tree_is_the_value_so_far_also_after_a_snapshot(
 ) -> None:
     place = data.draw(st.integers(0, len(events)))
     state = state_of(events[:place])
-    joined = RunState.from_snapshot(state.snapshot())
-    for one in (state, joined):
+    late = RunState.from_snapshot(state.snapshot())
+    for one in (state, late):
         for event in events[place:]:
             one.apply(event)
-    for call, other in zip(state.calls.values(), joined.calls.values(), strict=True):
+    for call, other in zip(state.calls.values(), late.calls.values(), strict=True):
         if call.is_lost:
             continue  # a snapshot has no tree of it
         assert value_of(call.root) == call.root.value == value_of(other.root) == other.root.value
@@ -314,7 +346,7 @@ def test_known_argument_events_are_used_and_others_are_parsed(
     text: str, sizes: list[int], data: st.DataObject
 ) -> None:
     """A process has the events of what it wrote, and parses what it reads from a store."""
-    events = events_of(anthropic_call(*cut(text, sizes)))
+    events = events_of(ps.anthropic_call(*cut(text, sizes)))
     mixed, whole = RunState(), RunState()
     groups: list[tuple[Event, list[ev.ArgumentEvent]]] = []
     for event in events:
@@ -331,50 +363,43 @@ def test_known_argument_events_are_used_and_others_are_parsed(
     assert mixed.snapshot() == whole.snapshot()
 
 
-VIEWS = (ev.ArgumentStarted, ev.ArgumentDelta, ev.ArgumentCompleted)
+def test_known_argument_events_are_not_parsed_again() -> None:
+    call, delta = ev.ToolCallStarted("c1", 0, "add"), ev.ToolArgsDelta("c1", "add", '{"a": 1,')
+    known = ev.ArgumentStarted("c1", "add", ("known",), "string")
+    state = RunState()
+    assert [one.event for one in state.apply_all([call, delta, known])] == [call, delta, known]
+    record = Record(1, 0.0, "r1", "c", "agent", delta, (known,))
+    assert [one.event for one in state.apply_record(record)] == [delta, known]
+
+
+@pytest.mark.parametrize("case", [("tree", 2, {"a": 1}), ("events", 2, None), ("off", 0, None)])
+def test_arguments_are_parsed_on_request(case: tuple[Any, int, object]) -> None:
+    state = RunState(arguments=case[0])
+    state.apply(ev.ToolCallStarted("c1", 0, "add"))
+    found = kinds(state, ev.ToolArgsDelta("c1", "add", '{"a": 1,'))
+    assert (found.count("argument"), state.calls["c1"].root.value) == case[1:]
 
 
 def without_views(events: Iterable[Event]) -> list[Event]:
-    return [event for event in events if not isinstance(event, VIEWS)]
-
-
-def views(events: Iterable[Event]) -> list[Event]:
-    return [event for event in events if isinstance(event, VIEWS)]
+    return [event for event in events if not isinstance(event, ev.ArgumentEvent)]
 
 
 def events_of(payloads: Iterable[object]) -> list[Event]:
-    """Return the events of an Anthropic turn."""
-    assembler = Assembler("anthropic")
-    events = [event for payload in payloads for event in assembler.feed(payload)]
-    return events + assembler.close()
-
-
-def joined(events: Iterable[Event]) -> list[tuple[object, ...]]:
-    """Return the views in comparable form, with neighbouring text of one argument joined."""
-    found: list[tuple[object, ...]] = []
-    for event in views(events):
-        match event:
-            case ev.ArgumentDelta(call_id, _, path, text):
-                if found and found[-1][:3] == ("text", call_id, path):
-                    found[-1] = (*found[-1][:3], str(found[-1][3]) + text)
-                else:
-                    found.append(("text", call_id, path, text))
-            case _:
-                found.append((repr(event),))
-    return found
+    return ps.assemble(payloads, protocol="anthropic")[1]
 
 
 @pytest.mark.parametrize("turn", STREAMED, ids=lambda turn: turn.protocol)
 def test_views_of_every_protocol_are_restored(turn: Streamed) -> None:
     pieces = cut('{"path": "é\\n\\ud83d\\ude00.txt", "n": [1, {"a": null}], "b": true}', [3])
     events = list(stream([turn.body(*pieces)]))
-    assert views(events)
+    assert without_views(events) != events
     assert list(with_arguments(without_views(events))) == events
 
 
 @given(any_texts, cuts)
+@example('{"a": 1e999, "b": 1}', [3])
 def test_views_of_any_text_are_restored(text: str, sizes: list[int]) -> None:
-    events = events_of(anthropic_call(*cut(text, sizes)))
+    events = events_of(ps.anthropic_call(*cut(text, sizes)))
     assert list(with_arguments(without_views(events))) == events
     assert list(with_arguments(events)) == events, "views that are there are not added again"
 
@@ -407,27 +432,26 @@ def test_views_of_concurrent_sub_agents_are_restored() -> None:
 @given(any_texts, cuts, cuts)
 @example("  [0", [1, 3], [1])
 def test_merged_events_give_the_same_views(text: str, sizes: list[int], batches: list[int]) -> None:
-    events = events_of(anthropic_call(*cut(text, sizes)))
+    events = events_of(ps.anthropic_call(*cut(text, sizes)))
     stored: list[Event] = []
     rest = events
     for size in [*batches, len(events)]:
         stored += merged(rest[:size])
         rest = rest[size:]
-    assert joined(with_arguments(stored)) == joined(events)
+    found, expected = ps.joined(with_arguments(stored)), ps.joined(events)
+    assert list(map(repr, found)) == list(map(repr, expected))  # 1 is neither 1.0 nor True
 
 
 @given(any_texts, cuts, st.data())
 def test_argument_events_continue_after_a_snapshot(
     text: str, sizes: list[int], data: st.DataObject
 ) -> None:
-    bare = without_views(events_of(anthropic_call(*cut(text, sizes))))
+    bare = without_views(events_of(ps.anthropic_call(*cut(text, sizes))))
     place = data.draw(st.integers(0, len(bare)))
     state = state_of(bare[:place])
-    joined = RunState.from_snapshot(state.snapshot())
+    late = RunState.from_snapshot(state.snapshot())
     for event in bare[place:]:
-        assert [one.event for one in joined.apply(event)] == [
-            one.event for one in state.apply(event)
-        ]
+        assert [one.event for one in late.apply(event)] == [one.event for one in state.apply(event)]
 
 
 def test_free_text_has_no_views() -> None:
@@ -437,23 +461,13 @@ def test_free_text_has_no_views() -> None:
         ev.ToolArgsCompleted("c1", "run", '{"a": 1}'),
     ]
     assert list(with_arguments(events)) == events
-
-
-@pytest.mark.parametrize("text", ['[{"a": 1}]', '7 {"a": 1}', '{"a": 1e999, "b": 2}', '{"a" 1}'])
-def test_invalid_arguments_have_no_further_views(text: str) -> None:
-    events: list[Event] = [
-        ev.ToolCallStarted("c1", 0, "run"),
-        ev.ToolArgsDelta("c1", "run", text),
-        ev.ToolArgsDelta("c1", "run", ', "c": 3}'),
-    ]
-    found = list(with_arguments(events))
-    assert [event for event in found if isinstance(event, ev.ArgumentCompleted)] == []
-    assert found[-1] == events[-1]
+    state = state_of([events[0], *events[1:2] * 2])
+    assert state.calls["c1"].root.value == '{"a": 1}' * 2
 
 
 def test_repeated_turn_is_read_from_its_beginning() -> None:
-    lost = events_of([message_start(), tool_use(0), input_json(0, '{"path": "lo')])[:-2]
-    again = events_of(anthropic_call('{"path": "kept"}'))
+    lost = events_of([ps.message_start(), ps.tool_use(0), ps.input_json(0, '{"path": "lo')])[:-2]
+    again = events_of(ps.anthropic_call('{"path": "kept"}'))
     events = [ev.TurnStarted(1), *lost, ev.TurnStarted(1, 2), *again]
     assert list(with_arguments(without_views(events))) == events
     late = ev.ToolArgsDelta("toolu_1", "write", 'st"}')
@@ -464,7 +478,7 @@ def test_repeated_turn_is_read_from_its_beginning() -> None:
 @pytest.mark.timing
 def test_cost_is_linear_in_the_length_of_the_arguments() -> None:
     def job(size: int) -> Callable[[], object]:
-        body = sse(anthropic_call(*cut('{"content": "' + "word " * size + '"}', [5])))
+        body = ps.sse(ps.anthropic_call(*cut('{"content": "' + "word " * size + '"}', [5])))
         events = without_views(stream([body]))
 
         def read() -> None:

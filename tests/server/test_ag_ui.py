@@ -69,9 +69,7 @@ def test_edited_call_runs_as_edited_and_denied_call_does_not_run(played: Played)
 @pytest.mark.parametrize(
     ("scene", "error"), [("wrong", "approved: true"), ("unfit", "'to' must be a string")]
 )
-def test_unusable_answer_is_refused_and_the_call_stays_pending(
-    played: Played, scene: str, error: str
-) -> None:
+def test_unusable_answer_leaves_the_call_pending(played: Played, scene: str, error: str) -> None:
     second = played.seen[scene]["second"]
     assert second["failure"].startswith("HTTP 422")
     assert error in second["failure"]
@@ -89,9 +87,7 @@ def test_invalid_calls_failed_runs_and_busy_threads_are_reported(played: Played)
 
 
 @pytest.mark.parametrize("scene", ["cut", "leave"])
-def test_client_that_lost_the_connection_gets_the_whole_answer_once(
-    played: Played, scene: str
-) -> None:
+def test_client_that_reconnects_gets_the_whole_answer_once(played: Played, scene: str) -> None:
     first, second = played.seen[scene]["first"], played.seen[scene]["second"]
     assert len(contents(first)[-1][1] or "") < len(SPEECH)
     assert contents(second) == [("user", "speak at length"), ("assistant", SPEECH)]

@@ -65,7 +65,7 @@ def test_streams_are_live_inside_an_app_that_compresses() -> None:
 
 
 def test_server_needs_a_store_and_a_token_or_a_user_function() -> None:
-    with pytest.raises(UsageError, match="give the agent one"):
+    with pytest.raises(UsageError, match="the agent has no store"):
         AgentServer(Agent(ScriptedModel("Hello.")), token=None)
     agent, _ = agent_for("Hello.")
     with pytest.raises(UsageError, match=r"needs token=… or user=….*Pass token=None"):

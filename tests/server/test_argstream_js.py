@@ -222,9 +222,7 @@ def test_temporary_refusals_are_retried_after_the_given_time(cut: Scenes) -> Non
     ("name", "status", "code"),
     [("forbidden", 401, "token-needed"), ("unknown", 404, "unknown-run")],
 )
-def test_permanent_refusal_closes_the_stream(
-    cut: Scenes, name: str, status: int, code: str
-) -> None:
+def test_permanent_refusal_ends_the_stream(cut: Scenes, name: str, status: int, code: str) -> None:
     assert cut[name]["done"]["isProblem"]
     problem = {"name": "ServerProblem", "message": f"no: {code}", "retryAfter": None}
     expected = problem | {"status": status, "type": f"urn:argstream:{code}"}
@@ -315,9 +313,7 @@ def test_event_streams_are_read_the_same_however_they_are_cut(units: dict[str, A
     assert [one["prompts"] for one in units["bytes"]] == [["é😀\u2028\ufeff stopped"]]
 
 
-def test_integers_are_exact_and_invalid_json_is_refused_in_every_engine(
-    units: dict[str, Any],
-) -> None:
+def test_integers_are_exact_and_bad_json_is_refused_in_every_engine(units: dict[str, Any]) -> None:
     [read] = units["numbers"]
     assert read["new"] == read["old"]
     values = [one["value"] for one in read["new"][: len(VALUES)]]

@@ -127,6 +127,9 @@ def test_changing_routes_do_not_reach_the_runs_of_neighbours(neighbours: Neighbo
         ("POST", "/api/chat/{id:path}/stop"): ({}, ""),
         ("POST", "/api/ag-ui/{thread:path}/stop"): ({}, ""),
         ("DELETE", "/api/runs/{run_id}"): ({}, ""),
+        ("PATCH", "/api/conversations/{id:path}"): ({"title": "Mine"}, ""),
+        ("DELETE", "/api/conversations/{id:path}"): ({}, ""),
+        ("POST", "/api/conversations/{id:path}/restore"): ({}, ""),
     }
     others = {("POST", "/api/session"), ("DELETE", "/api/session")}
     changing = {route for route in routes_of(neighbours.public_server) if route[0] != "GET"}

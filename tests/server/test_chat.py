@@ -394,18 +394,18 @@ def test_request_may_hold_the_last_message_only(client: Client) -> None:
     [
         ([user("Hi")], {"id": ""}, "length >= 1"),
         ([user("Hi")], {"id": "x" * 257}, "length <= 256"),
-        ([answered("d", state="output-denied")], {}, "nothing new"),
+        ([answered("d", state="output-denied")], {}, "no new message and no answer"),
         ([], {}, "there is no message"),
-        ([user("  ")], {}, "not empty"),
+        ([user("  ")], {}, "must not be empty"),
         ([{"role": "system", "parts": []}], {}, "must be the user's"),
-        ([{"role": "assistant", "parts": []}], {}, "nothing new"),
+        ([{"role": "assistant", "parts": []}], {}, "no new message and no answer"),
         ([{"role": "user", "parts": [{"type": "file", "url": "…"}]}], {}, "files cannot be read"),
         (
             [answered("d", approved=False)],
             {"edits": {"other": {}}},
-            "there are edits for what was not approved: other",
+            "edits of requests that were not approved: other",
         ),
-        ([user("Hi"), user("Ho")], {"trigger": "regenerate-message"}, "send a new message"),
+        ([user("Hi"), user("Ho")], {"trigger": "regenerate-message"}, "Send a new message"),
     ],
 )
 def test_unusable_request_is_refused_with_a_reason(

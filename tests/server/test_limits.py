@@ -153,7 +153,7 @@ def with_value(value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("bodies", "status", "code", "detail"),
     [
-        ([b""], 400, "no-body", "send a JSON object"),
+        ([b""], 400, "no-body", "Send a JSON object"),
         (
             [
                 *(b"{", b"id=x", b'{"data":[1,]}', b"nul", b'{"id":"\xff"}', b"NaN"),

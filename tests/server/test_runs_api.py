@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
-from hypothesis import strategies as st
 
 from argstream import Agent, tool
 from argstream import events as ev
 from argstream.errors import StoreError
-from argstream.history import ResultPart
+from argstream.history import ResultPart, TextPart
 from argstream.jsonstream import Fragment, Parser
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.protocols.native import Frame
@@ -35,10 +36,12 @@ from tests.server.talking import (
     talking,
 )
 from tests.server.watching import RUN, Feeding
+from tests.strategies import json_values, scalars
 
 ADDING = Reply(Think("hm"), Say("I add."), CallTool("add", {"a": 1, "b": 2}))
 LONG = Reply(Say("word " * 40), CallTool("write", {"path": "a.txt", "content": "line\n" * 40}))
 STREAM = {"accept": "text/event-stream"}
+SEND = CallTool("send", {"to": "ada"})
 SENT_TO_ADA = [("send", {"to": "ada"})]
 
 
@@ -46,9 +49,47 @@ def count(request: ModelRequest) -> str:
     return f"{len(request.messages)} messages."
 
 
-def test_call_is_parsed_once_in_the_process_that_drives_and_shows_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+class JobStore(MemoryStore):
+    """Keeps the names of what its backend was asked to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("_create", "_change", "_append", "_load", "_page", "_delete"):
+            self.jobs.append(name)
+        return super().__getattribute__(name)
+
+    def worked_in(self, seconds: float) -> bool:
+        """Forget the jobs so far, and return True if there are others in these seconds."""
+        self.jobs.clear()
+        time.sleep(seconds)
+        return bool(self.jobs)
+
+
+def test_approval_costs_one_read_and_four_store_jobs_until_the_tool_runs() -> None:
+    store, jobs, has_run = JobStore(), list[str](), threading.Event()
+
+    @tool(requires_confirmation=True)
+    async def send(to: str) -> str:
+        """Send a mail."""
+        jobs.extend(store.jobs)
+        has_run.set()
+        return to
+
+    with served(Agent(ScriptedModel(SEND, "Sent."), [send], store=store)) as client:
+        run_id = client.run(until="paused")
+        [pending] = client.show(run_id)["pending"]
+        decision = {pending["call_id"]: {"decision": "approve", "digest": pending["digest"]}}
+        eventually(lambda: not store.worked_in(0.05))  # the driver looks for decisions once more
+        client.post(f"/api/runs/{run_id}/decisions", {"decisions": decision})
+        assert has_run.wait(10)
+    # The log, then: decide, acquire the lease, the waiting commands, append.
+    assert jobs == ["_page", "_change", "_change", "_load", "_append"]
+
+
+def test_call_is_parsed_once_in_the_driving_process(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
 
     class CountingParser(Parser):
@@ -90,7 +131,7 @@ def test_run_is_followed_to_its_end_and_resumed_after_any_frame() -> None:
         for after in ("-1", "x", "1e3", "٣", "9" * 30, ""):
             refused = client.get(f"{path}?after={after}")
             assert refused.status_code == 422
-            assert "after is a number" in refused.json()["detail"]
+            assert "after must be a number" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -211,10 +252,13 @@ def test_approval_for_a_conversation_holds_until_its_runs_are_deleted() -> None:
 def test_forged_replayed_and_late_decisions_are_403() -> None:
     with paused(send("ada"), send("bob"), "Sent.") as (client, run_id):
 
-        def status(call: str, digest: str) -> int:
+        def post(call: str, digest: str) -> Any:
             decision = {"decision": "approve", "digest": digest}
             path = f"/api/runs/{run_id}/decisions"
-            return client.post(path, {"decisions": {call: decision}}).status_code
+            return client.post(path, {"decisions": {call: decision}})
+
+        def status(call: str, digest: str) -> int:
+            return int(post(call, digest).status_code)
 
         [pending] = client.show(run_id)["pending"]
         call_id, digest = pending["call_id"], pending["digest"]
@@ -224,21 +268,11 @@ def test_forged_replayed_and_late_decisions_are_403() -> None:
         assert client.effects.seen == []
         assert [status(call_id, digest) for _ in range(2)] == [202, 403]
         client.until(run_id, "completed")
-        assert status(call_id, digest) == 403
+        assert problem(post(call_id, digest)) == (403, "already-decided")
     assert client.effects.seen == SENT_TO_ADA
 
 
 # Edited arguments
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 class Editing:
@@ -278,7 +312,7 @@ def editing() -> Iterator[Editing]:
 
 
 def test_unchanged_arguments_are_exactly_the_original(editing: Editing) -> None:
-    values = [5.0, *examples_of(VALUES)]
+    values = [5.0, *examples_of(json_values(*scalars))]
     again = _as_a_browser_writes(json.loads(json.dumps(values)))
     for received, value in zip(editing.edited(values, again), values, strict=True):
         assert repr(received) == repr(value)
@@ -405,7 +439,7 @@ def test_prompts_of_other_processes_are_read_once_and_failures_retried(
         passed += 60
         assert prompts(client) == ["1", "2", "3"]
     logged = [message for message in caplog.messages if "cannot be read" in message]
-    start = "what the run %s was asked cannot be read: "
+    start = "run %s: its prompt cannot be read: "
     assert logged == [
         f"{start % runs[1]}its log does not begin with the start of a run",
         f"{start % runs[0]}its file is gone",
@@ -469,3 +503,140 @@ class VanishingStore(MemoryStore):
 def test_log_of_a_run_that_is_deleted_meanwhile_ends() -> None:
     with served(logged(VanishingStore())[0]) as client:
         assert len(log(client, RUN)) == 100
+
+
+def conversations(client: Client) -> list[Any]:
+    listed: list[Any] = client.get("/api/conversations").json()["conversations"]
+    return listed
+
+
+def test_conversations_are_listed_with_the_state_of_their_newest_run() -> None:
+    with talking("One.", "Two.", SEND) as client:
+        first = client.show(client.run("Count", "c1"))
+        second = client.show(client.run("Again", "c1"))
+        third = client.show(client.run("Mail", "c2", until="paused"))
+        answer = client.get("/api/conversations")
+        listed = answer.json()
+        assert (listed["agent"], listed["model"]) == ("agent", "scripted")
+        [mail, count] = listed["conversations"]
+        assert mail == {
+            "conversation": "c2",
+            "title": "Mail",
+            "created": third["created"],
+            "updated": third["updated"],
+            "run": third["run"],
+            "status": "paused",
+            "is_driven": False,
+            "pending": 1,
+        }
+        assert (count["title"], count["created"]) == ("Count", first["created"])
+        assert (count["run"], count["status"]) == (second["run"], "completed")
+        known = {"if-none-match": answer.headers["etag"]}
+        assert client.status("/api/conversations", **known) == 304
+        assert [
+            one["conversation"]
+            for one in client.get("/api/conversations?limit=1").json()["conversations"]
+        ] == ["c2"]
+        assert client.status("/api/conversations?limit=0") == 422
+
+
+def test_conversation_is_renamed_deleted_and_restored() -> None:
+    with talking("One.", "Two.", SEND) as client:
+        client.run("Count", "a/b c")
+        path = "/api/conversations/a%2Fb%20c"
+        renamed = client.http.patch(path, json={"title": "Numbers"}, headers=client.headers)
+        assert renamed.status_code == 204
+        assert [one["title"] for one in conversations(client)] == ["Numbers"]
+        assert client.http.patch(path, json={"title": ""}).status_code == 422
+        assert client.http.patch("/api/conversations/x", json={"title": "X"}).status_code == 404
+        assert client.delete(path).status_code == 204
+        assert conversations(client) == client.listed("?conversation=a/b c") == []
+        assert client.post(f"{path}/restore").status_code == 204
+        assert len(conversations(client)) == len(client.listed("?conversation=a/b c")) == 1
+        client.delete(path)
+        client.run("Go on", "a/b c")
+        assert [one["title"] for one in conversations(client)] == ["Numbers"], "a message restores"
+
+
+def test_conversation_with_a_running_run_is_not_deleted() -> None:
+    with talking(LONG, "Done.", delay=0.05) as client:
+        run_id = client.start("Write", "c1")
+        assert problem(client.delete("/api/conversations/c1")) == (409, "run-taken")
+        client.stop(run_id)
+        client.until(run_id, "stopped")
+        assert client.delete("/api/conversations/c1").status_code == 204
+        assert problem(client.delete("/api/conversations/nothing")) == (404, "unknown-conversation")
+
+
+def test_conversations_of_other_users_and_agents_are_unknown() -> None:
+    store = MemoryStore()
+    with talking("One.", store=store, name="hr") as client:
+        client.run("Salaries", "c1")
+    with talking("Two.", store=store, name="public") as client:
+        assert conversations(client) == []
+        for answer in (
+            client.delete("/api/conversations/c1"),
+            client.post("/api/conversations/c1/restore"),
+            client.http.patch("/api/conversations/c1", json={"title": "Mine"}),
+        ):
+            assert problem(answer) == (404, "unknown-conversation")
+
+
+def test_runs_of_a_deleted_conversation_are_deleted_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    with talking("One.", recovery_seconds=0.02) as client:
+        run_id = client.run("Count", "c1")
+        client.delete("/api/conversations/c1")
+        assert client.status(f"/api/runs/{run_id}") == 200
+        monkeypatch.setattr("argstream.server._runs._KEEP_DELETED", 0.0)
+        eventually(lambda: client.status(f"/api/runs/{run_id}") == 404)
+        assert problem(client.post("/api/conversations/c1/restore"))[0] == 404
+
+
+def test_old_conversations_are_found_without_reading_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("argstream.server._runs._RECENT_RUNS", 1)
+    with talking(*["Yes."] * 4) as client:
+        for number in range(4):
+            client.run("Go", f"c{number}")
+        for _ in range(2):
+            assert [one["conversation"] for one in conversations(client)] == [
+                "c3",
+                "c2",
+                "c1",
+                "c0",
+            ]
+
+
+def test_last_run_is_tried_again_with_the_messages_before_it() -> None:
+    with talking("{}", count, count, count, count) as client:
+        first = client.run("One", "c1")
+        second = client.run("Two", "c1")
+
+        def again(message: str, replaces: str) -> httpx.Response:
+            body = {"message": message, "conversation": "c1", "replaces": replaces}
+            return client.post("/api/runs", body)
+
+        assert problem(again("Two", first)) == (409, "conversation-changed")
+        assert problem(again("Two", "run_unknown")) == (409, "conversation-changed")
+        third = again("Two, edited", second).json()["run"]
+        assert client.until(third, "completed")["replaces"] == second
+        [snapshot] = [one for one in client.events(third) if isinstance(one, ev.RunSnapshot)]
+        assert (snapshot.prompt, snapshot.replaces) == ("Two, edited", second)
+        history = [message.parts for message in snapshot.history]
+        assert history == [(TextPart(text="One"),), (TextPart(text="{}"),)]
+        listed = client.listed("?conversation=c1")
+        assert [(run["run"], run["replaces"]) for run in listed] == [
+            (third, second), (second, ""), (first, "")
+        ]  # fmt: skip
+        fourth = client.run("Three", "c1")
+        [answer] = [one for one in client.events(fourth) if isinstance(one, ev.RunSnapshot)]
+        assert isinstance(answer.end, ev.RunCompleted)
+        assert answer.end.result == "5 messages.", "without the second run"
+
+
+def test_run_that_is_not_over_is_not_replaced() -> None:
+    with talking(SEND, "Sent.") as client:
+        run_id = client.run("Mail", "c1", until="paused")
+        body = {"message": "Mail", "conversation": "c1", "replaces": run_id}
+        assert problem(client.post("/api/runs", body)) == (409, "conversation-busy")

@@ -34,13 +34,13 @@ def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
 @pytest.mark.parametrize(
     ("options", "where", "error"),
     [
-        *(({}, {"host": host}, f"{REACHABLE}: set a token") for host in ("0.0.0.0", "::", "")),
+        *(({}, {"host": host}, f"{REACHABLE}. Set a token") for host in ("0.0.0.0", "::", "")),
         ({"token": TOKEN}, {"host": "0.0.0.0", "loopback_only": True}, REACHABLE),
-        ({"hosts": None}, {}, "every website could ask this server"),
-        ({}, {"port": 65_536}, "65536 is no port"),
-        ({}, {"port": -1}, "-1 is no port"),
-        ({}, {"host": "no-such-host.invalid"}, "there is no host"),
-        ({}, {"host": "a" * 300}, "there is no host"),
+        ({"hosts": None}, {}, "any website could send requests"),
+        ({}, {"port": 65_536}, "not 65536"),
+        ({}, {"port": -1}, "not -1"),
+        ({}, {"host": "no-such-host.invalid"}, "cannot resolve host"),
+        ({}, {"host": "a" * 300}, "cannot resolve host"),
         ({"token": TOKEN}, {"host": "192.0.2.1"}, r"no address '192\.0\.2\.1'"),
     ],
 )
@@ -134,7 +134,7 @@ def test_failures_of_the_app_at_its_start_and_end(caplog: Logs) -> None:
     with Serving(app(Stuck)):
         pass
     assert closed == [True]
-    assert "could be told to come again" in caplog.text
+    assert "could be asked to reconnect" in caplog.text
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,7 @@ _watchers = st.builds(
 
 @pytest.fixture(autouse=True, scope="module")
 def _little_is_kept() -> Iterator[None]:
-    limits = {"KEPT_CHUNKS": 3, "KEPT_BYTES": 600, "EXACT": 6, "PAGE": 4, "PIECE": 200}
+    limits = {"KEPT_CHUNKS": 3, "KEPT_BYTES": 600, "MAX_EXACT": 6, "PAGE": 4, "PIECE": 200}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in limits.items():
             patch.setattr(_viewers, f"_{name}", value)

@@ -5,8 +5,6 @@ Its names are these here: ``ToolUseStart`` is ``ToolCallStarted``, ``ToolInputDe
 a ``Conversation``.
 """
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from argstream import ToolArgStream, ToolFieldDelta, ToolFieldEnd, ToolFieldStart
@@ -62,30 +60,10 @@ async def usage_pattern(agent: Agent, prompt: str, ctx: Conversation) -> None:
     assert not parsers
 
 
-async def moved_over(agent: Agent, prompt: str, conversation: Conversation) -> None:
-    """The same without parsers, as docs/names.md says: the events of the fields are there."""
-    async for event in agent.run_stream(prompt, conversation):
-        match event:
-            case ev.ToolCallStarted(name=name):
-                print(f"▶ {name}")
-            case ev.ArgumentStarted(path=(key,)):
-                print(f"\n  {key}: ", end="")
-            case ev.ArgumentDelta(text=text):
-                print(text, end="", flush=True)
-            case ev.ToolCallCompleted(result=result):
-                print(f"\n{result}")
-            case _:
-                pass
-
-
-Loop = Callable[[Agent, str, Conversation], Awaitable[None]]
-
-
 @pytest.mark.parametrize("piece_size", [1, 3, 1000])
-@pytest.mark.parametrize("loop", [usage_pattern, moved_over])
 def test_usage_pattern_prints_fields_as_they_stream_in_and_then_the_result(
-    loop: Loop, piece_size: int, capsys: pytest.CaptureFixture[str]
+    piece_size: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ScriptedModel(Reply(FILE, piece_size=piece_size), "Done.")
-    complete(lambda: loop(Agent(model, [write_file]), "Write it", Conversation()))
+    complete(lambda: usage_pattern(Agent(model, [write_file]), "Write it", Conversation()))
     assert capsys.readouterr().out == SHOWN

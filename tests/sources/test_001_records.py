@@ -97,9 +97,7 @@ def test_numbers_continue_after_a_pause(store: str | None) -> None:
     assert numbered(heard) == list(range(1, len(numbered(heard)) + 1))
 
 
-def test_stopping_a_paused_run_returns_its_events_and_does_not_call_the_hook(
-    store: str | None,
-) -> None:
+def test_stopping_a_paused_run_returns_events_and_calls_no_hook(store: str | None) -> None:
     heard: list[Record] = []
     model = ScriptedModel(CallTool("send", {"to": "ada"}))
     agent = Agent(model, [send], on_event=heard.append, store=store)

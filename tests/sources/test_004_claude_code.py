@@ -14,6 +14,7 @@ import pytest
 
 from argstream import events as ev
 from argstream import stream
+from tests import provider_streams as api
 from tests.claude_agent import (
     FORMS,
     assistant,
@@ -29,18 +30,7 @@ from tests.claude_agent import (
     use,
     user,
 )
-from tests.provider_streams import (
-    Payload,
-    block_delta,
-    block_start,
-    block_stop,
-    input_json,
-    message_end,
-    message_start,
-    of_type,
-    tool_use,
-    types,
-)
+from tests.provider_streams import Payload, block_delta, block_stop, input_json, of_type, tool_use
 
 GLOB = {"pattern": "**/models.py"}
 READ = {"file_path": "src/models.py", "limit": 100}
@@ -65,7 +55,7 @@ def conversation(*lines: Payload) -> list[Payload]:
 
 
 def turn(*lines: Payload) -> list[Payload]:
-    return conversation(*streamed(message_start()), *lines, *streamed(*message_end()))
+    return conversation(*streamed(api.message_start()), *lines, *streamed(*api.message_end()))
 
 
 def chunks(events: list[ev.Event]) -> list[tuple[str, str]]:
@@ -90,12 +80,12 @@ def measured() -> list[Payload]:
         thought = [block_delta(0, "thinking_delta", thinking=piece) for piece in "I'll look."]
         pieces = [input_json(1, piece) for piece in written]
         lines += [
-            *streamed(message_start(message), block_start(0, "thinking", thinking="")),
+            *streamed(api.message_start(message), api.block_start(0, "thinking", thinking="")),
             *streamed(*thought, block_delta(0, "signature_delta", signature="c2ln")),
             assistant(thinking("I'll look."), id_=message),
             *streamed(block_stop(0), tool_use(1, name, id_), *pieces),
             assistant(use(value, id_, name), id_=message),
-            *streamed(block_stop(1), *message_end()),
+            *streamed(block_stop(1), *api.message_end()),
             user([tool_result("found", id_)]),
         ]
     return [*lines, assistant(text("It is there."), id_="msg_3"), run_result(result="done")]
@@ -103,7 +93,7 @@ def measured() -> list[Payload]:
 
 def test_the_measured_stream_gives_two_thoughts_and_two_calls(form: str) -> None:
     calls, events = read(form, measured())
-    counts = Counter(types(events))
+    counts = Counter(api.types(events))
     assert counts["thinking_started"] == counts["thinking_completed"] == 2
     assert counts["tool_call_started"] == counts["tool_args_completed"] == 2
     assert counts["turn_completed"] == 3
@@ -141,7 +131,7 @@ def test_filtered_messages_are_recognised(form: str, lines: list[Payload]) -> No
 
 def test_a_result_message_alone_is_recognised(form: str) -> None:
     events = stream(in_form(form, [run_result(result="done")]))
-    assert types(list(events)) == ["run_completed"]
+    assert api.types(list(events)) == ["run_completed"]
     assert events.protocol == "claude-agent"
 
 

@@ -88,9 +88,6 @@ def cancel_tasks_of_argstream() -> None:
             task.cancel()
 
 
-# Several at once
-
-
 async def test_several_readers_each_get_all_of_it() -> None:
     async def text() -> str:
         return "".join([piece async for piece in call.text("content")])
@@ -138,9 +135,6 @@ async def test_items_are_fetched_only_for_a_waiting_reader() -> None:
             assert await anext(pieces) == piece
             await settle()
             assert source.asked == asked
-
-
-# Cancelled readers
 
 
 async def test_cancelled_step_does_not_end_the_iteration() -> None:
@@ -193,9 +187,6 @@ async def test_cancelled_reader_does_not_hold_up_others() -> None:
         await cancelled(call.argument("content"))
         source.step()
         assert await asyncio.gather(*waiting) == ["import os"] * 2
-
-
-# Closing
 
 
 async def test_closing_ends_waiting_readers_with_an_error() -> None:
@@ -259,9 +250,6 @@ async def test_waiting_reader_does_not_wait_for_the_source_to_close() -> None:
     assert not closing.done()
     closing.cancel()
     cancel_tasks_of_argstream()
-
-
-# Beside a loop over the events
 
 
 async def test_loop_and_tasks_that_read_see_everything() -> None:
@@ -469,9 +457,6 @@ async def test_cancelling_the_task_of_argstream_leaves_nothing_waiting() -> None
         await waiting
     assert types(await looping)[-1] == "argument_completed"
     assert source.closed
-
-
-# Tasks and event loops
 
 
 @pytest.mark.parametrize("loops", [False, True])

@@ -18,28 +18,8 @@ from argstream.recording import Recorder
 from argstream.streaming import make_check
 from argstream.testing import chunkings, cut
 from argstream.validation import Schema, ToolSpec
-from tests.provider_streams import (
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    chat_call,
-    chunk,
-    entry,
-    input_json,
-    item_added,
-    item_done,
-    joined,
-    message_end,
-    message_start,
-    of_type,
-    response_created,
-    response_ended,
-    sse,
-    tool_calls,
-    tool_use,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import anthropic_call, chat_call, entry, input_json, of_type, sse, types
 from tests.streaming.faces import AsyncSource, Source, collect
 from tests.streaming.test_readers import leaves
 from tests.turns import STREAMED, Streamed
@@ -96,9 +76,6 @@ def ended(events: list[ev.Event]) -> ev.TurnCompleted:
     return events[-1]
 
 
-# Schemas
-
-
 @every_protocol
 def test_valid_call_has_the_same_events_as_without_checks(streamed: Streamed) -> None:
     payloads = arriving(streamed, *cut(RIGHT, [5]))
@@ -137,7 +114,7 @@ def test_rejection_is_the_same_in_every_chunking(
         call, events = read(payloads, protocol=streamed.protocol)
         error = refusal(events)
         assert (error.keyword, error.offset) == (keyword, offset)
-        arguments = [event for event in joined(events) if event.type.startswith("argument")]
+        arguments = [event for event in api.joined(events) if event.type.startswith("argument")]
         found.append((error, arguments, call.partial, call.path, call.raw))
     assert all(one == found[0] for one in found)
 
@@ -149,7 +126,7 @@ def test_text_after_a_rejection_is_kept_and_makes_no_events() -> None:
     assert call.raw == "".join(pieces)
     assert call.arguments == {"INVALID_JSON": "".join(pieces)}
     # The next call of the turn is read all the same.
-    again = [tool_use(1, id_="toolu_2"), input_json(1, RIGHT), block_stop(1), *message_end()]
+    again = [*api.call_block(1, RIGHT, id_="toolu_2"), *api.message_end()]
     calls, _ = checked_stream([*anthropic_call(*pieces)[:-2], *again])
     assert [call.verdict for call in calls] == ["rejected", "complete"]
 
@@ -171,9 +148,6 @@ def test_verdict_on_a_call(payloads: list[Any], tools: list[ToolSpec], expected:
     assert verdict(payloads, tools=tools) == expected
     if not any("oops" in str(payload) for payload in payloads):
         assert verdict(payloads, tools=tools, policy=NO_SECRETS) == expected
-
-
-# Tools
 
 
 @every_protocol
@@ -203,8 +177,14 @@ def test_policy_applies_to_the_own_tools_of_an_agent() -> None:
 def custom_call(name: str) -> list[Any]:
     item = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_1", "name": name}
     text = {"type": "response.custom_tool_call_input.done", "output_index": 0, "input": "SELECT 1"}
-    done = item_done(0, **item, input="SELECT 1", status="completed")
-    return [response_created(), item_added(0, **item, input=""), text, done, response_ended()]
+    done = api.item_done(0, **item, input="SELECT 1", status="completed")
+    return [
+        api.response_created(),
+        api.item_added(0, **item, input=""),
+        text,
+        done,
+        api.response_ended(),
+    ]
 
 
 def test_custom_tool_must_be_known_and_accepts_any_text() -> None:
@@ -219,8 +199,8 @@ def test_custom_tool_must_be_known_and_accepts_any_text() -> None:
 
 def named(*names: str) -> list[Any]:
     """A call whose name comes in pieces."""
-    starts = [tool_calls(entry("", id="call_1", name=name)) for name in names]
-    return [*starts, tool_calls(entry(RIGHT)), chunk(finish="tool_calls")]
+    starts = [api.tool_calls(entry("", id="call_1", name=name)) for name in names]
+    return [*starts, api.tool_calls(entry(RIGHT)), api.chunk(finish="tool_calls")]
 
 
 def test_name_in_pieces_is_not_rejected_at_the_first_piece() -> None:
@@ -265,8 +245,6 @@ def test_check_can_be_shared_by_streams_and_assemblers() -> None:
     with pytest.raises(UsageError, match="pass check= alone"):
         stream([], tools=[WRITE], check=check)
 
-
-# Texts that are read in another way later
 
 MODE = ['{"mode": "w', '{"mode": "write"']
 
@@ -339,9 +317,6 @@ def test_invalid_leaf_is_rejected_at_once() -> None:
     events = stream(leaves(("$.path", 7), ("$.content", "x")), tools=[WRITE])
     error = next(event.error for event in events if isinstance(event, ev.ToolArgsInvalid))
     assert (error.path, error.keyword) == (("path",), "type")
-
-
-# Policies
 
 
 @every_protocol
@@ -426,14 +401,14 @@ def chat(*pieces: tuple[int, str]) -> list[Any]:
     for index, text in pieces:
         name = {} if index in known else {"id": f"call_{index}", "name": "write"}
         known.add(index)
-        payloads.append(tool_calls(entry(text, index=index, **name)))
-    return [*payloads, chunk(finish="tool_calls")]
+        payloads.append(api.tool_calls(entry(text, index=index, **name)))
+    return [*payloads, api.chunk(finish="tool_calls")]
 
 
-OPEN = [message_start(), tool_use(0), input_json(0, '{"content": "x')]
-DENIED = [tool_use(1, id_="toolu_2"), input_json(1, '{"path": ".env"')]
-MORE = [input_json(1, ', "content": "y"}'), block_stop(1), *message_end()]
-CLOSED = [input_json(0, '", "path": "a"}'), block_stop(0)]
+OPEN = [api.message_start(), api.tool_use(0), input_json(0, '{"content": "x')]
+DENIED = [api.tool_use(1, id_="toolu_2"), input_json(1, '{"path": ".env"')]
+MORE = [input_json(1, ', "content": "y"}'), api.block_stop(1), *api.message_end()]
+CLOSED = [input_json(0, '", "path": "a"}'), api.block_stop(0)]
 
 
 @pytest.mark.parametrize(
@@ -471,20 +446,15 @@ def test_failed_turn_with_a_denied_call_does_not_complete() -> None:
 
 
 def test_denial_in_the_last_payload_keeps_the_stop_reason() -> None:
-    payloads = [tool_calls(entry('{"path": ".env"}', id="c", name="write"), finish="tool_calls")]
-    _, events = checked_stream(payloads, policy=NO_SECRETS)
+    sent = [api.tool_calls(entry('{"path": ".env"}', id="c", name="write"), finish="tool_calls")]
+    _, events = checked_stream(sent, policy=NO_SECRETS)
     assert (ended(events).stop_reason, ended(events).characters_read) == ("tool_calls", None)
 
 
 def test_denial_completes_open_thinking_and_counts_all_text() -> None:
     payloads = [
-        message_start(),
-        block_start(0, "text", text=""),
-        block_delta(0, "text_delta", text="I will."),
-        block_start(1, "thinking", thinking=""),
-        block_delta(1, "thinking_delta", thinking="Or not?"),
-        tool_use(2),
-        input_json(2, '{"path": ".env"'),
+        *(api.message_start(), *api.text_block(0, "I will.")[:-1]),
+        *(*api.thinking_block(1, "Or not?")[:-1], *api.call_block(2, '{"path": ".env"')[:-1]),
     ]
     _, events = checked_stream(payloads, policy=NO_SECRETS)
     assert types(events)[-2:] == ["thinking_completed", "turn_completed"]
@@ -550,8 +520,6 @@ def test_waiting_reader_raises_the_rejection() -> None:
     assert caught.value.verdict == "rejected"
     assert list(events.live_calls())[1:] == []
 
-
-# Policies that can answer "ask"
 
 ASKING = {
     "default": Policy(),

@@ -12,23 +12,9 @@ import pytest
 
 from argstream import stream
 from argstream.testing import cut
+from tests import provider_streams as api
 from tests.growth import BOUND, cost_ratio, growth
-from tests.provider_streams import (
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    chat_call,
-    chunk,
-    entry,
-    input_json,
-    message_end,
-    message_start,
-    responses_call,
-    sse,
-    tool_calls,
-    tool_use,
-)
+from tests.provider_streams import anthropic_call, block_start, chat_call, chunk, message_start, sse
 from tests.streaming.faces import each
 from tests.turns import STREAMED, Streamed
 
@@ -68,11 +54,9 @@ def read_async(items: Any) -> None:
     asyncio.run(run())
 
 
-def is_linear(
-    make_items: Callable[[int], Any], size: int, read: Callable[[Any], None] = loop
-) -> bool:
+def is_linear(make: Callable[[int], Any], size: int, read: Callable[[Any], None] = loop) -> bool:
     def job(size: int) -> Callable[[], object]:
-        items = make_items(size)
+        items = make(size)
         return lambda: read(items)
 
     return growth(job, size) <= BOUND
@@ -94,23 +78,23 @@ def test_delta_costs_at_most_twice_that_of_anthropic(turn: Streamed) -> None:
 
 
 def unreadable_payloads_after_calls(count: int) -> Sequence[object]:
-    opened = [tool_use(n, id_=f"c{n}") for n in range(count)]
-    return [message_start(), *opened, *[{**input_json(0, ""), "delta": 3}] * count]
+    opened = [api.tool_use(n, id_=f"c{n}") for n in range(count)]
+    return [message_start(), *opened, *[{**api.input_json(0, ""), "delta": 3}] * count]
 
 
 def calls_of_chat(count: int) -> Sequence[object]:
-    entries = [tool_calls(entry("{}", index=n, id=f"c{n}", name="f")) for n in range(count)]
+    entries = [api.tool_calls(api.entry("{}", index=n, id=f"c{n}", name="f")) for n in range(count)]
     return [*entries, chunk(finish="length")]
 
 
 def blocks(count: int) -> Sequence[object]:
     texts = [block_start(n, "text", text="x") for n in range(count)]
-    return [message_start(), *texts, *message_end()]
+    return [message_start(), *texts, *api.message_end()]
 
 
 def citations(count: int) -> Sequence[object]:
-    cited = [block_delta(0, "citations_delta", citation={"a": 1})] * count
-    return [message_start(), block_start(0, "text"), *cited, block_stop(0), *message_end()]
+    cited = [api.block_delta(0, "citations_delta", citation={"a": 1})] * count
+    return [message_start(), block_start(0, "text"), *cited, api.block_stop(0), *api.message_end()]
 
 
 def reasoning_details(count: int) -> Sequence[object]:
@@ -128,7 +112,7 @@ def resend_that_is_never_closed(characters: int) -> Sequence[object]:
 
 
 def pieces_before_their_item(characters: int) -> Sequence[object]:
-    first, _, *rest = responses_call(*pieces(characters))
+    first, _, *rest = api.responses_call(*pieces(characters))
     return [first, *rest]
 
 

@@ -1,53 +1,20 @@
 """The neutral feed: items of argstream.feed are read like the stream of a provider."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
 from datetime import date
 from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
 
-from argstream import stream
+from argstream import events as ev
+from argstream import feed, stream
 from argstream.errors import UsageError
-from argstream.events import (
-    Event,
-    StopKind,
-    StreamFailed,
-    ToolCallCompleted,
-    ToolCallFailed,
-    TurnCompleted,
-    Usage,
-)
-from argstream.feed import (
-    CallClosed,
-    CallResult,
-    CallStarted,
-    CallText,
-    Item,
-    Text,
-    Thinking,
-    TurnEnded,
-)
+from argstream.events import Event, StopKind, StreamFailed, ToolCallCompleted, ToolCallFailed, Usage
+from argstream.feed import CallClosed, CallStarted, CallText, Item, Text, Thinking, TurnEnded
 from argstream.history import Message
-from argstream.policy import Policy, Prefix, Rule
 from argstream.testing import at_every_place, chunkings
-from tests.provider_streams import (
-    anthropic_call,
-    block_delta,
-    block_start,
-    block_stop,
-    failures,
-    joined,
-    message_end,
-    message_start,
-    of_type,
-    outcomes,
-    results,
-    texts,
-    turns,
-    types,
-)
+from tests import provider_streams as api
+from tests.provider_streams import failures, joined, outcomes
 
 ARGUMENTS = r'{"path": "/tmp/\u00e9", "lines": [1.5, {"a": null}], "content": "\ud83d\ude00\n"}'
 VALUE = {"path": "/tmp/é", "lines": [1.5, {"a": None}], "content": "😀\n"}
@@ -62,7 +29,7 @@ def without_turn_data(events: list[Event]) -> list[Event]:
     """Remove what a feed does not have: the ID and model of a message."""
     empty, usage = Message(role="assistant", parts=()), Usage()
     return [
-        replace(event, message=empty, usage=usage) if isinstance(event, TurnCompleted) else event
+        replace(event, message=empty, usage=usage) if isinstance(event, ev.TurnCompleted) else event
         for event in events
     ]
 
@@ -70,7 +37,7 @@ def without_turn_data(events: list[Event]) -> list[Event]:
 def test_events_are_those_of_a_provider_at_every_cut() -> None:
     for pieces in [*at_every_place(ARGUMENTS), *(cut for _, cut in chunkings(ARGUMENTS))]:
         given = list(stream(call(*pieces)))
-        expected = list(stream(anthropic_call(*(piece for piece in pieces if piece))))
+        expected = list(stream(api.anthropic_call(*(piece for piece in pieces if piece))))
         assert without_turn_data(given) == without_turn_data(expected)
         assert joined(given) == joined(stream(call(ARGUMENTS)))
 
@@ -78,21 +45,8 @@ def test_events_are_those_of_a_provider_at_every_cut() -> None:
 def test_text_and_thinking_are_those_of_a_provider() -> None:
     items = [Thinking("h"), Thinking("m"), Text("s"), Text("o"), START, CLOSE, Text("!"), END]
     payloads = [
-        message_start(),
-        block_start(0, "thinking", thinking=""),
-        block_delta(0, "thinking_delta", thinking="h"),
-        block_delta(0, "thinking_delta", thinking="m"),
-        block_stop(0),
-        block_start(1, "text", text=""),
-        block_delta(1, "text_delta", text="s"),
-        block_delta(1, "text_delta", text="o"),
-        block_stop(1),
-        block_start(2, "tool_use", id="toolu_1", name="write", input={}),
-        block_stop(2),
-        block_start(3, "text", text=""),
-        block_delta(3, "text_delta", text="!"),
-        block_stop(3),
-        *message_end(),
+        *(api.message_start(), *api.thinking_block(0, "h", "m"), *api.text_block(1, "s", "o")),
+        *(*api.call_block(2), *api.text_block(3, "!"), *api.message_end()),
     ]
     assert without_turn_data(list(stream(items))) == without_turn_data(list(stream(payloads)))
 
@@ -123,7 +77,7 @@ def test_each_call_has_one_verdict(items: list[Item], expected: object) -> None:
     read = list(events)
     assert outcomes(events.calls) == [expected]
     assert (
-        len([one for one in types(read) if one in ("tool_args_completed", "tool_args_invalid")])
+        len([one for one in api.types(read) if one in ("tool_args_completed", "tool_args_invalid")])
         == 1
     )
     is_cut = not isinstance(items[-1], TurnEnded)
@@ -146,72 +100,25 @@ def test_parallel_calls_may_interleave() -> None:
 
 def test_turns_may_reuse_ids_and_report_usage_and_results() -> None:
     used = TurnEnded("tool_calls", Usage(input_tokens=3, output_tokens=2))
-    result = CallResult("toolu_1", {"on": date(2026, 1, 2)})
-    failed = CallResult("toolu_1", "no", failed=True)
+    result = feed.CallResult("toolu_1", {"on": date(2026, 1, 2)})
+    failed = feed.CallResult("toolu_1", "no", failed=True)
     events = stream(
         [*call("{}")[:-1], used, result, *call("{}")[:-1], used, failed, Text("Hm"), END]
     )
     read = list(events)
-    assert results(read) == [
+    assert api.results(read) == [
         ToolCallCompleted("toolu_1", "write", {}, {"on": "2026-01-02"}),
         ToolCallFailed("toolu_1", "write", "no"),
     ]
-    assert [turn.stop for turn in turns(read)] == ["tool_calls"] * 2 + ["tool_calls"]
+    assert [turn.stop for turn in api.turns(read)] == ["tool_calls"] * 2 + ["tool_calls"]
     assert events.usage == Usage(input_tokens=6, output_tokens=4)
-    assert texts(read) == ["Hm"]
+    assert api.texts(read) == ["Hm"]
 
 
 @pytest.mark.parametrize("stop", sorted({*get_args(StopKind)} - {"rejected", "unknown"}))
 def test_stop_reason_may_be_a_kind(stop: str) -> None:
-    (turn,) = turns(stream([Text("Hi"), TurnEnded(stop)]))
+    (turn,) = api.turns(stream([Text("Hi"), TurnEnded(stop)]))
     assert (turn.stop_reason, turn.stop) == (stop, stop)
-
-
-SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "maxLength": 4}}}
-NO_ETC = Policy([Rule("deny", argument="path", when=Prefix("/etc"))], default="allow")
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"tools": [{"name": "write", "input_schema": SCHEMA}], "stop_on": "rejected"}, "schema"),
-        ({"tools": [{"name": "read", "input_schema": {}}], "stop_on": "rejected"}, "unknown_tool"),
-        ({"policy": NO_ETC}, "denied"),
-    ],
-)
-def test_call_is_rejected_before_it_is_complete_and_the_feed_is_closed(
-    options: dict[str, Any], reason: str
-) -> None:
-    fed: list[Item] = []
-
-    def items() -> Iterator[Item]:
-        for item in call('{"path": "/etc/pass', 'wd", "content": "', "never", '"}'):
-            fed.append(item)
-            yield item
-
-    events = stream(items(), **options)
-    last: list[Any] = list(events)
-    *_, invalid, turn = last
-    assert (invalid.type, invalid.verdict, invalid.error.reason) == (
-        "tool_args_invalid", "rejected", reason,
-    )  # fmt: skip
-    assert turn.stop == "rejected"
-    assert CallText("toolu_1", "never") not in fed
-
-
-def test_readers_read_an_async_feed() -> None:
-    async def items() -> AsyncIterator[Item]:
-        for item in call('{"path": "a.txt", "content": "o', 'ne"}'):
-            yield item
-
-    async def main() -> list[str]:
-        async with stream(items()) as events:
-            async for reader in events.live_calls():
-                assert await reader.argument("path", type=str) == "a.txt"
-                return [piece async for piece in reader.text("content")]
-        raise AssertionError("no call")
-
-    assert asyncio.run(main()) == ["o", "ne"]
 
 
 @pytest.mark.parametrize("item", [CallText("other", "{}"), CallClosed("other")])
@@ -223,7 +130,7 @@ def test_item_for_a_call_that_has_not_started_is_reported_and_the_rest_goes_on(i
     (failed,) = failures(read)
     assert failed.code == "bad_payload"
     assert "'other', which has not started in this turn" in failed.message
-    assert texts(read) == ["So"]
+    assert api.texts(read) == ["So"]
 
 
 @pytest.mark.parametrize("other", [{"type": "message_start"}, object(), 7, None, "Hi", b"Hi"])
@@ -257,5 +164,5 @@ def test_wrong_item_raises_where_it_is_created(
 
 
 def test_empty_turn_is_a_turn_and_an_empty_feed_is_a_failure() -> None:
-    assert types(stream([TurnEnded("stop")])) == ["turn_completed"]
-    assert of_type(stream([], protocol="feed"), StreamFailed)[0].code == "empty"
+    assert api.types(stream([TurnEnded("stop")])) == ["turn_completed"]
+    assert api.of_type(stream([], protocol="feed"), StreamFailed)[0].code == "empty"

@@ -2,10 +2,10 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -19,6 +19,7 @@ import requests
 from argstream import stream
 from argstream.events import StreamFailed
 from argstream.testing import CallTool, MockProvider, Reply, Split, Status
+from tests.models.over_http import serving
 from tests.provider_streams import anthropic_call, outcomes, sse
 from tests.streaming.faces import collect
 
@@ -124,42 +125,22 @@ def test_response_of_requests_is_live(chunked: bool) -> None:
     go_on = threading.Event()
     body = sse(anthropic_call('{"a":', "1}"))
     first = body.index(b"event: content_block_stop")
+    pieces, head, end = [body[:first], body[first:]], f"content-length: {len(body)}", b""
+    if chunked:
+        pieces = [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces]
+        head, end = "transfer-encoding: chunked", b"0\r\n\r\n"
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode() + pieces[0])
+        assert go_on.wait(30)
+        connection.sendall(pieces[1] + end)
 
-        def do_GET(self) -> None:
-            self.send_response(200)
-            if chunked:
-                self.send_header("transfer-encoding", "chunked")
-            else:
-                self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            for part in (body[:first], body[first:]):
-                head, tail = (f"{len(part):x}\r\n".encode(), b"\r\n") if chunked else (b"", b"")
-                self.wfile.write(head + part + tail)
-                go_on.wait(30)
-            if chunked:
-                self.wfile.write(b"0\r\n\r\n")
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            address = f"http://127.0.0.1:{server.server_port}"
-            with requests.get(address, stream=True, timeout=30) as response:
-                events = stream(response)
-                seen = [next(events).type, next(events).type]
-                assert seen == ["tool_call_started", "tool_args_delta"]
-                go_on.set()
-                assert list(events)[-1].type == "turn_completed"
-        finally:
-            go_on.set()
-            server.shutdown()
-            thread.join()
+    with serving(talk) as served, requests.get(served.url, stream=True, timeout=30) as response:
+        events = stream(response)
+        seen = [next(events).type, next(events).type]
+        assert seen == ["tool_call_started", "tool_args_delta"]
+        go_on.set()
+        assert list(events)[-1].type == "turn_completed"
 
 
 def test_raw_responses_of_the_sdks_are_read(url: str) -> None:

@@ -41,9 +41,6 @@ class LeftError(Exception):
     """Raised in the body of a loop."""
 
 
-# Ways to leave a loop
-
-
 async def by_break(source: Any) -> None:
     async for _ in stream(source):
         break
@@ -121,15 +118,12 @@ def leave_and_end(leave: Leave, open_source: Callable[[], Awaitable[Any]]) -> No
         asyncio.run(main())
 
 
-# Clients of a provider
-
-
 def claude(provider: MockProvider, kind: str = "Async") -> Any:
-    return client_of("anthropic", provider, kind).messages
+    return client_of("anthropic", provider.url, kind).messages
 
 
 def gpt(provider: MockProvider, kind: str = "Async") -> Any:
-    return client_of("openai", provider, kind)
+    return client_of("openai", provider.url, kind)
 
 
 async def given(source: Any) -> Any:
@@ -181,15 +175,12 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @silent
 @every_client
-def test_connection_is_closed_while_the_program_goes_on(ask: Ask) -> None:
-    async def main(provider: MockProvider) -> None:
+async def test_connection_is_closed_while_the_program_goes_on(ask: Ask) -> None:
+    with MockProvider([REPLY] * len(CLIENT_WAYS)) as provider:
         for count, leave in enumerate(CLIENT_WAYS, 1):
             await leave(await ask(provider))
             assert await asyncio.to_thread(hangs_up, provider, count), leave
             gc.collect()
-
-    with MockProvider([REPLY] * len(CLIENT_WAYS)) as provider:
-        asyncio.run(main(provider))
 
 
 @silent
@@ -204,32 +195,22 @@ def test_connection_is_closed_when_the_program_ends(ask: Ask) -> None:
 
 @silent
 @pytest.mark.parametrize("is_response", [False, True], ids=["request", "response"])
-def test_connection_of_aiohttp_is_closed(is_response: bool) -> None:
-    async def main(provider: MockProvider) -> None:
+async def test_connection_of_aiohttp_is_closed(is_response: bool) -> None:
+    with MockProvider([REPLY] * len(CLIENT_WAYS)) as provider:
         async with aiohttp.ClientSession() as session:
             for count, leave in enumerate(CLIENT_WAYS, 1):
                 request = session.post(f"{provider.url}/v1/messages", **REQUEST)
                 await leave(await request if is_response else request)
                 assert await asyncio.to_thread(hangs_up, provider, count), leave
 
-    with MockProvider([REPLY] * len(CLIENT_WAYS)) as provider:
-        asyncio.run(main(provider))
-
-
-# Denied calls
-
 
 @every_client
-def test_denied_call_closes_the_connection_of_async_clients(ask: Ask) -> None:
-    async def main(provider: MockProvider) -> bool:
-        async with stream(await ask(provider), policy=NO_SECRETS) as events:
-            async for event in events:
-                if isinstance(event, ToolArgsInvalid):
-                    return await asyncio.to_thread(hangs_up, provider)
-        return False
-
+async def test_denied_call_closes_the_connection_of_async_clients(ask: Ask) -> None:
     with MockProvider(REPLY) as provider:
-        assert asyncio.run(main(provider))
+        async with stream(await ask(provider), policy=NO_SECRETS) as events:
+            while not isinstance(await anext(events), ToolArgsInvalid):
+                pass
+            assert await asyncio.to_thread(hangs_up, provider)
 
 
 @pytest.mark.parametrize(
@@ -247,9 +228,7 @@ def test_denied_call_closes_the_connection_of_async_clients(ask: Ask) -> None:
     ids=["messages.stream", "messages.create", "chat.stream", "chat.create", "responses",
          "streaming response", "raw response", "httpx"],
 )  # fmt: skip
-def test_denied_call_closes_the_connection_of_sync_clients(
-    ask: Callable[[MockProvider], Any],
-) -> None:
+def test_denied_call_closes_connections_of_sync_clients(ask: Callable[[MockProvider], Any]) -> None:
     with MockProvider(REPLY) as provider:
         events = stream(ask(provider), policy=NO_SECRETS)
         assert any(isinstance(event, ToolArgsInvalid) for event in events)
@@ -258,9 +237,6 @@ def test_denied_call_closes_the_connection_of_sync_clients(
 
 def chat(provider: MockProvider) -> Any:
     return gpt(provider, "").chat.completions
-
-
-# Frameworks and generators
 
 
 async def generator(closed: list[str]) -> AsyncIterator[Any]:
@@ -338,15 +314,14 @@ every_source = pytest.mark.parametrize("open_source", SOURCES.values(), ids=SOUR
 @silent
 @every_way
 @every_source
-def test_source_is_closed_while_the_program_goes_on(open_source: OpenSource, leave: Leave) -> None:
-    async def main() -> None:
-        closed: list[str] = []
-        source = await open_source(closed)  # this reference does not keep it open
-        with suppress(LeftError):
-            await leave(source)
-        await until_closed(closed)
-
-    asyncio.run(main())
+async def test_source_is_closed_while_the_program_goes_on(
+    open_source: OpenSource, leave: Leave
+) -> None:
+    closed: list[str] = []
+    source = await open_source(closed)  # this reference does not keep it open
+    with suppress(LeftError):
+        await leave(source)
+    await until_closed(closed)
 
 
 async def until_closed(closed: list[str]) -> None:
@@ -358,9 +333,7 @@ async def until_closed(closed: list[str]) -> None:
 @silent
 @every_way
 @every_source
-def test_source_is_closed_quietly_when_the_program_ends(
-    open_source: OpenSource, leave: Leave
-) -> None:
+def test_source_is_closed_when_the_program_ends(open_source: OpenSource, leave: Leave) -> None:
     closed: list[str] = []
     leave_and_end(leave, lambda: open_source(closed))
     gc.collect()
@@ -368,14 +341,11 @@ def test_source_is_closed_quietly_when_the_program_ends(
 
 
 @silent
-def test_source_is_closed_when_another_thread_drops_the_stream() -> None:
-    async def main() -> None:
-        closed: list[str] = []
-        held = [await by_break_with_a_variable(generator(closed))]
-        await asyncio.to_thread(held.clear)
-        await until_closed(closed)
-
-    asyncio.run(main())
+async def test_source_is_closed_when_another_thread_drops_the_stream() -> None:
+    closed: list[str] = []
+    held = [await by_break_with_a_variable(generator(closed))]
+    await asyncio.to_thread(held.clear)
+    await until_closed(closed)
 
 
 @silent
@@ -395,13 +365,8 @@ def test_calls_of_a_stream_that_outlives_its_event_loop_are_aborted(
 
 
 @silent
-def test_second_task_that_reads_the_events_raises_and_the_first_goes_on() -> None:
-    async def main() -> None:
-        events = stream(generator([]))
-        first, second = await asyncio.gather(
-            collect(events), collect(events), return_exceptions=True
-        )
-        assert isinstance(second, UsageError)
-        assert first == await collect(stream(generator([])))
-
-    asyncio.run(main())
+async def test_second_task_that_reads_the_events_raises_and_the_first_goes_on() -> None:
+    events = stream(generator([]))
+    one, other = await asyncio.gather(collect(events), collect(events), return_exceptions=True)
+    assert isinstance(other, UsageError)
+    assert one == await collect(stream(generator([])))

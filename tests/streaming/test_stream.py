@@ -29,8 +29,6 @@ EXPECTED = joined(stream([BODY]))
 ARGUMENTS = [{"path": "/tmp"}]
 MESSAGE: Any = {"type": "message", "content": [], "stop_reason": "end_turn"}
 
-# Sources
-
 
 def name_of(source: Any) -> str:
     """Name a source in the same way in every process."""
@@ -175,9 +173,6 @@ async def test_source_whose_iter_is_not_implemented_is_read_with_async_for() -> 
         assert types(await collect(stream(source))) == types(stream(TURN))
 
 
-# Sources that cannot be read
-
-
 @pytest.mark.parametrize("source", [3, None, object()])
 def test_unreadable_source_raises(source: Any) -> None:
     with pytest.raises(UsageError, match="Pass an SDK's stream, an HTTP response"):
@@ -266,9 +261,7 @@ LANGGRAPH_MODE = 'Use stream_mode="messages"'
         ([{"messages": [HI]}, {"messages": [HI, ANSWER]}], LANGGRAPH_MODE),  # "values"
     ],
 )  # fmt: skip
-def test_format_of_no_provider_is_named_and_not_read_further(
-    source: list[Any], message: str
-) -> None:
+def test_format_of_no_provider_is_named_and_not_read(source: list[Any], message: str) -> None:
     iterator = (item for item in [*source, *source])
     events = stream(iterator)
     (event,) = events
@@ -278,8 +271,6 @@ def test_format_of_no_provider_is_named_and_not_read_further(
     assert events.calls == []
     assert next(iterator, None) is None  # it was closed
 
-
-# The end of a stream
 
 PIECES = [sse([payload]) for payload in TURN]
 
@@ -337,8 +328,6 @@ async def test_async_source_is_closed_unless_it_was_read_to_its_end() -> None:
         assert events.protocol == "anthropic"
     assert not finished.closed
 
-
-# raise_for_failure()
 
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}}
 

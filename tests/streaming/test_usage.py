@@ -16,11 +16,7 @@ from tests.streaming.faces import Source
 
 # 472 tokens that were not cached, and 100 that were.
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
-STARTED = [
-    api.message_start(usage=COUNTS),
-    api.tool_use(0),
-    api.input_json(0, '{"path": "/etc/passwd"'),
-]
+STARTED = [api.message_start(usage=COUNTS), api.tool_use(0), api.input_json(0, '{"path": "/etc/x"')]
 FINISHED = [*STARTED, api.input_json(0, "}"), api.block_stop(0), *api.message_end()]
 
 CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": None}

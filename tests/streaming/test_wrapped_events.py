@@ -4,7 +4,6 @@ Strands does not install beside the pinned version of mcp. Its events are built 
 1.62.0 yields them. openai-agents has its own tests.
 """
 
-import asyncio
 import json
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -35,8 +34,6 @@ def complete_calls(found: Any) -> list[tuple[str, Any]]:
     return [(call.id, call.arguments) for call in found.calls if call.verdict == "complete"]
 
 
-# The Mistral SDK
-
 HEAD = {"id": "cmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "mistral"}
 CALLS = [
     {"id": "D681PevKs", "function": {"name": "add", "arguments": '{"a": 1, "b": "é"}'}},
@@ -61,18 +58,15 @@ def check_mistral(found: Any, events: list[Event]) -> None:
     assert (end.usage.input_tokens, end.usage.output_tokens) == (7, 5)
 
 
-def test_events_of_the_mistral_clients_are_read() -> None:
+async def test_events_of_the_mistral_clients_are_read() -> None:
     from mistralai.client import Mistral
-
-    async def main(url: str) -> None:
-        async with Mistral(api_key="any", server_url=url) as client:
-            found = stream(client.chat.stream_async(**REQUEST))
-            check_mistral(found, [event async for event in found])
 
     with answering(sse(MISTRAL, done=True), content_type="text/event-stream") as url:
         with Mistral(api_key="any", server_url=url) as client:
             check_mistral(*read(client.chat.stream(**REQUEST)))
-        asyncio.run(main(url))
+        async with Mistral(api_key="any", server_url=url) as client:
+            found = stream(client.chat.stream_async(**REQUEST))
+            check_mistral(found, [event async for event in found])
 
 
 def mistral_events(payloads: list[Payload]) -> list[Any]:
@@ -92,9 +86,6 @@ def test_mistral_calls_without_id_are_separate_although_both_have_index_0() -> N
     calls = [api.tool_calls(api.entry(f'{{"a": {n}}}', index=None, name="add")) for n in (1, 2)]
     found, _ = read(mistral_events([*calls, api.chunk(finish="tool_calls")]))
     assert outcomes(found.calls) == [{"a": 1}, {"a": 2}]
-
-
-# Strands
 
 
 def strands_message(*blocks: list[Payload], stop: str, indexed: bool) -> list[Payload]:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -26,6 +27,11 @@ def exact(fragments: Iterable[Fragment]) -> list[Exact]:
         else:
             joined.append(fragment)
     return [(type(fragment).__name__, *map(repr, fragment)) for fragment in joined]
+
+
+def screen(name: str) -> list[str]:
+    """Return the lines of a text that a user sees, kept in ``tests/screens``."""
+    return (Path(__file__).parents[1] / f"screens/{name}.txt").read_text("utf-8").splitlines()
 
 
 def every_way(text: str) -> Iterator[tuple[str, Sequence[str | bytes]]]:

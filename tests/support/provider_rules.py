@@ -11,20 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from argstream import testing
 from argstream.models import Reply as ScriptedReply
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    MockProvider,
-    ReceivedRequest,
-    Reply,
-    Say,
-    Status,
-    Think,
-)
+from argstream.testing import CallTool, Cut, ErrorEvent, Fault, MockProvider, Reply, Say, Think
 
 Placed: TypeAlias = list[tuple[str, dict[str, Any]]]  # objects, each with its path in the body
 
@@ -67,7 +56,7 @@ class ProviderRules:
         self._answered = 0
         self._memory = Memory()
 
-    def __call__(self, request: ReceivedRequest) -> str | None:
+    def __call__(self, request: testing.ReceivedRequest) -> str | None:
         assert request.body is not None
         protocol = _PROTOCOLS[request.path]
         problems = request_problems(protocol, request.headers, request.body, self._memory)
@@ -77,7 +66,9 @@ class ProviderRules:
         self._answered += 1
         faults = (*self._faults, *reply.faults)
         if not any(_replaces_reply(fault, request) for fault in faults):
-            is_damaged = any(isinstance(fault, Cut | ErrorEvent | Malformed) for fault in faults)
+            is_damaged = any(
+                isinstance(fault, Cut | ErrorEvent | testing.Malformed) for fault in faults
+            )
             self._memory.add(ServedReply(protocol, self._answered, reply), is_damaged=is_damaged)
         return None
 
@@ -112,10 +103,10 @@ def reasoning_item(item_id: str, text: str) -> dict[str, Any]:
     }
 
 
-def _replaces_reply(fault: Fault, request: ReceivedRequest) -> bool:
+def _replaces_reply(fault: Fault, request: testing.ReceivedRequest) -> bool:
     """Return True if the client gets an error and nothing of the reply."""
     is_error = isinstance(fault, ErrorEvent) and not request.is_streamed
-    return isinstance(fault, Status) or is_error
+    return isinstance(fault, testing.Status) or is_error
 
 
 @dataclass(frozen=True)

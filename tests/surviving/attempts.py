@@ -21,7 +21,7 @@ from argstream.history import Message
 from argstream.models import ScriptedModel
 from argstream.runs import Record, Store
 from tests.cli.processes import fork_server
-from tests.runs.redis_server import new_prefix, shared_server
+from tests.runs.redis_server import new_prefix, shared_cluster, shared_server
 from tests.surviving.worker import USER, Execution, Part, Place, Traces, play
 
 MOST_PROCESSES = 8
@@ -216,12 +216,27 @@ def take_over(attempt: Attempt, points: Sequence[int]) -> Attempt:
     return attempt
 
 
+def lose_node(attempt: Attempt, pid: int, seconds: float) -> Attempt:
+    """Play a story while the store loses a node, the process ``pid``, after so many seconds."""
+
+    def lose() -> None:
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+
+    with attempt.described_in_errors():
+        loss = _fork.Process(target=lose)
+        loss.start()
+        attempt.play()
+        loss.join()
+    return attempt
+
+
 class Attempts:
     """Plays one story many times, each with other kills, several at once."""
 
     def __init__(self, pool: ProcessPoolExecutor, kind: str, story: str, directory: Path) -> None:
         self._pool = pool
-        self._is_redis = kind == "redis"
+        self._kind = kind
         self._story = story
         self._directory = directory
 
@@ -251,5 +266,11 @@ class Attempts:
 
     def _new(self, name: str) -> Attempt:
         directory = Path(mkdtemp(prefix=f"{name}-", dir=self._directory))
-        where = (shared_server().url, new_prefix()) if self._is_redis else (f"{directory}/runs.db",)
-        return Attempt(Place(*where), directory, self._story)
+        match self._kind:
+            case "sqlite":
+                place = Place(f"{directory}/runs.db")
+            case "redis":
+                place = Place(shared_server().url, new_prefix())
+            case _:
+                place = Place(shared_cluster().url, new_prefix())
+        return Attempt(place, directory, self._story)

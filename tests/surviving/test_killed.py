@@ -1,7 +1,7 @@
 """kill -9 at the writes of a run: nothing is lost, nothing is done twice, and the run finishes.
 
-Kills at every thirtieth write or fewer, with all variants over SQLite and one over Redis.
-``make soak-properties`` (ARGSTREAM_HYPOTHESIS=soak) kills at every write over both.
+Kills at every thirtieth write or fewer, with all variants over SQLite and one over Redis and a
+Redis cluster. ``make soak-properties`` (ARGSTREAM_HYPOTHESIS=soak) kills at every write over all.
 """
 
 import os
@@ -19,12 +19,20 @@ from argstream import events as ev
 from argstream.events import Event
 from argstream.history import TextPart
 from argstream.runs import Record
-from tests.agent.following import merged, only
+from tests.agent.following import only
 from tests.agent.histories import check_history, check_told, results_of
 from tests.agent.ordering import check_order
 from tests.runs.records import contiguous, folded
-from tests.surviving.attempts import Attempt, Attempts, Passage, process_pool, take_over
-from tests.surviving.worker import DONE, IDEMPOTENT, STREAMED, USER, Execution
+from tests.runs.redis_server import RedisCluster, new_prefix
+from tests.surviving.attempts import (
+    Attempt,
+    Attempts,
+    Passage,
+    lose_node,
+    process_pool,
+    take_over,
+)
+from tests.surviving.worker import DONE, IDEMPOTENT, STREAMED, USER, Execution, Place
 
 IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 STEP, LARGER_STEP = (1, 1) if IS_SOAK else (30, 60)
@@ -32,19 +40,18 @@ STEP, LARGER_STEP = (1, 1) if IS_SOAK else (30, 60)
 MOST = 100_000 if IS_SOAK else 240
 SAMPLES = 150 if IS_SOAK else 3
 # A lower bound of the number of kill points. A slow store has fewer, since it writes more at once.
-POINTS = {"sqlite": 120, "redis": 40}
-# The same for suspensions, which happen only between transactions: there are about 60 such points,
-# and fewer on a slow machine.
-SUSPENSIONS = 21
+POINTS = {"sqlite": 120, "redis": 40, "cluster": 40}
+# The same for suspensions, which happen only between transactions: there are about 16 such points,
+# since deltas are written together, and fewer on a slow machine.
+SUSPENSIONS = 9
 INTERRUPTED = (
     "the call was interrupted: the program ended while it ran. It is not known what it has done; it"
     " was not run again"
 )
-GROWING = ev.TextDelta | ev.ThinkingDelta | ev.ToolOutputDelta
 
 # make soak-properties runs tests with this mark. A busy machine may need minutes.
 pytestmark = [pytest.mark.hypothesis, pytest.mark.timeout(0 if IS_SOAK else 300)]
-all_kinds = pytest.mark.parametrize("kind", ["sqlite", "redis"] if IS_SOAK else ["sqlite"])
+all_kinds = pytest.mark.parametrize("kind", POINTS if IS_SOAK else ["sqlite"])
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +60,7 @@ def pool() -> Iterator[Pool]:
         yield pool
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+@pytest.mark.parametrize("kind", POINTS)
 def test_run_survives_a_kill_at_any_write(pool: Pool, kind: str, tmp_path: Path) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
     assert attempts.play_every(range(1, MOST, STEP), check) >= POINTS[kind]
@@ -81,8 +88,17 @@ def test_run_survives_kills_of_two_processes(pool: Pool, kind: str, tmp_path: Pa
 @all_kinds
 def test_process_that_lost_its_lease_does_nothing(pool: Pool, kind: str, tmp_path: Path) -> None:
     attempts = Attempts(pool, kind, "letters", tmp_path)
-    points = range(1, MOST) if IS_SOAK else range(9, 61, 7)
+    points = range(1, MOST) if IS_SOAK else range(3, 61, 3)
     assert attempts.play_every(points, check_continued, take_over) >= SUSPENSIONS
+
+
+@pytest.mark.parametrize("seconds", [n / 20 for n in range(20)] if IS_SOAK else [0.2])
+def test_run_survives_the_loss_of_a_node(pool: Pool, seconds: float, tmp_path: Path) -> None:
+    """The replica of the node takes over. The run continues, or another process resumes it."""
+    with RedisCluster() as cluster:
+        attempt = Attempt(Place(cluster.url, new_prefix()), tmp_path, "letters")
+        node = random.Random(seconds).choice(cluster.nodes[:3])
+        check(pool.submit(lose_node, attempt, node.pid, seconds).result())
 
 
 # What must hold of each log on the way, and of the last
@@ -134,21 +150,18 @@ def check_passage(passage: Passage, shown: list[Event]) -> None:
 
 def is_prefix(shown: Iterable[Event], written: Iterable[Event]) -> bool:
     """Return True if the log begins with the shown events, however their text is cut."""
-    some, all_ = merged(shown), merged(written)
-    if not some:
-        return True
-    *whole, last = some
-    has_more = len(all_) >= len(some) and all_[: len(whole)] == whole
-    return has_more and is_piece(last, all_[len(whole)])
+    some = list(in_letters(shown))
+    return list(in_letters(written))[: len(some)] == some
 
 
-def is_piece(piece: Event, event: Event) -> bool:
-    """Return True if both are the same, or the text of the first begins that of the second."""
-    if isinstance(piece, ev.ToolArgsDelta) and isinstance(event, ev.ToolArgsDelta):
-        return replace(event, delta=event.delta[: len(piece.delta)]) == piece
-    if isinstance(piece, GROWING) and isinstance(event, GROWING):
-        return replace(event, text=event.text[: len(piece.text)]) == piece
-    return piece == event
+def in_letters(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of a log, with a delta for each character."""
+    for event in (event for event in events if not event.is_computed):
+        field = "delta" if isinstance(event, ev.ToolArgsDelta) else "text"
+        text = getattr(event, field) if event.is_delta else ""
+        yield from (replace(event, **{field: letter}) for letter in text)
+        if not event.is_delta:
+            yield event
 
 
 def check_takeover(killed: Passage, following: Passage) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from redis.asyncio.connection import AbstractConnection
 
 from argstream import Agent, Approve, Conversation, Streamed, ToolContext, tool
-from argstream.agent import AgentRun, Approval, Tool
+from argstream.agent import Approval, Run, Tool
 from argstream.errors import RunBusyError, StoreError, UsageError
 from argstream.events import ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message, ResultPart
@@ -158,7 +158,7 @@ class Points:
 
 
 # Polling statements are no writes.
-POLLING: Final = ("PRAGMA data_version", "SELECT run_id, seq, commands_version")
+POLLING: Final = ("PRAGMA data_version", "SELECT run_id, created, seq, commands_version")
 # Statements before and after which the store does not hold the file.
 AROUND_TRANSACTIONS: Final = ("PRAGMA synchronous", "BEGIN IMMEDIATE", "COMMIT")
 
@@ -310,7 +310,7 @@ async def _play(part: Part) -> None:
     traces.add(f"ended-{part.number}", ending)
 
 
-async def _consume(run: AgentRun, part: Part, store: Store, traces: Traces) -> str:
+async def _consume(run: Run, part: Part, store: Store, traces: Traces) -> str:
     try:
         async for event in run:
             traces.add(f"shown-{part.number}", event)

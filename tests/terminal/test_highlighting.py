@@ -1,6 +1,7 @@
 """Highlighted source code, line by line, as a file that is written shows it."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -52,9 +53,7 @@ C_LIKE = ["a.c", "a.js", "a.css", "a.go", "a.rs", "a.sql"]
         ("a.js", ["`one", "let two", "three`"], "string"),
     ],
 )
-def test_tokens_over_several_lines_keep_their_colour(
-    path: str, lines: list[str], role: str
-) -> None:
+def test_tokens_of_several_lines_keep_their_colour(path: str, lines: list[str], role: str) -> None:
     *inside, after = coloured(path, *lines, "1")
     assert [{found for _, found in line} for line in inside] == [{role}] * 3
     assert after[-1][1] != role
@@ -77,28 +76,70 @@ def test_markdown_highlights_code_between_fences() -> None:
     assert prose == [("see ", "plain"), ("`x`", "code")]
 
 
+OPENING = ["```python", "~~~~ python title=x", "```python{1,3}", "     ```python"]
+NOT_OPENING = ["``", "```not code``` but a sentence", "text ```python"]
+CLOSING, NOT_CLOSING = ["```", "  `````  "], ["``", "~~~", "``` python"]
+
+
 @pytest.mark.parametrize(
-    ("fence", "is_code"),
+    ("lines", "is_code"),
     [
-        ("```python", True),
-        ("~~~~ python title=x", True),
-        ("```python{1,3}", True),
-        ("     ```python", True),  # of an item in a list
-        ("``", False),
-        ("```not code``` but a sentence", False),
-        ("text ```python", False),
+        *[([line], True) for line in OPENING],  # also of an item in a list
+        *[([line], False) for line in NOT_OPENING],
+        *[(["```python", line], False) for line in CLOSING],
+        *[(["```python", line], True) for line in NOT_CLOSING],
     ],
 )
-def test_fence_is_a_line_of_its_own(fence: str, *, is_code: bool) -> None:
-    assert (from_model(fence, "import os")[1].spans[0].role == "keyword") is is_code
+def test_fence_is_a_line_of_its_own(lines: list[str], *, is_code: bool) -> None:
+    assert (from_model(*lines, "import os")[-1].spans[0].role == "keyword") is is_code
 
 
-@pytest.mark.parametrize(
-    ("line", "is_closed"),
-    [("```", True), ("  `````  ", True), ("``", False), ("~~~", False), ("``` python", False)],
-)
-def test_fence_is_closed_by_as_many_of_the_same_marks(line: str, *, is_closed: bool) -> None:
-    assert (from_model("```python", line, "import os")[2].spans[0].role == "plain") is is_closed
+MARKDOWN = {
+    "# A *title*": "A title",
+    "**bold** and _soft_ `co*de*`": "bold and soft co*de*",
+    "- item": "• item",
+    "12) item": "12) item",
+    "- [ ] open": "• ☐ open",
+    "* [x] done": "• ☑ done",
+    "> quoted": "▎ quoted",
+    "> - deep": "▎ • deep",
+    "[docs](https://example.org)": "docs (https://example.org)",
+    "<https://example.org>": "https://example.org",
+    "[bad](javascript:alert)": "[bad](javascript:alert)",
+    "![alt](a.png)": "alt (a.png)",
+    "[reference]: https://example.org": "[reference]: https://example.org",
+    "<b>HTML</b> is &lt;text&gt;": "<b>HTML</b> is <text>",
+    "&#27;[2J &#x202e;x&#10;y": "�[2J ⟦RLO⟧x y",
+    "***": "─" * 24,
+    "2 * 3 * 4 and snake_case_name": "2 * 3 * 4 and snake_case_name",
+    "    indented code": "    indented code",
+    "a | b": "a | b",
+    r"\*no\* \\": "*no* \\",
+}
+
+
+@pytest.mark.parametrize(("written", "shown"), MARKDOWN.items())
+def test_markdown_of_a_model_is_rendered(written: str, shown: str) -> None:
+    (line,) = from_model(written, "")[:1]
+    assert text_of((*line.margin, *line.spans)) == f"│ {shown}"
+
+
+def test_table_is_shown_when_it_is_complete() -> None:
+    rows = ("| name | size |", "|:--|--:|", "| **a** | 40 |", "| b \\| c | 1,200 |")
+    assert from_model(*rows) == []
+    shown = [text_of(line.spans) for line in from_model(*rows, "", "a | b", "no | delimiter", "")]
+    assert shown[:5] == ["name  │  size", "──────┼──────", "a     │    40", "b | c │ 1,200", ""]
+    assert shown[5:] == ["a | b", "no | delimiter", ""]
+
+
+@given(st.text(st.sampled_from("ab 1.\t*_`#-+>|[]()<&;!~\\\n\x1b\u202e"), max_size=80))
+def test_markdown_loses_nothing_but_its_marks(text: str) -> None:
+    scene = RunView()
+    scene.take(TextDelta(text, 0), 0.0)
+    scene.finish(0.0)
+    shown = "".join(text_of(line.spans) for line in scene.committed())
+    kept = Counter(shown.replace("⟦ESC⟧", "\x1b").replace("⟦RLO⟧", "\u202e"))
+    assert all(kept[one] == Counter(text)[one] for one in "ab\x1b\u202e" if one in text)
 
 
 def from_model(*lines: str) -> list[Line]:

@@ -18,10 +18,12 @@ from msgspec.structs import replace
 
 from argstream import events as e
 from argstream.errors import UsageError
+from argstream.runs import Record
 from argstream.terminal import Line, LiveTerminal, Palette, RunView, Screen, line, shown
 from tests.cli.processes import Clock, wait_until
 from tests.terminal.emulator import Emulator
 
+CALL = (e.ToolCallStarted("call", 0, "send"), e.ToolArgsCompleted("call", "send", {}))
 REQUEST = e.ApprovalRequested("call", "send", {}, "digest", "why")
 
 
@@ -33,7 +35,7 @@ class Words(RunView):
         self.text = ""
         self.looks = 0  # how often the tail was asked for
 
-    def take(self, event: e.Event | e.RunSnapshot, now: float) -> None:
+    def take(self, event: e.Event | e.RunSnapshot | Record, now: float) -> None:
         del now
         if isinstance(event, e.TextDelta):
             self.text += event.text
@@ -111,7 +113,7 @@ class TestShowing:
         with on(emulator, Clock()) as terminal:
             terminal.show(text_delta("open"))
             terminal.ask(lambda now, columns, rows: [line(f"really? {now:.0f} {columns} {rows}")])
-            wait_until(lambda: emulator.all_lines() == ["open", "really? 0 39 4"])
+            wait_until(lambda: emulator.all_lines() == ["really? 0 39 4", "open"])
             terminal.ask(lambda *_: [line(str(number)) for number in range(9)])
             wait_until(lambda: emulator.all_lines() == list("5678"))
             terminal.ask(None)
@@ -124,18 +126,19 @@ class TestAsking:
         with on(emulator) as terminal:
             yield terminal
 
-    def test_is_last_reports_what_was_committed_last(self, terminal: LiveTerminal) -> None:
-        terminal.show(text_delta("before\n"))
-        assert not terminal.is_last(REQUEST)
-        terminal.show(REQUEST)
-        terminal.show(text_delta("not final"))
-        assert terminal.is_last(REQUEST)
-        other = replace(REQUEST, name="receive")
-        assert not terminal.is_last(other)
-        terminal.show(text_delta(" but now\n"))
-        assert not terminal.is_last(REQUEST)
-        terminal.show(other)  # of which the scene shows nothing
-        assert not terminal.is_last(other)
+    def test_is_last_reports_what_was_committed_last(self, emulator: Emulator) -> None:
+        with on(emulator, scene=RunView()) as terminal:
+            for event in (text_delta("before\n"), *CALL):
+                terminal.show(event)
+            assert not terminal.is_last(REQUEST)
+            terminal.show(REQUEST)
+            terminal.show(text_delta("this waits for the decision\n"))
+            assert terminal.is_last(REQUEST)
+            assert not terminal.is_last(replace(REQUEST, name="receive"))
+            terminal.show(e.ApprovalDecided("call", "send", "denied"))
+            assert not terminal.is_last(REQUEST)
+
+    def test_is_last_compares_said_lines(self, terminal: LiveTerminal) -> None:
         terminal.say(line("it"), about="it")
         assert terminal.is_last("it")
         terminal.say(line("else"))

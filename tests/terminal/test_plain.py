@@ -147,43 +147,30 @@ class TestPalette:
         assert written.replace("\u3000", "").isprintable()
         written.encode()
 
-    @pytest.mark.parametrize(
-        ("kind", "environment", "written"),
-        [
-            ("terminal", XTERM, COLOURED),
-            ("terminal", {"NO_COLOR": "1", **XTERM}, "\x1b[1ma\x1b[0mb"),
-            ("terminal", {"TERM": "dumb"}, "ab"),
-            ("terminal", {"TTY_COMPATIBLE": "0", **XTERM}, "ab"),
-            ("pipe", XTERM, "ab"),
-            ("pipe", {"FORCE_COLOR": "1", **XTERM}, COLOURED),
-        ],
-    )
-    def test_output_and_environment_select_colours(
-        self, kind: str, environment: dict[str, str], written: str
-    ) -> None:
-        with output(kind) as file:
-            assert Palette.of(file, environment).ansi((BAD, ADDED)) == written
-        assert Palette.of(file, XTERM).ansi((BAD,)) == "a"  # closed
-
 
 @pytest.mark.parametrize(
-    ("kind", "environment", "is_live"),
+    ("kind", "environment", "written", "is_live"),
     [
-        ("terminal", {}, True),
-        ("terminal", {"NO_COLOR": "1"}, True),
-        ("terminal", {"FORCE_COLOR": ""}, True),
-        ("terminal", {"TERM": "dumb"}, False),
-        ("terminal", {"TTY_INTERACTIVE": "0"}, False),
-        ("terminal", {"TTY_COMPATIBLE": "0"}, False),
-        ("pipe", {}, False),
-        ("pipe", {"FORCE_COLOR": "1"}, False),
-        ("pipe", {"TTY_INTERACTIVE": "1"}, False),
-        ("pipe", {"TTY_COMPATIBLE": "1"}, True),
-        ("pipe", {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0"}, False),
+        ("terminal", {}, COLOURED, True),
+        ("terminal", {"NO_COLOR": "1"}, "\x1b[1ma\x1b[0mb", True),
+        ("terminal", {"FORCE_COLOR": ""}, "ab", True),
+        ("terminal", {"TERM": "dumb"}, "ab", False),
+        ("terminal", {"TTY_INTERACTIVE": "0"}, COLOURED, False),
+        ("terminal", {"TTY_COMPATIBLE": "0"}, "ab", False),
+        ("pipe", {}, "ab", False),
+        ("pipe", {"FORCE_COLOR": "1"}, COLOURED, False),
+        ("pipe", {"TTY_INTERACTIVE": "1"}, "ab", False),
+        ("pipe", {"TTY_COMPATIBLE": "1"}, COLOURED, True),
+        ("pipe", {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "0"}, COLOURED, False),
     ],
 )
-def test_only_a_terminal_that_can_be_repainted_is_live(
-    kind: str, environment: dict[str, str], *, is_live: bool, monkeypatch: pytest.MonkeyPatch
+def test_output_and_environment_select_colours_and_what_is_repainted(
+    kind: str,
+    environment: dict[str, str],
+    written: str,
+    *,
+    is_live: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -191,5 +178,7 @@ def test_only_a_terminal_that_can_be_repainted_is_live(
         monkeypatch.setenv(name, value)
     with output(kind) as file, open_terminal(output=file) as terminal:
         assert isinstance(terminal, LiveTerminal) is is_live
+        assert Palette.of(file, XTERM | environment).ansi((BAD, ADDED)) == written
+    assert Palette.of(file, XTERM).ansi((BAD,)) == "a"  # closed
     with output(kind, "latin-1") as file, open_terminal(output=file) as terminal:
         assert not isinstance(terminal, LiveTerminal)  # it cannot show every character

@@ -49,9 +49,7 @@ class TestFrames:
         assert not emulator.is_cursor_hidden()
 
     @pytest.mark.parametrize(("rows", "bound"), [(1, 1), (5, 1), (12, 4), (24, 8), (50, 12)])
-    def test_tail_is_the_last_rows_at_most_a_third_of_the_screen(
-        self, rows: int, bound: int
-    ) -> None:
+    def test_tail_is_at_most_a_third_of_the_screen(self, rows: int, bound: int) -> None:
         emulator = Emulator(40, rows)
         on(emulator).paint([], lines(*"abcdefghijklmnop"))
         assert emulator.tail_lines() == list("abcdefghijklmnop")[-bound:]
@@ -308,9 +306,7 @@ class TestTmux:
         assert "TAIL" not in "\n".join(everything)
         assert all(row.startswith("committed") for row in everything if not row[:4].isdigit())
 
-    def test_terminal_belongs_to_the_shell_while_stopped_or_in_background(
-        self, tmp_path: Path
-    ) -> None:
+    def test_terminal_is_the_shells_while_stopped_or_in_background(self, tmp_path: Path) -> None:
         (tmp_path / "waiting.py").write_text(_WAITING)
         with Tmux(["bash", "--norc", "-i"], folder=tmp_path) as terminal:
             terminal.wait_for("bash-")  # its prompt

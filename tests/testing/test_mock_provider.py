@@ -14,22 +14,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from argstream import UsageError
-from argstream.testing import (
-    CallTool,
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    MockProvider,
-    ReceivedRequest,
-    Reply,
-    Slow,
-    Split,
-    Status,
-    parse_fault,
-    parse_script,
-)
+from argstream import UsageError, testing
+from argstream.testing import CallTool, Cut, ErrorEvent, MockProvider, Reply, Slow, Split, Status
 from argstream.wire import Frame, SseDecoder
 from tests.testing.posting import BODIES, HEADERS, KEY, ROUTES, SCRIPT, post
 
@@ -73,7 +59,10 @@ def raw_stream(provider: MockProvider, path: str) -> bytes:
 
 
 def served(
-    path: str, *faults: Fault, script: Reply = SCRIPT, read: Callable[..., bytes] = stream_body
+    path: str,
+    *faults: testing.Fault,
+    script: Reply = SCRIPT,
+    read: Callable[..., bytes] = stream_body,
 ) -> bytes:
     with MockProvider(script, faults=faults) as provider:
         return read(provider, path)
@@ -85,9 +74,6 @@ served_raw = partial(served, read=raw_stream)
 def joined(body: bytes) -> bytes:
     """Join chunks of one byte each."""
     return re.sub(rb"(?s)1\r\n(.)\r\n", rb"\1", body)
-
-
-# Answers
 
 
 def unknown_fields(value: object) -> set[str]:
@@ -114,9 +100,7 @@ def unknown_fields(value: object) -> set[str]:
         ),
     ],
 )
-def test_answers_and_events_have_the_types_of_the_sdks(
-    path: str, event_type: str, answer_type: str
-) -> None:
+def test_answers_have_the_types_of_the_sdks(path: str, event_type: str, answer_type: str) -> None:
     """The SDKs do not validate what they receive."""
     adapter: TypeAdapter[object] = TypeAdapter(resolve_name(event_type))
     for script in (SCRIPT, Reply(*SCRIPT.parts, stop="length")):
@@ -145,9 +129,6 @@ def test_chat_sends_usage_only_on_request() -> None:
 
 def test_lone_surrogate_is_sent_escaped() -> None:
     assert b"\\ud800" in served(ANTHROPIC, script=Reply("a\ud800b", piece_size=100))
-
-
-# Faults
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -182,13 +163,13 @@ def test_cut_in_call_ends_inside_arguments_or_inside_the_text(path: str) -> None
 
 @pytest.mark.parametrize("path", ROUTES)
 def test_malformed_changes_one_payload(path: str) -> None:
-    good, bad = served(path).split(b"\n\n"), served(path, Malformed(3)).split(b"\n\n")
+    good, bad = served(path).split(b"\n\n"), served(path, testing.Malformed(3)).split(b"\n\n")
     assert [n for n, (one, other) in enumerate(zip(good, bad, strict=True)) if one != other] == [3]
     data = bad[3].partition(b"data: ")[2]
     assert data
     with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
         json.loads(data)
-    assert served(path, Malformed(999)).endswith(b"\n\n")
+    assert served(path, testing.Malformed(999)).endswith(b"\n\n")
 
 
 @pytest.mark.parametrize("path", ROUTES)
@@ -228,7 +209,7 @@ def test_status_has_the_error_body_of_the_api(status: int, type_: str, code: str
         ("cut=call", Cut("call")),
         ("error=3", ErrorEvent(3)),
         ("error", ErrorEvent("call")),
-        ("malformed=0", Malformed(0)),
+        ("malformed=0", testing.Malformed(0)),
         ("status=429", Status(429)),
         ("slow=0.5", Slow(between=0.5)),
         ("wait=2", Slow(before=2)),
@@ -247,17 +228,14 @@ def test_status_has_the_error_body_of_the_api(status: int, type_: str, code: str
         ("split=0", "sizes must be at least 1"),
     ],
 )
-def test_parse_fault_returns_the_fault_or_explains_what_is_wrong(
-    text: str, expected: Fault | str
+def test_parse_fault_returns_a_fault_or_explains_errors(
+    text: str, expected: testing.Fault | str
 ) -> None:
     if isinstance(expected, str):
         with pytest.raises(UsageError, match=re.escape(expected)):
-            parse_fault(text)
+            testing.parse_fault(text)
     else:
-        assert parse_fault(text) == expected
-
-
-# The server
+        assert testing.parse_fault(text) == expected
 
 
 def test_stop_closes_idle_connections_threads_and_the_port() -> None:
@@ -329,8 +307,6 @@ def test_requests_are_reported_without_keys() -> None:
     assert request.body == {**BODIES[ANTHROPIC], "stream": False}
 
 
-# Checks
-
 SCHEMA = {"type": "object", "properties": {}}
 UNNESTED = {"type": "function", "name": "add", "parameters": SCHEMA}
 NESTED = {"type": "function", "function": {"name": "add"}}
@@ -377,7 +353,7 @@ def test_invalid_request_is_refused_and_uses_no_reply(path: str) -> None:
 def test_custom_check_refuses_requests_and_uses_no_reply() -> None:
     seen: list[tuple[int, int]] = []
 
-    def check(request: ReceivedRequest) -> str | None:
+    def check(request: testing.ReceivedRequest) -> str | None:
         assert request.body is not None
         seen.append((request.number, len(provider.requests)))
         return "model: unknown" if request.body["model"] == "other" else None
@@ -394,7 +370,7 @@ def test_custom_check_refuses_requests_and_uses_no_reply() -> None:
 
 
 def test_custom_check_gets_only_requests_that_would_be_answered() -> None:
-    seen: list[ReceivedRequest] = []
+    seen: list[testing.ReceivedRequest] = []
     with MockProvider([SCRIPT], check=seen.append) as provider:
         post(provider, "/v1/unknown")
         post(provider, ANTHROPIC, b"no json")
@@ -436,9 +412,6 @@ def test_unknown_route_is_a_404_that_lists_the_routes(of_anthropic: bool) -> Non
                 assert f"POST {route}" in message(answer)
 
 
-# Scripts
-
-
 def test_script_is_read_from_json() -> None:
     add = {"call": "add", "arguments": {"a": 1, "é": [2, "😀"]}}
     cut = {"call": "add", "arguments": '{"a": ', "id": "call_7"}
@@ -451,7 +424,7 @@ def test_script_is_read_from_json() -> None:
         piece_size=2,
     )
     document = {"replies": [first, {"parts": [cut], **options}]}
-    assert parse_script(json.dumps(document)) == [SCRIPT, expected]
+    assert testing.parse_script(json.dumps(document)) == [SCRIPT, expected]
 
 
 @pytest.mark.parametrize(
@@ -476,7 +449,7 @@ def test_script_is_read_from_json() -> None:
 )
 def test_invalid_script_is_explained(text: str, problem: str) -> None:
     with pytest.raises(UsageError, match=re.escape(problem)):
-        parse_script(text)
+        testing.parse_script(text)
 
 
 def test_reply_is_immutable_and_copies_its_arguments() -> None:
@@ -509,9 +482,6 @@ def test_empty_reply_is_a_valid_answer() -> None:
 def test_wrong_arguments_raise_usage_error(wrong: Callable[[], object]) -> None:
     with pytest.raises(UsageError, match=r"needs Reply|must be"):
         wrong()
-
-
-# Recordings
 
 
 @pytest.mark.parametrize("path", ROUTES)

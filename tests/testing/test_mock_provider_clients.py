@@ -48,16 +48,13 @@ def broken() -> tuple[type[Exception], ...]:
     return (anthropic.APIConnectionError, openai.APIConnectionError, httpx2.RemoteProtocolError)
 
 
-def client_of(sdk: str, provider: MockProvider, kind: str = "") -> Any:
+def client_of(sdk: str, url: str, kind: str = "", api_key: str = "any") -> Any:
     """Create a client of an SDK, which is imported only where it is used."""
     module = import_module(sdk)
-    name, url = {
-        "anthropic": ("Anthropic", provider.anthropic_url),
-        "openai": ("OpenAI", provider.openai_url),
-    }[sdk]
+    name, path = {"anthropic": ("Anthropic", ""), "openai": ("OpenAI", "/v1")}[sdk]
     http = getattr(module, f"Default{kind}HttpxClient")(verify=create_ssl_context())
     create = getattr(module, f"{kind}{name}")
-    return create(base_url=url, api_key="any", max_retries=0, http_client=http)
+    return create(base_url=url + path, api_key=api_key, max_retries=0, http_client=http)
 
 
 anthropic_client = partial(client_of, "anthropic")
@@ -66,7 +63,7 @@ openai_client = partial(client_of, "openai")
 
 @contextmanager
 def clients(provider: MockProvider) -> Iterator[tuple[Any, Any]]:
-    with anthropic_client(provider) as claude, openai_client(provider) as gpt:
+    with anthropic_client(provider.url) as claude, openai_client(provider.url) as gpt:
         yield claude, gpt
 
 
@@ -110,9 +107,6 @@ def calls_in(turn: TurnCompleted) -> list[tuple[str, Any]]:
     ]
 
 
-# Answers
-
-
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
 def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
     with MockProvider(SCRIPT) as provider:
@@ -132,7 +126,7 @@ def test_sdk_assembles_the_scripted_reply(ask: Ask) -> None:
 
 def test_ids_and_usage_differ_between_turns_and_repeat_in_the_next_run() -> None:
     def ask_twice() -> list[tuple[str, str, int]]:
-        with MockProvider(SCRIPT) as provider, anthropic_client(provider) as client:
+        with MockProvider(SCRIPT) as provider, anthropic_client(provider.url) as client:
             messages: list[Any] = [client.messages.create(**ANTHROPIC) for _ in range(2)]
         return [(m.id, m.content[2].id, m.usage.input_tokens) for m in messages]
 
@@ -162,9 +156,6 @@ def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, .
         assert tuple(getattr(end, "stop_reason", None) for end in ends) == reasons
 
 
-# stream()
-
-
 @pytest.mark.parametrize(
     "open_stream",
     [
@@ -182,8 +173,8 @@ def test_stop_reason_is_translated_for_each_api(stop: Any, reasons: tuple[str, .
 def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -> None:
     async def read(provider: MockProvider) -> Any:
         async with (
-            anthropic_client(provider, "Async") as claude,
-            openai_client(provider, "Async") as gpt,
+            anthropic_client(provider.url, "Async") as claude,
+            openai_client(provider.url, "Async") as gpt,
         ):
             events = stream(open_stream(claude, gpt))
             return events, [event.type async for event in events]
@@ -197,9 +188,6 @@ def test_stream_reads_every_sdk_object(open_stream: Callable[[Any, Any], Any]) -
     for calls in (events.calls, async_events.calls):
         assert [(call.name, call.arguments) for call in calls] == CALLS
         assert {call.verdict for call in calls} == {"complete"}
-
-
-# Faults
 
 
 @pytest.mark.parametrize("ask", [*STREAMED, *WHOLE])
@@ -225,9 +213,6 @@ def test_fault_raises_in_the_sdk(ask: Ask) -> None:
     malformed = (ValueError, anthropic.APIError, openai.APIError)
     with MockProvider(SCRIPT, faults=[Malformed()]) as provider, pytest.raises(malformed):
         ask(provider)
-
-
-# Time
 
 
 @pytest.mark.parametrize(
@@ -272,7 +257,10 @@ def test_stop_does_not_wait_for_a_slow_answer(slow: Slow) -> None:
 
 def test_early_leave_is_reported_and_disturbs_no_other(capfd: pytest.CaptureFixture[str]) -> None:
     with MockProvider(SCRIPT, faults=[Slow(between=0.01)]) as provider:
-        with anthropic_client(provider) as client, client.messages.stream(**ANTHROPIC) as events:
+        with (
+            anthropic_client(provider.url) as client,
+            client.messages.stream(**ANTHROPIC) as events,
+        ):
             next(iter(events))
         assert calls_in(WHOLE[1](provider)) == CALLS
         while not provider.hang_ups:
@@ -305,7 +293,7 @@ def recorded(
 
 
 def events_of(provider: MockProvider) -> list[object]:
-    with anthropic_client(provider) as client:
+    with anthropic_client(provider.url) as client:
         return list(stream(client.messages.create(**ANTHROPIC, stream=True)))
 
 

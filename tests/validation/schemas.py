@@ -12,6 +12,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.strategies import json_values
+
 # The same examples in every run, except in a soak run, which is to find new ones.
 steady = settings(derandomize=settings().max_examples < 1_000)
 
@@ -27,11 +29,7 @@ small = st.integers(0, 3)
 patterns = st.sampled_from(["^a", "b$", "a|b", "^(a|b)*$", "", "é", "^.{2}$", "[^a]"])
 kinds = st.sampled_from(["string", "number", "integer", "boolean", "null", "array", "object"])
 scalars = st.sampled_from(SCALARS)
-instances: st.SearchStrategy[Any] = st.recursive(
-    scalars,
-    lambda values: st.lists(values, max_size=4) | st.dictionaries(names, values, max_size=4),
-    max_leaves=8,
-)
+instances = json_values(scalars, keys=names, size=4)
 formats = st.sampled_from(["date", "email", "ipv4", "uuid", "regex", "no such format"])
 
 

@@ -173,8 +173,6 @@ def test_long_enum_beside_other_keywords_is_combined_with_them() -> None:
     assert fed(schema, "null").verdict == "valid"
 
 
-# Messages
-
 COLOUR = {"properties": {"colour": {"enum": ["red", "green"]}}}
 CLOSED = {"properties": {"path": {}, "text": {}}, "additionalProperties": False}
 SIDES = {"propertyNames": {"enum": ["left", "right"]}}

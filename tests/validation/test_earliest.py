@@ -15,16 +15,9 @@ import pytest
 
 from argstream.jsonstream import Start, Text
 from argstream.validation import Schema
+from tests.validation import universes
 from tests.validation.checking import JsonSchema, check_fragments, oracle
-from tests.validation.universes import (
-    Reading,
-    Universe,
-    Vocabulary,
-    arrays,
-    earliest,
-    objects,
-    strings,
-)
+from tests.validation.universes import Reading, Universe, arrays, earliest, objects, strings
 
 NUMBERS = ["0", "-0", "-0.0", "1", "1.0", "10e-1", "-1", "1.5", "1.5e1", "15", "1E400"]
 SMALL = ["1", "1.5", '"a"', "null", "[]", "{}"]
@@ -60,7 +53,7 @@ def _objects() -> Iterator[str]:
 
 # The continuations of a text. They include whatever these schemas require; otherwise a check would
 # seem to be late.
-VOCABULARY = Vocabulary(
+VOCABULARY = universes.Vocabulary(
     endings=["", "a", "b", "c", "bc", "d", "cd", "bcd", "ab", "abc", "😀", "\n", "\ufffd"],
     values=[1, 1.5, 0, 15, -1, "", "a", "ab", "b", "abc", True, False, None, [], [1], {}, {"a": 1}],
     members=[{}, {"a": 1}, {"a": "a"}, {"a": {}}, {"b": 1}, {"a": 1, "b": "a"}, {"": 1}],
@@ -280,9 +273,7 @@ def _offset_of(reading: Reading, seen: int, text: str | None) -> int | None:
         ("objects", {"properties": {"a": {"$dynamicRef": "#s"}}, "$dynamicAnchor": "s", **OBJECT}),
     ],
 )
-def test_reference_by_name_is_checked_at_the_end_at_the_latest(
-    name: str, schema: JsonSchema
-) -> None:
+def test_reference_by_name_is_checked_at_the_end_at_latest(name: str, schema: JsonSchema) -> None:
     compiled, validator = Schema(schema), oracle(schema)
     alive = universe(name).alive(validator)
     for reading in universe(name).readings:

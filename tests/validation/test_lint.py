@@ -41,9 +41,6 @@ def is_short(name: str, schema: dict[str, Any]) -> bool:
     return bool(findings(an_object(content=TEXT, **{name: schema})))
 
 
-# Order
-
-
 def test_long_text_before_short_arguments_is_reported_with_a_better_order() -> None:
     found = finding(an_object(content=TEXT, spam=TEXT, path=TEXT, overwrite=FLAG))
     assert (found.tool, found.path, found.code) == ("tool", (), "order")
@@ -117,8 +114,6 @@ def test_suggested_order_has_no_findings(names: list[str], required: set[str]) -
     assert findings(an_object(**{name: known[name] for name in order})) == []
 
 
-# Length
-
 LONG_NAMES = [
     *("content", "file_text", "newString", "old_str", "body", "code", "python_code"),
     *("diff", "commit_message", "prompt", "HTML", "sql", "reason", "lines", "comments"),
@@ -172,9 +167,6 @@ def test_schemas_and_descriptions_of_long_and_short_values() -> None:
     assert [more for more in LONG_SCHEMAS if not is_long("spam", TEXT | more)] == []
     described = [(name, TEXT | {"description": text}) for name, text in SHORT_DESCRIPTIONS]
     assert [name for name, schema in described if is_long(name, schema)] == []
-
-
-# Late
 
 
 def test_open_objects_and_untyped_values_are_reported() -> None:
@@ -268,9 +260,6 @@ def test_schema_that_is_only_checked_when_complete_is_reported(more: dict[str, A
     found = finding(an_object(a=TEXT) | more)
     assert found.code == "late"
     assert found.message.endswith('use draft 2020-12, "$ref" to "#/$defs/…"')
-
-
-# Tools and schemas that do not work
 
 
 def test_unusable_schema_is_an_error() -> None:

@@ -19,6 +19,7 @@ from pydantic import BaseModel, Field
 from argstream.errors import SchemaError, UsageError
 from argstream.validation import Schema, ToolSpec, load_tools, tool_specs
 from argstream.validation.lint import lint
+from tests.strategies import json_values
 
 PROPERTIES = {"path": {"type": "string"}}
 SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["path"]}
@@ -39,8 +40,6 @@ def write_file(path: str, content: str = "") -> None:
 def names(*tools: object) -> list[str]:
     return [spec.name for spec in tool_specs(tools)]
 
-
-# One tool in each format
 
 TOOL = {"name": "write", "description": "Write a file."}
 OPENAI = {**TOOL, "parameters": SCHEMA}
@@ -100,9 +99,6 @@ def test_schema_may_be_a_boolean_a_model_or_compiled() -> None:
     model = ToolSpec.of({"name": "w", "input_schema": WriteFile})
     assert model.schema == WriteFile.model_json_schema()
     assert isinstance(ToolSpec("read", "", Schema(SCHEMA)).schema, Schema)
-
-
-# Tools that providers define
 
 
 def test_tools_defined_by_providers_have_the_names_of_their_calls() -> None:
@@ -169,9 +165,6 @@ def test_tool_that_the_provider_runs_is_left_out(tool: dict[str, Any]) -> None:
     assert names(tool, {"name": "mine"}) == ["mine"]
     with pytest.raises(UsageError, match="run by the provider"):
         ToolSpec.of(tool)
-
-
-# Tools defined in Python
 
 
 def schema_of(tool: Any) -> dict[str, Any]:
@@ -258,9 +251,6 @@ def unpacked(**more: typing_extensions.Unpack[Options]) -> None: ...
 def test_definition_that_cannot_be_a_tool_raises(tool: object, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         ToolSpec.of(tool)
-
-
-# Errors
 
 
 class Listing:
@@ -444,11 +434,8 @@ KEYS = st.sampled_from(
 WORDS = st.sampled_from(
     ["w", "function", "custom", "namespace", "computer_toolset_20260801", "OBJECT", "integer", "1"]
 )
-ANYTHING = st.recursive(
-    WORDS | st.none() | st.booleans() | st.integers(0, 9) | st.floats(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
-    max_leaves=12,
-)
+LEAVES = (WORDS, st.none(), st.booleans(), st.integers(0, 9), st.floats())
+ANYTHING = json_values(*LEAVES, keys=KEYS, size=5, max_leaves=12)
 
 
 @given(ANYTHING, ANYTHING)
@@ -565,8 +552,6 @@ def test_deepest_allowed_schema_is_translated_and_deeper_ones_are_refused() -> N
         with pytest.raises(SchemaError, match="nested too deeply"):
             Schema(translated(schema))
 
-
-# Files
 
 ANTHROPIC = {"name": "write", "input_schema": SCHEMA}
 FUNCTION = {"name": "write", "parameters": SCHEMA}

@@ -51,26 +51,14 @@ def test_tool_made_of_a_schema() -> None:
     import cohere
     import mcp_types
     import ollama
+    from openai.types.responses import FunctionTool
 
+    flat = FunctionTool(type="function", name="write", parameters=SCHEMA, strict=True)
     mcp = mcp_types.Tool(name="write", input_schema=SCHEMA)
     function = cohere.ToolV2Function(name="write", parameters=SCHEMA)
     of_ollama = ollama.Tool.model_validate({"function": function.dict()})
-    for tool in (mcp, cohere.ToolV2(function=function), of_ollama):
+    for tool in (flat, mcp, cohere.ToolV2(function=function), of_ollama):
         assert ToolSpec.of(tool).schema == SCHEMA
-
-
-def test_openai_responses() -> None:
-    from openai.types.responses import CustomTool, FunctionTool, ToolSearchTool, WebSearchTool
-
-    tools = [
-        FunctionTool(type="function", name="write", parameters=SCHEMA, strict=True),
-        CustomTool(type="custom", name="run"),
-        WebSearchTool(type="web_search"),
-        ToolSearchTool(
-            type="tool_search", execution="client", description="Find.", parameters=SCHEMA
-        ),
-    ]
-    assert tool_specs(tools) == [ToolSpec("write", "", SCHEMA), ToolSpec("run", kind="custom")]
 
 
 def test_gemini() -> None:

@@ -8,25 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
+import pydantic
 import pytest
 import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    AliasPath,
-    BaseModel,
-    ConfigDict,
-    Field,
-    RootModel,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from argstream import stream
@@ -111,9 +100,6 @@ def after_each(payloads: Iterable[object], definition: Any) -> Iterator[Any]:
             yield view, assembler.calls[0], set(completed)
 
 
-# Settled fields
-
-
 @pytest.mark.parametrize("streamed", STREAMED, ids=lambda streamed: streamed.protocol)
 def test_field_settles_when_its_argument_is_completed(streamed: Streamed) -> None:
     text = json.dumps(ORDER)
@@ -169,9 +155,6 @@ def test_view_can_be_shown_and_copied_but_not_pickled() -> None:
     assert copy.copy(view.so_far).number == 7
     assert repr(view) == "<TypedArguments of 'write', open: <Order so far: number>>"
     assert repr(typed(Order, open_call("")).so_far) == "<Order so far: nothing has settled>"
-
-
-# Nested models
 
 
 def test_nested_model_can_be_read_while_it_is_open() -> None:
@@ -237,9 +220,9 @@ class Spelt(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     path: str = Field(alias="filePath")
-    deep: int = Field(0, validation_alias=AliasPath("where", 0, "line"))
-    either: str = Field("", validation_alias=AliasChoices("new", "old"))
-    last: int = Field(0, validation_alias=AliasPath("numbers", -1))
+    deep: int = Field(0, validation_alias=pydantic.AliasPath("where", 0, "line"))
+    either: str = Field("", validation_alias=pydantic.AliasChoices("new", "old"))
+    last: int = Field(0, validation_alias=pydantic.AliasPath("numbers", -1))
 
 
 def test_alias_choice_is_decided_when_the_call_is_complete() -> None:
@@ -287,9 +270,6 @@ def test_extra_keys_with_a_type_are_validated(definition: Any) -> None:
     assert dict(whole.value()) == {"path": "p", "first": 5, "argument_0": 6}
 
 
-# Validation
-
-
 class Colour(Enum):
     RED = "red"
 
@@ -333,12 +313,12 @@ class Checked(BaseModel):
 
     @field_validator("high")
     @classmethod
-    def order(cls, high: int, info: ValidationInfo) -> int:
+    def order(cls, high: int, info: pydantic.ValidationInfo) -> int:
         if high < info.data["low"]:
             raise ValueError(f"{info.field_name} is less than {info.data['low']}")
         return high
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def whole(self) -> "Checked":
         if self.name == "NONE":
             raise ValueError("it has no bounds")
@@ -362,16 +342,16 @@ class Prepared(BaseModel):
     def prepare(cls, address: Any) -> Any:
         return {"city": address["town"]}
 
-    @model_validator(mode="wrap")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def whole(cls, value: Any, handler: Callable[[Any], "Prepared"]) -> "Prepared":
+    def whole(cls, value: Any, handler: pydantic.ModelWrapValidatorHandler[Self]) -> Self:
         return handler(value)
 
 
 class Guarded(BaseModel):
     name: str
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def rename(cls, value: Any) -> Any:
         return {"name": value.get("name", value.get("title"))}
@@ -384,7 +364,7 @@ class Guards(BaseModel):
 
     @field_validator("high")
     @classmethod
-    def order(cls, high: int, info: ValidationInfo) -> int:
+    def order(cls, high: int, info: pydantic.ValidationInfo) -> int:
         low: int = info.data.get("low", 100)
         return high + low
 
@@ -549,7 +529,7 @@ class Lazy(BaseModel):
 
     @field_validator("total")
     @classmethod
-    def _add(cls, value: int, info: ValidationInfo) -> int:
+    def _add(cls, value: int, info: pydantic.ValidationInfo) -> int:
         numbers: Iterable[int] = info.data["numbers"]
         return value + sum(numbers)
 
@@ -571,9 +551,6 @@ def test_iterator_is_new_for_each_reader() -> None:
         assert view.so_far.total == 13
     rows: Any = typed(Lazy, open_call('{"rows": [[4], [5], ')).so_far.rows
     assert [list(rows[0]), list(rows[0])] == [[4], [4]]
-
-
-# Calls that fail, or are reinterpreted
 
 
 def test_settled_fields_are_kept_when_the_call_fails() -> None:
@@ -643,9 +620,6 @@ def test_container_sent_in_leaves_settles_at_the_end() -> None:
     assert truncated.so_far.address.city == "Rome"
 
 
-# Other definitions
-
-
 def write(path: str, schema: int = 3, *, _mode: str = "w", **more: Any) -> None:
     """Write."""
 
@@ -704,7 +678,7 @@ def test_typed_dict_has_keys() -> None:
     )
 
 
-class Numbers(RootModel[list[int]]):
+class Numbers(pydantic.RootModel[list[int]]):
     pass
 
 
@@ -765,9 +739,7 @@ def test_growing_string_is_not_referenced() -> None:
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
 )
-def test_settled_fields_equal_those_of_the_complete_model(
-    arguments: dict[str, Any], sizes: list[int]
-) -> None:
+def test_settled_fields_equal_the_whole_model(arguments: dict[str, Any], sizes: list[int]) -> None:
     text = json.dumps(arguments)
     try:
         expected = Order.model_validate_json(text)

@@ -137,9 +137,6 @@ def test_encoded_sse_events_are_decoded(
     assert decode(SseDecoder, cut(stream.encode(), sizes)) == expected
 
 
-# JSON lines, one document, or one array
-
-
 @pytest.mark.parametrize(
     ("stream", "expected"),
     [
@@ -186,9 +183,6 @@ def test_array_items_equal_those_of_json_loads(
     text = f"[\n{json.dumps(meant, indent=indent)[1:]}"
     found = decode(JsonTextDecoder, cut(text.encode(), sizes))
     assert [json.loads(frame.data) for frame in found if isinstance(frame, Frame)] == meant
-
-
-# AWS event streams
 
 
 def test_aws_events_and_exceptions_in_every_chunking() -> None:
@@ -250,9 +244,6 @@ def test_impossible_aws_length_breaks_the_stream(length: int, reason: Any) -> No
     decoder = AwsEventStreamDecoder()
     assert decoder.feed(prelude + pack(">I", crc32(prelude))) == [Broken(reason)]
     assert decoder.feed(aws_event("x", b"")) == decoder.close() == []
-
-
-# All decoders
 
 
 @pytest.mark.parametrize(

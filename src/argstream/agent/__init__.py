@@ -3,22 +3,20 @@
 from argstream.errors import MissingExtraError
 
 try:
-    import anyio  # noqa: F401 - to find out whether the extra is there
-    import pydantic  # noqa: F401 - the same
+    import pydantic  # noqa: F401 - to find out whether the extra is there
 except ModuleNotFoundError:
     raise MissingExtraError("agent", "an agent") from None
 
-from argstream.agent._agent_run import AgentRun
 from argstream.agent._driver import EventHook
+from argstream.agent._run import Run
 from argstream.agent.agent import Agent
 from argstream.agent.approvals import Approval, Approve, Approver, Decisions, Deny, Grant
-from argstream.agent.observer import ObservedRun, Observer, observe
+from argstream.agent.observer import Observer, observe
 from argstream.agent.result import Conversation, RunResult, ToolUse
 from argstream.agent.tools import Streamed, TextFeed, Tool, ToolContext, as_tool, tool
 
 __all__ = [
     "Agent",
-    "AgentRun",
     "Approval",
     "Approve",
     "Approver",
@@ -27,8 +25,8 @@ __all__ = [
     "Deny",
     "EventHook",
     "Grant",
-    "ObservedRun",
     "Observer",
+    "Run",
     "RunResult",
     "Streamed",
     "TextFeed",

@@ -1,30 +1,32 @@
-"""Drives a run: asks the model, runs tools and approvers, and hands out the events.
+"""Drives a run: reads the model, runs tools and approvers, writes the log, passes events on.
 
-The loop decides what follows what. Here is everything that waits. Each turn of the model, tool and
-approver is a task. It passes its news to the loop, hands out the events that follow, and starts the
-effects. If the run has a log, events are written before they are handed out or acted on.
+The loop decides the next step, and the driver performs the I/O. The main task of a run writes
+steps, receives commands and renews the lease. One task reads the stream of the model, and writes
+deltas itself if none were written for a moment. Each tool and each question to the approver is a
+task. Events are written to the log of the run before they are handed out or acted on.
+
+The same driver serves an ``Agent`` and an ``Observer``. Each has a ``Source`` of its runs.
 """
 
 import asyncio
+import contextvars
 import logging
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, get_args
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import anyio
-import anyio.lowlevel
-from anyio.abc import TaskGroup
-from anyio.lowlevel import RunVar
 from msgspec import Struct
 
 from argstream import events as ev
-from argstream.agent._lease import RunLog, RunPosition
+from argstream.agent._lease import RunLog
 from argstream.agent._loop import (
     AgentLoop,
+    Answer,
     AskModel,
     AskPerson,
     CancelTool,
@@ -32,35 +34,53 @@ from argstream.agent._loop import (
     Effect,
     EndText,
     Execute,
-    ReadAlong,
     Step,
     Toolbox,
-    Withdraw,
 )
-from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
-from argstream.agent.tools import Bound, TextFeed, Tool, ToolContext, failure_words
-from argstream.assembly import Call
-from argstream.errors import RunBusyError, RunError, StoreError, StreamError, UsageError
+from argstream.agent.approvals import (
+    Approver,
+    Decider,
+    approver_failure_message,
+    is_cancelled,
+)
+from argstream.agent.tools import (
+    BoundCall,
+    TextFeed,
+    Tool,
+    ToolContext,
+    cancel_until_done,
+    failure_message,
+    shielded,
+)
+from argstream.assembly import Call, Numbering
+from argstream.errors import (
+    ArgstreamError,
+    RunBusyError,
+    RunError,
+    StoreError,
+    StreamError,
+    UsageError,
+)
 from argstream.history import Message
-from argstream.models import Model, ModelRequest, ModelSettings
-from argstream.providers import AGENTS
 from argstream.runs._records import Record, coalesced
-from argstream.runs._store import Store
-from argstream.streaming import AsyncEventStream, stream
+from argstream.runs._state import RunState
+from argstream.streaming import AsyncEventStream
 
-Item = TypeVar("Item")
+if TYPE_CHECKING:
+    from argstream.agent.observer import ObserverLoop
 
-_INBOX_ROOM: Final = 1024
-_TIMES_AS_LONG: Final = 2.0  # pause between two writes, as a multiple of the time of the last one,
-_LONGEST_WAIT: Final = 0.2  # but no longer than this, in seconds
+    AnyLoop: TypeAlias = AgentLoop | ObserverLoop
+
+_QUEUE_ROOM: Final = 512
+_FLUSH_INTERVAL: Final = 0.03  # seconds between two writes that contain only deltas
 _OUTBOX_ROOM: Final = 256
-_SECONDS_PER_RUN: Final = 0.0003  # pause between two writes of a run, for each run of the loop,
-_LONGEST: Final = 0.15  # at most this, in seconds,
-_SHORTEST: Final = 0.005  # and none if it would be shorter than this
 _GRACE: Final = 10.0  # seconds for a tool to undo what it did, before it is cancelled
 _GRACE_AFTER_STOP: Final = 1.0
+_INTERRUPT_GRACE: Final = 5.0  # seconds that a source may take to end when it was interrupted
 _LINGER: Final = 1.0  # seconds for a stream to end after its turn, so its connection can be reused
 _CATCHING_UP: Final = 1.0  # seconds that a pause waits for the consumer to reach it
+_CANCEL_AGAIN: Final = 1.0  # seconds between two cancellations of a stream
+_CLOSING: Final = 5.0  # seconds for a stream to close when the run ends
 _LEAVING: Final = 5.0  # seconds to release a lease when all else is over: it expires anyway
 
 logger = logging.getLogger("argstream.agent")
@@ -68,119 +88,126 @@ logger = logging.getLogger("argstream.agent")
 EventHook: TypeAlias = Callable[[Record], Awaitable[None] | None]
 """Called with each record just before the consumer of the run receives it. It may be async."""
 
-_inside: ContextVar[tuple["Runner", ...]] = ContextVar("argstream_runs", default=())
+_inside: ContextVar[tuple["Driver", ...]] = ContextVar("argstream_runs", default=())
 """The runs that the current task is a part of: as a tool, a model or an approver."""
 
 
-class RunConfig(Struct, frozen=True):
-    """Configuration that the runs of an agent share."""
+class Source(ABC):
+    """A run, as its driver and its handle see it: how it begins, and the origin of its events."""
 
-    model: Model
-    tools: Toolbox
-    instructions: str
-    settings: ModelSettings
     approver: Approver | None = None
-    on_event: EventHook | None = None
-    agent: str = "agent"  # the name of the agent
-    store: Store | None = None  # where the logs of its runs are kept
-    lease_seconds: float = 15.0  # for how long a run is ours, if we do not say that we live
+    is_observed: bool = False
+    """Whether another program runs the tools and decides when the run ends."""
+    is_resumable: bool = True
+    """Whether another process can resume a run that is cut off here."""
+    interrupt: Callable[[], Awaitable[object]] | None = None
+    """Asks the source to end by itself, if it can."""
 
-    def position(self, run_id: str, conversation_id: str) -> RunPosition:
-        return RunPosition(run_id, conversation_id, self.agent)
+    @abstractmethod
+    async def begin(self) -> Step:
+        """Return the first step. Called with the first iteration."""
 
-    def log(self, position: RunPosition) -> RunLog | None:
-        if self.store is None:
-            return None
-        return RunLog(self.store, position, self.lease_seconds)
+    @abstractmethod
+    def open(self, messages: tuple[Message, ...], after: Numbering) -> AsyncEventStream: ...
 
-    async def close_model(self) -> None:
-        """Close what the model keeps open for this event loop, such as connections."""
-        close = getattr(self.model, "aclose", None)
-        if close is not None:
-            await close()
+    @abstractmethod
+    def failure(self, error: BaseException) -> ev.Event:
+        """Return the event that reports an exception of the stream."""
+
+    @abstractmethod
+    def check_protocol(self, protocol: str) -> None:
+        """Raise UsageError if streams of this protocol cannot be read here."""
+
+    def events_applied(self) -> None:  # noqa: B027 - an agent does not need it
+        """Called after events of the stream were applied."""
+
+    def answer(self, answer: Answer) -> None:  # noqa: B027 - as above
+        """Pass on what was decided about a call that the source runs itself."""
+
+    def rested(self) -> None:  # noqa: B027 - as above
+        """Called when the run is over or has paused, or nothing of it could be written."""
+
+    def dismiss(self) -> None:  # noqa: B027 - as above
+        """Called when the run is not driven here any more."""
+
+    async def load(self) -> RunState:
+        """Read the log of a stored run, without resuming it."""
+        raise UsageError("only a run that Agent.resume returned for a store can be loaded")
+
+    async def stop(self, reason: str) -> list[ev.Event]:
+        """End a run that has paused, and return its last events."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:  # noqa: B027 - most have nothing to close
+        """Close what was opened for the event loop of the run."""
 
 
-class Runner:
+class Driver:
     """Drives one run from its start, or from a pause, to its end or the next pause."""
 
     def __init__(
         self,
-        machine: AgentLoop,
-        setting: RunConfig,
-        on_rest: Callable[[AgentLoop], None],
-        position: RunPosition,
-        log: RunLog | None = None,
+        loop: "AnyLoop",
+        source: Source,
+        log: RunLog,
+        tools: Toolbox | None = None,
     ) -> None:
-        self.machine = machine
-        self.outbox = Outbox()
+        tools = Toolbox((), None) if tools is None else tools
+        self.loop: AnyLoop = loop
+        self.outbox: Outbox = Outbox()
         self.failure: StreamError | None = None  # why the model could not answer, if it could not
-        self._setting = setting
-        self._on_rest = on_rest
-        self._position = position
+        self.begun: asyncio.Future[None] | None = None  # done when its start is in the store
+        self.is_at_rest: bool = False  # nothing more happens here: the run is over, or has paused
+        self.source = source
         self._log = log
-        self._tasks: TaskGroup
-        self._pace: Pace
-        self._reading: anyio.CancelScope  # of the model's stream
-        self._task: asyncio.Task[None] | None = None
-        self.is_at_rest = False  # nothing more happens here: the run is over, or has paused
-        self._inbox: Inbox[Step | ev.Event] = Inbox()  # for the task that holds all others
+        self._turn_tools = tools
+        self._tools = ToolTasks(self, tools)
+        self.decider: Decider = Decider(self, source.approver, log, waits=source.is_observed)
+        self._task: asyncio.Task[Any] | None = None  # the main task
+        self._children: set[asyncio.Task[None]] = set()
+        self._variables: contextvars.Context  # of the main task
+        self._crash: BaseException | None = None  # what a child failed with
         self._error: BaseException | None = None  # raised when all events are consumed
-        self._tools = ToolTasks(machine, setting.tools, self.act, self._tell, self._room)
-        self.decider = Decider(machine, self.act, setting.approver, self._approver_failed, log)
+        self._reading: TurnReader | None = None
+        # What is to be written, in order: steps, and lists of deltas.
+        self._queue: list[Step | list[ev.Event]] = []
+        self._unwritten: list[Step | list[ev.Event]] = []  # what the main task is writing
+        self._reader_writes = False
+        self._written = Notifier()  # of a write that is over
+        self._flushed_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None  # of the next write of deltas
+        self._wakeup: asyncio.Future[None] | None = None  # of the main task, while it waits
+        self._is_woken = False
 
     @property
     def has_begun(self) -> bool:
         return self._task is not None
 
-    def start(self, step: Step) -> None:
-        self._tasks = anyio.create_task_group()
-        self._pace = pace_here()
-        self._inbox.post(step)
-        self._task = asyncio.create_task(self._supervise())
-
-    def act(self, step: Step) -> None:
-        """Carry out a step, in the order in which the loop returned it.
-
-        In a callback of the event loop no task can be started, and a log is written first. Both
-        are left to the supervising task.
-        """
-        is_in_callback = asyncio.current_task() is None and not self.is_at_rest
-        if self._inbox or is_in_callback or self._log is not None:
-            self._inbox.post(step)
-        else:
-            self._carry_out(step, self._stamped(step.events))
-
-    def _stamped(self, events: Sequence[ev.Event]) -> list[Record]:
-        records = self._position.stamp(events)
-        self._position.advance(records)
-        return records
-
-    def _tell(self, event: ev.Event) -> None:
-        """Hand out an event that changes no state, after the steps that were decided before."""
-        if self._log is not None:
-            self._inbox.post_soon(event, self._pace.pause)
-        elif self._inbox:
-            self._inbox.post(event)
-        else:
-            self.outbox.add_one(self._position.next(event))
-
-    async def _room(self) -> None:
-        await self.outbox.room()
-        await self._inbox.room()
+    async def drive(self, step: Step) -> Record | None:
+        """Drive a run that has no consumer, in the current task. Return the last record."""
+        self.outbox.leave(discard=True)
+        self._queue.append(step)
+        del step  # free it once it is written
+        self._task = asyncio.current_task()
+        await self._drive()
+        records = await self.outbox.fetch()
+        return records[-1] if records else None
 
     async def close(self) -> bool:
-        """Wait until the run is over. False if the caller is a part of it, and cannot wait."""
+        """Wait until the driver has finished.
+
+        Return False if it was not started, or if the caller is one of its tasks.
+        """
         self.outbox.leave()
         if self._task is None or self in _inside.get():
             return False
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait([self._task])
+        await shielded(asyncio.wait([self._task]))
         return True
 
     @property
     def is_stopped_with_another(self) -> bool:
         """Whether the consumer is a part of another run that is ending."""
-        return any(runner.machine.is_ending for runner in _inside.get())
+        return any(driver.loop.is_ending for driver in _inside.get())
 
     async def abandon(self) -> None:
         """Leave a run that has a log to other processes."""
@@ -188,280 +215,451 @@ class Runner:
             self._task.cancel()
             await self.close()
 
-    async def _supervise(self) -> None:
-        _inside.set((*_inside.get(), self))
+    def start(self, step: Step) -> None:
+        self._queue.append(step)
+        self._task = asyncio.create_task(self._drive())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Start a task that is a part of the run. What it raises ends the run."""
+        # A decision or a stop may come from a task that is no part of the run.
+        task = asyncio.create_task(work, context=self._variables.copy())
+        self._children.add(task)
+        task.add_done_callback(self._child_ended)
+        return task
+
+    def _child_ended(self, task: "asyncio.Task[None]") -> None:
+        self._children.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._crash = self._crash or error
+        self._wake()
+
+    # Steps and deltas
+
+    def act(self, step: Step) -> None:
+        """Queue a step, which is carried out when it is written. Call it in the run's loop."""
+        self._queue.append(step)
+        self._wake()
+
+    def write_soon(self) -> None:
+        """Wake the main task, so that it sends unsent decisions."""
+        self.act(Step([], []))
+
+    def publish_deltas(self, deltas: list[ev.Event]) -> None:
+        """Queue deltas, which need no step."""
+        self._queue.append(deltas)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Wake the main task when deltas may be written again."""
+        if self._timer is None and not self._is_woken:
+            due = self._flushed_at + _FLUSH_INTERVAL
+            self._timer = asyncio.get_running_loop().call_at(due, self._wake)
+
+    async def room(self) -> None:
+        """Wait until the consumer and the store are ready for more."""
+        await self.outbox.room()
+        while len(self._queue) >= _QUEUE_ROOM and not self.is_at_rest:
+            self._wake()
+            await self._written.wait()
+
+    # The main task
+
+    async def _drive(self) -> None:
+        outside = _inside.set((*_inside.get(), self))
+        self._variables = contextvars.copy_context()
+        log = self._log
         try:
-            async with self._tasks:
-                await self._work_off()
-                if self._log is not None:  # its beginning is written down, so others know of it
-                    self._tasks.start_soon(self._log.keep_lease)
-                    self._tasks.start_soon(self.decider.receive, self._log)
-                with self._pace.running():
-                    while not self.is_at_rest:
-                        await self._inbox.wait()
-                        if self._inbox:
-                            await self._work_off()
-                self._tasks.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            self._error = _what_failed(group)
+            await self._flush()
+            if self.begun is not None and not self.begun.done():
+                self.begun.set_result(None)
+            self.begun = None
+            log.start(self._wake)  # its start is stored, so others may send commands
+            while not self.is_at_rest:
+                await log.renew_if_due()
+                if log.may_have_commands:
+                    await self.decider.receive(await log.commands())
+                await self._woken()
+                if self._queue:
+                    await self._flush()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised when all events are consumed
+            self._error = self._error or error
         finally:
-            if self._log is not None:
-                await self._leave(self._log)
-            elif not self.is_at_rest:  # it was ended from outside, or something fell over
-                step = self.machine.crashed("interrupted", "the run was interrupted")
-                self._conclude(self._stamped(step.events))
-            self.outbox.close(self._error)
+            await shielded(self._end())
+            _inside.reset(outside)
+
+    def _wake(self) -> None:
+        self._is_woken = True
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+    async def _woken(self) -> None:
+        if not self._is_woken:
+            self._wakeup = asyncio.get_running_loop().create_future()
+            await self._wakeup
+        self._is_woken = False
+        if self._crash is not None:
+            crash, self._crash = self._crash, None
+            try:
+                raise crash
+            finally:
+                del crash  # it refers to this frame, and this frame to it
+
+    async def _end(self) -> None:
+        await self._reader_has_written()  # what is being written must not be cut off
+        if self._reading is not None and not self._reading.task.done():
+            task = self._reading.task
+            if not (self._reading.is_closing or task.cancelling()):
+                task.cancel()
+            await asyncio.wait([task], timeout=_CLOSING)  # its stream is closed in order
+        await asyncio.gather(*map(cancel_until_done, self._children))
+        await self._leave(self._log)
+        self.decider.give_up()
+        self.source.dismiss()
+        self.source.events_applied()
+        self._cancel_timer()
+        error, self._error = self._error, None
+        self.outbox.close(error)
 
     async def _leave(self, log: RunLog) -> None:
         """Release a run that was cut off here. Its log says how far it has come."""
+        log.close()
         if self.is_at_rest:
             return
         self.is_at_rest = True
-        run_id = self.machine.state.run_id
-        if self._error is None:
-            told = f"the run {run_id} was interrupted here: Agent.resume goes on with it"
-            self._error = RunError("interrupted", told)
+        if self._error is None and self.source.is_resumable:
+            message = f"run {self.loop.run_id} was interrupted. Use Agent.resume() to continue it"
+            self._error = RunError("interrupted", message)
         if not log.has_begun:
-            self._on_rest(self.machine)  # nothing of it is in the store
-        with anyio.move_on_after(_LEAVING, shield=True):
-            try:
+            self.source.rested()  # nothing of it is in the store
+        try:
+            async with asyncio.timeout(_LEAVING):
+                if not self.source.is_resumable:
+                    await self._write_end(log)
                 await log.release()
-            except StoreError:
-                logger.warning("the lease on the run %s lapses by itself", run_id, exc_info=True)
+        except (ArgstreamError, TimeoutError) as error:
+            if not isinstance(self._error, StoreError):  # which is raised, and says the same
+                message = "could not release the lease of run %s, which will expire: %s"
+                logger.warning(message, self.loop.run_id, str(error) or "timed out")
 
-    async def _work_off(self) -> None:
-        taken = self._inbox.take()
+    async def _write_end(self, log: RunLog) -> None:
+        """Write the end of a run that no other process can resume."""
+        steps = _steps([*self._unwritten, *self._queue])
+        rest = [event for step in steps for event in step.events]
+        rest += self.loop.crashed("interrupted", "the run was interrupted").events
+        if log.has_begun and not isinstance(self._error, RunBusyError | StoreError):
+            self._conclude(await log.write(coalesced(rest)))
+
+    # Writing
+
+    async def _flush(self) -> None:
+        """Write all that waits. Only the main task writes steps."""
+        await self._reader_has_written()
+        if self._queue:
+            self._unwritten = self._take()
+            await self._write(self._unwritten)
+            self._unwritten = []
+
+    async def _reader_has_written(self) -> None:
+        while self._reader_writes:
+            await self._written.wait()
+
+    async def _pass_on(self, deltas: list[ev.Event], reading: "TurnReader") -> bool:
+        """Hand out deltas that were read, and write them at once if none were for a moment.
+
+        Return False if that failed, or reading was closed meanwhile.
+        """
+        self._queue.append(deltas)
+        loop = asyncio.get_running_loop()
+        if self._unwritten or self._is_woken:
+            return True
+        if loop.time() < self._flushed_at + _FLUSH_INTERVAL:
+            self._schedule()
+            return True
+        self._reader_writes = True
+        try:
+            await self._write_deltas(self._take())
+        except Exception as error:  # noqa: BLE001 - of the store: the model has not failed
+            self._fail(error)
+            return False
+        finally:
+            self._reader_writes = False
+            if self._written.waiting:
+                self._written.notify()
+        return not reading.is_closed
+
+    def _take(self) -> "list[Step | list[ev.Event]]":
+        self._cancel_timer()
+        self._flushed_at = asyncio.get_running_loop().time()
+        taken, self._queue = self._queue, []
+        return taken
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _write_deltas(self, taken: "list[Step | list[ev.Event]]") -> None:
+        """Write what has come since the last write: lists of deltas, and no step."""
+        given: Any = taken
+        deltas = given[0] if len(given) == 1 else coalesced(e for one in given for e in one)
+        self.outbox.add(await self._log.write_deltas(deltas), joined=len(taken) - 1)
+
+    async def _write(self, taken: "list[Step | list[ev.Event]]") -> None:
+        if not any(isinstance(item, Step) for item in taken):
+            await self._write_deltas(taken)
+            self._written.notify()
+            return
         waiting = _steps(taken)
-        events = [event for step in waiting for event in step.events]
-        if self._log is None:
-            records = self._stamped(events)
-        else:
-            records = await self._log_first(self._log, events)
-        rests = [step for step in waiting if step.rests]
+        await self.decider.post_stop()
+        records = await self._log.write([event for step in waiting for event in step.events])
+        self._written.notify()
+        rests = [number for number, step in enumerate(waiting) if step.rests]
+        last: list[Record] = []  # of the pause or the end
         end = 0
-        for step in waiting:
+        for number, step in enumerate(waiting):
             start, end = end, end + len(step.events)
-            told = records[start:end]
-            if self._log is not None and rests[-1:] == [step]:
-                await self._rest(self._log, told)
-            else:
-                self._carry_out(step, told)
+            if rests[-1:] == [number]:
+                last = records[start:end]
+                continue
+            self.outbox.add(records[start:end])
+            for effect in step.effects:
+                self._do(effect)
+            self.decider.withdraw_decided()
         self.outbox.add([], joined=max(0, len(taken) - len(records)))
+        # The store is awaited last, because the lease may be lost meanwhile, and no effect may
+        # follow that (invariant 11).
+        if rests:
+            await self._rest(last)
+        await self.decider.post_decisions()
 
-    async def _log_first(self, log: RunLog, events: Sequence[ev.Event]) -> list[Record]:
-        """Write a stop before what follows from it, and a decision after its request."""
-        await self.decider.post_stop(log)
-        records = await log.write(events)
-        await self.decider.post_decisions(log)
-        self._inbox.worked_off()
-        return records
-
-    async def _rest(self, log: RunLog, records: list[Record]) -> None:
-        """Come to rest, unless a decision or a stop has come for a run that pauses."""
-        if not (records and isinstance(records[-1].event, ev.RunPaused)):
+    async def _rest(self, records: list[Record]) -> None:
+        """Finish after a pause or an end. Continue if a command came during the pause."""
+        if not (records and records[-1].event.run_status == "paused"):
             self._conclude(records)
             return
         *before, pause = records
         self.outbox.add(before)
-        if self.machine.is_paused:
+        if self.loop.is_paused:
             await self.outbox.caught_up(_CATCHING_UP)  # the consumer may decide on a request
-        going_on = await self.decider.after_pause(log)
-        while going_on is None and self.decider.has_unsent and self.machine.is_paused:
-            going_on = await self.decider.after_pause(log)
+        going_on = await self.decider.after_pause()
+        while going_on is None and self.decider.has_unsent and self.loop.is_paused:
+            going_on = await self.decider.after_pause()
         if going_on is not None:
-            self._inbox.post(going_on)
-        if going_on is not None or not self.machine.is_paused:
+            self._queue.append(going_on)
+            self._wake()
+        if going_on is not None or not self.loop.is_paused:
             self.outbox.add([pause])
         else:
             self._conclude([pause])
 
-    def _carry_out(self, step: Step, records: list[Record]) -> None:
-        if step.rests and self._log is None:
-            self._conclude(records)
-            return
-        self.outbox.add(records)
-        for effect in step.effects:
-            self._do(effect)
-
     def _conclude(self, records: list[Record]) -> None:
         """Hand out the last records. Their consumer finds the run at rest."""
         self.is_at_rest = True
-        self._on_rest(self.machine)
+        self.source.rested()
         self.decider.give_up()
-        self.decider.approver_tasks.withdraw_all()
         self.outbox.add(records)
-        self._inbox.ring()
+        self._wake()
 
     def _do(self, effect: Effect) -> None:
         match effect:
             case AskModel(messages):
-                self._reading = anyio.CancelScope()
-                self._tasks.start_soon(self._read_turn, messages, self._reading)
+                self._reading = reading = TurnReader(self._turn_tools)
+                reading.task = self.spawn(self._read_turn(messages, reading))
             case AskPerson(request):
-                self.decider.approver_tasks.ask(self._tasks, request)
-            case Withdraw(call_id):
-                self.decider.approver_tasks.withdraw(call_id)
-            case Execute() | ReadAlong():
-                self._tools.start(self._tasks, effect)
+                self.decider.ask(request)
+            case Execute():
+                self._tools.start(effect)
             case EndText():
                 self._tools.end_text(effect)
             case CancelTool():
                 self._tools.cancel(effect)
-            case CloseStream():
-                self._reading.cancel()
+            case CloseStream(may_end_itself):
+                if self.source.interrupt is not None or may_end_itself:
+                    _ = self.spawn(self._interrupt(self.source.interrupt))
+                else:
+                    self._close_reading(self._reading)
+            case Answer():
+                self.source.answer(effect)
 
-    def _approver_failed(self, error: BaseException) -> None:
+    def approver_failed(self, error: BaseException) -> None:
         """End the run without running the call, and raise the error when it has ended."""
-        if not self.machine.is_ending:
+        if not self.loop.is_ending:
             self._error = error
-        self.act(self.machine.failed("approver_failed", approver_failure_message(error)))
+        self.act(self.loop.failed("approver_failed", approver_failure_message(error)))
 
-    async def _read_turn(self, messages: tuple[Message, ...], scope: anyio.CancelScope) -> None:
+    # Reading
+
+    def _close_reading(self, reading: "TurnReader | None") -> None:
+        """Read no more. What the reader is writing is not cut off."""
+        if reading is not None and not reading.task.done():
+            reading.is_closed = True
+            if reading.has_started and not (self._reader_writes or reading.is_closing):
+                reading.task.cancel()
+                _ = self.spawn(self._cancel_again(reading))
+
+    async def _cancel_again(self, reading: "TurnReader") -> None:
+        """Cancel a stream again that swallows its cancellation."""
+        while not (await asyncio.wait([reading.task], timeout=_CANCEL_AGAIN))[0]:
+            if not reading.is_closing:
+                reading.task.cancel()
+
+    async def _interrupt(self, interrupt: Callable[[], Awaitable[object]] | None) -> None:
+        """Let the source end by itself, for a while."""
+        reading = cast("TurnReader", self._reading)
+        try:
+            async with asyncio.timeout(_INTERRUPT_GRACE):
+                if interrupt is not None:
+                    await interrupt()
+                await asyncio.wait([reading.task])
+        except TimeoutError:
+            pass
+        except Exception as error:
+            logger.info("the source could not be interrupted", exc_info=error)
+        self._close_reading(reading)
+
+    async def _read_turn(self, messages: tuple[Message, ...], reading: "TurnReader") -> None:
         events: AsyncEventStream | None = None
-        listening = TurnReader(self._setting.tools)
-        with scope:
-            try:
-                events = self._open(messages)
-                await self._read(events, listening, scope)
-            except (Exception, asyncio.CancelledError) as error:
-                if is_cancelled(error):
-                    raise
-                self._model_failed(error, listening)
-            finally:
-                if events is not None:
-                    with anyio.CancelScope(shield=True):
-                        await events.aclose()
-                    state = self.machine.state
-                    state.numbering = events.numbering
-                    state.usage = state.usage_before + events.usage
-        self._hear(listening.last_words(), listening)
-        self.act(self.machine.stream_over())
+        reading.has_started = True
+        try:
+            if not reading.is_closed:
+                events = self.source.open(messages, self.loop.numbering)
+                await self._read(events, reading)
+        except (Exception, asyncio.CancelledError) as error:
+            if not is_cancelled(error):
+                self._source_failed(error, reading)
+            elif not reading.is_closed:
+                raise
+        finally:
+            if events is not None:
+                reading.is_closing = True  # by the task that has read it, and without being cut off
+                await events.aclose()
+        usage = None if events is None else events.usage
+        self.act(self.loop.stream_ended(usage, reading.failure))
+        self.source.events_applied()
 
-    def _model_failed(self, error: BaseException, listening: "TurnReader") -> None:
-        if listening.turn_is_over:  # all was said, so how the connection ends does not matter
-            logger.info("the model failed after its turn", exc_info=error)
-        elif isinstance(error, StreamError):
+    def _source_failed(self, error: BaseException, reading: "TurnReader") -> None:
+        if reading.turn_is_over or self.loop.is_ending:
+            # The turn is complete, or the run is stopped: errors of the connection do not matter.
+            logger.info("the stream failed after its turn", exc_info=error)
+            return
+        if isinstance(error, StreamError) and not self.source.is_observed:
             self.failure = error
-            listening.failure = _failure_of(error)
-        else:
-            if isinstance(error, Exception):
-                self._error = error  # it is raised when the run has ended
-            told = f"the model failed with {type(error).__name__}"
-            listening.failure = ev.StreamFailed("model_failed", told)
+        elif isinstance(error, Exception):
+            self._error = error  # it is raised when the run has ended
+        reading.failure = self.source.failure(error)
 
-    def _open(self, messages: tuple[Message, ...]) -> AsyncEventStream:
-        setting = self._setting
-        request = ModelRequest(
-            messages=messages,
-            instructions=setting.instructions,
-            tools=setting.tools.offered,
-            settings=setting.settings,
-        )
-        return stream(
-            setting.model.stream(request),
-            setting.model.protocol,
-            check=setting.tools.check,
-            after=self.machine.state.numbering,
-        )
-
-    async def _read(
-        self, events: AsyncEventStream, listening: "TurnReader", scope: anyio.CancelScope
-    ) -> None:
-        outbox, inbox, state = self.outbox, self._inbox, self.machine.state
-        async for event in events:
-            if scope.cancel_called or state.ending is not None:
+    async def _read(self, events: AsyncEventStream, reading: "TurnReader") -> None:
+        outbox, loop, is_observed = self.outbox, self.loop, self.source.is_observed
+        is_checked = False
+        async for first in events:
+            batch = [first, *events.rest_of_batch()]
+            if reading.is_closed or (loop.is_ending and not is_observed):
                 return  # it was stopped
-            if event.is_delta or event.is_computed:  # nearly always
-                self._tell(event)
-                if listening.texts and (early := listening.grow(event)) is not None:
-                    step = self.machine.begun_early(early.call.id)
-                    if step.effects:
-                        self._tools.early[early.call.id] = early
-                    self.act(step)
+            if not is_checked:
+                self.source.check_protocol(events.protocol)
+                is_checked = events.protocol != "auto"
+            if not reading.texts and _are_deltas(batch):  # nearly always
+                if not await self._pass_on(loop.apply_deltas(batch), reading):
+                    return
             else:
-                if events.protocol in AGENTS:
-                    raise UsageError(
-                        f"{self._setting.model.name} runs its tools itself: read it with stream()"
-                    )
-                listening.note(event, events.calls)
-                self._hear([event], listening)
-                if listening.turn_is_over:
-                    scope.deadline = anyio.current_time() + _LINGER
-            if outbox.is_full or (inbox and inbox.is_full):
-                await self._room()
+                self._apply_batch(batch, events.calls, reading)
+                if reading.turn_is_over and not (is_observed or reading.lingers):
+                    reading.lingers = True
+                    asyncio.get_running_loop().call_later(_LINGER, self._close_reading, reading)
+            self.source.events_applied()
+            if outbox.is_full or len(self._queue) >= _QUEUE_ROOM:
+                await self.room()
 
-    def _hear(self, events: list[ev.Event], listening: "TurnReader") -> None:
-        if events:
-            self.act(self.machine.heard(events, listening.text_of, time.time()))
+    def _apply_batch(
+        self, events: list[ev.Event], calls: Sequence[Call], reading: "TurnReader"
+    ) -> None:
+        is_observed, deltas = self.source.is_observed, list[ev.Event]()
+        for event in events:
+            if self.loop.is_ending and not is_observed:
+                return
+            if event.is_delta or event.is_computed:
+                deltas.append(event)
+                continue
+            self._apply_deltas(deltas, reading)
+            deltas = []
+            if not is_observed:
+                reading.note(event, calls)
+            self.act(self.loop.events_received([event]))
+        self._apply_deltas(deltas, reading)
+
+    def _apply_deltas(self, deltas: list[ev.Event], reading: "TurnReader") -> None:
+        if deltas:
+            self.publish_deltas(self.loop.apply_deltas(deltas))
+        if reading.texts:
+            for event in deltas:
+                if (early := reading.grow(event)) is not None:
+                    self._tools.start_early(early)
 
 
-def _steps(waiting: Iterable[Step | ev.Event]) -> list[Step]:
+def _are_deltas(events: list[ev.Event]) -> bool:
+    for event in events:  # noqa: SIM110 - all() would cost a call per event
+        if not (event.is_delta or event.is_computed):
+            return False
+    return True
+
+
+def _steps(waiting: Iterable[Step | list[ev.Event]]) -> list[Step]:
     """Wrap events that came without a step in steps, and coalesce their deltas."""
     steps: list[Step] = []
-    alone: list[ev.Event] = []
-    for what in waiting:
-        if not isinstance(what, Step):
-            alone.append(what)
-            continue
-        if alone:
-            steps.append(Step(coalesced(alone), []))
-            alone = []
-        steps.append(what)
-    if alone:
-        steps.append(Step(coalesced(alone), []))
+    for is_step, some in groupby(waiting, key=lambda one: isinstance(one, Step)):
+        if is_step:
+            steps += cast("Iterator[Step]", some)
+        else:
+            events = chain.from_iterable(cast("Iterator[list[ev.Event]]", some))
+            steps.append(Step(coalesced(events), []))
     return steps
 
 
-def _failure_of(error: StreamError) -> ev.StreamFailed:
-    known = {code: code for code in get_args(ev.FailureCode)}
-    if error.code in known:
-        return ev.StreamFailed(known[error.code], error.message, error.retryable)
-    return ev.StreamFailed("provider_error", error.message, error.retryable, error.code)
-
-
-def _what_failed(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one error that matters: several tasks may see that the store is lost."""
-    errors = group.exceptions
-    lost = [error for error in errors if isinstance(error, RunBusyError | StoreError)]
-    return lost[0] if lost else errors[0] if len(errors) == 1 else group
-
-
-class _Running(NamedTuple):
-    scope: anyio.CancelScope
+class _Running(Struct):
+    task: "asyncio.Task[None] | None"
     context: ToolContext
+    has_started: bool = False
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+        if self.has_started and self.task is not None:
+            self.task.cancel()
 
 
 class ToolTasks:
-    """Starts and ends tools. ``act`` receives the steps that follow, ``tell`` their output."""
+    """Starts and ends tools, each in a task of the run."""
 
-    def __init__(
-        self,
-        machine: AgentLoop,
-        tools: Toolbox,
-        act: Callable[[Step], None],
-        tell: Callable[[ev.ToolOutputDelta], None],
-        room: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._machine = machine
+    def __init__(self, driver: Driver, tools: Toolbox) -> None:
+        self._driver = driver
         self._tools = tools
-        self._act = act
-        self._tell = tell
-        self._room = room
         self._running: dict[str, _Running] = {}  # by call
-        self.early: dict[str, EarlyStart] = {}  # those that read their text, by call
+        self._early: dict[str, StreamedCall] = {}  # those that read their text, by call
 
-    def start(self, tasks: TaskGroup, effect: Execute | ReadAlong) -> None:
-        call_id, name = effect.call_id, effect.name
-        text = effect.text if isinstance(effect, Execute) else ""
-        early = None if isinstance(effect, Execute) else self.early[call_id].bound
-        run_id, key = self._machine.state.run_id, effect.idempotency_key
-        said = partial(self._said, call_id, name)
-        context = ToolContext(run_id, call_id, name, key, said, self._room)
-        self._running[call_id] = running = _Running(anyio.CancelScope(), context)
-        tasks.start_soon(self._execute, running, text, early)
+    @property
+    def _loop(self) -> AgentLoop:
+        return cast("AgentLoop", self._driver.loop)
+
+    def start_early(self, early: "StreamedCall") -> None:
+        step = self._loop.start_early(early.call.id)
+        if step.effects:
+            self._early[early.call.id] = early
+        self._driver.act(step)
+
+    def start(self, effect: Execute) -> None:
+        call_id, name, text, key = effect
+        output = partial(self._output, call_id, name)
+        context = ToolContext(self._loop.run_id, call_id, name, key, output, self._driver.room)
+        self._running[call_id] = running = _Running(None, context)
+        running.task = self._driver.spawn(self._execute(running, text))
 
     def end_text(self, effect: EndText) -> None:
-        early = self.early.pop(effect.call_id, None)
+        early = self._early.get(effect.call_id)
         if early is None:
             return
         if effect.interruption is None:
@@ -475,84 +673,80 @@ class ToolTasks:
 
     def _end(self, call_id: str, grace: float) -> None:
         """Let a tool end by itself, and cancel it after so many seconds."""
-        scope, context = self._running[call_id]
-        context.cancel()
-        scope.deadline = min(scope.deadline, anyio.current_time() + grace)
-        if not grace:
-            scope.cancel()
+        running = self._running[call_id]
+        running.context.cancel()
+        if grace:
+            asyncio.get_running_loop().call_later(grace, running.cancel)
+        else:
+            running.cancel()
 
-    async def _execute(self, running: _Running, text: str, early: Bound | None) -> None:
-        scope, context = running
+    async def _execute(self, running: _Running, text: str | None) -> None:
+        running.has_started = True
+        context = running.context
         tool = self._tools[context.name]
         result: Any = "it was stopped"
         failed = True
-        with scope:
-            try:
-                if self._machine.is_ending:  # stopped while its start was written
-                    scope.cancel()
-                await anyio.lowlevel.checkpoint_if_cancelled()
-                bound = tool.bind(text) if early is None else early
-                result, failed = await tool.execute(bound, context), False
-            except Exception as error:
-                logger.info("the tool %s failed", tool.name, exc_info=error)
-                result = failure_words(error)
-        self._act(self._machine.tool_over(context.call_id, result, failed=failed))
+        try:
+            if not (running.is_cancelled or self._loop.is_ending):  # while its start was written
+                early = self._early.get(context.call_id)
+                bound = early.bound if text is None and early is not None else None
+                result = await tool.execute(bound or tool.bind(text or ""), context)
+                failed = False
+        except Exception as error:
+            logger.info("the tool %s failed", tool.name, exc_info=error)
+            result = failure_message(error)
+        except asyncio.CancelledError:
+            if not running.is_cancelled:
+                raise
+        self._driver.act(self._loop.tool_returned(context.call_id, result, failed=failed))
 
-    def _said(self, call_id: str, name: str, text: str) -> None:
-        self._tell(ev.ToolOutputDelta(call_id, name, text))
-
-
-class _Text:
-    def __init__(self, call: Call, tool: Tool) -> None:
-        self.call = call
-        self.tool = tool
-        self.feed = TextFeed()
-        self.told: set[str | int] = set()  # the arguments whose events were emitted
-        self.has_started = False
+    def _output(self, call_id: str, name: str, text: str) -> None:
+        output: ev.Event = ev.ToolOutputDelta(call_id, name, text)
+        self._driver.publish_deltas(self._loop.apply_deltas([output]))
 
 
-class EarlyStart(NamedTuple):
+@dataclass(eq=False)
+class StreamedCall:
+    """A call whose tool reads its text, or may read it, while the model writes it."""
+
     call: Call
-    bound: Bound
-    feed: TextFeed
+    tool: Tool
+    feed: TextFeed = field(default_factory=TextFeed)
+    reported: set[str | int] = field(default_factory=set)  # the arguments whose events were emitted
+    bound: BoundCall | None = None  # once its tool was started
 
 
+@dataclass(eq=False)
 class TurnReader:
-    """What the driver knows of a turn beside its events."""
+    """What the driver knows of a stream beside its events."""
 
-    def __init__(self, tools: Toolbox) -> None:
-        self._tools = tools
-        self._calls: dict[str, Call] = {}
-        self._unsettled: dict[str, Call] = {}
-        self.texts: dict[str, _Text] = {}
-        """By call: what a tool reads, or may read, while it is written."""
-        self.failure: ev.StreamFailed | None = None
-        self.turn_is_over = False  # whether the model has ended its turn; its stream may not have
+    tools: Toolbox
+    task: "asyncio.Task[None]" = field(init=False)
+    has_started: bool = False
+    is_closed: bool = False  # no more is to be read
+    is_closing: bool = False  # the stream is being closed
+    turn_is_over: bool = False  # whether the model has ended its turn; its stream may not have
+    lingers: bool = False  # it is closed in a moment, because the turn is over
+    failure: ev.Event | None = None
+    texts: dict[str, StreamedCall] = field(default_factory=dict)  # by call
 
     def note(self, event: ev.Event, calls: Sequence[Call]) -> None:
         match event:
-            case ev.ToolCallStarted(call_id=call_id, name=name, kind=kind, parent_id=parent_id):
-                call = next(call for call in reversed(calls) if call.id == call_id)
-                self._calls[call_id] = self._unsettled[call_id] = call
-                tool = self._tools.get(name)
-                is_ours = parent_id is None and kind == "function"
-                if is_ours and tool is not None and tool.streamed is not None:
-                    self.texts[call_id] = _Text(call, tool)
-            case ev.ToolArgsCompleted(call_id=call_id) | ev.ToolArgsInvalid(call_id=call_id):
-                self._unsettled.pop(call_id, None)
-                self.texts.pop(call_id, None)
+            case ev.ToolCallStarted(call_id=call_id, name=name, kind="function", parent_id=None):
+                tool = self.tools.get(name)
+                if tool is not None and tool.streamed is not None:
+                    call = next(call for call in reversed(calls) if call.id == call_id)
+                    self.texts[call_id] = StreamedCall(call, tool)
+            case ev.ToolArgsCompleted() | ev.ToolArgsInvalid():
+                self.texts.pop(event.call_id, None)
             case ev.TurnCompleted(parent_id=None):
                 self.turn_is_over = True
             case _:
                 pass
 
-    def text_of(self, call_id: str) -> str:
-        """Return the text of a call's arguments, as it was streamed."""
-        return self._calls[call_id].raw
-
-    def grow(self, event: ev.Event) -> EarlyStart | None:
-        """Pass a piece of text to its tool. Return the tool if it can start now."""
-        if not isinstance(event, ev.ArgumentDelta | ev.ArgumentStarted | ev.ArgumentCompleted):
+    def grow(self, event: ev.Event) -> StreamedCall | None:
+        """Pass a piece of text to its tool. Return the call if its tool can start now."""
+        if not isinstance(event, ev.ArgumentEvent):
             return None
         text = self.texts.get(event.call_id)
         if text is None or len(event.path) != 1:
@@ -562,101 +756,42 @@ class TurnReader:
                 text.feed.add(event.text)
             return None
         if isinstance(event, ev.ArgumentCompleted):
-            text.told.add(event.path[0])
-        return None if text.has_started else self._start(text)
+            text.reported.add(event.path[0])
+        return None if text.bound is not None else self._start(text)
 
-    def _start(self, text: _Text) -> EarlyStart | None:
+    def _start(self, text: StreamedCall) -> StreamedCall | None:
         call = text.call  # it may be further than the events, and then it is about to be checked
         if call.verdict != "open" or call.name != text.tool.name or call.reinterpreted is not None:
             return None
-        if not self._tools.may_start_early(call):
+        if not self.tools.may_start_early(call):
             return None
         bound = text.tool.bind_early(call, text.feed)
-        if bound is None or not bound.arguments.keys() - {text.tool.streamed} <= text.told:
+        if bound is None or not bound.arguments.keys() - {text.tool.streamed} <= text.reported:
             return None
-        text.has_started = True
-        return EarlyStart(call, bound, text.feed)
-
-    def last_words(self) -> list[ev.Event]:
-        """Return the events that a cancelled stream could not send: each call gets a verdict."""
-        aborted: list[ev.Event] = [_aborted(call) for call in self._unsettled.values()]
-        self._unsettled.clear()
-        return aborted if self.failure is None else [*aborted, self.failure]
+        text.bound = bound
+        return text
 
 
-def _aborted(call: Call) -> ev.ToolArgsInvalid:
-    error = call.error or ev.ArgumentsError("aborted", "reading was stopped")
-    return ev.ToolArgsInvalid(call.id, call.name, "aborted", call.raw, error)
-
-
-class Inbox(Generic[Item]):
-    """Filled by many tasks, emptied by one. Tasks that add much wait until there is room."""
-
+class Notifier:
     def __init__(self) -> None:
-        self._items: deque[Item] = deque()
-        self._bell = asyncio.Event()  # for the one
-        self._emptied: asyncio.Event | None = None  # for the many, if any of them waits
-        self._taken_at = self._took = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self.waiting: list[asyncio.Future[None]] = []
 
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def post(self, item: Item) -> None:
-        """Add an item. Also callable where no task can be started or awaited."""
-        self._items.append(item)
-        self._bell.set()
-
-    def post_soon(self, item: Item, pause: float) -> None:
-        """Add an item that can wait for more, until so many seconds after the last ones were taken.
-
-        If those took long to work off, it waits longer: on a busy machine, seldom is cheaper.
-        """
-        self._items.append(item)
-        if self._timer is not None or self._bell.is_set():
-            return
-        if not pause:
-            self._bell.set()
-            return
-        loop = asyncio.get_running_loop()
-        due = self._taken_at + max(pause, min(_TIMES_AS_LONG * self._took, _LONGEST_WAIT))
-        if due <= loop.time():
-            self._bell.set()
-        else:
-            self._timer = loop.call_at(due, self._bell.set)
-
-    def ring(self) -> None:
-        """Wake the task that empties it, though there is nothing to take."""
-        self._bell.set()
+    def notify(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     async def wait(self) -> None:
-        await self._bell.wait()
-        self._bell.clear()
+        waiting = asyncio.get_running_loop().create_future()
+        self.waiting.append(waiting)
+        await waiting
 
-    def take(self) -> deque[Item]:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._taken_at = asyncio.get_running_loop().time()
-        items, self._items = self._items, deque()
-        return items
-
-    def worked_off(self) -> None:
-        self._took = asyncio.get_running_loop().time() - self._taken_at
-        if self._emptied is not None:
-            self._emptied.set()
-            self._emptied = None
-
-    @property
-    def is_full(self) -> bool:
-        return len(self._items) >= _INBOX_ROOM
-
-    async def room(self) -> None:
-        while self.is_full:
-            self._bell.set()
-            if self._emptied is None:
-                self._emptied = asyncio.Event()
-            await self._emptied.wait()
+    async def until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not is_so():
+                    await self.wait()
 
 
 class Outbox:
@@ -665,25 +800,23 @@ class Outbox:
     def __init__(self) -> None:
         self._held: list[Record] = []
         self._joined = 0  # how many events were joined into the records that are held
-        self._news: anyio.Event | None = None  # set while the consumer waits for records
-        self._room: anyio.Event | None = None  # a producer waits for room
-        self._return: anyio.Event | None = None  # a task waits for the consumer
+        self._is_awaited = False  # the consumer has fetched all and waits for more
         self._is_left = False
+        self._discards = False  # keeps only the last record
         self._is_closed = False
         self._error: BaseException | None = None
+        self._filled = Notifier()
+        self._emptied = Notifier()
 
     def add(self, records: list[Record], joined: int = 0) -> None:
         """Add records. ``joined`` events were coalesced into them and count towards the limit."""
+        if self._discards:
+            self._held = records[-1:] or self._held
+            return
         self._held += records
         self._joined += joined
-        if records and self._news is not None:
-            self._wake()
-
-    def add_one(self, record: Record) -> None:
-        """Add one record. This is what a delta costs."""
-        self._held.append(record)
-        if self._news is not None:
-            self._wake()
+        if records:
+            self._filled.notify()
 
     @property
     def is_full(self) -> bool:
@@ -691,91 +824,40 @@ class Outbox:
 
     async def room(self) -> None:
         while self.is_full:
-            if self._room is None:
-                self._room = anyio.Event()
-            await self._room.wait()
+            await self._emptied.wait()
 
     async def fetch(self) -> list[Record]:
         """Return the next records, at least one; none when it is closed and all are fetched."""
-        while not self._held:
-            if self._is_closed:
-                error, self._error = self._error, None
-                if error is not None:
-                    raise error
-                return []
-            self._news = news = anyio.Event()
-            self._tell_return()
-            await news.wait()
+        while not (self._held or self._is_closed):
+            self._is_awaited = True
+            if self._emptied.waiting:
+                self._emptied.notify()
+            await self._filled.wait()
+        self._is_awaited = False
+        if not self._held and self._error is not None:
+            error, self._error = self._error, None
+            raise error
         return self.take()
 
     def take(self) -> list[Record]:
         records, self._held, self._joined = self._held, [], 0
-        self._make_room()
+        if self._emptied.waiting:
+            self._emptied.notify()
         return records
 
-    def leave(self) -> None:
+    def leave(self, *, discard: bool = False) -> None:
         """Mark that no more records are fetched, so producers need not wait for room."""
-        self._is_left = True
-        self._make_room()
-        self._tell_return()
+        self._is_left, self._discards = True, discard
+        self._emptied.notify()
 
     def close(self, error: BaseException | None) -> None:
         """Mark the end of the records. The error is raised when all are fetched."""
         self._is_closed = True
         self._error = self._error or error
-        self._wake()
+        self._filled.notify()
 
     async def caught_up(self, seconds: float) -> None:
-        """Wait until the consumer has come back for more or has left, at most for so long."""
-        with anyio.move_on_after(seconds):
-            while (self._held or self._news is None) and not self._is_left:
-                self._return = anyio.Event()
-                await self._return.wait()
-
-    def _tell_return(self) -> None:
-        if self._return is not None:
-            self._return.set()
-            self._return = None
-
-    def _make_room(self) -> None:
-        if self._room is not None:
-            self._room.set()
-            self._room = None
-
-    def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set()
-            self._news = None
-
-
-class Pace:
-    """Counts the runs of one event loop. With many runs, each writes its deltas less often."""
-
-    def __init__(self) -> None:
-        self._runs = 0
-        self.pause = 0.0  # the seconds between two writes of a run, if these can wait
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
-
-    def _count(self, change: int) -> None:
-        self._runs += change
-        pause = min(self._runs * _SECONDS_PER_RUN, _LONGEST)
-        self.pause = pause if pause >= _SHORTEST else 0.0
-
-
-_pace: RunVar[Pace] = RunVar("argstream_pace")
-
-
-def pace_here() -> Pace:
-    try:
-        return _pace.get()
-    except LookupError:
-        pace = Pace()
-        _pace.set(pace)
-        return pace
+        """Wait until the consumer has fetched all records or has left, at most ``seconds``."""
+        await self._emptied.until(
+            lambda: self._is_left or (self._is_awaited and not self._held), seconds
+        )

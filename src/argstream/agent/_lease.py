@@ -1,165 +1,203 @@
 """The log of a run that this process drives, and the lease on it.
 
-The driver renews its lease several times in the time for which it is valid. If the lease expires,
+The driver renews its lease three times per lease duration. If the lease expires,
 another process may take the run over, and this one can neither write nor begin anything more.
 Nothing is acted on before it is written (invariant 11).
 """
 
 import asyncio
-import os
-import socket
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
-import anyio
 from msgspec.structs import replace
 
 from argstream.errors import LeaseLostError, RunBusyError, UsageError
 from argstream.events import ArgumentEvent, Event, ToolArgsDelta
-from argstream.runs._records import Lease, Record, releases_lease
-from argstream.runs._store import Store
+from argstream.runs._hub import Watch
+from argstream.runs._records import Commands, Launch, Lease, Owner, Record, releases_lease
+from argstream.runs._store import Now, Store
 
 _RENEWALS: Final = 3  # per duration of a lease
 _ANSWER: Final = 5.0  # seconds that a cancelled task waits for the lease that it asked for
-_LOOK_AGAIN: Final = 0.05  # seconds between two looks at the lease of another process
+_RETRY_INTERVAL: Final = 0.05  # seconds between two attempts to acquire a lease
 
 
-class RunPosition:
-    """Assigns ``seq`` and time to the next records of a run, with or without a store."""
+@dataclass(eq=False)
+class RunLog:
+    """Writes the log of one run, for as long as this process holds its lease."""
 
-    def __init__(self, run_id: str, conversation_id: str, agent: str) -> None:
-        self.run_id = run_id
-        self.conversation_id = conversation_id
-        self.agent = agent
-        self.seq: int = 0
-        self.latest: float = 0.0  # the time of the last record; the times never decrease
+    store: Store
+    run_id: str
+    conversation_id: str
+    agent: str
+    seconds: float  # for which a lease is valid
+    launch: Launch | None = None
+    latest: float = 0.0  # the time of the last record; the times never decrease
+    may_have_commands: bool = True  # commands may have been sent
+    _seq: int = 0  # of the last record
+    _lease: Lease | None = None
+    _valid_until: float = 0.0  # when the lease expires at the earliest
+    _watch: Watch | None = None  # of commands
+    _is_due: bool = False  # the lease must be renewed
+    _timer: asyncio.TimerHandle | None = None
+    _wake: Callable[[], None] = lambda: None
 
-    def stamp(self, events: Sequence[Event]) -> list[Record]:
-        """Return the events as the next records. Does not advance the position.
+    @property
+    def has_begun(self) -> bool:
+        return self._seq > 0 or self._lease is not None
+
+    def _stamped(self, events: Sequence[Event]) -> list[Record]:
+        """Return the events as the next records.
 
         An event that a log does not keep carries the ``seq`` of the record before it.
         """
         self.latest = max(time.time(), self.latest)
-        seq, records = self.seq, []
+        seq, records = self._seq, []
+        run_id, conversation_id, agent = self.run_id, self.conversation_id, self.agent
         for event in events:
             if not event.is_computed:
                 seq += 1
-            records.append(
-                Record(seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
-            )
+            records.append(Record(seq, self.latest, run_id, conversation_id, agent, event))
         return records
 
-    def next(self, event: Event) -> Record:
-        """Return the event as the next record, and advance the position."""
-        if (now := time.time()) > self.latest:
-            self.latest = now
-        if not event.is_computed:
-            self.seq += 1
-        return Record(self.seq, self.latest, self.run_id, self.conversation_id, self.agent, event)
-
-    def advance(self, records: Sequence[Record]) -> None:
-        """Continue after these records."""
+    async def read(self) -> list[Record]:
+        records = await self.store.read(self.run_id, self._seq)
         if records:
-            self.seq = records[-1].seq
-
-
-class RunLog:
-    """Writes the log of one run, for as long as this process holds its lease."""
-
-    def __init__(self, store: Store, position: RunPosition, seconds: float) -> None:
-        self.store = store
-        self.run_id: str = position.run_id
-        self._position = position
-        self._seconds = seconds  # for which a lease is valid
-        self._lease: Lease | None = None
-        # An append may release the lease that a renewal would renew.
-        self._one_at_a_time = anyio.Lock(fast_acquire=True)
-
-    @property
-    def has_begun(self) -> bool:
-        return self._position.seq > 0 or self._lease is not None
-
-    async def take_up(self, wait: float) -> list[Record]:
-        """Acquire the lease and read the log. Raises RunBusyError after ``wait`` seconds."""
-        await self._acquired(wait)
-        records = await self.store.read(self.run_id)
-        self._position.advance(records)
-        self._position.latest = records[-1].time
-        self._position.conversation_id = records[-1].conversation_id
+            last = records[-1]
+            self._seq, self.latest = last.seq, last.time
+            self.conversation_id = last.conversation_id
         return records
 
-    async def _acquired(self, wait: float) -> Lease:
-        end = anyio.current_time() + wait
+    async def acquire(self, wait: float = 0.0) -> bool:
+        """Acquire the lease. Return True if the log has records that are not known here.
+
+        Raises RunBusyError if another process holds the lease for more than ``wait`` seconds.
+        """
+        end = time.monotonic() + wait
         while True:
+            asking = self.store.acquire(self.run_id, Owner.here(), self.seconds)
             try:
-                return await self._surely(self.store.acquire(self.run_id, _owner(), self._seconds))
+                return (await self._await_lease(asking)).seq != self._seq
             except RunBusyError:
-                if anyio.current_time() >= end:
+                if time.monotonic() >= end:
                     raise
-            await anyio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_RETRY_INTERVAL)
 
     async def write(self, events: Sequence[Event]) -> list[Record]:
         """Write events and return their records, which are durable by then."""
-        now, stamped = time.time(), self._position.stamp(events)
+        stamped = self._stamped(events)
         records = _stored(stamped)
         if not records:
             return stamped
-        async with self._one_at_a_time:
-            lease = await self._written(records)
-            self._position.advance(records)
-            if releases_lease(record.event for record in records):
-                self._lease = None  # the write released it
-            elif time.time() - now > self._seconds:
-                # This process was suspended for so long that another may have taken the run over,
-                # and have reported what this one was about to do as interrupted.
-                await self.store.renew(lease, self._seconds)
+        lease = await self._written(records)
+        self._seq = records[-1].seq
+        if releases_lease(record.event for record in records):
+            self._lease = None  # the write released it
+        elif Now.here().lease > self._valid_until:
+            # This process was suspended for so long that another may have taken the run over, and
+            # have reported what this one was about to do as interrupted.
+            await self._renew(lease)
+        return stamped
+
+    async def write_deltas(self, events: Sequence[Event]) -> list[Record]:
+        """Write deltas, with their argument events, and return their records."""
+        if self._lease is None:
+            return await self.write(events)
+        stamped = self._stamped(events)
+        records = _stored(stamped)
+        if records:
+            await self.store.append_deltas(self._lease, records)
+            self._seq = records[-1].seq
         return stamped
 
     async def _written(self, records: list[Record]) -> Lease:
         if not self.has_begun:
-            return await self._surely(self.store.create(records, _owner(), self._seconds))
-        lease = self._lease or await self._reacquired()
+            creating = self.store.create(records, Owner.here(), self.seconds, self.launch)
+            return await self._await_lease(creating)
+        if self._lease is None:
+            await self.reacquire()
+        lease = cast("Lease", self._lease)
         await self.store.append(lease, records)
         return lease
 
-    async def _surely(self, asking: Coroutine[Any, Any, Lease]) -> Lease:
+    async def _await_lease(self, asking: Coroutine[Any, Any, Lease]) -> Lease:
         """Wait for a lease. A task that is cancelled meanwhile keeps it, and can release it."""
+        self._valid_until = Now.here().lease + self.seconds
         task = asyncio.ensure_future(asking)
-        task.add_done_callback(self._renew_lease)
+        task.add_done_callback(self._keep_lease)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait([task], timeout=_ANSWER)
+            await asyncio.wait([task], timeout=_ANSWER)
             raise
 
-    def _renew_lease(self, task: "asyncio.Future[Lease]") -> None:
+    def _keep_lease(self, task: "asyncio.Future[Lease]") -> None:
         if not task.cancelled() and task.exception() is None:
             self._lease = task.result()
 
-    async def keep_lease(self) -> None:
-        """Renew the lease while there is one. Raises LeaseLostError if it was lost."""
-        while True:
-            await anyio.sleep(self._seconds / _RENEWALS)
-            async with self._one_at_a_time:
-                if self._lease is not None:
-                    await self.store.renew(self._lease, self._seconds)
+    async def renew_if_due(self) -> None:
+        """Renew the lease, if it is time. Raises LeaseLostError if it was lost."""
+        if self._is_due:
+            self._is_due = False
+            self._schedule()
+            if self._lease is not None:
+                await self._renew(self._lease)
 
-    async def reacquire(self) -> bool:
-        """Acquire the lease again after a pause. False if another process has resumed the run."""
-        try:
-            await self._reacquired()
-        except RunBusyError:
-            return False
-        return True
+    async def _renew(self, lease: Lease) -> None:
+        now = Now.here().lease
+        await self.store.renew(lease, self.seconds)
+        self._valid_until = now + self.seconds
 
-    async def _reacquired(self) -> Lease:
-        lease = await self._surely(self.store.acquire(self.run_id, _owner(), self._seconds))
-        if (await self.store.info(self.run_id)).seq != self._position.seq:
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self.seconds / _RENEWALS, self._become_due)
+
+    def _become_due(self) -> None:
+        self._is_due = True
+        self._wake()
+
+    async def reacquire(self) -> None:
+        """Acquire the lease again after a pause.
+
+        Raises RunBusyError if another process has resumed the run.
+        """
+        if await self.acquire():
             await self.release()
             raise LeaseLostError(self.run_id)
-        return lease
+
+    async def commands(self) -> Commands:
+        self._listen()
+        self.may_have_commands = False
+        return await self.store.commands(self.run_id)
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Call ``wake`` when the lease must be renewed, and when commands may have been sent."""
+        self._wake = wake
+        self._listen()
+        self._schedule()
+        if self.may_have_commands:
+            wake()
+
+    def _listen(self) -> None:
+        if self._watch is not None and self._watch.tail.has_failed:
+            self._watch.close()
+            self._watch = None
+        if self._watch is None:
+            self._watch = self.store.on_commands(self.run_id, self._commands_changed)
+
+    def _commands_changed(self) -> None:
+        self.may_have_commands = True
+        self._wake()
+
+    def close(self) -> None:
+        """Stop receiving commands and renewing the lease."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def release(self) -> None:
         if self._lease is not None:
@@ -186,11 +224,6 @@ def _stored(stamped: Sequence[Record]) -> list[Record]:
         else:
             records.append(record)
     return records[::-1]
-
-
-def _owner() -> str:
-    # Shown to users, so that they find the process.
-    return f"{socket.gethostname()}, process {os.getpid()}"
 
 
 def check_seconds(option: str, seconds: float | None) -> None:

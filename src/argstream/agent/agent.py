@@ -1,41 +1,48 @@
 """``Agent``: a model with tools and rules, its runs, and how they are resumed and stopped."""
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, overload
+from typing import Final, Literal, TypeAlias, get_args, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-import anyio
-
-from argstream.agent._agent_run import AgentRun, AsyncClosing, Course, run_alone
-from argstream.agent._driver import EventHook, RunConfig
-from argstream.agent._lease import RunLog, RunPosition, check_seconds
+from argstream.agent._driver import Driver, EventHook, Source
+from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
-from argstream.agent.approvals import Approval, Approver, usable_decisions
-from argstream.agent.observer import Observed, is_observed, last_events
+from argstream.agent._run import AsyncClosing, LoopThread, Run
+from argstream.agent.approvals import Approval, Approver, Grant, usable_decisions
+from argstream.agent.observer import ObserverLoop
 from argstream.agent.result import Conversation, RunResult
-from argstream.agent.tools import encodable
-from argstream.errors import AlreadyDecidedError, RunBusyError, RunNotFoundError, UsageError
-from argstream.events import ApprovalDecided, Event, RunPaused, RunStarted
-from argstream.models import Model, ModelSettings, as_model
+from argstream.agent.tools import current_loop, shielded
+from argstream.assembly import Numbering
+from argstream.errors import (
+    AlreadyDecidedError,
+    RunBusyError,
+    RunNotFoundError,
+    StreamError,
+    UsageError,
+)
+from argstream.events import Event, FailureCode, RunPaused, StreamFailed
+from argstream.history import Message
+from argstream.models import Model, ModelRequest, ModelSettings, as_model
 from argstream.policy import Policy
-from argstream.runs import open_store
-from argstream.runs._records import Decisions
+from argstream.providers import AGENTS
+from argstream.runs import MemoryStore, open_store
+from argstream.runs._records import Decisions, Launch
+from argstream.runs._state import RunState
 from argstream.runs._store import Store
+from argstream.sanitise import replace_lone_surrogates
+from argstream.streaming import AsyncEventStream, stream
 
 __all__ = ["Agent"]
 
-AnyRun: TypeAlias = "str | RunPaused | RunResult | AgentRun"
+AnyRun: TypeAlias = "str | RunPaused | RunResult | Run"
 """A run: its ID, or an object that has it."""
-
-
-class _Paused(NamedTuple):
-    machine: AgentLoop
-    conversation: Conversation
-    position: RunPosition
+_NO_DECISIONS: Final[Decisions] = {}
 
 
 class Agent(AsyncClosing):
@@ -61,37 +68,43 @@ class Agent(AsyncClosing):
         settings: ModelSettings | None = None,
         name: str = "agent",
         on_event: EventHook | None = None,
+        show: bool = False,
         approver: Approver | None = None,
         approval_timeout: float | None = None,
         max_turns: int = 50,
         max_parallel_calls: int = 32,
         store: Store | str | Path | None = None,
         lease_seconds: float = 15.0,
+        launch: Launch | None = None,
     ) -> None:
-        """Make an agent of a model and tools.
+        """Create an agent.
 
         ``model`` is a name such as ``openai:gpt-5``, a model of ``make_model``, a
         ``ScriptedModel``, a function from a ``ModelRequest`` to an SDK's stream, or an async
         iterator of one. ``tools`` are functions, plain or with ``@tool``. ``on_event`` is called
-        with each ``Record`` just before the consumer of the run receives it.
+        with each ``Record`` just before the consumer of the run receives it. ``show=True`` prints
+        runs as they go, and needs the extra ``terminal``.
 
         If a call needs an approval, ``approver`` decides while the run continues. Without one the
         run pauses, see ``resume``. A request that is not decided after ``approval_timeout`` seconds
-        is denied. A run fails when the model has taken ``max_turns`` and wants another. At most
+        is denied. A run fails if the model needs more than ``max_turns`` turns. At most
         ``max_parallel_calls`` tools of a run execute at once. Further calls wait, and start in
         order as others end.
 
         With a ``store`` (the path of an SQLite file, a ``redis://`` URL, or an open store) each run
         is a log that survives this process: any process that has the tools can ``resume`` it. The
         driver of a run renews its lease every few seconds. If the lease was not renewed for
-        ``lease_seconds``, another process may take the run over.
+        ``lease_seconds``, another process may take the run over. ``launch`` says how its runs can
+        be resumed from a shell, and is stored with them.
         """
         _check_options(tools, settings, max_turns, max_parallel_calls)
         check_seconds("approval_timeout", approval_timeout)
         check_seconds("lease_seconds", lease_seconds)
+        if show:  # the terminal is a layer above
+            on_event = import_module("argstream.terminal").printing(on_event)
         self.name = name
         self.model: Model = as_model(model)
-        self._setting = RunConfig(
+        self._runs = _AgentRuns(
             self.model,
             Toolbox(tools, policy),
             instructions,
@@ -99,46 +112,50 @@ class Agent(AsyncClosing):
             approver,
             on_event,
             name,
-            None if store is None else open_store(store),
+            _ProcessStore() if store is None else open_store(store),
+            store is not None,
             lease_seconds,
+            launch,
+            LoopRules(max_turns, approver is not None, approval_timeout, max_parallel_calls),
         )
         self._owns_store = isinstance(store, str | Path)
-        self._rules = LoopRules(
-            max_turns, approver is not None, approval_timeout, max_parallel_calls
-        )
-        self._paused: dict[str, _Paused] = {}  # without a store
-        self._conversations: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
 
     @property
     def store(self) -> Store | None:
         """The store of its runs, if it has one."""
-        return self._setting.store
+        return self._runs.store if self._runs.survives else None
 
-    def run_stream(self, prompt: str, conversation: Conversation | None = None) -> AgentRun:
+    def run_stream(self, prompt: str, conversation: Conversation | None = None) -> Run:
         """Return a run of a prompt: iterate over it with ``async for``, or await its result."""
         given: object = prompt
         if not isinstance(given, str) or not given.strip():
-            raise UsageError("a prompt is a text that is not empty")
+            raise UsageError(f"prompt must be a str that is not empty, not {prompt!r}")
         conversation = Conversation() if conversation is None else conversation
         if not isinstance(conversation, Conversation):
             raise UsageError(
-                f"a conversation is a Conversation(), not {type(conversation).__name__}"
+                f"conversation must be a Conversation, not {type(conversation).__name__}"
             )
         run_id = f"run_{uuid4().hex}"
-        machine = AgentLoop(run_id, self._setting.tools, self._rules, conversation.grants)
+        self._runs.conversations[run_id] = conversation
+        new = self._run_of(run_id)
+        new.prompt = prompt
+        # The newest run of a conversation has the latest time, even if the clock was set back.
+        new.log.latest = math.nextafter(conversation.updated, math.inf)
+        return new.handle()
 
-        position = self._setting.position(run_id, conversation.id)
-        log = self._setting.log(position)
-        if log is not None:
-            # The newest run of a conversation is found by its time, whatever the clock says.
-            position.latest = math.nextafter(conversation.updated, math.inf)
-            self._conversations[run_id] = conversation
+    def _begun(self, run: AnyRun) -> "_AgentRun":
+        """Return a run that a process can resume. Nothing is read."""
+        run_id = _id_of(run)
+        return self._run_of(run_id) if self._runs.survives else self._runs.waiting(run_id)
 
-        async def begin() -> Step:
-            machine.state.numbering = conversation.numbering
-            return machine.begin(encodable(prompt), conversation.messages, conversation.user)
-
-        return AgentRun(Course(machine, begin, position, log), self._setting, conversation, self)
+    def _run_of(self, run_id: str) -> "_AgentRun":
+        """Return a run of the agent's store. Nothing is read."""
+        runs = self._runs
+        if run_id in runs.paused:
+            return replace(runs.paused[run_id], prompt=None)
+        conversation = runs.conversations.setdefault(run_id, Conversation())
+        loop = runs.loop(run_id, conversation.grants)
+        return _AgentRun(runs, conversation, loop, runs.log(run_id, conversation.id))
 
     @overload
     def run(
@@ -170,7 +187,7 @@ class Agent(AsyncClosing):
         *,
         wait: float = 0.0,
         conversation: Conversation | None = None,
-    ) -> AgentRun:
+    ) -> Run:
         """Resume a run that has paused or was cut off, with decisions by call ID.
 
         Iterate over the result or await it, like any run. Calls without a decision stay pending,
@@ -184,34 +201,11 @@ class Agent(AsyncClosing):
         remembers.
         """
         run_id, given = _id_of(run), _decisions_of({} if decisions is None else decisions)
-        if self._setting.store is not None:
-            if conversation is not None:
-                self._conversations[run_id] = conversation
-            return self._resume_logged(self._setting.store, run_id, given, wait)
-        machine, waiting_conversation, position = self._waiting(run_id)
-        machine.check(given)
-
-        async def begin() -> Step:
-            self._waiting(run_id)  # it may have been resumed meanwhile
-            waiting = self._paused.pop(run_id)
-            try:
-                return machine.resumed(given, time.time())
-            except UsageError:
-                self._paused[run_id] = waiting
-                raise
-
-        return AgentRun(Course(machine, begin, position), self._setting, waiting_conversation, self)
-
-    def _resume_logged(self, store: Store, run_id: str, given: Decisions, wait: float) -> AgentRun:
-        conversation = self._conversations.setdefault(run_id, Conversation())
-        machine = AgentLoop(run_id, self._setting.tools, self._rules, conversation.grants)
-        position = self._setting.position(run_id, conversation.id)
-        log = RunLog(store, position, self._setting.lease_seconds)
-
-        async def begin() -> Step:
-            return await _resume_from_log(log, machine, conversation, given, wait)
-
-        return AgentRun(Course(machine, begin, position, log), self._setting, conversation, self)
+        if not self._runs.survives:
+            self._runs.waiting(run_id).loop.check(given)
+        elif conversation is not None:
+            self._runs.conversations[run_id] = conversation
+        return replace(self._run_of(run_id), decisions=given, wait=wait).handle()
 
     async def check(self, run: AnyRun, decisions: Decisions) -> None:
         """Raise what ``resume`` would raise for these decisions, and change nothing.
@@ -219,11 +213,8 @@ class Agent(AsyncClosing):
         Arguments that do not fit, or ``AlreadyDecidedError``, can be reported before anything is
         decided, also while another process drives the run.
         """
-        run_id, given = _id_of(run), _decisions_of(decisions)
-        if self._setting.store is None:
-            self._waiting(run_id).machine.check(given)
-        else:
-            await _check_decisions(self._setting.store, self._machine(run_id), given)
+        apart, given = Conversation(), _decisions_of(decisions)  # nothing changes
+        await replace(self._begun(run), conversation=apart, decisions=given).check()
 
     async def conversation(self, id: str, *, user: str = "") -> Conversation:
         """Return a conversation from the store, or a new one if there is none.
@@ -231,12 +222,11 @@ class Agent(AsyncClosing):
         Its messages are those of its newest run. If that is not over, ``run_id`` is its ID, and the
         messages are those before it. Conversations of different users may have the same ID.
         """
-        if self._setting.store is None:
-            raise UsageError("the agent has no store, which could have a conversation: store=…")
+        if not self._runs.survives:
+            raise UsageError('the agent has no store. Pass store="runs.db" to load a conversation')
         if not id:
-            raise UsageError("a conversation is found by its id, which is not empty")
-        fresh = Conversation(id=id, user=user)
-        return await _find_conversation(self._setting.store, self._machine, fresh)
+            raise UsageError("id must not be empty")
+        return await _find_conversation(self._runs, Conversation(id=id, user=user))
 
     def stop(self, run: AnyRun, reason: str = "") -> list[Event]:
         """End a run that has paused, and return the last events that it wrote.
@@ -245,68 +235,20 @@ class Agent(AsyncClosing):
         being followed with its own ``stop``. With a store, this also ends a run that was cut off.
         If another process drives the run, that process ends it, and the list is empty.
         """
-        if self._setting.store is not None:
-            return run_alone(lambda: self.stop_async(run, reason), "await agent.stop_async(…)")
-        machine, conversation, position = self._waiting(_id_of(run))
-        events = machine.stopped(reason).events
-        self.rested(conversation, position, machine)
-        return events
+        if self._runs.survives and current_loop() is not None:  # it would wait for the store
+            raise UsageError("an event loop is running here: use await agent.stop_async(…)")
+        with closing(LoopThread()) as loop:
+            return loop.call(lambda: self.stop_async(run, reason))
 
     async def stop_async(self, run: AnyRun, reason: str = "") -> list[Event]:
         """Like ``stop``, in an event loop."""
-        run_id, store = _id_of(run), self._setting.store
-        if store is None:
-            return self.stop(run_id, reason)
-        conversation = self._conversations.setdefault(run_id, Conversation())
-        try:
-            await store.stop(run_id, reason)
-        except UsageError:  # it is over, or not there
-            await self.catch_up(conversation, "")
-            raise
-        machine = self._machine(run_id)
-        position = self._setting.position(run_id, conversation.id)
-        log = RunLog(store, position, self._setting.lease_seconds)
-        try:
-            events = await _end_by_log(log, machine, conversation, reason)
-        except RunBusyError:
-            return []  # its driver ends it
-        self.rested(conversation, position, machine)
-        return events
-
-    async def catch_up(self, conversation: Conversation, run_id: str) -> None:
-        """Update a conversation whose run has ended in another process. For runs only."""
-        store, other = self._setting.store, conversation.run_id
-        if store is not None and other not in (None, run_id):
-            await _catch_up(store, self._machine(other or ""), conversation)
-
-    def _machine(self, run_id: str) -> AgentLoop:
-        return AgentLoop(run_id, self._setting.tools, self._rules)
+        return await self._begun(run).stop(reason)
 
     async def aclose(self) -> None:
         """Close connections of the model, and the store if it was opened here."""
-        await self._setting.close_model()
-        if self._owns_store and self._setting.store is not None:
-            await self._setting.store.aclose()
-
-    def _waiting(self, run_id: str) -> _Paused:
-        if run_id not in self._paused:
-            waiting = ", ".join(self._paused) or "none"
-            raise UsageError(f"no run {run_id!r} waits for decisions; waiting are: {waiting}")
-        return self._paused[run_id]
-
-    def rested(self, conversation: Conversation, position: RunPosition, machine: AgentLoop) -> None:
-        """Keep a run that has paused, until it is over. For runs only."""
-        run_id = machine.state.run_id
-        if machine.is_paused:
-            if self._setting.store is None:
-                self._paused[run_id] = _Paused(machine, conversation, position)
-            return
-        if not machine.is_over:  # nothing of it could be written
-            conversation.run_id = None
-            return
-        self._paused.pop(run_id, None)
-        self._conversations.pop(run_id, None)
-        conversation.go_on_after(run_id, machine.final_messages)
+        await self._runs.close_model()
+        if self._owns_store:
+            await self._runs.store.aclose()
 
     def __repr__(self) -> str:
         return f"<Agent {self.name!r}, {self.model.name}>"
@@ -316,9 +258,9 @@ def _check_options(
     tools: object, settings: object, max_turns: int, max_parallel_calls: object
 ) -> None:
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools is a list of functions, not {type(tools).__name__}")
+        raise UsageError(f"tools must be a list of functions, not {type(tools).__name__}")
     if not isinstance(settings, ModelSettings | None):
-        raise UsageError(f"settings is a ModelSettings(…), not {type(settings).__name__}")
+        raise UsageError(f"settings must be a ModelSettings, not {type(settings).__name__}")
     if max_turns < 1:
         raise UsageError(f"max_turns must be an int of at least 1, not {max_turns}")
     limit = max_parallel_calls
@@ -328,7 +270,7 @@ def _check_options(
 
 def _decisions_of(decisions: object) -> dict[str, Approval]:
     if not isinstance(decisions, Mapping):
-        raise UsageError("decisions are by the ids of their calls: {call_id: Approve()}")
+        raise UsageError("decisions must be a dict by call ID: {call_id: Approve()}")
     return dict(decisions)
 
 
@@ -339,150 +281,278 @@ def _id_of(run: AnyRun) -> str:
     return run_id.removeprefix("run:")  # as the command line has it
 
 
-async def _resume_from_log(
-    log: RunLog, machine: AgentLoop, conversation: Conversation, given: Decisions, wait: float
-) -> Step:
-    """Acquire the lease of a run and return its next step, with all decisions that were made."""
-    try:
-        await _acquire_and_read(log, machine, conversation, wait)
-        return await _next_step(log, machine, given)
-    except BaseException:
-        await _release(log)
-        raise
+@dataclass(eq=False)
+class _AgentRuns:
+    """What the runs of an agent share, and what it keeps of them."""
+
+    model: Model
+    tools: Toolbox
+    instructions: str
+    settings: ModelSettings
+    approver: Approver | None
+    on_event: EventHook | None
+    agent: str  # the name of the agent
+    store: Store  # keeps the logs of its runs
+    survives: bool  # whether its runs survive this process
+    lease_seconds: float  # for how long a lease is valid, if it is not renewed
+    launch: Launch | None
+    rules: LoopRules
+    # Those that have paused and do not survive this process.
+    paused: "dict[str, _AgentRun]" = field(default_factory=dict)
+    conversations: WeakValueDictionary[str, Conversation] = field(
+        default_factory=WeakValueDictionary
+    )
+
+    def loop(self, run_id: str, grants: set[Grant] | None = None) -> AgentLoop:
+        return AgentLoop(run_id, self.tools, self.rules, grants)
+
+    async def restored(self, run_id: str) -> AgentLoop:
+        loop = self.loop(run_id)
+        loop.restore(await self.store.read(run_id))
+        return loop
+
+    def log(self, run_id: str, conversation_id: str) -> RunLog:
+        seconds = self.lease_seconds
+        return RunLog(self.store, run_id, conversation_id, self.agent, seconds, self.launch)
+
+    def waiting(self, run_id: str) -> "_AgentRun":
+        if run_id not in self.paused:
+            waiting = ", ".join(self.paused) or "none"
+            raise UsageError(f"run {run_id!r} is not paused. Paused: {waiting}")
+        return self.paused[run_id]
+
+    async def close_model(self) -> None:
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
 
 
-async def _end_by_log(
-    log: RunLog, machine: AgentLoop, conversation: Conversation, reason: str
-) -> list[Event]:
-    """End a run that no process drives, and return its last events."""
-    try:
-        told = await _acquire_and_read(log, machine, conversation, wait=0)
-        run_id = machine.state.run_id
-        events = (
-            last_events(run_id, told, reason)
-            if is_observed(told)
-            else machine.abandoned(reason).events
+class _ProcessStore(MemoryStore):
+    """The store of an agent that was given none. It forgets runs that are over."""
+
+    def forget(self, run_id: str) -> None:
+        with self._lock:
+            run = self._kept.pop(run_id, None)
+            if run is not None:
+                self._rows.pop((run.state.user, run.state.conversation_id), None)
+        self._report_deleted(run_id)
+
+
+@dataclass(eq=False)
+class _AgentRun(Source):
+    """A run of an agent: begins it, resumes it from its log, or ends it."""
+
+    runs: _AgentRuns
+    conversation: Conversation
+    loop: AgentLoop
+    log: RunLog
+    prompt: str | None = None  # of a new run
+    decisions: Decisions = field(default_factory=dict)
+    wait: float = 0.0  # seconds for another process to release the lease
+
+    def __post_init__(self) -> None:
+        self.approver, self.is_resumable = self.runs.approver, self.runs.survives
+
+    @property
+    def run_id(self) -> str:
+        return self.loop.run_id
+
+    def handle(self) -> Run:
+        """Return the run for its consumer."""
+        driver = Driver(self.loop, self, self.log, self.runs.tools)
+        return Run(driver, self.conversation, self.runs.on_event)
+
+    def open(self, messages: tuple[Message, ...], after: Numbering) -> AsyncEventStream:
+        runs = self.runs
+        request = ModelRequest(
+            messages=messages,
+            instructions=runs.instructions,
+            tools=runs.tools.offered,
+            settings=runs.settings,
         )
-        await log.write(events)
-    finally:
-        await _release(log)
-    return events
+        source = runs.model.stream(request)
+        return stream(source, runs.model.protocol, check=runs.tools.check, after=after)
 
+    def check_protocol(self, protocol: str) -> None:
+        if protocol in AGENTS:
+            name = self.runs.model.name
+            raise UsageError(f"{name} runs its tools itself: read it with stream()")
 
-async def _acquire_and_read(
-    log: RunLog, machine: AgentLoop, conversation: Conversation, wait: float
-) -> list[Event]:
-    try:
-        records = await log.take_up(wait)
-    except RunNotFoundError:
-        conversation.forget(machine.state.run_id)
-        raise
-    told = [record.event for record in records]
-    machine.restore(told)
-    if conversation.is_fresh:
-        conversation.id, conversation.user = records[-1].conversation_id, _user_of(told)
-        conversation.messages = machine.state.history
-    if machine.is_over:  # perhaps in another process
-        conversation.go_on_after(machine.state.run_id, machine.final_messages)
-    _refuse_if_over(machine)
-    return told
+    def failure(self, error: BaseException) -> StreamFailed:
+        if not isinstance(error, StreamError):
+            return StreamFailed("model_failed", f"the model failed with {type(error).__name__}")
+        known = {code: code for code in get_args(FailureCode)}
+        if error.code in known:
+            return StreamFailed(known[error.code], error.message, error.retryable)
+        return StreamFailed("provider_error", error.message, error.retryable, error.code)
 
+    async def begin(self) -> Step:
+        talk = self.conversation
+        if talk.run_id != self.run_id:
+            await _catch_up(self.runs, talk)
+        if talk.run_id not in (None, self.run_id):
+            raise UsageError(
+                f"the conversation already has an active run ({talk.run_id}). "
+                "Resume or stop that one first"
+            )
+        if self.prompt is None:
+            return await self._resume()
+        text = replace_lone_surrogates(str.__str__(self.prompt))
+        return self.loop.begin(text, talk.messages, talk.user, talk.replaces)
 
-def _refuse_if_over(machine: AgentLoop) -> None:
-    if machine.is_over:
-        outcome = machine.state.status
-        raise UsageError(f"the run {machine.state.run_id!r} has ended ({outcome})")
-
-
-def _user_of(told: Iterable[Event]) -> str:
-    return next((event.user for event in told if isinstance(event, RunStarted)), "")
-
-
-async def _find_conversation(
-    store: Store, make: Callable[[str], AgentLoop], conversation: Conversation
-) -> Conversation:
-    """Fill an empty conversation with the messages of its newest run in the store."""
-    conversation_id, user = conversation.id, conversation.user
-    while runs := await store.runs(conversation_id=conversation_id, user=user, limit=1):
-        run_id, conversation.updated = runs[0].run_id, runs[0].updated
+    async def _resume(self) -> Step:
+        """Acquire the lease and return the next step, with all decisions that were made."""
+        if not self.runs.survives:
+            self.runs.waiting(self.run_id)  # it may have been resumed meanwhile
         try:
-            told = [record.event for record in await store.read(run_id)]
+            await self._acquire(self.wait)
+            step = await self._next_step()
+        except BaseException:
+            await self._release()
+            raise
+        self.runs.paused.pop(self.run_id, None)
+        return step
+
+    async def load(self) -> RunState:
+        """Read the records that are not known here, without acquiring the lease."""
+        try:
+            records = await self.log.read()
+        except RunNotFoundError:
+            self.conversation.forget(self.run_id)
+            raise
+        self.loop.restore(records)
+        state = self.loop.state
+        if self.conversation.is_fresh:
+            self.conversation.id = state.conversation_id
+            self.conversation.user = state.user
+            self.conversation.messages = state.history
+        if self.loop.is_over:  # perhaps in another process
+            self.conversation.finish_run(self.run_id, self.loop.final_messages)
+        return state
+
+    async def stop(self, reason: str) -> list[Event]:
+        """End the run. If no process drives it, return its last events."""
+        try:
+            await self.log.store.stop(self.run_id, reason)
+        except UsageError:  # it is over, or not there
+            await _catch_up(self.runs, self.conversation)
+            raise
+        try:
+            await self._acquire()
+            events = self._loop_of_mode.abandoned(reason).events
+            await self.log.write(events)
+        except RunBusyError:
+            return []  # its driver ends it
+        finally:
+            await self._release()
+        self.rested()
+        return events
+
+    async def check(self) -> None:
+        """Raise what resuming the run would raise."""
+        decisions = self.decisions
+        await self.load()
+        self._refuse_if_over()
+        commands = await self.log.store.commands(self.run_id)
+        for call_id, decision in decisions.items():
+            call = self.loop.state.calls.get(call_id)
+            is_decided = call is not None and call.decision is not None
+            if is_decided or commands.decisions.get(call_id, decision) != decision:
+                raise AlreadyDecidedError(call_id)
+        self._loop_of_mode.check(decisions)
+        self._loop_of_mode.require_tools({**commands.decisions, **decisions})
+
+    @property
+    def _loop_of_mode(self) -> AgentLoop | ObserverLoop:
+        """The loop that checks decisions and ends the run: for an observed run, its observer's."""
+        is_observed = self.loop.state.mode == "observed"
+        return ObserverLoop(self.run_id, self.loop.state) if is_observed else self.loop
+
+    async def _acquire(self, wait: float = 0.0) -> None:
+        try:
+            has_grown = await self.log.acquire(wait)
+        except RunNotFoundError:
+            self.conversation.forget(self.run_id)
+            raise
+        if has_grown:
+            await self.load()
+        self._refuse_if_over()
+
+    def _refuse_if_over(self) -> None:
+        if self.loop.is_over:
+            raise UsageError(f"the run {self.run_id!r} has ended ({self.loop.state.status})")
+
+    async def _next_step(self) -> Step:
+        loop, store, given = self.loop, self.log.store, self.decisions
+        if self.loop.state.mode == "observed":
+            raise UsageError(
+                f"the run {self.run_id} was only observed: its source is gone, so it cannot be "
+                "resumed. Agent.stop_async ends it"
+            )
+        loop.check(given)
+        commands = await self.log.commands()
+        loop.require_tools({**commands.decisions, **given})
+        if commands.stop_reason is not None:
+            return loop.abandoned(commands.stop_reason)
+        posted = await usable_decisions(self.log, loop, commands.decisions)
+        fresh = {
+            call_id: decision
+            for call_id, decision in given.items()
+            if posted.get(call_id) != decision
+        }
+        if fresh:
+            await store.decide(self.run_id, fresh)
+        return loop.resumed({**posted, **given}, commands.decided_at)
+
+    async def _release(self) -> None:
+        self.log.close()
+        await shielded(self.log.release())
+
+    async def aclose(self) -> None:
+        await self.runs.close_model()
+
+    def rested(self) -> None:
+        """Keep a paused run. Update the conversation of a run that is over."""
+        if self.loop.is_paused:
+            if not self.runs.survives:
+                self.runs.paused[self.run_id] = self
+        elif not self.loop.is_over:  # nothing of it could be written
+            self.conversation.run_id = None
+        else:
+            self.runs.paused.pop(self.run_id, None)
+            self.runs.conversations.pop(self.run_id, None)
+            if isinstance(self.runs.store, _ProcessStore):
+                self.runs.store.forget(self.run_id)
+            self.conversation.finish_run(self.run_id, self.loop.final_messages)
+
+
+async def _find_conversation(runs: _AgentRuns, conversation: Conversation) -> Conversation:
+    """Fill an empty conversation with the messages of its newest run in the store."""
+    store, conversation_id, user = runs.store, conversation.id, conversation.user
+    while found := await store.runs(conversation_id=conversation_id, user=user, limit=1):
+        run_id, conversation.updated = found[0].run_id, found[0].updated
+        try:
+            loop = await runs.restored(run_id)
         except RunNotFoundError:  # it was deleted meanwhile
             continue
-        machine = make(run_id)
-        machine.restore(told)
-        if not machine.is_over:
-            conversation.run_id, conversation.messages = run_id, machine.state.history
-        elif is_observed(told):
-            conversation.messages = Observed.of(run_id, told).result.messages
+        if not loop.is_over:
+            conversation.run_id, conversation.messages = run_id, loop.state.history
+        elif loop.state.mode == "observed":
+            conversation.messages = tuple(loop.state.messages or ())
         else:
-            conversation.messages = machine.final_messages
+            conversation.messages = loop.final_messages
         break
     return conversation
 
 
-async def _catch_up(store: Store, machine: AgentLoop, conversation: Conversation) -> None:
+async def _catch_up(runs: _AgentRuns, conversation: Conversation) -> None:
     """Continue a conversation after its run, if that has ended in another process."""
-    run_id = machine.state.run_id
+    run_id = conversation.run_id
+    if run_id is None or not runs.survives:
+        return
     try:
-        info = await store.info(run_id)
-        records = await store.read(run_id) if info.is_over else []
+        if (await runs.store.info(run_id)).is_over:
+            loop = await runs.restored(run_id)
+            conversation.finish_run(run_id, loop.final_messages)
     except RunNotFoundError:
         conversation.forget(run_id)
-        return
-    if records:
-        machine.restore(record.event for record in records)
-        conversation.go_on_after(run_id, machine.final_messages)
-
-
-async def _next_step(log: RunLog, machine: AgentLoop, given: Decisions) -> Step:
-    if machine.state.mode == "observed":
-        raise UsageError(
-            f"the run {machine.state.run_id} was only observed: its source is gone, so it cannot "
-            "be resumed. Agent.stop_async ends it"
-        )
-    machine.check(given)
-    commands = await log.store.commands(log.run_id)
-    machine.require_tools({**commands.decisions, **given})
-    if commands.stop_reason is not None:
-        return machine.abandoned(commands.stop_reason)
-    posted = await usable_decisions(log, machine, commands.decisions)
-    fresh = {
-        call_id: decision for call_id, decision in given.items() if posted.get(call_id) != decision
-    }
-    if fresh:
-        await log.store.decide(log.run_id, fresh)
-    decisions = {**posted, **given}
-    now = time.time()
-    if machine.is_paused:
-        return machine.resumed(decisions, now, commands.decided_at)
-    return machine.recovered(decisions, now, commands.decided_at)
-
-
-async def _release(log: RunLog) -> None:
-    with anyio.CancelScope(shield=True):
-        await log.release()
-
-
-async def _check_decisions(store: Store, machine: AgentLoop, decisions: Decisions) -> None:
-    """Raise what resuming a run with these decisions would raise, by its log and the commands.
-
-    An observed run cannot be resumed. Its decisions are checked as its observer would.
-    """
-    run_id = machine.state.run_id
-    told = [record.event for record in await store.read(run_id)]
-    machine.restore(told)
-    _refuse_if_over(machine)
-    observed = Observed.of(run_id, told) if is_observed(told) else None
-    pending = machine.pending if observed is None else observed.pending
-    posted = (await store.commands(run_id)).decisions
-    decided = {event.call_id for event in told if isinstance(event, ApprovalDecided)}
-    decided -= {request.call_id for request in pending}  # it was asked again
-    for call_id, decision in decisions.items():
-        if call_id in decided or posted.get(call_id, decision) != decision:
-            raise AlreadyDecidedError(call_id)
-    if observed is not None:
-        observed.check(decisions)
-    else:
-        machine.check(decisions)
-        machine.require_tools({**posted, **decisions})

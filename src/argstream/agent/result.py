@@ -1,6 +1,7 @@
 """The result of a run, and the conversation that it belongs to."""
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from argstream.assembly import Numbering
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, Usage, Verdict
 from argstream.history import CallPart, Message, TextPart, ThinkingPart
+from argstream.runs._state import Call
 
 __all__ = ["Conversation", "RunOutcome", "RunResult", "ToolUse", "numbering_of"]
 
@@ -27,8 +29,21 @@ class ToolUse(Struct):
     """The arguments that it was or would be run with; None if they were not valid."""
     verdict: Verdict = "complete"
     result: Any = None
-    error: Any = None
-    """Why it did not run, or failed."""
+    error: Any = None  # why it did not run, or failed
+
+    @classmethod
+    def of(cls, call: Call) -> "ToolUse":
+        """Return the use of a call in the state of a run."""
+        verdict = call.verdict or "complete"
+        use = cls(call.call_id, call.name, verdict=verdict)
+        if verdict == "complete" or call.outcome == "completed":
+            edited = None if call.decision is None else call.decision.edited_arguments
+            use.tool_args = deepcopy(call.arguments if edited is None else edited)
+        if call.outcome == "failed":
+            use.error = call.result
+        else:
+            use.result = call.result
+        return use
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
@@ -36,18 +51,13 @@ class RunResult(Struct, frozen=True, kw_only=True):
 
     run_id: str
     outcome: RunOutcome
-    text: str
-    """The last text of the model."""
-    tools: list[ToolUse]
-    """All calls, in their order."""
+    text: str  # the last text of the model
+    tools: list[ToolUse]  # all calls, in their order
     usage: Usage
     """The usage of all turns, including turns that were denied, stopped or cut off."""
-    stop_reason: str | None = None
-    """Why the last turn ended, in the provider's words."""
-    pending: tuple[ApprovalRequested, ...] = ()
-    """The requests that a paused run waits for."""
-    messages: tuple[Message, ...] = ()
-    """The conversation, this run included."""
+    stop_reason: str | None = None  # why the last turn ended, in the provider's words
+    pending: tuple[ApprovalRequested, ...] = ()  # the requests that a paused run waits for
+    messages: tuple[Message, ...] = ()  # the conversation, this run included
 
     @property
     def is_paused(self) -> bool:
@@ -55,16 +65,14 @@ class RunResult(Struct, frozen=True, kw_only=True):
         return self.outcome == "paused"
 
 
-class _Kept(Struct, frozen=True):
-    """The JSON of a conversation."""
-
+class _ConversationJson(Struct, frozen=True):
     id: str
     messages: tuple[Message, ...]
     user: str = ""
 
 
 def numbering_of(messages: Iterable[Message]) -> Numbering:
-    """Return how much a conversation has, so that what follows is numbered on."""
+    """Return the number of turns, blocks and calls, so that new ones continue the count."""
     turns = [message for message in messages if message.role == "assistant"]
     parts = [part for message in turns for part in message.parts]
     calls = [part.call_id for part in parts if isinstance(part, CallPart)]
@@ -81,17 +89,14 @@ class Conversation:
 
     def __init__(self, messages: Iterable[Message] = (), *, id: str = "", user: str = "") -> None:
         self.id: str = id or f"conversation_{uuid4().hex}"
-        self.user = user
-        """The user that it belongs to; empty if there are no users."""
+        self.user = user  # that it belongs to; empty if there are no users
         self.messages: tuple[Message, ...] = tuple(messages)
-        self.grants: set[Grant] = set()
-        """What needs no approval any more."""
-        self.updated: float = 0.0
-        """When the newest record of its runs was written, if it was found in a store."""
-        self.run_id: str | None = None
-        """The run that is in progress or has paused."""
+        self.grants: set[Grant] = set()  # what needs no approval any more
+        self.updated: float = 0.0  # when the newest record of its runs was stored
+        self.run_id: str | None = None  # the run that is in progress or has paused
+        self.replaces: str = ""  # the run that the next one takes the place of. For the server
 
-    def go_on_after(self, run_id: str, messages: tuple[Message, ...]) -> None:
+    def finish_run(self, run_id: str, messages: tuple[Message, ...]) -> None:
         """Set the messages at the end of its run. For runs only."""
         if self.run_id == run_id or self.is_fresh:
             self.run_id, self.messages = None, messages
@@ -108,7 +113,7 @@ class Conversation:
 
     @property
     def numbering(self) -> Numbering:
-        """How much it has, so that what follows is numbered on."""
+        """The number of turns, blocks and calls, so that new ones continue the count."""
         return numbering_of(self.messages)
 
     def to_json(self) -> bytes:
@@ -117,15 +122,15 @@ class Conversation:
             raise UsageError(
                 f"the conversation has an active run ({self.run_id}). Resume or stop it first"
             )
-        return msgspec.json.encode(_Kept(self.id, self.messages, self.user))
+        return msgspec.json.encode(_ConversationJson(self.id, self.messages, self.user))
 
     @classmethod
     def from_json(cls, text: bytes | str) -> "Conversation":
         """Read what ``to_json`` wrote."""
         try:
-            kept = msgspec.json.decode(text, type=_Kept)
+            kept = msgspec.json.decode(text, type=_ConversationJson)
         except msgspec.MsgspecError as error:
-            raise UsageError(f"this is no conversation that to_json wrote: {error}") from error
+            raise UsageError(f"the text was not written by to_json: {error}") from error
         return cls(kept.messages, id=kept.id, user=kept.user)
 
     def __repr__(self) -> str:

@@ -3,8 +3,8 @@
 Feed each payload to an ``Assembler``, then close it. ``stream()`` does that for bytes, an SDK's
 stream or an HTTP response.
 
-A decoder translates payloads into deltas without checking them. ``EventBuilder`` has an open turn
-for each speaker: several agents may speak in one stream, and ``TurnSwitched`` names the speaker of
+A decoder translates payloads into deltas without checking them. ``EventBuilder`` may have several
+open turns, because agents can run in parallel in one stream. ``TurnSwitched`` selects the turn of
 the deltas that follow. A provider's error ends the calls of the current turn; an unreadable payload
 ends the calls of all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``. Usage is added
 up as it is reported, so it includes turns that are rejected or cut off.
@@ -12,28 +12,16 @@ up as it is reported, so it includes turns that are rejected or cut off.
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from reprlib import Repr
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct
 
+from argstream import events as ev
 from argstream.assembly._call import Call, CallBuilder, StopOn, StreamChecks
 from argstream.assembly._text_repair import Quirk, checked_quirks, make_quirks
 from argstream.assembly._turn import TextBlock, ThinkingBlock, Turn
 from argstream.checks import Check
 from argstream.errors import UsageError
-from argstream.events import (
-    ArgumentDelta,
-    Event,
-    FailureCode,
-    InvalidVerdict,
-    RunCompleted,
-    RunFailed,
-    StreamFailed,
-    ToolCallCompleted,
-    ToolCallFailed,
-    TurnCompleted,
-    Usage,
-)
 from argstream.history import ResultPart
 from argstream.jsonstream import Limits
 from argstream.providers import (
@@ -50,29 +38,7 @@ from argstream.providers import (
     payloads_in,
     unwrapping,
 )
-from argstream.providers._deltas import (
-    FREE_TEXT_KINDS,
-    ArgumentText,
-    ArgumentValue,
-    BlockCompleted,
-    CallClosed,
-    CallOpened,
-    CallRenamed,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderFailed,
-    RunEnded,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    TurnSwitched,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
 
 _MAX_UNREAD = 100  # payloads that are held until the protocol is known
@@ -161,20 +127,20 @@ class Assembler:
         return self._builder.numbering
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ev.Usage:
         """The usage of all turns that the provider has reported so far."""
         return self._builder.usage
 
     def calls_from(self, start: int) -> list[Call]:
         return self._builder.calls[start:]
 
-    def feed(self, payload: object, event: str = "") -> list[Event]:
+    def feed(self, payload: object, event: str = "") -> list[ev.Event]:
         """Return the events of a payload (bytes, text, a dict, an SDK's object).
 
         ``event`` is the event name of the frame, if it has one. Never raises for bad input, except
         for an item that does not belong in a feed. After the end, payloads have no effect.
         """
-        events: list[Event] = []
+        events: list[ev.Event] = []
         if self.closed:
             return events
         decoder = self._provider or self._find_decoder(payload, event, events)
@@ -195,20 +161,22 @@ class Assembler:
                 message = f"a payload has an unexpected form ({type(error).__name__}: {error})"
                 self._fail_payload(decoder, message, events)
             # A payload that ends with a piece of a string has ended no call.
-            if self._stream_checks.must_stop and not (events and type(events[-1]) is ArgumentDelta):
+            if self._stream_checks.must_stop and not (
+                events and type(events[-1]) is ev.ArgumentDelta
+            ):
                 self._stop_if_idle(decoder, events)
         return events
 
-    def break_off(self, code: FailureCode, message: str) -> list[Event]:
+    def break_off(self, code: ev.FailureCode, message: str) -> list[ev.Event]:
         """End the stream because the rest cannot be read. No open call becomes complete."""
-        events: list[Event] = []
+        events: list[ev.Event] = []
         if not self.closed:
             self._builder.fail(code, message, events, is_end=True)
         return events
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[ev.Event]:
         """End the stream. Every open call gets its verdict."""
-        events: list[Event] = []
+        events: list[ev.Event] = []
         if self.closed:
             return events
         self.closed = True
@@ -218,25 +186,25 @@ class Assembler:
         if self._builder.is_empty and self._unread:
             first = _short.repr(self._unread[0][0])
             message = f"unknown protocol: the stream begins with {first}. Set the protocol"
-            events.append(StreamFailed("unknown_protocol", message))
+            events.append(ev.StreamFailed("unknown_protocol", message))
         elif self._builder.is_empty:
             message = "the stream ended before a message began"
-            events.append(StreamFailed("empty", message, retryable=True))
+            events.append(ev.StreamFailed("empty", message, retryable=True))
         return events
 
     def abort(
-        self, verdict: InvalidVerdict = "aborted", message: str = "reading was stopped"
-    ) -> list[Event]:
+        self, verdict: ev.InvalidVerdict = "aborted", message: str = "reading was stopped"
+    ) -> list[ev.Event]:
         """End every open call with this verdict, because the rest will not be read."""
-        events: list[Event] = []
+        events: list[ev.Event] = []
         if not self.closed:
             self.closed = True
             self._builder.abort(verdict, message, events)
         return events
 
-    def _stop_if_idle(self, decoder: ProviderDecoder, events: list[Event]) -> None:
+    def _stop_if_idle(self, decoder: ProviderDecoder, events: list[ev.Event]) -> None:
         """Stop reading after a rejection, once no other call is being written."""
-        if self.closed or not self._builder.is_worth_stopping():
+        if self.closed or not self._builder.has_rejected_call():
             self._stream_checks.must_stop = False
             return
         over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
@@ -245,7 +213,7 @@ class Assembler:
             self._builder.stop(events)
             self.closed = self.stopped = True
 
-    def _fail_payload(self, decoder: ProviderDecoder, message: str, events: list[Event]) -> None:
+    def _fail_payload(self, decoder: ProviderDecoder, message: str, events: list[ev.Event]) -> None:
         self._builder.apply(decoder.interrupt(), events)
         self._builder.fail("bad_payload", replace_lone_surrogates(message), events, is_end=False)
 
@@ -254,7 +222,7 @@ class Assembler:
         return make_decoder(protocol)
 
     def _find_decoder(
-        self, payload: object, event: str, events: list[Event]
+        self, payload: object, event: str, events: list[ev.Event]
     ) -> ProviderDecoder | None:
         """Detect the protocol, then feed the payloads that were held until now."""
         name = detect(payload, event)
@@ -275,7 +243,7 @@ class Assembler:
         self._unread = []
         return decoder
 
-    def _read_named(self, payload: object, event: str) -> list[Delta]:
+    def _read_named(self, payload: object, event: str) -> list[d.Delta]:
         """Decode a payload of the protocol that the caller named.
 
         Used until the first payload with deltas shows whether payloads are wrapped. Before it, a
@@ -317,85 +285,64 @@ class EventBuilder:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
         self.is_empty = True  # no delta so far, except usage
-        self._after = after
+        self._calls_before = after.calls
         self._turn_number = after.turns
         self._limits = limits
         self._stream_checks = stream_checks or StreamChecks()
         self._quirks = quirks
-        self._turn: Turn | None = None  # of the current speaker
-        self._turn_key = TurnSwitched()
-        self._other_turns: dict[TurnSwitched, Turn] = {}  # of others
+        self._turn: Turn | None = None  # the current one
+        self._turn_key = d.TurnSwitched()
+        self._other_turns: dict[d.TurnSwitched, Turn] = {}  # open turns that are not current
         self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
         self._call_ids = set(after.call_ids)
         # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
         # keeps repeated IDs, because the caller returns results under them.
         self._reserved_ids = self._call_ids if is_continued else set[str]()
         self._blocks = after.blocks
-        self._past_usage = Usage()  # of completed turns
-        self._handlers: dict[type, Callable[[Any, list[Event]], object]] = {
-            TurnSwitched: self._turn_switched,
-            TurnOpened: self._turn_opened,
-            TextPiece: self._text,
-            ThinkingOpened: lambda delta, events: self._thinking_block(delta.block, events),
-            ThinkingPiece: self._thinking,
-            ThinkingClosed: self._thinking_closed,
-            BlockCompleted: self._block_completed,
-            CallOpened: self._call_opened,
-            CallRenamed: lambda delta, events: self._call_builder(delta.key, events).rename(
-                replace_lone_surrogates(delta.name), events
-            ),
-            ArgumentText: self._argument_text,
-            ArgumentValue: self._argument_value,
-            CallClosed: self._call_closed,
-            CallResult: self._call_result,
-            Opaque: lambda delta, _: self._open_turn().add_item(delta.block, delta.item),
-            TurnEnded: self._turn_ended,
-            UsageReported: self._usage_reported,
-            TurnClosed: self._turn_closed,
-            RunEnded: self._run_ended,
-            ProviderFailed: self._provider_failed,
-        }
+        self._past_usage = ev.Usage()  # of completed turns
 
     @property
     def numbering(self) -> Numbering:
-        calls = self._after.calls + len(self.calls)
+        calls = self._calls_before + len(self.calls)
         return Numbering(self._turn_number, self._blocks, calls, frozenset(self._call_ids))
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ev.Usage:
         return sum((turn.usage for turn in self._open_turns()), self._past_usage)
 
-    def apply(self, deltas: Sequence[Delta], events: list[Event]) -> None:
+    def apply(self, deltas: Sequence[d.Delta], events: list[ev.Event]) -> None:
         for delta in deltas:
-            if type(delta) is ArgumentText and self._turn is not None:  # most deltas
+            if type(delta) is d.ArgumentText and self._turn is not None:  # most deltas
                 builder = self._turn.calls.get(delta.key)
                 if builder is not None:
                     builder.feed(delta.text, events)
                     continue
-            self.is_empty = self.is_empty and type(delta) is UsageReported
-            self._handlers[type(delta)](delta, events)
+            self.is_empty = self.is_empty and type(delta) is d.UsageReported
+            self._handlers[type(delta)](self, delta, events)
 
-    def fail(self, code: FailureCode, message: str, events: list[Event], *, is_end: bool) -> None:
+    def fail(
+        self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool
+    ) -> None:
         """Report unreadable data. Every open call is truncated: a piece of it may be missing."""
         self._cut_all(f"a part of the stream is unreadable: {message}", events)
-        events.append(StreamFailed(code, message))
+        events.append(ev.StreamFailed(code, message))
         self.is_empty = False
         if is_end:
             self._forget_turns()
 
-    def end(self, events: list[Event]) -> None:
+    def end(self, events: list[ev.Event]) -> None:
         turns = self._open_turns()
         self._cut_all("the stream ended before the provider closed the call", events)
         if any(not turn.failed for turn in turns):
             message = "the stream ended before the model did"
-            events.append(StreamFailed("truncated", message, retryable=True))
+            events.append(ev.StreamFailed("truncated", message, retryable=True))
         self._forget_turns()
 
-    def abort(self, verdict: InvalidVerdict, message: str, events: list[Event]) -> None:
+    def abort(self, verdict: ev.InvalidVerdict, message: str, events: list[ev.Event]) -> None:
         self._cut_all(message, events, verdict)
         self._forget_turns()
 
-    def is_worth_stopping(self) -> bool:
+    def has_rejected_call(self) -> bool:
         """Return True if a call was rejected in a turn that has not ended."""
         stops_reading = self._stream_checks.stops_reading
         turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
@@ -404,23 +351,23 @@ class EventBuilder:
     def is_busy(self, over: Collection[Hashable]) -> bool:
         """Return True if a call is being written, other than those whose keys are in ``over``."""
         return any(
-            not (builder.settled or builder.closed or (key in over and builder.is_whole))
+            not (builder.has_verdict or builder.closed or (key in over and builder.is_whole))
             for turn in self._open_turns()
             for key, builder in turn.calls.items()
         )
 
-    def stop(self, events: list[Event]) -> None:
+    def stop(self, events: list[ev.Event]) -> None:
         for turn in self._open_turns():
             self._cut(turn, "reading was stopped because a call was rejected", events, "aborted")
             if not turn.failed:
                 reason = turn.stop_reason if turn.ended else "rejected"
                 message, usage, read = turn.message(), turn.usage, turn.characters
                 events.append(
-                    TurnCompleted(reason, message, usage, turn.parent_id, read, "rejected")
+                    ev.TurnCompleted(reason, message, usage, turn.parent_id, read, "rejected")
                 )
         self._forget_turns()
 
-    def _turn_switched(self, delta: TurnSwitched, events: list[Event]) -> None:
+    def _turn_switched(self, delta: d.TurnSwitched, events: list[ev.Event]) -> None:
         if delta != self._turn_key:
             if self._turn is not None:
                 self._other_turns[self._turn_key] = self._turn
@@ -436,15 +383,15 @@ class EventBuilder:
         self._turn = None
         self._other_turns.clear()
 
-    def _turn_opened(self, delta: TurnOpened, events: list[Event]) -> None:
+    def _turn_opened(self, delta: d.TurnOpened, events: list[ev.Event]) -> None:
         turn = self._turn
         if turn is not None and turn.ended:
-            self._turn_closed(TurnClosed(), events)
+            self._turn_closed(d.TurnClosed(), events)
         elif turn is not None:
             message = "a new message began before the previous one ended"
             self._cut(turn, message, events)
             if not turn.failed:
-                events.append(StreamFailed("truncated", message))
+                events.append(ev.StreamFailed("truncated", message))
             self._past_usage += turn.usage
         self._turn = self._new_turn(
             replace_lone_surrogates(delta.id), replace_lone_surrogates(delta.model)
@@ -462,70 +409,77 @@ class EventBuilder:
         parent_id = None if parent_id is None else replace_lone_surrogates(parent_id)
         return Turn(self._turn_number - 1, id_, model, parent_id)
 
-    def _turn_ended(self, delta: TurnEnded, events: list[Event]) -> None:
+    def _turn_ended(self, delta: d.TurnEnded, events: list[ev.Event]) -> None:
         if (turn := self._turn) is None:
             return  # a repeated end
         turn.ended = True
         self._close_thinking(turn, events)
         reason = None if delta.stop_reason is None else replace_lone_surrogates(delta.stop_reason)
         turn.stop_reason = turn.stop_reason or reason
-        for builder in turn.pop_unsettled(delta.scope):
+        for builder in turn.pop_unfinished(delta.scope):
             builder.end_turn(delta.ending, reason, events)
 
-    def _usage_reported(self, delta: UsageReported, events: list[Event]) -> None:
+    def _usage_reported(self, delta: d.UsageReported, events: list[ev.Event]) -> None:
         if self._turn is not None:
             self._turn.update_usage(delta.tokens)
 
-    def _turn_closed(self, delta: TurnClosed, events: list[Event]) -> None:
+    def _turn_closed(self, delta: d.TurnClosed, events: list[ev.Event]) -> None:
         if (turn := self._turn) is None:
             return
         if not turn.ended:
-            self._turn_ended(TurnEnded(None, "unknown"), events)
+            self._turn_ended(d.TurnEnded(None, "unknown"), events)
         self._cut(turn, "the turn ended before the provider closed the call", events)
         if not turn.failed:
             reason, message, usage = turn.stop_reason, turn.message(), turn.usage
             stop = turn.stop_kind_of(message)
-            events.append(TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
+            events.append(ev.TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
         self._past_usage += turn.usage
         self._turn = None
 
-    def _run_ended(self, delta: RunEnded, events: list[Event]) -> None:
+    def _run_ended(self, delta: d.RunEnded, events: list[ev.Event]) -> None:
         code = replace_lone_surrogates(delta.code)
         result = replace_lone_surrogates_in_json(delta.result)
         if delta.failed:
             message = result if isinstance(result, str) else code
-            events.append(RunFailed(code, message, usage=Usage(*delta.tokens)))
+            events.append(ev.RunFailed(code, message, usage=ev.Usage(*delta.tokens)))
         else:
-            events.append(RunCompleted(result, Usage(*delta.tokens)))
+            events.append(ev.RunCompleted(result, ev.Usage(*delta.tokens)))
 
-    def _provider_failed(self, delta: ProviderFailed, events: list[Event]) -> None:
+    def _provider_failed(self, delta: d.ProviderFailed, events: list[ev.Event]) -> None:
         code, message = replace_lone_surrogates(delta.code), replace_lone_surrogates(delta.message)
         if (turn := self._turn) is not None:  # the turns of other agents continue
             self._cut(turn, f"the provider failed: {message}", events)
             turn.failed = True
         if code == "truncated":  # reported by the decoder, not by the provider
-            events.append(StreamFailed("truncated", message, delta.retryable))
+            events.append(ev.StreamFailed("truncated", message, delta.retryable))
         else:
-            events.append(StreamFailed("provider_error", message, delta.retryable, code))
+            events.append(ev.StreamFailed("provider_error", message, delta.retryable, code))
 
     def _cut(
-        self, turn: Turn, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+        self,
+        turn: Turn,
+        message: str,
+        events: list[ev.Event],
+        verdict: ev.InvalidVerdict = "truncated",
     ) -> None:
         self._close_thinking(turn, events)
-        for builder in turn.pop_unsettled():
+        for builder in turn.pop_unfinished():
             builder.cut(message, events, verdict)
 
     def _cut_all(
-        self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated"
+        self, message: str, events: list[ev.Event], verdict: ev.InvalidVerdict = "truncated"
     ) -> None:
         for turn in self._open_turns():
             self._cut(turn, message, events, verdict)
+
+    def _opaque(self, delta: d.Opaque, events: list[ev.Event]) -> None:
+        self._open_turn().add_item(delta.block, delta.item)
 
     def _next_block(self) -> int:
         self._blocks += 1
         return self._blocks - 1
 
-    def _text(self, delta: TextPiece, events: list[Event]) -> None:
+    def _text(self, delta: d.TextPiece, events: list[ev.Event]) -> None:
         turn = self._open_turn()
         block = turn.texts.get(delta.block)
         if block is None:
@@ -534,7 +488,10 @@ class EventBuilder:
         if piece := block.append(delta.text):
             events.append(block.event(piece))
 
-    def _thinking_block(self, key: Hashable, events: list[Event]) -> TextBlock:
+    def _thinking_opened(self, delta: d.ThinkingOpened, events: list[ev.Event]) -> None:
+        self._thinking_block(delta.block, events)
+
+    def _thinking_block(self, key: Hashable, events: list[ev.Event]) -> TextBlock:
         turn = self._open_turn()
         block = turn.texts.get(key)
         if block is None or (isinstance(block, ThinkingBlock) and block.closed):
@@ -543,30 +500,30 @@ class EventBuilder:
             events.append(block.started())
         return block
 
-    def _block_completed(self, delta: BlockCompleted, events: list[Event]) -> None:
+    def _block_completed(self, delta: d.BlockCompleted, events: list[ev.Event]) -> None:
         block = self._open_turn().texts.get(delta.block)
         known = "" if block is None else block.text
         if len(delta.text) > len(known) and delta.text.startswith(known):
             rest = delta.text[len(known) :]
             if delta.is_thinking:
-                self._thinking(ThinkingPiece(delta.block, rest), events)
+                self._thinking(d.ThinkingPiece(delta.block, rest), events)
             else:
-                self._text(TextPiece(delta.block, rest), events)
+                self._text(d.TextPiece(delta.block, rest), events)
 
-    def _thinking(self, delta: ThinkingPiece, events: list[Event]) -> None:
+    def _thinking(self, delta: d.ThinkingPiece, events: list[ev.Event]) -> None:
         block = self._thinking_block(delta.block, events)
         if piece := block.append(delta.text):
             events.append(block.event(piece))
 
-    def _thinking_closed(self, delta: ThinkingClosed, events: list[Event]) -> None:
+    def _thinking_closed(self, delta: d.ThinkingClosed, events: list[ev.Event]) -> None:
         block = self._open_turn().texts.get(delta.block)
         if isinstance(block, ThinkingBlock) and not block.closed:
             events.append(block.completed())
 
-    def _close_thinking(self, turn: Turn, events: list[Event]) -> None:
+    def _close_thinking(self, turn: Turn, events: list[ev.Event]) -> None:
         events.extend(block.completed() for block in turn.pop_open_thinking())
 
-    def _call_opened(self, delta: CallOpened, events: list[Event]) -> None:
+    def _call_opened(self, delta: d.CallOpened, events: list[ev.Event]) -> None:
         turn = self._open_turn()
         sent_id = replace_lone_surrogates(delta.id)
         is_new = sent_id and sent_id not in turn.ids and sent_id not in self._reserved_ids
@@ -574,9 +531,9 @@ class EventBuilder:
         if not is_new:
             self._reserved_ids.add(id_)
         self._call_ids.add(id_)
-        index = self._after.calls + len(self.calls)
+        index = self._calls_before + len(self.calls)
         call = Call(id_, index, replace_lone_surrogates(delta.name), delta.kind, turn.parent_id)
-        quirks = () if delta.kind in FREE_TEXT_KINDS else self._quirks
+        quirks = () if delta.kind in d.FREE_TEXT_KINDS else self._quirks
         builder = CallBuilder(call, self._limits, make_quirks(quirks), self._stream_checks)
         if sent_id and sent_id != id_:
             builder.item = {"id": sent_id}  # results must be returned with this ID
@@ -595,23 +552,27 @@ class EventBuilder:
         if builder.is_run_by_provider or not expects_result:
             self._result_targets[id_] = builder
 
-    def _call_builder(self, key: Hashable, events: list[Event]) -> CallBuilder:
+    def _call_builder(self, key: Hashable, events: list[ev.Event]) -> CallBuilder:
         """Return the call with this key, or a new one without a name."""
         calls = self._open_turn().calls
         if key not in calls:
-            self._call_opened(CallOpened(key, "", ""), events)
+            self._call_opened(d.CallOpened(key, "", ""), events)
         return calls[key]
 
-    def _argument_text(self, delta: ArgumentText, events: list[Event]) -> None:
+    def _call_renamed(self, delta: d.CallRenamed, events: list[ev.Event]) -> None:
+        name = replace_lone_surrogates(delta.name)
+        self._call_builder(delta.key, events).rename(name, events)
+
+    def _argument_text(self, delta: d.ArgumentText, events: list[ev.Event]) -> None:
         self._call_builder(delta.key, events).feed(delta.text, events)
 
-    def _argument_value(self, delta: ArgumentValue, events: list[Event]) -> None:
+    def _argument_value(self, delta: d.ArgumentValue, events: list[ev.Event]) -> None:
         self._call_builder(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
 
-    def _call_closed(self, delta: CallClosed, events: list[Event]) -> None:
+    def _call_closed(self, delta: d.CallClosed, events: list[ev.Event]) -> None:
         self._call_builder(delta.key, events).close(delta.text, events, cut=delta.cut)
 
-    def _call_result(self, delta: CallResult, events: list[Event]) -> None:
+    def _call_result(self, delta: d.CallResult, events: list[ev.Event]) -> None:
         builder = self._result_targets.get(replace_lone_surrogates(delta.call_id))
         call_id = replace_lone_surrogates(delta.call_id) if builder is None else builder.call.id
         result = replace_lone_surrogates_in_json(delta.result)
@@ -630,11 +591,33 @@ class EventBuilder:
             builder.cut("the tool failed before the provider closed the call", events)
         else:
             builder.end_turn("finished", None, events)  # the call ran, so its text is complete
-        if not builder.settled:
+        if not builder.has_verdict:
             return
         builder.has_result = True
         if delta.failed:
-            events.append(ToolCallFailed(call_id, call.name, result))
+            events.append(ev.ToolCallFailed(call_id, call.name, result))
         else:
             _, arguments = builder.outcome()
-            events.append(ToolCallCompleted(call_id, call.name, arguments, result))
+            events.append(ev.ToolCallCompleted(call_id, call.name, arguments, result))
+
+    _handlers: ClassVar[dict[type, Callable[[Any, Any, list[ev.Event]], None]]] = {
+        d.TurnSwitched: _turn_switched,
+        d.TurnOpened: _turn_opened,
+        d.TextPiece: _text,
+        d.ThinkingOpened: _thinking_opened,
+        d.ThinkingPiece: _thinking,
+        d.ThinkingClosed: _thinking_closed,
+        d.BlockCompleted: _block_completed,
+        d.CallOpened: _call_opened,
+        d.CallRenamed: _call_renamed,
+        d.ArgumentText: _argument_text,
+        d.ArgumentValue: _argument_value,
+        d.CallClosed: _call_closed,
+        d.CallResult: _call_result,
+        d.Opaque: _opaque,
+        d.TurnEnded: _turn_ended,
+        d.UsageReported: _usage_reported,
+        d.TurnClosed: _turn_closed,
+        d.RunEnded: _run_ended,
+        d.ProviderFailed: _provider_failed,
+    }

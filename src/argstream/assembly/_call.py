@@ -2,7 +2,7 @@
 
 ``events`` documents the order of events. The verdicts follow invariants 8 to 10:
 
-- Text goes to one ``Parser``, which fails at the first invalid character. The call is then
+- Text is fed to one ``Parser``, which fails at the first invalid character. The call is then
   ``malformed``, unless the pieces fit a reinterpretation (the whole text again, ``{}`` first …). In
   that case the verdict is decided when the call is closed.
 - When the provider closes the call, a complete object is ``complete``, an incomplete one is
@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.assembly._text_repair import (
     JsonWriter,
     TextQuirk,
@@ -32,20 +33,6 @@ from argstream.assembly._text_repair import (
     make_quirks,
 )
 from argstream.checks import CallCheck, Check, Rejection
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    Event,
-    InvalidVerdict,
-    PolicyDecision,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolArgsDelta,
-    ToolArgsInvalid,
-    ToolCallStarted,
-)
 from argstream.history import CallKind, CallPart, Item, Verdict
 from argstream.jsonstream import (
     PENDING,
@@ -106,7 +93,7 @@ class Call:
         """Whether the text may be reinterpreted or lack a piece. If so, nothing is settled."""
         self.in_leaves = False
         """Whether values are sent with their paths, so that any object or array may still grow."""
-        self.error: ArgumentsError | None = None
+        self.error: ev.ArgumentsError | None = None
         """Why the call is invalid, if it is."""
         self.check: CallCheck | None = None  # for assembly only
 
@@ -125,7 +112,7 @@ class Call:
         return parser.path
 
     @property
-    def policy_decision(self) -> PolicyDecision | None:
+    def policy_decision(self) -> ev.PolicyDecision | None:
         """The policy's answer; None without a policy, and until the policy has decided.
 
         ``deny`` rejects the call, and so does ``ask`` with ``on_ask="deny"``. Other answers have no
@@ -148,8 +135,8 @@ class Call:
 
 
 class Fault(NamedTuple):
-    verdict: InvalidVerdict
-    error: ArgumentsError
+    verdict: ev.InvalidVerdict
+    error: ev.ArgumentsError
 
 
 class Outcome(NamedTuple):
@@ -165,7 +152,7 @@ def _exact_text(call: Call, found: Outcome) -> str | None:
     return None if found.reinterpreted is None and not is_blank else dumps(arguments)
 
 
-_EARLY_PIECES = 4  # to keep: a cumulative text is malformed by then, usually at its second
+_EARLY_PIECES = 4  # how many to keep: a cumulative text is malformed by then, usually at the second
 
 StopOn: TypeAlias = Literal["denied", "rejected", "never"]
 """When to stop reading: after a call that a policy denies, after any rejected call, or never."""
@@ -179,9 +166,6 @@ class StreamChecks:
         self._stop_on = stop_on
         self.must_stop = False
         self.knows_all_tools = True  # False for the stream of an agent, whose own tools are unknown
-
-    def note_rejection(self, call: Call) -> None:
-        self.must_stop = self.must_stop or self.stops_reading(call)
 
     def stops_reading(self, call: Call) -> bool:
         if call.verdict != "rejected" or call.error is None or self._stop_on == "never":
@@ -212,7 +196,7 @@ class CallBuilder:
         self._has_reported_late_text = False
 
     @property
-    def settled(self) -> bool:
+    def has_verdict(self) -> bool:
         return self.call.verdict != "open"
 
     @property
@@ -224,26 +208,26 @@ class CallBuilder:
         """Whether the JSON is complete, even if the provider has not closed the call."""
         return self._reader.root_end is not None and self._reader.second is None
 
-    def start(self, events: list[Event], *, may_be_renamed: bool) -> None:
+    def start(self, events: list[ev.Event], *, may_be_renamed: bool) -> None:
         call = self.call
-        events.append(ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id))
+        events.append(ev.ToolCallStarted(call.id, call.index, call.name, call.kind, call.parent_id))
         self._reject(self._checks.open(may_grow=may_be_renamed), events)
 
-    def rename(self, name: str, events: list[Event]) -> None:
+    def rename(self, name: str, events: list[ev.Event]) -> None:
         """Set a name that has grown, and check the arguments so far under the new name."""
         self.call.name = name
         self.call.reinterpreted = "split_name"
-        if self.settled:
+        if self.has_verdict:
             return
         self._checks = CallChecks(self.call, self._stream_checks)
         has_text = bool(self.call.raw)
         self._reject(self._checks.open(may_grow=not has_text), events)
-        if has_text and self._is_json and not self.settled:
+        if has_text and self._is_json and not self.has_verdict:
             rejection = self._checks.feed(Parser(self._limits).feed(self.call.raw))
             if rejection is not None:
                 self._reject(_with_raw_offset(rejection, self.call.raw), events)
 
-    def feed(self, text: str, events: list[Event]) -> None:
+    def feed(self, text: str, events: list[ev.Event]) -> None:
         if not text.isascii() or self._surrogates.held:
             text = self._surrogates.feed(text)
         call = self.call
@@ -265,7 +249,7 @@ class CallBuilder:
         if verdict != "open":
             return  # raw has all text, also after an error
         call_id, name = call.id, call.name
-        events.append(ToolArgsDelta(call_id, name, text))
+        events.append(ev.ToolArgsDelta(call_id, name, text))
         if not self._is_json:
             if len(raw) > self._limits.max_chars:
                 self._fail(Invalid((), self._limits.max_chars, "too_long"), events)
@@ -288,21 +272,21 @@ class CallBuilder:
             if type(fragment) is Text:
                 path, piece = fragment
                 if path:
-                    events.append(ArgumentDelta(call_id, name, path, piece))
+                    events.append(ev.ArgumentDelta(call_id, name, path, piece))
             else:
                 self._apply(fragment, events)
-                if self.settled or reader.second is not None:
+                if self.has_verdict or reader.second is not None:
                     return  # the remaining fragments were misread
         if rejection is not None:
             self._reject_early(rejection, fragments[-1], events)
 
-    def put(self, path: JsonPath, value: object, events: list[Event], *, more: bool) -> None:
+    def put(self, path: JsonPath, value: object, events: list[ev.Event], *, more: bool) -> None:
         if self.call.verdict == "complete":
             self._report_late_text(dumps(value), events)
             return
         if self._writer is None:
             self._writer = JsonWriter(self._limits)
-            if self.call.raw and not self.settled:
+            if self.call.raw and not self.has_verdict:
                 self._end_invalid(_contradiction("the provider sent a value after text"), events)
         try:
             text = self._writer.put(path, value, more=more)
@@ -312,27 +296,27 @@ class CallBuilder:
             self._note_leaf(path, more=more)
             self.feed(text, events)
 
-    def close(self, text: str | None, events: list[Event], *, cut: bool = False) -> None:
+    def close(self, text: str | None, events: list[ev.Event], *, cut: bool = False) -> None:
         """Handle the provider's close. ``text`` is the whole text, if the provider repeats it."""
         if (writer := self._writer) is not None:
             self.feed(writer.close(), events)
             if writer.has_late:
                 try:
-                    self._restated = writer.whole(self._reader.parser.value)
+                    self._restated = writer.complete_text(self._reader.parser.value)
                 except UnwritableError as error:
                     self._fail_value(error, events)
         if text:
             self._use_final_text(replace_lone_surrogates(text), events)
         is_complete = self._flush(events)
         self.closed = True
-        if self.settled:
+        if self.has_verdict:
             return
         if cut or not is_complete:
             self.cut("the provider did not finish the call", events)
         elif self.call.raw.strip():
             self._finish(events)
 
-    def end_turn(self, ending: Ending, reason: str | None, events: list[Event]) -> None:
+    def end_turn(self, ending: Ending, reason: str | None, events: list[ev.Event]) -> None:
         shown = reason or "no stop reason"
         if not self.closed:
             # A turn that was cut off closes no call. Nor does an unknown ending, if the text has no
@@ -342,7 +326,7 @@ class CallBuilder:
                 self.cut(f"the turn was cut off ({shown})", events)
             else:
                 self.close(None, events)
-        if self.settled:
+        if self.has_verdict:
             return
         if self.call.raw.strip():
             message = "the provider sent text after it had closed the call"
@@ -353,11 +337,13 @@ class CallBuilder:
         else:
             self.cut(f"the turn ended before any arguments arrived ({shown})", events)
 
-    def cut(self, message: str, events: list[Event], verdict: InvalidVerdict = "truncated") -> None:
+    def cut(
+        self, message: str, events: list[ev.Event], verdict: ev.InvalidVerdict = "truncated"
+    ) -> None:
         self._flush(events)
-        if not self.settled:
+        if not self.has_verdict:
             raw = self.call.raw
-            error = ArgumentsError(verdict, message, len(raw), self._reader.parser.path)
+            error = ev.ArgumentsError(verdict, message, len(raw), self._reader.parser.path)
             self._end_invalid(Fault(verdict, error), events)
 
     def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
@@ -379,7 +365,7 @@ class CallBuilder:
             item=self.item,
         )
 
-    def _flush(self, events: list[Event]) -> bool:
+    def _flush(self, events: list[ev.Event]) -> bool:
         """Feed text that was held back. Return False if the text of a quirk is incomplete."""
         self.feed(self._surrogates.close(), events)
         quirks, self._quirks = self._quirks, []
@@ -387,7 +373,7 @@ class CallBuilder:
             self.feed(quirk.close(), events)
         return all(quirk.is_whole for quirk in quirks)
 
-    def _apply(self, fragment: Fragment, events: list[Event]) -> None:
+    def _apply(self, fragment: Fragment, events: list[ev.Event]) -> None:
         call = self.call
         match fragment:
             case Start((), kind):
@@ -396,27 +382,27 @@ class CallBuilder:
                 elif kind != "string" and kind != "null":  # these two may stand for an object
                     self._fail(Invalid((), fragment.offset, "not_an_object"), events)
             case Start(path, kind):
-                events.append(ArgumentStarted(call.id, call.name, path, kind))
+                events.append(ev.ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
                 self._reader.root_end = offset
             case Done(path, float(value), offset) if isinf(value):
                 # JSON allows any number of digits, but infinity cannot be encoded again.
                 self._fail(Invalid(path, offset, "number_too_large"), events)
             case Done(path, value, _):
-                events.append(ArgumentCompleted(call.id, call.name, path, value))
+                events.append(ev.ArgumentCompleted(call.id, call.name, path, value))
             case Invalid():
                 self._fail(fragment, events)
             case _:
                 pass
 
-    def _report_late_text(self, text: str, events: list[Event]) -> None:
+    def _report_late_text(self, text: str, events: list[ev.Event]) -> None:
         """Report more text for a complete call, once, unless it repeats earlier text."""
         if text.strip() and text not in self.call.raw and not self._has_reported_late_text:
             self._has_reported_late_text = True
             message = f"text arrived for call {self.call.id} after the call was complete"
-            events.append(StreamFailed("late_text", message))
+            events.append(ev.StreamFailed("late_text", message))
 
-    def _use_final_text(self, text: str, events: list[Event]) -> None:
+    def _use_final_text(self, text: str, events: list[ev.Event]) -> None:
         """Append the rest of the text in the provider's close, or restate the call with it."""
         raw = self.call.raw
         if text.startswith(raw) and not self._quirks:
@@ -430,16 +416,16 @@ class CallBuilder:
     def _note_leaf(self, path: JsonPath, *, more: bool) -> None:
         call = self.call
         call.in_leaves = call.in_leaves or bool(path)
-        if self._open_leaf and path != self._open_leaf and not self.settled:
+        if self._open_leaf and path != self._open_leaf and not self.has_verdict:
             call.in_doubt = True  # the provider announced more of a string, then sent another value
         self._open_leaf = path if more else ()
 
-    def _fail_value(self, error: UnwritableError, events: list[Event]) -> None:
-        if not self.settled:
-            reported = ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
+    def _fail_value(self, error: UnwritableError, events: list[ev.Event]) -> None:
+        if not self.has_verdict:
+            reported = ev.ArgumentsError(error.reason, str(error), len(self.call.raw), error.path)
             self._end_invalid(Fault("malformed", reported), events)
 
-    def _fail(self, invalid: Invalid, events: list[Event]) -> None:
+    def _fail(self, invalid: Invalid, events: list[ev.Event]) -> None:
         """Report the first error, unless the text may be reinterpreted."""
         fault = _fault_of(invalid)
         end = self._reader.root_end if invalid.reason == "extra_text" else None
@@ -449,7 +435,7 @@ class CallBuilder:
             self._reader.set_partial(self.call.raw[: invalid.offset])
         self._end_invalid(fault, events)
 
-    def _reject_early(self, rejection: Rejection, last: Fragment, events: list[Event]) -> None:
+    def _reject_early(self, rejection: Rejection, last: Fragment, events: list[ev.Event]) -> None:
         """Reject an incomplete text, unless its pieces may repeat each other."""
         raw = self.call.raw
         error = _with_raw_offset(rejection, raw)
@@ -460,12 +446,12 @@ class CallBuilder:
             self._reader.set_partial(raw[:end])
         self._reject(error, events)
 
-    def _reject(self, error: ArgumentsError | None, events: list[Event]) -> bool:
+    def _reject(self, error: ev.ArgumentsError | None, events: list[ev.Event]) -> bool:
         if error is not None:
             self._end_invalid(Fault("rejected", error), events)
         return error is not None
 
-    def _finish(self, events: list[Event]) -> None:
+    def _finish(self, events: list[ev.Event]) -> None:
         found: Outcome | Fault
         if self._is_json:
             found = self._reader.finish(self._restated)
@@ -478,10 +464,10 @@ class CallBuilder:
         else:
             self._end_invalid(found, events)
 
-    def _complete(self, found: Outcome, events: list[Event]) -> None:
+    def _complete(self, found: Outcome, events: list[ev.Event]) -> None:
         call, arguments = self.call, found.arguments
         if not call.name:
-            error = ArgumentsError("no_name", "the call has no tool name")
+            error = ev.ArgumentsError("no_name", "the call has no tool name")
             self._end_invalid(Fault("malformed", error), events)
             return
         as_read = arguments is self._reader.parser.value
@@ -494,16 +480,19 @@ class CallBuilder:
         call.partial = arguments
         call.reinterpreted = found.reinterpreted or call.reinterpreted
         text = _exact_text(call, found)
-        events.append(ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision, text))
+        events.append(
+            ev.ToolArgsCompleted(call.id, call.name, arguments, call.policy_decision, text)
+        )
 
-    def _end_invalid(self, fault: Fault, events: list[Event]) -> None:
+    def _end_invalid(self, fault: Fault, events: list[ev.Event]) -> None:
         call = self.call
         verdict, error = call.verdict, call.error = fault
         if verdict == "rejected":
-            self._stream_checks.note_rejection(call)
+            checks = self._stream_checks
+            checks.must_stop = checks.must_stop or checks.stops_reading(call)
         if self._reader.second is not None:
             call.in_doubt = False
-        events.append(ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
+        events.append(ev.ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
 
 
 class ArgumentsReader:
@@ -667,22 +656,22 @@ class CallChecks:
         self._has_closed_container = False  # for which values may still arrive
         self._waits_for_end = False  # only complete arguments are checked
 
-    def open(self, *, may_grow: bool) -> ArgumentsError | None:
+    def open(self, *, may_grow: bool) -> ev.ArgumentsError | None:
         """Open the check for the call's name. Return an error if the name alone is rejected."""
         check = self._stream_checks.check
         if check is None:
             return None
         self._may_grow = may_grow
         found = check.open(self._call.name, self._call.kind, may_grow=may_grow)
-        if isinstance(found, ArgumentsError):
-            error: ArgumentsError | None = found
+        if isinstance(found, ev.ArgumentsError):
+            error: ev.ArgumentsError | None = found
         else:
             self._check = self._call.check = found
             error = None if found is None else found.error
         is_unknown = error is not None and error.reason == "unknown_tool"
         return None if is_unknown and not self._stream_checks.knows_all_tools else error
 
-    def reopen(self) -> ArgumentsError | None:
+    def reopen(self) -> ev.ArgumentsError | None:
         """Open the check again once the name is complete."""
         return self.open(may_grow=False) if self._may_grow else None
 
@@ -696,7 +685,8 @@ class CallChecks:
             if not isinstance(first, Start) or first.kind != "object":  # it may encode an object
                 self._waits_for_end = True
                 return None
-        rejection = self._check.feed(_without_empty_root(fragments))
+        is_text = type(fragments[-1]) is Text  # nearly always
+        rejection = self._check.feed(fragments if is_text else _without_empty_root(fragments))
         if self._call.in_leaves:
             seen = fragments if rejection is None else fragments[: rejection.seen]
             self._has_closed_container = self._has_closed_container or any(
@@ -707,7 +697,7 @@ class CallChecks:
             return None
         return rejection
 
-    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
+    def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ev.ArgumentsError | None:
         if self._check is None:
             return None
         return self._check.finish(arguments, as_read=as_read and not self._waits_for_end)
@@ -728,14 +718,14 @@ def _up_to_rejection(fragments: list[Fragment], rejection: Rejection) -> list[Fr
     return kept
 
 
-def _end_of_rejected(last: Fragment, error: ArgumentsError) -> int:
+def _end_of_rejected(last: Fragment, error: ev.ArgumentsError) -> int:
     """Return the offset after the character that caused the rejection."""
     if isinstance(last, Text):
         return (error.offset or 0) + 1
     return last.offset if isinstance(last, Done) else last.offset + 1
 
 
-def _with_raw_offset(rejection: Rejection, raw: str) -> ArgumentsError:
+def _with_raw_offset(rejection: Rejection, raw: str) -> ev.ArgumentsError:
     """Return the error with its offset in the raw text. A check counts decoded characters."""
     error, start = rejection.error, rejection.string_start
     if start is None or error.offset is None or "\\" not in raw[start:]:
@@ -751,10 +741,10 @@ def _with_raw_offset(rejection: Rejection, raw: str) -> ArgumentsError:
     return error
 
 
-def _fault_of(invalid: Invalid, verdict: InvalidVerdict = "malformed") -> Fault:
-    error = ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
+def _fault_of(invalid: Invalid, verdict: ev.InvalidVerdict = "malformed") -> Fault:
+    error = ev.ArgumentsError(invalid.reason, invalid.message, invalid.offset, invalid.path)
     return Fault(verdict, error)
 
 
 def _contradiction(message: str) -> Fault:
-    return Fault("malformed", ArgumentsError("contradicted", message))
+    return Fault("malformed", ev.ArgumentsError("contradicted", message))

@@ -212,7 +212,7 @@ class JsonWriter:
         """Return the text that closes the open string and containers."""
         return self._close_to(0)
 
-    def whole(self, written: object) -> str:
+    def complete_text(self, written: object) -> str:
         """Return the complete text, with the late values. ``written`` is the value so far."""
         return "{}" if self._root is None else dumps(_merged(self._root, written, ()))
 

@@ -5,16 +5,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from argstream import events as ev
 from argstream.assembly._call import CallBuilder
-from argstream.events import (
-    Event,
-    StopKind,
-    TextDelta,
-    ThinkingCompleted,
-    ThinkingDelta,
-    ThinkingStarted,
-    Usage,
-)
 from argstream.history import (
     CallPart,
     Item,
@@ -47,8 +39,8 @@ class TextBlock:
         self.text = text
         return piece
 
-    def event(self, piece: str) -> Event:
-        return TextDelta(piece, self.number, self.parent_id)
+    def event(self, piece: str) -> ev.Event:
+        return ev.TextDelta(piece, self.number, self.parent_id)
 
     def part(self) -> Part | None:
         text = self.text + self._surrogates.close()
@@ -60,16 +52,16 @@ class ThinkingBlock(TextBlock):
         super().__init__(number, parent_id)
         self.closed = False
 
-    def event(self, piece: str) -> Event:
-        return ThinkingDelta(piece, self.number, self.parent_id)
+    def event(self, piece: str) -> ev.Event:
+        return ev.ThinkingDelta(piece, self.number, self.parent_id)
 
-    def started(self) -> Event:
-        return ThinkingStarted(self.number, self.parent_id)
+    def started(self) -> ev.Event:
+        return ev.ThinkingStarted(self.number, self.parent_id)
 
-    def completed(self) -> Event:
+    def completed(self) -> ev.Event:
         self.closed = True
         self.text += self._surrogates.close()
-        return ThinkingCompleted(self.text, self.number, self.parent_id)
+        return ev.ThinkingCompleted(self.text, self.number, self.parent_id)
 
     def part(self) -> Part | None:
         return ThinkingPart(text=self.text, item=self.item)
@@ -99,7 +91,7 @@ class Turn:
         self.parent_id = parent_id
         self._number = number
         self.calls: dict[Hashable, CallBuilder] = {}
-        self._unsettled: dict[Hashable, CallBuilder] = {}
+        self._unfinished: dict[Hashable, CallBuilder] = {}
         self._thinking: list[ThinkingBlock] = []  # some may be closed
         self.ids: set[str] = set()
         self._last_number = 0  # the number in the newest generated call ID
@@ -112,8 +104,8 @@ class Turn:
         self._blocks: list[TextBlock | CallBuilder | _SilentBlock] = []  # in order
 
     @property
-    def usage(self) -> Usage:
-        return Usage(*self._tokens)
+    def usage(self) -> ev.Usage:
+        return ev.Usage(*self._tokens)
 
     def update_usage(self, tokens: Tokens) -> None:
         """Replace the counts that are not None. Providers send cumulative counts."""
@@ -128,7 +120,7 @@ class Turn:
 
     def open_call(self, key: Hashable, call: CallBuilder) -> None:
         self.calls[key] = call
-        self._unsettled[key] = call
+        self._unfinished[key] = call
         self.ids.add(call.call.id)
         self._blocks.append(call)
 
@@ -152,13 +144,13 @@ class Turn:
             self._results[block] = added
         self._blocks.append(added)
 
-    def pop_unsettled(self, scope: Hashable = None) -> list[CallBuilder]:
-        """Remove and return the calls that may still need a verdict. The caller settles them."""
-        unsettled, self._unsettled = self._unsettled, {}
+    def pop_unfinished(self, scope: Hashable = None) -> list[CallBuilder]:
+        """Remove and return the calls that may still need a verdict. The caller finishes them."""
+        unfinished, self._unfinished = self._unfinished, {}
         if scope is not None:  # only the calls of one choice
-            for key in [key for key in unsettled if not isinstance(key, tuple) or key[0] != scope]:
-                self._unsettled[key] = unsettled.pop(key)
-        return list(unsettled.values())
+            for key in [key for key in unfinished if not isinstance(key, tuple) or key[0] != scope]:
+                self._unfinished[key] = unfinished.pop(key)
+        return list(unfinished.values())
 
     def make_id(self, stem: str, taken: Collection[str]) -> str:
         """Return an unused ID for a call without one, the same each time the stream is read."""
@@ -176,17 +168,13 @@ class Turn:
             if not isinstance(block, _SilentBlock)
         )
 
-    def stop_kind_of(self, message: Message) -> StopKind:
+    def stop_kind_of(self, message: Message) -> ev.StopKind:
         # Some providers send the same stop reason with and without calls.
         kind = stop_kind(self.stop_reason)
-        if kind == "end_turn" and any(map(_waits_for_result, message.parts)):
-            return "tool_calls"
-        return kind
+        calls = (part for part in message.parts if isinstance(part, CallPart))
+        is_waiting = any(call.kind not in RUN_BY_PROVIDER for call in calls)
+        return "tool_calls" if kind == "end_turn" and is_waiting else kind
 
     def message(self) -> Message:
         parts = tuple(part for block in self._blocks if (part := block.part()) is not None)
         return Message(role="assistant", parts=parts, id=self.id, model=self.model)
-
-
-def _waits_for_result(part: Part) -> bool:
-    return isinstance(part, CallPart) and part.kind not in RUN_BY_PROVIDER

@@ -1,9 +1,9 @@
 """The ``argstream`` command. ``main`` turns exceptions into messages and exit statuses."""
 
+import errno
 import sys
-from importlib import import_module
 
-from argstream.errors import ArgstreamError, MissingExtraError
+from argstream.errors import ArgstreamError
 
 __all__ = ["main"]
 
@@ -11,33 +11,35 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line, or report what to install for it."""
+    """Run the command line, and exit with its status."""
     try:
-        _run()
+        sys.exit(_run())
     except KeyboardInterrupt:  # no command has handled it
         sys.exit(_INTERRUPTED)
 
 
-def _run() -> None:
-    try:
-        import_module("typer")
-    except ModuleNotFoundError:
-        sys.exit(str(MissingExtraError("cli", "the argstream command")))
-    from argstream.cli._io import complain, silence
-    from argstream.sanitise import visible_line
+def _run() -> int:
+    from argstream.cli._commands import CommandLineError, run_command
 
     if sys.stdout is None:
-        complain("there is no standard output to write to")
-        sys.exit(2)
-    from argstream.cli._commands import app
-
+        return _complain("standard output is closed")
     try:
-        app(prog_name="argstream")
-    except ArgstreamError as error:
-        complain(visible_line(str(error)))
-        sys.exit(2)
+        return run_command(sys.argv[1:])
+    except (ArgstreamError, CommandLineError) as error:
+        return _complain(str(error))
     except OSError as error:
-        # The output cannot be written; and 1 would mean that something is wrong with the input.
+        from argstream.cli._io import silence
+
         silence(sys.stdout)
-        complain(f"cannot go on: {error.strerror}")
-        sys.exit(2)
+        if error.errno == errno.EPIPE:  # the reader has seen enough
+            return 1
+        # The output cannot be written; and 1 would mean that something is wrong with the input.
+        return _complain(f"cannot write the output: {error.strerror}")
+
+
+def _complain(message: str) -> int:
+    from argstream.cli._io import complain
+    from argstream.sanitise import visible_line
+
+    complain(visible_line(message))
+    return 2

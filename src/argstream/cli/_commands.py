@@ -1,534 +1,287 @@
-"""The commands and their options, as ``--help`` shows them. The work is imported when needed."""
+"""The commands: ``help.txt`` has their help, and the options are read from it.
+
+Help and wrong usage must not wait for imports: this module needs only the standard library, and
+each command imports its work. An option with a metavar takes a value, ``Default: X.`` at the end of
+its description is its default, and ``Repeatable.`` makes it a list.
+"""
 
 import math
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
-from typing import Annotated, Final, Literal, TypeAlias
-
-import typer
-
-from argstream import __version__
-from argstream.events import RunStatus
-from argstream.providers import ProtocolName
-from argstream.testing._replies import known_faults
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn, TypeAlias, get_args
 
 RUN: Final = "run:"  # prefix of a run ID, where a file could be meant
 
 LintScope: TypeAlias = Literal["all", "order", "late"]
 LogLevel: TypeAlias = Literal["error", "warning", "info", "debug"]
 
-ModelName: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="MODEL",
-        help="Such as anthropic:claude-opus-4-7, openai:gpt-5, ollama:qwen3.",
-        show_default="ARGSTREAM_MODEL",
-    ),
-]
-Protocol: TypeAlias = Annotated[
-    ProtocolName, typer.Option("--from", help="Protocol of the stream. auto detects it.")
-]
-ToolsFile: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Check calls against these tools: JSON, in any provider's format.", metavar="FILE"
-    ),
-]
-PolicyFile: TypeAlias = Annotated[
-    str | None, typer.Option(help="Check calls against this policy: TOML.", metavar="FILE")
-]
-Store: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="STORE",
-        help="The store: an SQLite file, or a redis:// address.",
-        show_default="ARGSTREAM_STORE, else argstream.db",
-    ),
-]
-RUN_OR_FILE: Final = "A recording, - for standard input, or run:ID for a run of a store."
-RunOrFile: TypeAlias = Annotated[str, typer.Argument(help=RUN_OR_FILE)]
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print the events as JSON, one a line.")
-]
-Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")]
-
-Folder: TypeAlias = Annotated[
-    str, typer.Option(metavar="FOLDER", help="Where it works: nothing outside is touched.")
-]
-Instructions: TypeAlias = Annotated[
-    str, typer.Option(metavar="TEXT", help="What the model is told before everything else.")
-]
-MaxTurns: TypeAlias = Annotated[int, typer.Option(min=1, help="How often the model is asked.")]
-
-Port: TypeAlias = Annotated[
-    int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any free port.")
-]
-
-# Options of ``serve``
-ServedModel: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="MODEL",
-        help="As of run; script needs no key, claude-agent is Claude Code.",
-        show_default="ARGSTREAM_MODEL, else script",
-    ),
-]
-ServedTools: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="files,shell",
-        help="What it may use; nothing, unless said. The shell asks; files only by --policy.",
-    ),
-]
-Host: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="HOST",
-        help="Address to listen on. Any other than loopback needs --token or ARGSTREAM_TOKEN.",
-    ),
-]
-Token: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="TOKEN",
-        help="Access token that clients must send. Prefer ARGSTREAM_TOKEN: other users see "
-        "command lines.",
-        show_default="ARGSTREAM_TOKEN, else a random one, kept in a file",
-    ),
-]
-NoToken: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--no-token",
-        help="Require no token: any local user or process can then start runs and approve "
-        "commands.",
-    ),
-]
-Origins: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--origin",
-        metavar="ORIGIN",
-        help="A page that may ask, such as http://localhost:3000; may be given often.",
-    ),
-]
-AllowedHosts: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--allowed-host",
-        metavar="HOST",
-        help="A name that the server is reached by, such as agent.example; may be given often.",
-    ),
-]
-Proxies: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--forwarded-from",
-        metavar="ADDRESS",
-        help="A proxy that is believed from where it forwards: 10.0.0.7, 10.0.0.0/8; may be "
-        "given often.",
-    ),
-]
-
-
-def watch(
-    file: Annotated[str, typer.Argument(help="A recorded stream, or - for standard input.")] = "-",
-    protocol: Protocol = "auto",
-    tools: ToolsFile = None,
-    policy: PolicyFile = None,
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Show a model's turn while it arrives, for instance of: curl -N … | argstream watch.
-
-    Recordings of `argstream record` are understood as well. When the policy denies a call, reading
-    stops, and so does curl.
-
-    Exits with 0 if all is well, with 1 if a call is cut off, malformed or rejected or this is no
-    stream of a provider, with 2 if it cannot be read, with 130 after Ctrl-C.
-    """
-    from argstream.cli._streams import watch_stream
-
-    raise typer.Exit(watch_stream(file, protocol, as_json=as_json, tools=tools, policy=policy))
-
-
-def lint(
-    files: Annotated[
-        list[str],
-        typer.Argument(help="Tools as JSON, in any provider's format, or - for standard input."),
-    ],
-    only: Annotated[
-        LintScope, typer.Option(help="What to look for; a schema that is unusable is told anyway.")
-    ] = "all",
-    *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as JSON, one a line.")
-    ] = False,
-) -> None:
-    """Find what in the schemas of tools keeps a person or a rule waiting, and say how to mend it.
-
-    A long text that stands before the short properties that one decides by (order), what can be
-    checked only when it is too late (late), and schemas that do not work at all (unusable).
-
-    Exits with 0 if there is nothing to say, with 1 if there is, with 2 if a file cannot be read.
-    """
-    from argstream.cli._streams import lint_files
-
-    raise typer.Exit(lint_files(files, only, as_json=as_json))
-
-
-def mock(
-    file: Annotated[
-        str, typer.Argument(help="A script or a recording; without one, an example is played.")
-    ] = "",
-    port: Port = 0,
-    pace: Annotated[
-        float, typer.Option(min=0, help="Seconds between two events of a stream.")
-    ] = 0.03,
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FAULT",
-            help=f"What goes wrong; may be given often: {known_faults()}.",
-        ),
-    ] = None,
-    *,
-    timed: Annotated[
-        bool, typer.Option("--timed", help="Send what was recorded when it came; no --fault then.")
-    ] = False,
-) -> None:
-    """Start a provider on this machine, for the real clients to talk to, until Ctrl-C.
-
-    It speaks Anthropic Messages, OpenAI Chat Completions and OpenAI Responses. What `argstream
-    record` recorded of another API is sent as it came, whatever is asked for.
-    """
-    from argstream.cli._streams import serve_mock
-
-    if timed and fault:
-        raise typer.BadParameter("--timed sends what was recorded, so it makes no --fault")
-    status = serve_mock(file, port=port, pace=pace, faults=fault or [], is_timed=timed)
-    raise typer.Exit(status)
-
-
-def record(
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The recording; with --proxy, the directory for recordings.",
-            show_default="standard output; with --proxy, recordings",
-        ),
-    ] = "",
-    proxy: Annotated[
-        str, typer.Option(metavar="URL", help="Record what clients get from this provider.")
-    ] = "",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where the proxy listens; 0 is any free port.")
-    ] = 0,
-    *,
-    with_request: Annotated[
-        bool,
-        typer.Option("--with-request", help="Record what clients send, too: it holds prompts."),
-    ] = False,
-    force: Force = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not pass on what is recorded.")
-    ] = False,
-) -> None:
-    """Write down what a provider sends, with its times, without keys.
-
-    From a pipe: curl -N … | argstream record -o turn.rec. As tee does, it passes on what it records
-    to standard output; without -o, the recording itself goes there.
-
-    As a proxy on this machine: argstream record --proxy https://api.anthropic.com. Give clients its
-    address as their base URL. Each answer becomes a file of its own.
-
-    A recording is read by watch, replay, inspect and mock. Exits with 0 if all is recorded,
-    with 2 if something cannot be read or written, with 130 after Ctrl-C.
-    """
-    from argstream.cli._streams import record_pipe, record_proxy
-
-    if proxy and (force or quiet):
-        raise typer.BadParameter("--force and --quiet are not for --proxy: it overwrites nothing")
-    if not proxy and (port or with_request):
-        raise typer.BadParameter("--port and --with-request are for --proxy")
-    if proxy:
-        directory = output or "recordings"
-        status = record_proxy(proxy, directory, port=port, with_request=with_request)
-    else:
-        status = record_pipe(output, overwrite=force, is_quiet=quiet)
-    raise typer.Exit(status)
-
-
-def replay(
-    file: RunOrFile,
-    speed: Annotated[
-        str, typer.Option(metavar="NUMBER|max", help="How many times faster than it was; or max.")
-    ] = "1",
-    protocol: Protocol = "auto",
-    store: Store = "",
-    *,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Write the provider's bytes, and do not show them.")
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the events as JSON, one a line; of a run, records."),
-    ] = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until the run is over.")
-    ] = False,
-) -> None:
-    """Play a recording again, at the times at which it came, as `argstream watch` would show it.
-
-    A provider's plain stream can be played too; it has no times, so each event takes 0.03 s. So can
-    a run of an agent: run:ID, where the first characters of the ID are enough. How long it was
-    paused is told, and not waited for.
-
-    Exits as watch does; with --raw, with 1 if what was recorded was cut or aborted.
-    """
-    from argstream.cli._streams import replay_file, speed_factor
-
-    is_run = file.startswith(RUN)
-    if is_run and (raw or protocol != "auto"):
-        raise typer.BadParameter("--raw and --from are for recordings: a run is kept as events")
-    if not is_run and (store or follow):
-        raise typer.BadParameter("--store and --follow are for runs: argstream replay run:ID")
-    if raw and as_json:
-        raise typer.BadParameter("--raw writes bytes and --json events: choose one")
-    if (factor := speed_factor(speed)) is None:
-        raise typer.Exit(2)
-    if is_run:
-        from argstream.cli._agents import replay_run
-
-        raise typer.Exit(replay_run(file, store, factor, as_json=as_json, follow=follow))
-    raise typer.Exit(replay_file(file, factor, protocol, as_json=as_json, is_raw=raw))
-
-
-def inspect(
-    files: Annotated[
-        list[str], typer.Argument(help=f"{RUN_OR_FILE} Several files only with --calls.")
-    ],
-    protocol: Protocol = "auto",
-    tools: ToolsFile = None,
-    policy: PolicyFile = None,
-    *,
-    store: Store = "",
-    svg: Annotated[str, typer.Option(metavar="FILE", help="Also write the waterfall as SVG.")] = "",
-    calls: Annotated[bool, typer.Option("--calls", help="Print calls as JSON lines.")] = False,
-    fragments: Annotated[
-        bool, typer.Option("--fragments", help="Parse JSON and print fragments as JSON lines.")
-    ] = False,
-    deep: Annotated[bool, typer.Option("--deep", help="Include nested values.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    force: Force = False,
-) -> None:
-    """Show the calls in a recording or run, and when each argument became available.
-
-    A provider's plain stream has no times, so it is measured in bytes. For a run (run:ID), the
-    outcome of each call is shown, too. Without --json, ends with a waterfall chart of the calls.
-
-    With --calls, print the arguments and the verdict of each call, checked against --tools and
-    --policy. With --fragments, the input is JSON instead of a stream: parse it as it arrives.
-
-    Exits with 0 if every call is complete, 1 if one is not or the stream failed, 2 if a file cannot
-    be read or written, 130 after Ctrl-C.
-    """
-    is_run = any(file.startswith(RUN) for file in files)
-    if (calls or fragments) and (calls is fragments or is_run or deep or as_json or svg):
-        raise typer.BadParameter(
-            "--calls and --fragments exclude each other, run:ID, --deep, --json and --svg"
-        )
-    if not calls and (tools or policy or len(files) > 1):
-        raise typer.BadParameter("--tools, --policy and several files are for --calls")
-    if (is_run or fragments) and (deep or protocol != "auto"):
-        raise typer.BadParameter("--deep and --from are for recordings, not for runs or JSON")
-    if store and not is_run:
-        raise typer.BadParameter("--store is for runs: argstream inspect run:ID")
-    if force and not svg:
-        raise typer.BadParameter("--force is for --svg: nothing else is written")
-    if calls or fragments:
-        from argstream.cli._streams import print_calls, print_fragments
-
-        status = print_calls(files, protocol, tools, policy) if calls else print_fragments(files[0])
-        raise typer.Exit(status)
-    from argstream.cli._inspect import Picture, inspect_file, inspect_run
-
-    picture = Picture(svg, overwrite=force) if svg else None
-    if is_run:
-        raise typer.Exit(inspect_run(files[0], store, as_json=as_json, picture=picture))
-    status = inspect_file(files[0], protocol, as_json=as_json, is_deep=deep, picture=picture)
-    raise typer.Exit(status)
-
-
-def demo(
-    speed: Annotated[
-        float, typer.Option(min=0.1, help="How many times faster than a real model.")
-    ] = 1.0,
-    *,
-    fast: Annotated[bool, typer.Option("--fast", help="Wait for nothing.")] = False,
-) -> None:
-    """Watch an agent write: it works in a temporary folder, without a key and without a network.
-
-    Its model follows a script; the agent, the files, the tests and the rules are real. When it
-    asks, press a key, or wait: after some seconds it answers itself.
-    """
-    from argstream.cli.demo import show_demo
-
-    raise typer.Exit(show_demo(math.inf if fast else speed))
-
-
-def run(
-    prompt: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")],
-    *,
-    model: ModelName = "",
-    tools: Annotated[
-        str,
-        typer.Option(
-            metavar="files,shell", help='What it may use; "" is nothing. The shell always asks.'
-        ),
-    ] = "files",
-    folder: Folder = ".",
-    policy: PolicyFile = None,
-    instructions: Instructions = "",
-    store: Annotated[
-        str, typer.Option(metavar="STORE", help="Keep the run: an SQLite file, or redis://….")
-    ] = "",
-    max_turns: MaxTurns = 50,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Approve everything that would be asked about.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run an agent on a prompt, and watch it write.
-
-    Files are read and written below one folder only. What must be approved is shown in full; if
-    standard input is no terminal, it is denied. Ctrl-C stops the run.
-
-    Exits with 0 if it is complete, with 1 if it failed, with 2 if it cannot be run, with 130 after
-    Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
-    """
-    from argstream.cli._agents import RunOptions, run_prompt
-
-    options = RunOptions(
-        model=model,
-        tools=tools,
-        folder=folder,
-        policy=policy,
-        instructions=instructions,
-        store=store,
-        max_turns=max_turns,
-        is_approved=yes,
-        as_json=as_json,
-    )
-    raise typer.Exit(run_prompt(prompt, options))
-
-
-def serve(
-    *,
-    model: ServedModel = "",
-    tools: ServedTools = "",
-    folder: Folder = ".",
-    policy: PolicyFile = None,
-    instructions: Instructions = "",
-    max_turns: MaxTurns = 50,
-    store: Store = "",
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = "",
-    origin: Origins = None,
-    allowed_host: AllowedHosts = None,
-    forwarded_from: Proxies = None,
-    pace: Annotated[
-        float, typer.Option(min=0, help="Seconds between two pieces that the script writes.")
-    ] = 0.03,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="What is told of the server on standard error.")
-    ] = "warning",
-    no_token: NoToken = False,
-    page: Annotated[
-        bool, typer.Option("--page/--no-page", help="Whether there is a page for browsers at /.")
-    ] = True,
-) -> None:
-    """Serve an agent over HTTP: a page for browsers, and more for programs and front ends.
-
-    Without options it listens on this machine only, its model is a script that needs no key, and
-    runs are kept in argstream.db. It prints an address with an access token to open in a browser.
-    It also speaks the protocols of useChat (AI SDK) and AG-UI. Calls that need approval wait for a
-    decision as long as it takes, also across restarts.
-
-    Exits with 0 after Ctrl-C or SIGTERM, with 2 if it cannot be started.
-    """
-    import_module("argstream.server")  # first: of two missing extras, the user needs this one
-    from argstream.cli._serve import ServeOptions, serve_agent
-
-    options = ServeOptions(
-        model=model,
-        tools=tools,
-        folder=folder,
-        policy=policy,
-        instructions=instructions,
-        max_turns=max_turns,
-        store=store,
-        host=host,
-        port=port,
-        token=token,
-        no_token=no_token,
-        origins=tuple(origin or ()),
-        hosts=tuple(allowed_host or ()),
-        forwarded_from=tuple(forwarded_from or ()),
-        page=page,
-        pace=pace,
-        log_level=log_level,
-    )
-    raise typer.Exit(serve_agent(options))
-
-
-def runs(
-    store: Store = "",
-    status: Annotated[
-        RunStatus | None, typer.Option(help="Only those.", show_default="all of them")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the newest first.")] = 20,
-    *,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print them as JSON, one a line.")
-    ] = False,
-) -> None:
-    """List the runs of agents that a store has: what became of them, what they wait for.
-
-    Exits with 0, or with 2 if the store cannot be read.
-    """
-    from argstream.cli._agents import list_runs
-
-    raise typer.Exit(list_runs(store, status, limit, as_json=as_json))
-
-
-app = typer.Typer(
-    help="Read a model's tool call while it is still being written.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+_OPTION: Final = re.compile(
+    r"^  (?:(-\w), )?(-?-?[\w-]+)(?: (\S+))?(?:  +|\n +)(.*(?:\n   .*)*)", re.MULTILINE
 )
+_DEFAULT: Final = re.compile(r"Default: ([^\s$]+)\.$")
+_HELP: Final = ("-h", "--help")
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if asked:
-        typer.echo(f"argstream {__version__}")
-        raise typer.Exit
+class CommandLineError(Exception):
+    """The command line is wrong. The message says how to correct it."""
 
 
-@app.callback()
-def _options(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
+# Values of options
 
 
-for _command in (demo, run, serve, watch, lint, mock, record, replay, inspect, runs):
-    app.command()(_command)
+def _number(kind: type[int | float], least: float, most: float = math.inf) -> Callable[[str], Any]:
+    what = "a whole number" if kind is int else "a number"
+    bounds = f"of at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+
+    def convert(text: str) -> int | float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise ArgumentTypeError(f"must be {what} {bounds}, not {text!r}")
+        return value
+
+    return convert
+
+
+def _speed(text: str) -> float:
+    try:
+        factor = math.inf if text == "max" else float(text)
+    except ValueError:
+        factor = 0.0
+    if not factor > 0:
+        raise ArgumentTypeError(f"must be a number greater than 0, or max, not {text!r}")
+    return factor
+
+
+def _one_of(text: str, known: Sequence[str]) -> str:
+    if text not in known:
+        raise ArgumentTypeError(f"must be one of {', '.join(known)}, not {text!r}")
+    return text
+
+
+def _protocol(text: str) -> str:
+    from argstream.providers import ProtocolName
+
+    return _one_of(text, get_args(ProtocolName))
+
+
+def _status(text: str) -> str:
+    from argstream.events import RunStatus
+
+    return _one_of(text, get_args(RunStatus))
+
+
+_TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "--from": _protocol,
+    "--limit": _number(int, 1),
+    "--log-level": lambda text: _one_of(text, get_args(LogLevel)),
+    "--max-turns": _number(int, 1),
+    "--only": lambda text: _one_of(text, get_args(LintScope)),
+    "--pace": _number(float, 0),
+    "--port": _number(int, 0, 65535),
+    "--speed": _speed,
+    "--status": _status,
+}
+
+
+# Each function gets the options of its command, and returns the exit status.
+_COMMANDS: Final = {
+    "demo": "demo.show_demo",
+    "run": "_agents.run_prompt",
+    "serve": "_serve.serve_agent",
+    "watch": "_streams.watch",
+    "inspect": "_inspect.inspect",
+    "replay": "_streams.replay",
+    "runs": "_runs.list_runs",
+    "runs list": "_runs.list_runs",
+    "runs show": "_runs.show_run",
+    "runs approve": "_agents.approve",
+    "runs deny": "_agents.deny",
+    "runs resume": "_agents.resume_run",
+    "runs stop": "_runs.stop_run",
+    "runs delete": "_runs.delete_runs",
+    "record": "_streams.record",
+    "mock": "_streams.serve_mock",
+    "lint": "_streams.lint_files",
+}
+
+
+def refuse(is_wrong: object, problem: str) -> None:
+    """Raise CommandLineError if options cannot be combined."""
+    if is_wrong:
+        raise CommandLineError(problem)
+
+
+def fields(given: Namespace, options: Any) -> dict[str, Any]:
+    """Return the options that were given, or have a default, for a NamedTuple."""
+    values = vars(given).items()
+    return {name: value for name, value in values if name in options._fields and value is not None}
+
+
+# The command line
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Run a command line, and return its exit status."""
+    name, rest = (arguments[0] if arguments else "--help"), list(arguments[1:])
+    if name in _HELP:
+        _print(help_texts()["argstream"])
+        return 0 if arguments else 2
+    if name == "--version":
+        from argstream import __version__
+
+        _print(f"argstream {__version__}")
+        return 0
+    if name == "--completion":
+        shell = rest[0] if rest else ""
+        if shell not in (known := ("bash", "zsh", "fish")):
+            raise CommandLineError(f"--completion must be one of {', '.join(known)}, not {shell!r}")
+        _print(_completion(shell))
+        return 0
+    if name not in _names(""):
+        kind = "option" if name.startswith("-") else "command"
+        raise CommandLineError(
+            f"unknown {kind} {name!r}.{_meant(name, _names(''))} See argstream --help"
+        )
+    if name == "runs" and rest[:1] not in ([_HELP[0]], [_HELP[1]]):
+        name = f"runs {_command_of_runs(rest)}"
+    text = help_texts()[name]
+    if any(one in _HELP for one in rest[: rest.index("--") if "--" in rest else None]):
+        _print(text)
+        return 0
+    module, _, function = _COMMANDS[name].partition(".")
+    try:
+        given = Parser(text).parse_intermixed_args(rest)
+        if name == "demo":  # it takes a moment to load
+            _print("A scripted model with real tools, in a temporary folder. Ctrl-C stops it.")
+        elif name == "serve":  # of two missing extras, the user needs this one
+            import_module("argstream.server")
+        status: int = getattr(import_module(f"argstream.cli.{module}"), function)(given)
+    except CommandLineError as problem:
+        end = "" if str(problem).endswith("?") else "."
+        raise CommandLineError(f"{problem}{end} See argstream {name} --help") from None
+    return status
+
+
+def help_texts() -> dict[str, str]:
+    """Return the help of each command. That of ``argstream`` lists them."""
+    text = Path(__file__).with_name("help.txt").read_text(encoding="utf-8")
+    sections = (section.partition("\n") for section in text.removeprefix("## ").split("\n## "))
+    return {name: about.rstrip() for name, _, about in sections}
+
+
+def _command_of_runs(rest: list[str]) -> str:
+    """Return the command after ``runs``, and remove it."""
+    if not rest or rest[0].startswith("-"):
+        return "list"
+    name, names = rest.pop(0), _names("runs ")
+    if name not in names:
+        hint = _meant(name, names) or f" Commands: {', '.join(names)}."
+        raise CommandLineError(f"unknown command 'runs {name}'.{hint} See argstream runs --help")
+    return name
+
+
+def _names(prefix: str) -> list[str]:
+    names = [name.removeprefix(prefix) for name in _COMMANDS if name.startswith(prefix)]
+    return [name for name in names if " " not in name]
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f" Did you mean {close[0]}?" if close else ""
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+_BASH: Final = """\
+_argstream() {
+  local words=""
+  case "${COMP_WORDS[1]} ${COMP_WORDS[2]}" in
+CASES
+  esac
+  [ "$COMP_CWORD" = 1 ] && words="NAMES"
+  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _argstream argstream"""
+
+
+def _completion(shell: str) -> str:
+    """Return a script that completes commands and options."""
+    words = {
+        name: " ".join(re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE))
+        for name, text in help_texts().items()
+    }
+    words["runs"] = " ".join(_names("runs "))
+    names = " ".join(_names(""))
+    if shell == "fish":
+        start = "complete -c argstream -n"
+        seen = "__fish_seen_subcommand_from"
+        lines = [f"{start} __fish_use_subcommand -f -a '{names}'"]
+        lines += [f"{start} '{seen} {name.split()[-1]}' -a '{words[name]}'" for name in _COMMANDS]
+        return "\n".join(lines)
+    cases = [
+        f"""  "{name}{'"' if " " in name else ' "*'}) words="{words[name]}" ;;"""
+        for name in sorted(_COMMANDS, reverse=True)  # "runs list" before "runs"
+    ]
+    script = _BASH.replace("CASES", "\n".join(cases)).replace("NAMES", names)
+    return f"autoload -U +X bashcompinit && bashcompinit\n{script}" if shell == "zsh" else script
+
+
+class Parser(ArgumentParser):
+    """Parses what follows the name of a command, according to its help."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(add_help=False, allow_abbrev=False, usage="")
+        self._flags: list[str] = []
+        usage, _, rest = text.partition("\n")
+        for title in ("Arguments", "Options"):
+            _, _, section = rest.partition(f"\n{title}:\n")
+            for short, name, metavar, about in _OPTION.findall(section.partition("\n\n")[0]):
+                self._add(short, name, metavar, " ".join(about.split()), usage)
+
+    def _add(self, short: str, name: str, metavar: str, about: str, usage: str) -> None:
+        default = _DEFAULT.search(about)
+        settings: dict[str, Any] = {"default": default[1] if default else None}
+        if not name.startswith("-"):
+            settings["metavar"] = name
+            if f"{name}..." in usage or f"[{name}" in usage:
+                settings["nargs"] = "+" if f"{name}..." in usage else "?"
+            self.add_argument(name.lower(), **settings)
+            return
+        if not metavar:
+            settings = {"action": "store_true"}
+        elif about.endswith("Repeatable."):
+            settings |= {"action": "append", "default": []}
+        settings |= {"type": _TYPES[name]} if name in _TYPES else {}
+        flags = [flag for flag in (short, name) if flag]
+        self._flags += flags
+        self.add_argument(*flags, dest=_dest(name), **settings)
+
+    def error(self, message: str) -> NoReturn:
+        """Report wrong usage in plain words."""
+        option, _, problem = message.removeprefix("argument ").partition(": ")
+        if option == "unrecognized arguments":
+            first = problem.split()[0]
+            kind = "option" if first.startswith("-") else "argument"
+            hint = _meant(first, self._flags)
+            raise CommandLineError(f"unknown {kind} {first!r}{'.' if hint else ''}{hint}")
+        if option == "the following arguments are required":
+            raise CommandLineError(f"missing {problem}")
+        if problem.startswith("expected"):
+            raise CommandLineError(f"{option} needs a value")
+        raise CommandLineError(f"{option} {problem}")
+
+
+def _dest(name: str) -> str:
+    other = {"--from": "protocol", "--continue": "is_continued"}
+    return other.get(name) or name.strip("-").replace("-", "_")

@@ -1,30 +1,35 @@
-"""What the model of ``argstream serve`` says while no other is named, whatever is said to it.
+"""The demo model of ``argstream serve`` and ``run --model script``: it follows a script.
 
-It follows a script, and says so. Where it is in that is told by the messages alone: so any number
-of conversations go on at once, in any process, and after it was started anew. Each answer counts
-with two tools at once, writes a file of some forty lines with one that asks, and ends with what
-became of that.
+The messages of a conversation alone say where it is in the script. So any number of conversations
+can go on at once, in any process, also after a restart. The page offers three messages:
+
+- "Write primes.py" runs two tools at once, and writes a file with a tool that needs approval;
+- "Fix the tax in prices.py" edits a file;
+- "Try something forbidden" writes a file that the policy blocks while it is written.
+
+Any other message is answered like the first.
 """
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import uuid4
 
 from pydantic import Field
 
 from argstream.agent import Tool, ToolContext, tool
 from argstream.agent.toolkits import file_tools
+from argstream.agent.toolkits._files import Edit
 from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
+from argstream.policy import Glob, Policy, Rule
 from argstream.providers import ProtocolName
 
 _PIECE: Final = 9  # characters; with 0.03 s between two pieces, 300 a second, as a usual model
 _BELOW: Final = 10_000
-_QUOTED: Final = 60
 _COUNTED: Final = 200  # characters of a message that are counted: a pasted book is not repeated
 _DENIED: Final = "it was denied"
 
@@ -53,58 +58,94 @@ class _Scene(NamedTuple):
 _SCENES: Final = (
     _Scene(
         "primes.py",
-        "Now I write a small program. You can read it while I write; then I have to wait for you: "
-        "approve it, change it, or say no.",
+        "Next I'll write a small program. You can read it while I type. It needs your approval "
+        "before it's saved.",
     ),
     _Scene(
         "picnic.md",
-        "Now I write a list in Markdown. If you said yes before, try no, and give a reason: a "
-        "model would be told that.",
+        "Next, a Markdown file. Try denying it with a reason this time; a real model would see it.",
     ),
 )
 _FIRST: Final = (
-    "Hello! I am no model but a script, so I need no key and understand nothing. What you see is "
-    "real all the same: the tools run, and the file is written if you say so. You wrote “{prompt}”."
+    "This is a scripted demo; no API key needed. The tools are real. I'll run two of them in "
+    "parallel:"
 )
 _FURTHER: Final = (
-    "Still a script, and this is message {number} of our conversation. All of it is in the log of "
-    "the server, which you could have started anew in between. You wrote “{prompt}”."
+    "Demo, message {number}. You can restart the server now; the conversation survives. Two tools "
+    "in parallel:"
 )
+
+
+_EDIT: Final = "Fix the tax"  # what the messages begin with
+_FORBIDDEN: Final = "Try something forbidden"
+_SAMPLE: Final = "prices.py"
+_OLD: Final = "    return cents * RATES[kind] // 100\n"
+_NEW: Final = "    return round(cents * RATES[kind] / 100)\n"
+_KEYS: Final = ".ssh/authorized_keys"
+_KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemo eve\n"
 
 
 def reply_to(messages: Sequence[Message]) -> Reply:
     """Return what comes next in a conversation whose last message is the user's."""
-    number = max(sum(bool(_text_of(message)) for message in messages), 1)
-    scene = _SCENES[(number - 1) % len(_SCENES)]
-    if prompt := _text_of(messages[-1]):
-        return _opening(number, prompt)
+    prompts = [text for message in messages if (text := _text_of(message))]
+    prompt, has_begun = (prompts or [""])[-1], not _text_of(messages[-1])
+    if prompt.startswith(_EDIT):
+        return _editing(messages) if has_begun else _edit()
+    if prompt.startswith(_FORBIDDEN):
+        return _blocked(messages) if has_begun else _forbidden()
+    scene = _SCENES[(max(len(prompts), 1) - 1) % len(_SCENES)]
+    if not has_begun:
+        return _opening(max(len(prompts), 1), prompt)
     results = _results(messages)
     if "write_file" in results:
         return Reply(_ending(scene, results["write_file"]))
     return _writing(scene, results)
 
 
-def _opening(number: int, prompt: str) -> Reply:
-    words = _FIRST if number == 1 else _FURTHER
-    counted = "its words" if len(prompt) <= _COUNTED else "the words at its beginning"
+def _edit() -> Reply:
     return Reply(
-        Think("Whatever the message says, the script does the same: it counts, then it writes."),
-        Say(
-            f"{words.format(prompt=_quoted(prompt), number=number)} I count {counted} and some "
-            "prime numbers, at the same time:"
-        ),
+        Say(f"`tax` in `{_SAMPLE}` always rounds down, because of `//`. I'll round it correctly:"),
+        _call("edit_file", {"path": _SAMPLE, "old_string": _OLD, "new_string": _NEW}),
+    )
+
+
+def _editing(messages: Sequence[Message]) -> Reply:
+    result = _results(messages)["edit_file"]
+    outcome = f"That failed: {result.result}." if result.failed else "Edited. The tax is right now."
+    return Reply(f"{outcome} Edits need no approval here; you saw the diff while I wrote it.")
+
+
+def _forbidden() -> Reply:
+    return Reply(
+        Say("I'll try to leave myself a way in, by adding a key for SSH:"),
+        _call("write_file", {"path": _KEYS, "content": _KEY * 8}),
+    )
+
+
+def _blocked(messages: Sequence[Message]) -> Reply:
+    result = _results(messages)["write_file"]
+    if not result.failed:
+        return Reply("Your policy allows that, and you approved it.")
+    return Reply(
+        "The policy blocked the call as soon as its path was complete, before the key was written. "
+        "A model reads the reason and can do something else."
+    )
+
+
+def _opening(number: int, prompt: str) -> Reply:
+    return Reply(
+        Think("The demo follows a fixed script: two tool calls, then a file."),
+        Say(_FIRST if number == 1 else _FURTHER.format(number=number)),
         _call("count_words", {"text": prompt[:_COUNTED]}),
         _call("count_primes", {"below": _BELOW}),
     )
 
 
-def _quoted(prompt: str) -> str:
-    line = " ".join(prompt.split())
-    return line if len(line) <= _QUOTED else f"{line[:_QUOTED]}…"
-
-
 def _writing(scene: _Scene, results: Mapping[str, ResultPart]) -> Reply:
-    found = " ".join(_told(result) for result in results.values())
+    found = " ".join(
+        f"A tool failed: {result.result}." if result.failed else f"{result.result}."
+        for result in results.values()
+    )
     text = files(__package__).joinpath("texts", f"{scene.path}.txt").read_text(encoding="utf-8")
     return Reply(
         Say(f"{found} {scene.plan}"),
@@ -112,26 +153,20 @@ def _writing(scene: _Scene, results: Mapping[str, ResultPart]) -> Reply:
     )
 
 
-def _told(result: ResultPart) -> str:
-    return f"A tool failed: {result.result}." if result.failed else f"{result.result}."
-
-
 def _ending(scene: _Scene, written: ResultPart) -> str:
     told = str(written.result)
     _, denied, reason = told.partition(_DENIED)
     if written.failed and denied:
-        start = f"You said no, so {scene.path} is not written{_because(reason.removeprefix(': '))}."
+        why = reason.removeprefix(": ")
+        start = f"Denied, so {scene.path} was not written."
+        start += f" A real model would read your reason: “{why}”." if why else ""
     elif written.failed:
-        start = f"That did not work: {told}."
+        start = f"That failed: {told}."
     elif written.note:
-        start = f"You changed it before you said yes, and your words count: {told}."
+        start = f"Saved with your edits: {told}."
     else:
-        start = f"Thank you: {told}."
-    return f"{start} That was all of the script. Write something else, and it goes on."
-
-
-def _because(reason: str) -> str:
-    return f". A model would read your reason: “{reason}”" if reason else ", and I need no reason"
+        start = f"Saved: {told}."
+    return f"{start} End of the demo script. Send another message to continue."
 
 
 def _call(name: str, arguments: Mapping[str, object]) -> CallTool:
@@ -162,8 +197,21 @@ _STEPS: Final = 5
 _MOST_RUNS: Final = 100  # whose files are kept: a server that runs for weeks must not fill the disk
 
 
+def script_policy() -> Policy:
+    """Return the policy of the demo: nothing is written where SSH looks for keys."""
+    rule = Rule(
+        "deny",
+        tool=("write_file", "edit_file"),
+        argument="path",
+        when=Glob("**/.ssh/**"),
+        name="no SSH keys",
+        reason="SSH keys are off limits",
+    )
+    return Policy([rule], default="allow")
+
+
 def script_tools(folder: Path, pause: float) -> list[Tool]:
-    """Return two tools that run at once, and one that needs approval. Files go into this folder.
+    """Return the tools of the demo. One needs approval. Files go into this folder.
 
     ``pause`` is how many seconds each step of the longer one takes.
     """
@@ -198,13 +246,32 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
         :param path: Where, such as notes/today.md.
         :param content: The whole text.
         """
-        place = folder / context.run_id  # runs do not see the files of other runs
-        place.mkdir(exist_ok=True)
-        _forget_oldest(folder)
-        write = next(one for one in file_tools(place) if one.name == "write_file")
-        return f"{write.function(path, content)}, in a temporary folder of the server"
+        write = _file_tool("write_file", folder, context)
+        return f"{write(path, content)}, in a temporary folder"
 
-    return [count_words, count_primes, write_file]
+    @tool
+    def edit_file(path: str, old_string: str, new_string: str, context: ToolContext) -> str:
+        """Replace a part of a text file.
+
+        :param path: The file, such as prices.py.
+        :param old_string: The text to replace; it must occur once.
+        :param new_string: The text to put in its place.
+        """
+        edit = _file_tool("edit_file", folder, context)
+        return f"{edit(path, [Edit(old=old_string, new=new_string)])}, in a temporary folder"
+
+    return [count_words, count_primes, write_file, edit_file]
+
+
+def _file_tool(name: str, folder: Path, context: ToolContext) -> Callable[..., Any]:
+    """Return a tool that works in the folder of a run: runs do not see the files of other runs."""
+    place = folder / context.run_id
+    place.mkdir(exist_ok=True)
+    if name == "edit_file" and not (place / _SAMPLE).exists():
+        sample = files(__package__).joinpath("demo", "project", f"{_SAMPLE}.txt")
+        (place / _SAMPLE).write_bytes(sample.read_bytes())
+    _forget_oldest(folder)
+    return next(one for one in file_tools(place) if one.name == name).function
 
 
 def _counted(things: list[str] | str, name: str) -> str:

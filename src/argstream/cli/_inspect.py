@@ -6,6 +6,7 @@ Each function returns the exit status. ``main`` handles errors: they exit with 2
 import asyncio
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,8 +15,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from argstream.cli._commands import RUN, refuse
 from argstream.cli._io import complain, recording_in
-from argstream.cli._setup import find_run, fit, opened, padded, seconds_in_words, terminal_width
+from argstream.cli._setup import (
+    find_run,
+    fit,
+    opened,
+    padded,
+    seconds_in_words,
+    short_id,
+    terminal_width,
+)
+from argstream.cli._streams import print_calls, print_fragments
 from argstream.providers import ProtocolName
 from argstream.recording import Recording
 from argstream.runs._records import Record, RunInfo
@@ -30,10 +41,10 @@ from argstream.terminal.waterfall import Unit, Waterfall, argument_name
 _WIDTH: Final = 79
 _NAME_WIDTH: Final = 25
 _STATES: Final[dict[CallState, str]] = {
-    "lost": "lost",
-    "writing": "is being written",
-    "pending": "waits for a decision",
-    "running": "runs",
+    "lost": "retried",
+    "writing": "writing",
+    "pending": "needs approval",
+    "running": "running",
 }
 
 
@@ -45,13 +56,13 @@ class Picture(NamedTuple):
         """Write it. Return whether that went well; if not, complain."""
         name = visible_line(self.file)
         if not waterfall.calls:
-            complain(f"there is no call in it, so there is nothing to draw in {name}")
+            complain(f"no tool calls, so {name} was not written")
             return False
         try:
             with Path(self.file).open("w" if self.overwrite else "x", encoding="utf-8") as file:
                 file.write(waterfall.svg(about))
         except FileExistsError:
-            complain(f"{name} already exists. Name another file, or use --force")
+            complain(f"{name} already exists. Use --force to overwrite it")
         except OSError as error:
             complain(f"cannot write {name}: {error.strerror}")
         else:
@@ -59,36 +70,53 @@ class Picture(NamedTuple):
         return False
 
 
-def inspect_file(
-    file: str,
-    protocol: ProtocolName,
-    *,
-    as_json: bool,
-    is_deep: bool,
-    picture: Picture | None = None,
-) -> int:
-    """Print what is in a recording or a plain stream, and write a picture if asked to."""
+def inspect(given: Namespace) -> int:
+    """Report on a file or a run, or print calls or fragments."""
+    files, is_run = given.file, any(file.startswith(RUN) for file in given.file)
+    is_listed = given.calls or given.fragments
+    is_shown = is_run or given.deep or given.json or given.svg
+    refuse(
+        is_listed and (given.calls is given.fragments or is_shown),
+        "--calls and --fragments exclude each other, run:ID, --deep, --json and --svg",
+    )
+    refuse(
+        not given.calls and (given.tools or given.policy or len(files) > 1),
+        "--tools, --policy and several files are for --calls",
+    )
+    refuse(
+        (is_run or given.fragments) and (given.deep or given.protocol != "auto"),
+        "--deep and --from are for recordings, not for runs or JSON",
+    )
+    refuse(given.store and not is_run, "--store is for runs: argstream inspect run:ID")
+    refuse(given.force and not given.svg, "--force is for --svg: nothing else is written")
+    if is_listed:
+        return print_calls(given) if given.calls else print_fragments(files[0])
+    picture = Picture(given.svg, overwrite=given.force) if given.svg else None
+    return _inspect_run(given, picture) if is_run else _inspect_file(given, picture)
+
+
+def _inspect_file(given: Namespace, picture: Picture | None) -> int:
+    file = given.file[0]
     recording = recording_in(file, pace=0.0)
-    states, spoken = _states_of(recording, protocol)
+    states, spoken = _states_of(recording, given.protocol)
     unit: Unit = "seconds" if recording.has_times else "bytes"
-    times, by_byte = (Waterfall(states[one], one, is_deep=is_deep) for one in (unit, "bytes"))
+    times, by_byte = (Waterfall(states[one], one, is_deep=given.deep) for one in (unit, "bytes"))
     if picture is not None and not picture.write(times, Path(file).name):
         return 2
     lines: Iterable[str] = _report(file, spoken, recording, times)
-    if as_json:
+    if given.json:
         lines = [json.dumps(_document(file, spoken, recording, times, by_byte))]
-    return _show(lines, times, "complete", is_drawn=not as_json)
+    return _show(lines, times, "complete", is_drawn=not given.json)
 
 
-def inspect_run(name: str, place: str, *, as_json: bool, picture: Picture | None = None) -> int:
-    """Print what is in a run, and write a picture if asked to."""
-    info, records = asyncio.run(_read(name, place))
+def _inspect_run(given: Namespace, picture: Picture | None) -> int:
+    info, records = asyncio.run(_read(given.file[0], given.store))
     times, columns = Waterfall(RunState.from_records(records)), terminal_width()
     if picture is not None and not picture.write(times, info.run_id):
         return 2
     lines = (fit(line.rstrip(), columns) for line in _run_report(info, times, columns))
-    told = [json.dumps(_run_document(info, times))] if as_json else lines
-    return _show(told, times, "complete", None, is_drawn=not as_json)
+    told = [json.dumps(_run_document(info, times))] if given.json else lines
+    return _show(told, times, "complete", None, is_drawn=not given.json)
 
 
 def _show(lines: Iterable[str], times: Waterfall, *good: str | None, is_drawn: bool) -> int:
@@ -97,7 +125,7 @@ def _show(lines: Iterable[str], times: Waterfall, *good: str | None, is_drawn: b
     It is 0 if nothing failed and each call has a good verdict.
     """
     columns, palette = get_terminal_size().columns - 1, Palette.of(sys.stdout)
-    drawn = times.lines(columns) if is_drawn else []
+    drawn = times.lines(columns, detailed=True) if is_drawn else []
     rows = [palette.ansi(row) for line in drawn for row in rows_of(line, columns)]
     for text in (*lines, *([""] if rows else []), *rows):
         sys.stdout.write(text.rstrip() + "\n")
@@ -188,9 +216,9 @@ def _report(file: str, protocol: str, recording: Recording, times: Waterfall) ->
         chunks = count(len(recording.chunks), "chunk")
         yield fit(f"{chunks}, ended {recording.ending}{reason}", _WIDTH)
     else:
-        yield f"no recording, so without times; {bytes_}"
+        yield f"raw stream, no timing; {bytes_}"
     if recording.end.removed:
-        yield f"{count(recording.end.removed, 'secret')} taken out: [removed] stands there instead"
+        yield f"{count(recording.end.removed, 'secret')} replaced by [removed]"
     reasons = _stop_reasons(times.state)
     shown = ", ".join(visible_line(reason or "?") for reason in reasons)
     turns = count(len(reasons), "turn") + (f" ({shown})" if shown else "")
@@ -222,7 +250,7 @@ def _call_lines(call: Call, times: Waterfall) -> Iterator[str]:
     if not arguments:
         yield "  no arguments"
         return
-    yield f"    {'argument':<{_NAME_WIDTH}}{'first seen':>16}{'settled':>17}{'before the end':>17}"
+    yield f"    {'argument':<{_NAME_WIDTH}}{'first seen':>16}{'complete':>17}{'lead':>17}"
     for one in arguments:
         early = ""
         if one.done_at is not None and call.completed_at is not None:
@@ -248,7 +276,7 @@ def _place(time: float | None, times: Waterfall) -> str:
 
 async def _read(name: str, place: str) -> tuple[RunInfo, list[Record]]:
     async with opened(place) as store:
-        info = await find_run(store, name)
+        info = await find_run(store, name, place)
         return info, await store.read(info.run_id)
 
 
@@ -335,7 +363,7 @@ def _run_report(info: RunInfo, times: Waterfall, columns: int) -> Iterator[str]:
     if info.owner is not None and not info.is_over:
         yield f"driven by {visible_line(info.owner)}"
     elif info.is_abandoned:
-        yield "no process drives it: Agent.resume continues it"
+        yield f"not running. Resume it with: argstream runs resume {short_id(info.run_id)}"
     if state.prompt.strip():
         yield f"> {visible_line(' '.join(state.prompt.split()))}"
     names = {call.call_id: call.name for call in times.calls}
@@ -369,8 +397,8 @@ def _break_line(one: Break, names: dict[str, str], times: Waterfall) -> str:
     if one.ended_at is not None:
         lasted = f", for {seconds_in_words(times.at(one.ended_at) - times.at(one.started_at))}"
     if one.cause == "crash":
-        return f"▶ cut off at {began}{lasted}" + (f"; ran then: {calls}" if calls else "")
-    return f"‖ paused at {began}{lasted}; waited for {calls}"
+        return f"▶ interrupted at {began}{lasted}" + (f"; running: {calls}" if calls else "")
+    return f"‖ paused at {began}{lasted}; pending: {calls}"
 
 
 def _run_call_lines(call: Call, times: Waterfall, columns: int) -> Iterator[str]:

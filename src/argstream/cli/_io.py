@@ -79,7 +79,7 @@ _STANDARD_INPUT = 0
 
 class UnreadableFileError(UsageError):
     def __init__(self, file: str, reason: str | None) -> None:
-        super().__init__(f"cannot read {file}: {reason}")
+        super().__init__(f"cannot read {'stdin' if file == '-' else file}: {reason}")
 
 
 def chunks(file: str, hint: str) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import stat
+from argparse import Namespace
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +16,19 @@ from urllib.parse import urlsplit
 
 from argstream.agent import Agent
 from argstream.cli._agents import (
+    CLAUDE,
     INSTRUCTIONS,
+    SCRIPT,
     chosen_model,
     folder_named,
     kits_named,
+    launch_of,
     model_named,
+    refuse_options,
     tools_of,
 )
 from argstream.cli._commands import LogLevel
-from argstream.cli._guide import ScriptedGuide, script_tools
+from argstream.cli._guide import ScriptedGuide, script_policy, script_tools
 from argstream.cli._io import complain, say
 from argstream.cli._setup import (
     Stopping,
@@ -34,6 +39,7 @@ from argstream.cli._setup import (
     token_file_of,
 )
 from argstream.errors import UsageError
+from argstream.runs._records import Launch
 from argstream.runs._store import Store
 from argstream.sanitise import visible, visible_line
 from argstream.server import AgentServer, serve
@@ -43,73 +49,72 @@ if TYPE_CHECKING:
     from argstream.server import ClaudeAgentDriver
 
 _MODELS: Final = {
-    "script": "The model is a script that needs no API key. Use --model to choose a real one.",
-    "claude-agent": "The model is Claude Code, which asks before it changes anything.",
+    SCRIPT: "demo script (use --model for a real one)",
+    CLAUDE: "Claude Code (asks before it changes files)",
 }
-_NO_TOKEN: Final = (
-    "No token is required: any local user or process that can reach the port can start runs and "
-    "approve commands.\n"
-)
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to know it by
 _PATHS: Final = (
-    ("POST /api/converse", "one answer, as a stream of small objects"),
-    ("POST /api/chat", "for useChat of the AI SDK"),
-    ("POST /api/ag-ui", "for HttpAgent of AG-UI"),
-    ("POST /api/runs", "a run, to be followed at GET /api/runs/ID/events"),
-    ("POST /api/runs/ID/decisions", "approve or deny what it asks"),
+    ("POST /api/converse", "simple streaming chat"),
+    ("POST /api/chat", "AI SDK (useChat)"),
+    ("POST /api/ag-ui", "AG-UI (HttpAgent)"),
+    ("POST /api/runs", "start a run; follow it at GET /api/runs/ID/events"),
+    ("POST /api/runs/ID/decisions", "approve or deny calls"),
 )
 
 
 class Greeting(NamedTuple):
-    """The text, and what it depends on."""
-
     model: str
-    place: str  # where the runs are kept, without passwords
-    host: str
+    place: str  # where the runs are kept
     hosts: tuple[str, ...] | None  # the names that requests may use for it; None is any
-    has_page: bool = True
-    has_token: bool = True
-    made_token: str = ""  # made by this server; "" if the user chose one, which is not printed
-    token_file: str = ""
+    options: Namespace
+    access: "_Access"
 
     def text(self, url: str) -> str:
-        model = _MODELS.get(self.model, f"The model is {visible_line(self.model)}.")
-        kept = f", the access token in {self.token_file}" if self.token_file else ""
+        """Return what is printed when the server listens."""
+        page = "" if self.options.no_page else "/"
+        if page and self.access.made_token:
+            page = f"/#token={self.access.made_token}"
+        facts = {
+            "Open": f"{url}{page}" if page else "",
+            "Model": visible_line(_MODELS.get(self.model, self.model)),
+            "Runs": shown_place(self.place),
+            "Token": self._token(),
+            "Network": self._others(url),
+        }
+        lines = [f"  {name:<9}{text}" for name, text in facts.items() if text]
         paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
         return (
-            f"Serving at {url} (press Ctrl-C to stop).\n"
-            f"{model}\n"
-            f"Runs are kept in {self.place}{kept}.\n"
-            f"{'' if self.has_token else _NO_TOKEN}"
-            f"{self._others(url)}\n"
-            f"{self._page(url)}"
-            f"  curl -N {url}/api/converse {self._authorization()}-H 'content-type: "
+            f"argstream is running at {url} (Ctrl-C to stop)\n\n"
+            + "\n".join(lines)
+            + f"\n\n  curl -N {url}/api/converse {self._authorization()}-H 'content-type: "
             """application/json' -d '{"message": "Hello"}'\n\n"""
             f"{paths}\n"
         )
 
-    def _page(self, url: str) -> str:
-        if not self.has_page:
-            return ""
-        if self.made_token:
-            return f"  Open {url}/#token={self.made_token}\n\n"
-        sign_in = " and sign in with the token" if self.has_token else ""
-        return f"  Open {url}{sign_in}\n\n"
+    def _token(self) -> str:
+        if self.access.token is None:
+            return "none: any local user or process can start runs and approve commands"
+        file = self.access.file
+        return (
+            "set by you; the page asks for it"
+            if file is None
+            else f"kept in {visible_line(str(file))}"
+        )
 
     def _authorization(self) -> str:
-        if not self.has_token:
+        if self.access.token is None:
             return ""
-        if self.made_token:
-            return f"-H 'authorization: Bearer {self.made_token}' "
+        if self.access.made_token:
+            return f"-H 'authorization: Bearer {self.access.made_token}' "
         return '-H "authorization: Bearer $ARGSTREAM_TOKEN" '
 
     def _others(self, url: str) -> str:
         """Return the names by which others can reach it; "" if they cannot."""
-        if self.host == "localhost" or _is_loopback(self.host):
+        if self.options.host == "localhost" or _is_loopback(self.options.host):
             return ""
         names = [name for name in self.hosts or () if name not in _EVERYWHERE]
         by = f"as {visible_line(', '.join(names))}" if names else "by any name of this machine"
-        return f"Others can reach it on port {urlsplit(url).port}, {by}, if they know the token.\n"
+        return f"reachable from other machines on port {urlsplit(url).port}, {by}, with the token"
 
 
 def _is_loopback(host: str) -> bool:
@@ -229,42 +234,13 @@ def _unusable(what: str, path: Path, error: OSError) -> UsageError:
 
 
 _TOKEN: Final = "ARGSTREAM_TOKEN"
-_SCRIPT: Final = "script"
-_CLAUDE: Final = "claude-agent"
 # Seconds for the store to answer, before the user is told what takes so long.
 _PATIENCE: Final = 1.0
 # How many pieces the script could write during a step of its longer tool.
 _PIECES_A_STEP: Final = 10
 
 
-class ServeOptions(NamedTuple):
-    """What is served, and to whom."""
-
-    model: str = ""
-    tools: str = ""
-    folder: str = "."
-    policy: str | None = None
-    instructions: str = ""
-    max_turns: int = 50
-    store: str = ""
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token: str = ""
-    no_token: bool = False
-    origins: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()  # names that requests may use, besides those of this machine
-    forwarded_from: tuple[str, ...] = ()  # addresses of proxies
-    page: bool = True
-    pace: float = 0.03
-    log_level: LogLevel = "warning"
-
-    def __repr__(self) -> str:
-        """Show everything but the token."""
-        shown = self._asdict() | {"token": "…" if self.token else ""}
-        return f"ServeOptions({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
-
-
-def serve_agent(options: ServeOptions) -> int:
+def serve_agent(options: Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM. Return the exit status."""
     tell_log(options.log_level)
     with Stopping() as stopping, TemporaryDirectory(prefix="argstream-serve-") as name:
@@ -272,15 +248,19 @@ def serve_agent(options: ServeOptions) -> int:
     return stopping.status or 0
 
 
-def _serve(options: ServeOptions, room: Path) -> None:
-    name = chosen_model(options.model) or _SCRIPT
+def _serve(options: Namespace, room: Path) -> None:
+    name = chosen_model(options.model) or SCRIPT
     place = place_of(options.store)
     access = _access(options, place)
     proxies = _proxies(options)
     agent = _agent(name, options, place, room)
     hosts = _hosts(options, access)
     app = AgentServer(
-        agent, token=access.token, hosts=hosts, origins=options.origins, page=options.page
+        agent,
+        token=access.token,
+        hosts=hosts,
+        origins=tuple(options.origin),
+        page=not options.no_page,
     )
 
     def prepare() -> None:
@@ -288,16 +268,7 @@ def _serve(options: ServeOptions, room: Path) -> None:
         asyncio.run(_require(agent.store, place))
         access.save()
 
-    greeting = Greeting(
-        model=name,
-        place=shown_place(place),
-        host=options.host,
-        hosts=hosts,
-        has_page=options.page,
-        has_token=access.token is not None,
-        made_token="" if access.is_given else access.token or "",
-        token_file="" if access.file is None else visible_line(str(access.file)),
-    )
+    greeting = Greeting(name, place, hosts, options, access)
     serve(
         app,
         host=options.host,
@@ -317,12 +288,16 @@ class _Access(NamedTuple):
     file: Path | None = None
     is_new: bool = False
 
+    @property
+    def made_token(self) -> str:
+        return "" if self.is_given else self.token or ""
+
     def save(self) -> None:
         if self.file is not None and self.token is not None and self.is_new:
             write_token(self.file, self.token)
 
 
-def _access(options: ServeOptions, place: str) -> _Access:
+def _access(options: Namespace, place: str) -> _Access:
     set_token = os.environ.pop(_TOKEN, "")  # what is started from here need not know it
     given = options.token or set_token
     if options.no_token:
@@ -341,66 +316,60 @@ def _access(options: ServeOptions, place: str) -> _Access:
     return _Access(kept or secrets.token_urlsafe(), file=file, is_new=kept is None)
 
 
-def _agent(name: str, options: ServeOptions, place: str, room: Path) -> "Agent | ClaudeAgentDriver":
+def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | ClaudeAgentDriver":
     """Return what is served. Options that do not apply to it are refused."""
-    if name == _SCRIPT:
-        _refuse(options, name, "tools", "folder", "instructions")
+    if name == SCRIPT:
+        refuse_options(
+            name, tools=options.tools, folder=options.folder, instructions=options.instructions
+        )
         return Agent(
             ScriptedGuide(options.pace),
             script_tools(room, options.pace * _PIECES_A_STEP),
-            policy=read_rules(None, options.policy).policy,
-            name=_SCRIPT,
+            policy=read_rules(None, options.policy).policy or script_policy(),
+            name=SCRIPT,
             max_turns=options.max_turns,
             store=place,
+            launch=Launch(SCRIPT),
         )
-    folder = folder_named(options.folder)
-    if name == _CLAUDE:
-        _refuse(options, name, "tools", "policy")
+    folder = folder_named("." if options.folder is None else options.folder)
+    if name == CLAUDE:
+        refuse_options(name, tools=options.tools, policy=options.policy)
         return _claude_code(options, place, folder)
-    kits = kits_named(options.tools)
+    kits = kits_named(options.tools or "")
+    policy = read_rules(None, options.policy).policy
     return Agent(
         model_named(name),
-        tools_of(kits, folder, files_of(place)),
+        tools_of(kits, folder, files_of(place), policy),
         instructions=options.instructions or (INSTRUCTIONS.format(folder=folder) if kits else ""),
-        policy=read_rules(None, options.policy).policy,
+        policy=policy,
         max_turns=options.max_turns,
         store=place,
+        launch=launch_of(name, kits, folder, options.policy),
     )
 
 
-def _claude_code(options: ServeOptions, place: str, folder: Path) -> "ClaudeAgentDriver":
+def _claude_code(options: Namespace, place: str, folder: Path) -> "ClaudeAgentDriver":
     from argstream.server import ClaudeAgentDriver
 
     if not folder.is_dir():
-        raise UsageError(f"--folder {options.folder} is no folder")
+        raise UsageError(f"--folder {options.folder} is not a folder")
     return ClaudeAgentDriver.in_folder(
-        place, folder, instructions=options.instructions, max_turns=options.max_turns
+        place, folder, instructions=options.instructions or "", max_turns=options.max_turns
     )
 
 
-def _refuse(options: ServeOptions, model: str, *names: str) -> None:
-    usual = ServeOptions()._asdict()
-    given = [f"--{name}" for name in names if getattr(options, name) != usual[name]]
-    if given:
-        mean, them = ("means", "it") if len(given) == 1 else ("mean", "them")
-        raise UsageError(
-            f"{' and '.join(given)} {mean} nothing for --model {model}, which has its own: leave "
-            f"{them} out, or name another model"
-        )
-
-
-def _hosts(options: ServeOptions, access: _Access) -> tuple[str, ...] | None:
+def _hosts(options: Namespace, access: _Access) -> tuple[str, ...] | None:
     """Return the names that requests may use for this server; None is any name.
 
     A user who chose a token may serve under names that are not known here.
     """
-    if access.is_given and not options.hosts:
+    if access.is_given and not options.allowed_host:
         return None
     own = (options.host,) if options.host else ()
-    return tuple(dict.fromkeys((*LOOPBACK_HOSTS, *own, *options.hosts)))
+    return tuple(dict.fromkeys((*LOOPBACK_HOSTS, *own, *options.allowed_host)))
 
 
-def _proxies(options: ServeOptions) -> tuple[str, ...]:
+def _proxies(options: Namespace) -> tuple[str, ...]:
     """Return the addresses of proxies. A mistyped one would never match."""
     for address in options.forwarded_from:
         try:
@@ -410,7 +379,7 @@ def _proxies(options: ServeOptions) -> tuple[str, ...]:
                 f"--forwarded-from is an address such as 10.0.0.7, or a network such as "
                 f"10.0.0.0/8, not {address!r}"
             ) from None
-    return options.forwarded_from
+    return tuple(options.forwarded_from)
 
 
 async def _require(store: Store | None, place: str) -> None:

@@ -9,25 +9,17 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
+from argstream import events as ev
 from argstream.cli._commands import RUN
 from argstream.cli._io import complain
 from argstream.errors import RunNotFoundError, UsageError
-from argstream.events import (
-    Event,
-    PolicyDecision,
-    RunFailed,
-    StreamFailed,
-    ToolArgsCompleted,
-    ToolArgsInvalid,
-    to_json,
-)
 from argstream.sanitise import visible_line
 from argstream.terminal._text import Span, duration, text_of
 from argstream.terminal._text import line as line_of
@@ -36,9 +28,11 @@ if TYPE_CHECKING:
     import asyncio
 
     from argstream.policy import Policy
+    from argstream.runs import Record
     from argstream.runs._records import RunInfo
+    from argstream.runs._state import RunState
     from argstream.runs._store import Store
-    from argstream.terminal import ToolViews
+    from argstream.terminal import Line, Spans, ToolViews
     from argstream.validation import ToolSpec
 
 _VARIABLE: Final = "ARGSTREAM_STORE"
@@ -46,11 +40,18 @@ _DEFAULT: Final = "argstream.db"
 _IN_MEMORY: Final = "memory:"
 _SQLITE: Final = "sqlite:"
 _MAX_CANDIDATES: Final = 8
+_SHORT: Final = 8  # characters of an ID
 _STATE: Final = "XDG_STATE_HOME"
+_Thing = TypeVar("_Thing")
 
 
-def place_of(given: str) -> str:
-    return given or os.environ.get(_VARIABLE, "") or _DEFAULT
+def place_of(given: str | None, default: str = _DEFAULT) -> str:
+    return given or os.environ.get(_VARIABLE, "") or default
+
+
+def store_option(place: str | None) -> str:
+    """Return what must be added to a command for the same store."""
+    return f" --store {shown_place(place)}" if place else ""
 
 
 def files_of(place: str) -> tuple[Path, ...]:
@@ -92,22 +93,19 @@ def shown_place(place: str) -> str:
 
 
 @asynccontextmanager
-async def opened(place: str) -> "AsyncIterator[Store]":
-    """Open an existing store, by its name, or the usual one. This creates none."""
+async def opened(place: str | None, *, may_create: bool = False) -> "AsyncIterator[Store]":
+    """Open a store, by its name, or the usual one. A missing one is an error, or is created."""
     from argstream.runs import open_store
 
     place = place_of(place)
-    if "://" not in place and not _is_there(Path(place.removeprefix(_SQLITE))):
+    if not may_create and "://" not in place and not _is_there(Path(place.removeprefix(_SQLITE))):
         shown = f" {place!r}" if "@" not in place else ""  # which may have a password in it
         raise UsageError(
-            f"there is no store{shown}: name the SQLite file or the redis:// address that the "
-            f"agent was given, with --store or in {_VARIABLE}"
+            f"store{shown} not found. Pass the agent's SQLite file or redis:// URL with --store or "
+            f"{_VARIABLE}"
         )
-    store = open_store(place)
-    try:
+    async with open_store(place) as store:
         yield store
-    finally:
-        await store.aclose()
 
 
 def _is_there(path: Path) -> bool:
@@ -117,26 +115,80 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-async def find_run(store: "Store", name: str) -> "RunInfo":
-    """Return the run with this ID or prefix of an ID, after ``run:``."""
-    start = name.removeprefix(RUN)
+def short_id(name: str) -> str:
+    """Return the first characters of an ID, as users type it."""
+    return visible_line(name.removeprefix("run_").removeprefix("conversation_")[:_SHORT])
+
+
+async def find_run(store: "Store", name: str, place: str | None) -> "RunInfo":
+    """Return the run with this ID or unique prefix of an ID, with or without ``run:``."""
+    start, hint = name.removeprefix(RUN), f"List runs with `argstream runs{store_option(place)}`"
     if not start:
-        raise UsageError("run: and then comes the id of a run: see `argstream runs`")
+        raise UsageError(f"expected a run ID{f' after {RUN!r}' if name else ''}. {hint}")
     try:
         return await store.info(start)
     except RunNotFoundError:
-        starts = (start, f"run_{start}")
-        found = [info for info in await store.runs() if info.run_id.startswith(starts)]
+        return chosen("run", start, {info.run_id: info for info in await store.runs()}, hint)
+
+
+def chosen(kind: str, start: str, known: "Mapping[str, _Thing]", hint: str) -> "_Thing":
+    """Return the only thing whose ID starts so, with or without its kind."""
+    if start in known:
+        return known[start]
+    found = [name for name in known if name.startswith((start, f"{kind}_{start}"))]
     if not found:
-        raise UsageError(f"the store has no run {start!r}: see `argstream runs`")
+        raise UsageError(f"{kind} {start!r} not found. {hint}")
     if len(found) > 1:
-        shown = [info.run_id for info in found[:_MAX_CANDIDATES]]
-        rest = len(found) - len(shown)
-        more = f" and {rest} more" if rest else ""
-        raise UsageError(
-            f"there are {len(found)} runs that begin with {start!r}: {', '.join(shown)}{more}"
-        )
-    return found[0]
+        rest = len(found) - _MAX_CANDIDATES
+        more = f" and {rest} more" if rest > 0 else ""
+        names = ", ".join(found[:_MAX_CANDIDATES])
+        raise UsageError(f"{kind} ID {start!r} is ambiguous: {names}{more}")
+    return known[found[0]]
+
+
+async def pending_calls(store: "Store", state: "RunState") -> "list[ev.ApprovalRequested]":
+    """Return the requests that can be decided.
+
+    They have not expired, and have no decision, not even one that waits for the driver.
+    """
+    decided = (await store.commands(state.run_id)).decisions
+    return [
+        request
+        for request in state.pending
+        if request.call_id not in decided and not _is_expired(request)
+    ]
+
+
+def _is_expired(request: ev.ApprovalRequested) -> bool:
+    return request.expires_at is not None and request.expires_at <= time.time()
+
+
+async def find_call(
+    store: "Store", info: "RunInfo", start: str | None, place: str | None
+) -> "tuple[ev.ApprovalRequested, list[ev.ApprovalRequested]]":
+    """Return the pending call with this ID or unique prefix of an ID, and the other ones."""
+    from argstream.runs._state import RunState
+
+    name, option = short_id(info.run_id), store_option(place)
+    if info.is_over:
+        raise UsageError(f"run {name} has ended ({info.status}), so no call needs approval")
+    state = RunState.from_records(await store.read(info.run_id))
+    pending = await pending_calls(store, state)
+    exact = [one for one in pending if one.call_id == start]
+    found = exact or [one for one in pending if one.call_id.startswith(start or "")]
+    known = ", ".join(f"{one.call_id} ({one.name})" for one in pending)
+    for one in () if found else state.pending:
+        if one.call_id.startswith(start or "") and _is_expired(one):
+            then = f"its approval has expired. Continue without it: argstream runs resume {name}"
+            raise UsageError(f"call {one.call_id} ({one.name}) can't be decided: {then}{option}")
+    if not pending:
+        hint = f"See argstream runs show {name}{option}"
+        raise UsageError(f"no call of run {name} needs approval. {hint}")
+    if not found:
+        raise UsageError(f"no pending call {start!r} in run {name}. Pending: {known}")
+    if len(found) > 1:
+        raise UsageError(f"{len(found)} calls of run {name} are pending. Name one: {known}")
+    return found[0], [one for one in pending if one is not found[0]]
 
 
 class Rules(NamedTuple):
@@ -164,10 +216,21 @@ def read_rules(tools: str | None, policy: str | None) -> Rules:
 class Shown:
     """Shows events as they come: to a person, or as JSON, one a line."""
 
-    def __init__(self, looks: "ToolViews | None" = None, *, as_json: bool) -> None:
+    def __init__(
+        self,
+        looks: "ToolViews | None" = None,
+        *,
+        as_json: bool,
+        full: bool = False,
+        stored: bool | str = False,
+        timed: bool = True,
+    ) -> None:
         from argstream.terminal import open_terminal
 
-        self.terminal = None if as_json else open_terminal(looks)  # None if programs read them
+        # None if programs read them
+        self.terminal = (
+            None if as_json else open_terminal(looks, full=full, stored=stored, timed=timed)
+        )
         self._invalid = 0
         self._failures: list[str] = []
 
@@ -175,38 +238,43 @@ class Shown:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self.terminal is not None:
             self.terminal.close()
         else:
             sys.stdout.flush()
 
-    def show(self, event: Event, line: bytes | None = None) -> None:
-        """Show an event. ``line`` is the JSON, if it is not that of the event."""
+    def show(
+        self, event: ev.Event, line: bytes | None = None, record: "Record | None" = None
+    ) -> None:
+        """Show an event. ``line`` is the JSON, if it is not that of the event.
+
+        The times of a ``record`` are those of the run, and not of its replay.
+        """
         if self.terminal is not None:
-            self.terminal.show(event)
-            if isinstance(event, ToolArgsCompleted) and event.policy_decision is not None:
+            self.terminal.show(event if record is None else record)
+            if isinstance(event, ev.ToolArgsCompleted) and event.policy_decision is not None:
                 self._show_approval(event.name, event.policy_decision)
         else:
-            _write(to_json(event) if line is None else line)
-        if isinstance(event, ToolArgsInvalid):
+            _write(ev.to_json(event) if line is None else line)
+        if isinstance(event, ev.ToolArgsInvalid):
             self._invalid += 1
-        elif isinstance(event, StreamFailed | RunFailed):
+        elif isinstance(event, ev.StreamFailed | ev.RunFailed):
             self._failures.append(visible_line(event.message))
 
     def status(self) -> int:
-        """Complain about what was wrong. Return the exit status: 0 if all is well, else 1."""
-        from argstream.terminal import LiveTerminal
-
+        """Return the exit status: 0 if all is well, else 1. With JSON, complain about failures."""
         failures = list(self._failures)
         if self._invalid:
             told = "1 call is" if self._invalid == 1 else f"{self._invalid} calls are"
             failures.append(f"{told} not valid")
-        if not isinstance(self.terminal, LiveTerminal):  # which has said it where it happened
-            for failure in failures:
-                complain(failure)
+        for failure in failures if self.terminal is None else ():  # which shows them otherwise
+            complain(failure)
         return 1 if failures else 0
 
-    def _show_approval(self, name: str, decision: PolicyDecision) -> None:
+    def _show_approval(self, name: str, decision: ev.PolicyDecision) -> None:
         if self.terminal is not None and decision.action == "ask":
             by = "" if decision.rule is None else f" (rule {decision.rule})"
             text = f"  ? {name} needs approval under the policy{by}: {decision.reason}"
@@ -275,9 +343,9 @@ class Stopping:
             if self._stop is not None and name not in _AT_ONCE:
                 self._stop("Ctrl-C" if name == "SIGINT" else name)
                 return
-        from argstream.agent.tools._execute import kill_noted  # loaded, or there is nothing to kill
-
-        kill_noted()
+        shell = sys.modules.get("argstream.agent.toolkits._shell")
+        if shell is not None:  # otherwise there is nothing to kill
+            shell.kill_commands()
         now = time.monotonic()
         if now - self._raised_at >= _PATIENCE:
             self._raise(now)
@@ -297,11 +365,29 @@ class Stopping:
 
 _LEAST: Final = 50
 _MOST: Final = 100  # longer lines are hard to read
+_WIDEST: Final = 240
 
 
 def terminal_width() -> int:
     """Return how long cut lines may be: 79 columns if the width is unknown."""
     return max(_LEAST, min(_MOST, get_terminal_size().columns - 1))
+
+
+def table_width() -> int:
+    """Return how wide a table may be. For a pipe it need not be cut, unless COLUMNS says so."""
+    is_known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return max(20, get_terminal_size().columns - 1) if is_known else _WIDEST
+
+
+def print_lines(lines: "Iterable[Line | Spans]") -> None:
+    """Print lines in colour, if standard output is a terminal. Rows of spans are not broken."""
+    from argstream.terminal import Line, Palette, rows_of
+
+    palette, columns = Palette.of(sys.stdout), terminal_width()
+    for one in lines:
+        for row in rows_of(one, columns) if isinstance(one, Line) else [one]:
+            sys.stdout.write(palette.ansi(row).rstrip() + "\n")
+    sys.stdout.flush()
 
 
 def fit(text: str, columns: int) -> str:

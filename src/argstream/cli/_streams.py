@@ -12,16 +12,15 @@ import math
 import os
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-import typer
 
-from argstream.cli._commands import LintScope
+from argstream.cli._commands import RUN, LintScope, refuse
 from argstream.cli._io import (
     Interruptions,
     UnreadableFileError,
@@ -33,13 +32,13 @@ from argstream.cli._io import (
     say_aside,
     silence,
 )
-from argstream.cli._setup import NO_RULES, Rules, Shown, read_rules
+from argstream.cli._setup import NO_RULES, Rules, Shown, print_lines, read_rules
 from argstream.errors import UsageError
 from argstream.events import RunFailed, StreamFailed
 from argstream.providers import ProtocolName
 from argstream.recording._format import is_recording
 from argstream.sanitise import visible_line
-from argstream.terminal._text import count, size
+from argstream.terminal._text import Line, Span, Spans, count, line, shown, size
 
 if TYPE_CHECKING:
     from argstream.assembly import Call
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
 _WAITING: Final = "waiting for a provider's stream on standard input …"
 _PACE: Final = 0.03  # seconds for each event of a stream without times, as of the mock provider
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_WIDTH: Final = 79
-_INDENT: Final = " " * 12
 _REASONS: Final = {
     "order": (
         "Models write arguments in order. Put the ones a decision depends on first, so approval"
@@ -65,60 +62,60 @@ _REASONS: Final = {
 }
 
 
-def watch_stream(
-    file: str,
-    protocol: ProtocolName,
-    *,
-    as_json: bool,
-    tools: str | None = None,
-    policy: str | None = None,
-) -> int:
-    """Show a file, or standard input for "-", as it arrives."""
+def watch(given: Namespace) -> int:
+    """Show a file, or standard input for "-", as it arrives; or follow a run."""
+    if given.file.startswith(RUN):
+        is_for_streams = given.tools or given.policy or given.protocol != "auto"
+        refuse(is_for_streams, "--from, --tools and --policy are for streams, not for runs")
+        from argstream.cli._runs import replay_run
+
+        return replay_run(given, math.inf, follow=True)
+    refuse(given.store, "--store is for runs: argstream watch run:ID")
     from argstream.terminal import file_reader
 
+    is_live = not Path(given.file).is_file()  # a pipe may have a name
     return show_stream(
-        chunks(file, _WAITING),
-        protocol,
-        as_json=as_json,
-        rules=read_rules(tools, policy),
+        chunks(given.file, _WAITING),
+        given,
+        rules=read_rules(given.tools, given.policy),
         # A recording may be about files as they were long ago; what arrives is about now.
-        read_file=file_reader(Path.cwd()) if file == "-" else None,
+        read_file=file_reader(Path.cwd()) if given.file == "-" else None,
+        timed=is_live,
     )
 
 
 def show_stream(
     source: Iterable[bytes],
-    protocol: ProtocolName,
+    given: Namespace,
     *,
-    as_json: bool,
     rules: Rules = NO_RULES,
     read_file: Callable[[str], str | None] | None = None,
+    timed: bool = True,
 ) -> int:
     """Show what arrives, for people or as JSON. Return 0 if all is well, else 1.
 
-    With ``read_file``, edits are shown inside of the files that they change.
+    With ``read_file``, edits are shown inside of the files that they change. Without ``timed``, no
+    durations are shown: the source did not arrive just now.
     """
     from argstream.streaming import stream
     from argstream.terminal import ToolViews
 
     looks = ToolViews(tools=rules.tools or (), read_file=read_file)
-    with Shown(looks, as_json=as_json) as shown:
-        for event in stream(source, protocol, rules.tools, rules.policy, on_ask="report"):
+    with Shown(looks, as_json=given.json, full=given.full, timed=timed) as shown:
+        for event in stream(source, given.protocol, rules.tools, rules.policy, on_ask="report"):
             shown.show(event)
     return shown.status()
 
 
-def print_calls(
-    files: list[str], protocol: ProtocolName, tools: str | None, policy: str | None
-) -> int:
+def print_calls(given: Namespace) -> int:
     """Print the calls of each file. If a file cannot be read, go on with the next one."""
     from argstream.streaming import make_check
 
-    check = make_check(*read_rules(tools, policy), on_ask="report")
+    check = make_check(*read_rules(given.tools, given.policy), on_ask="report")
     status = 0
-    for file in files:
+    for file in given.file:
         try:
-            status = max(status, _print_calls_of(file, protocol, check))
+            status = max(status, _print_calls_of(file, given.protocol, check))
         except UnreadableFileError as error:
             complain(visible_line(str(error)))
             status = 2
@@ -199,13 +196,14 @@ def _write(line: dict[str, object]) -> None:
     sys.stdout.write(text + "\n")
 
 
-def lint_files(files: Sequence[str], scope: LintScope, *, as_json: bool) -> int:
+def lint_files(given: Namespace) -> int:
     """Print the findings of each file. A file that cannot be read does not stop the others."""
     from argstream.validation.lint import lint
 
     status = 0
     codes: set[str] = set()
-    for file in files:
+    scope: LintScope = given.only
+    for file in given.file:
         try:
             tools = _tools(file)
             findings = [
@@ -215,17 +213,15 @@ def lint_files(files: Sequence[str], scope: LintScope, *, as_json: bool) -> int:
             complain(visible_line(str(error)))
             status = 2
             continue
-        if as_json:
+        if given.json:
             _write_lines(file, findings)
         else:
             _show(file, tools, findings)
         codes |= {finding.code for finding in findings}
         status = max(status, 1 if findings else 0)
     for code, reason in _REASONS.items():
-        if code in codes and not as_json:
-            _print("")
-            for line in wrap(f"{code}: {reason}", _WIDTH):
-                _print(typer.style(line, dim=True))
+        if code in codes and not given.json:
+            print_lines([(), line(Span(f"{code}: {reason}", "faint"))])
     sys.stdout.flush()
     return status
 
@@ -257,41 +253,45 @@ def _write_lines(file: str, findings: "Sequence[Finding]") -> None:
 
 def _show(file: str, tools: "Sequence[ToolSpec]", findings: "Sequence[Finding]") -> None:
     found = count(len(findings), "finding") if findings else "no findings"
-    _print(f"{visible_line(file)}: {count(len(tools), 'tool')}, {found}")
+    lines: list[Line | Spans] = [(shown(f"{file}: {count(len(tools), 'tool')}, {found}"),)]
     for tool, group in groupby(findings, lambda finding: finding.tool):
-        _print(f"\n● {typer.style(visible_line(tool), bold=True)}")
+        lines += [line(""), line("● ", shown(tool, "strong"))]
         for finding in group:
-            colour = "red" if finding.severity == "error" else "yellow"
-            mark = typer.style(f"  {finding.code:<{len(_INDENT) - 2}}", fg=colour)
-            for line in wrap(visible_line(finding.message), _WIDTH - len(_INDENT)):
-                _print(mark + line)
-                mark = _INDENT
-            order = visible_line(", ".join(finding.suggestion))
-            for index, line in enumerate(wrap(order, _WIDTH - len(_INDENT) - 2)):
-                _print(f"{_INDENT}{'  ' if index else '→ '}{typer.style(line, bold=True)}")
+            mark = Span(
+                f"  {finding.code:<10}", "bad" if finding.severity == "error" else "warning"
+            )
+            lines.append(line(shown(finding.message), margin=(mark,)))
+            if finding.suggestion:
+                order = shown(", ".join(finding.suggestion), "strong")
+                lines.append(line(order, margin=(Span(" " * 12 + "→ "),)))
+    print_lines(lines)
 
 
-def _print(text: str) -> None:
-    # None: in colour if it is a terminal.
-    typer.echo(text, color=False if os.environ.get("NO_COLOR") else None)
+def record(given: Namespace) -> int:
+    """Record a pipe, or a provider's responses as a proxy."""
+    is_for_pipes, is_for_proxies = given.force or given.quiet, given.port or given.with_request
+    refuse(given.proxy and is_for_pipes, "--force and --quiet are not for --proxy")
+    refuse(not given.proxy and is_for_proxies, "--port and --with-request are for --proxy")
+    return _record_proxy(given) if given.proxy else _record_pipe(given)
 
 
-def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
+def _record_pipe(given: Namespace) -> int:
     """Record standard input into a file, and pass it on; or as a recording to standard output."""
     from argstream.recording import Recorder
     from argstream.recording._recorder import secrets_of_environment
 
-    is_for_stdout = output in ("", "-")
-    passing = None if is_for_stdout or is_quiet else _PassOn()
+    output = given.output or "-"
+    is_for_stdout = output == "-"
+    passing = None if is_for_stdout or given.quiet else _PassOn()
     recorder: Recorder | None = None
     try:
         recorder = Recorder(
             sys.stdout.buffer if is_for_stdout else output,
-            overwrite=overwrite,
+            overwrite=given.force,
             secrets=secrets_of_environment(os.environ),
         )
     except FileExistsError:
-        complain(f"{visible_line(output)} already exists. Name another file, or use --force")
+        complain(f"{visible_line(output)} already exists. Use --force to overwrite it")
         return 2
     except OSError as error:
         if is_for_stdout:
@@ -309,10 +309,10 @@ def record_pipe(output: str, *, overwrite: bool, is_quiet: bool) -> int:
 
 
 def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int:
-    status = 0
+    status = number = 0
     with recorder:
-        for number, chunk in enumerate(chunks("-", _WAITING)):
-            if number == 0 and is_recording(chunk):
+        for number, chunk in enumerate(chunks("-", _WAITING), 1):
+            if number == 1 and is_recording(chunk):
                 recorder.discard()
                 complain("this is a recording already. Use argstream replay --raw for its bytes")
                 return 2
@@ -322,6 +322,8 @@ def _record(recorder: "Recorder", passing: "_PassOn | None", output: str) -> int
                     break
             if passing is not None:
                 passing.write(chunk)
+    if number == 1:
+        complain("the input arrived in one piece, so the recording has no timing")
     if recorder.removed:
         complain(f"removed values that look like keys of the environment: {recorder.removed}")
     return status
@@ -331,7 +333,7 @@ def _write_chunk(recorder: "Recorder", chunk: bytes, output: str) -> int:
     try:
         recorder.write(chunk)
     except OSError as error:
-        if output in ("", "-"):
+        if output == "-":
             raise
         complain(f"{visible_line(output)} is incomplete: cannot write ({error.strerror})")
         return 2
@@ -356,20 +358,21 @@ class _PassOn:
             complain(f"standard output failed ({error.strerror}). The recording continues")
 
 
-def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> int:
+def _record_proxy(given: Namespace) -> int:
     """Record each response of a provider as a proxy, until it is interrupted."""
     from argstream.recording._recorder import secrets_of_environment
     from argstream.recording.proxy import RecordingProxy
 
+    directory = given.output or "recordings"
     if Path(directory).suffix == ".rec" and not Path(directory).is_dir():
         complain("the proxy writes a file for each response. Pass a directory with -o")
         return 2
     try:
         proxy = RecordingProxy(
-            url,
+            given.proxy,
             directory,
-            port=port,
-            with_request=with_request,
+            port=given.port,
+            with_request=given.with_request,
             secrets=secrets_of_environment(os.environ),
             on_exchange=_tell,
         )
@@ -383,8 +386,10 @@ def record_proxy(url: str, directory: str, *, port: int, with_request: bool) -> 
 def _proxy_greeting(proxy: "RecordingProxy") -> str:
     upstream, directory = visible_line(proxy.upstream.url), visible_line(str(proxy.directory))
     return (
-        f"Recording proxy at {proxy.url} (Ctrl-C stops it). It forwards requests to {upstream}\n"
-        f"and writes each response to {directory}/, without keys. Use it as the base URL:\n\n"
+        f"Recording proxy listening on {proxy.url} (Ctrl-C to stop)\n\n"
+        f"  Provider    {upstream}\n"
+        f"  Recordings  {directory}/, without keys\n\n"
+        "Use it as the base URL of your client:\n\n"
         f'  anthropic.Anthropic(base_url="{proxy.url}")\n'
         f'  openai.OpenAI(base_url="{proxy.url}/v1")\n'
     )
@@ -402,35 +407,28 @@ def _tell(exchange: "Exchange") -> None:
     say_aside(visible_line("  ".join(words)))
 
 
-def speed_factor(speed: str) -> float | None:
-    """Return the factor of ``--speed``; None, after a complaint, if it is not valid."""
-    try:
-        factor = math.inf if speed == "max" else float(speed)
-    except ValueError:
-        factor = 0.0
-    if factor > 0:
-        return factor
-    complain(f"--speed must be a number greater than 0, or max, not {visible_line(speed)}")
-    return None
+def replay(given: Namespace) -> int:
+    """Play a recording, a provider's plain stream or a run, as ``watch`` shows it; or its bytes."""
+    if given.file.startswith(RUN):
+        refuse(given.raw or given.protocol != "auto", "--raw and --from are for recordings")
+        from argstream.cli._runs import replay_run
 
-
-def replay_file(
-    file: str, factor: float, protocol: ProtocolName, *, as_json: bool, is_raw: bool
-) -> int:
-    """Play a recording, or a provider's plain stream, as ``watch`` shows it, or its bytes."""
+        return replay_run(given, given.speed, follow=given.follow)
+    is_for_runs = given.store or given.follow
+    refuse(is_for_runs, "--store and --follow are for runs: argstream replay run:ID")
+    refuse(given.raw and given.json, "--raw writes bytes and --json events. Choose one")
     from argstream.recording._recording import waiting
 
-    recording = recording_in(file, _PACE)
+    recording, factor = recording_in(given.file, _PACE), given.speed
     if not recording.has_times and not math.isinf(factor):
-        complain(
-            f"{visible_line(file)} is not a recording and has no times. "
-            f"Each event takes {_PACE / factor:.3g} s"
-        )
+        pace = f"{_PACE / factor:.3g} s per event"
+        complain(f"{visible_line(given.file)} has no timing information; using {pace}")
     with Interruptions() as interruptions:
-        if is_raw:
+        if given.raw:
             return _write_played(recording.play(factor, sleep=interruptions.sleep))
         timed = waiting(recording.lines(), factor, interruptions.sleep)
-        return show_stream((line for _, line in timed), protocol, as_json=as_json)
+        is_timed = recording.has_times and factor == 1
+        return show_stream((line for _, line in timed), given, timed=is_timed)
 
 
 def _write_played(played: Iterable[bytes]) -> int:
@@ -446,17 +444,11 @@ def _write_played(played: Iterable[bytes]) -> int:
     return 0
 
 
-def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str], is_timed: bool) -> int:
-    """Serve a script or a recording, or an example for "", until it is interrupted.
-
-    ``pace`` is the seconds between two events, unless ``is_timed`` sends them as recorded.
-    """
-    from argstream.testing import Slow
-    from argstream.testing._replies import parse_fault
-
+def serve_mock(given: Namespace) -> int:
+    """Serve a script or a recording, or an example, until it is interrupted."""
+    refuse(given.timed and given.fault, "--timed keeps the recorded timing and makes no --fault")
     try:
-        made: list[Fault] = [Slow(between=pace), *map(parse_fault, faults)]
-        provider = _provider(file, port, made, is_timed=is_timed)
+        provider = _provider(given)
         with Interruptions() as interruptions, provider:
             say(_mock_greeting(provider))
             interruptions.wait()  # the server has threads of its own
@@ -464,22 +456,26 @@ def serve_mock(file: str, *, port: int, pace: float, faults: Iterable[str], is_t
         return 130
 
 
-def _provider(file: str, port: int, faults: "Sequence[Fault]", *, is_timed: bool) -> "MockProvider":
-    from argstream.testing import MockProvider
-    from argstream.testing._replies import EXAMPLE, parse_script
+def _provider(given: Namespace) -> "MockProvider":
+    from argstream.testing import MockProvider, Slow
+    from argstream.testing._replies import EXAMPLE, parse_fault, parse_script
 
+    faults: list[Fault] = [Slow(between=given.pace), *map(parse_fault, given.fault)]
     try:
-        data = Path(file).read_bytes() if file else None
+        data = Path(given.file).read_bytes() if given.file else None
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    if is_timed:
+        raise UsageError(f"cannot read {given.file}: {error.strerror}") from error
+    if given.timed:
         if data is None:
             raise UsageError("--timed needs a recording. Pass the file of one")
-        return MockProvider.replaying(data, timed=True, port=port, on_request=_log)
-    if data is None or _is_script(data):
+        return MockProvider.replaying(data, timed=True, port=given.port, on_request=_log)
+    try:
+        if data is not None and not _is_script(data):
+            return MockProvider.replaying(data, faults=faults, port=given.port, on_request=_log)
         replies = EXAMPLE if data is None else parse_script(data)
-        return MockProvider(replies, repeat=True, faults=faults, port=port, on_request=_log)
-    return MockProvider.replaying(data, faults=faults, port=port, on_request=_log)
+    except UsageError as error:
+        raise UnreadableFileError(given.file, str(error)) from error
+    return MockProvider(replies, repeat=True, faults=faults, port=given.port, on_request=_log)
 
 
 def _is_script(data: bytes) -> bool:
@@ -493,7 +489,7 @@ def _is_script(data: bytes) -> bool:
 
 def _mock_greeting(provider: "MockProvider") -> str:
     return (
-        f"Mock provider at {provider.url} (Ctrl-C stops it). It accepts any key:\n\n"
+        f"Mock provider listening on {provider.url} (Ctrl-C to stop)\n\nAny API key works:\n\n"
         f'  anthropic.Anthropic(base_url="{provider.anthropic_url}", api_key="any")\n'
         f'  openai.OpenAI(base_url="{provider.openai_url}", api_key="any")\n'
     )

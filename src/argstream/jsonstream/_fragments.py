@@ -38,7 +38,7 @@ _MESSAGES: Final[dict[Reason, str]] = {
     "unexpected_character": "this character is not allowed here",
     "extra_text": "the value is complete, only white space may follow",
     "bad_literal": "not one of the JSON literals true, false and null",
-    "bad_number": "this cannot be part of a number, nor follow one",
+    "bad_number": "not a valid JSON number",
     "bad_escape": r"a backslash must be followed by one of \"\\/bfnrt or by u and four hex digits",
     "control_character": r"a control character in a string must be escaped, as \n or \u0000",
     "invalid_utf8": "the bytes are not UTF-8",

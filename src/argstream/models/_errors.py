@@ -32,7 +32,7 @@ _MARKUP: Final = tuple(
     )
 )
 _REMOVED: Final = "[removed]"
-_RUN: Final = 8  # any so many consecutive characters of a key are removed
+_RUN: Final = 8  # this many consecutive characters of a key are removed
 _MIN_CHARS_IN_STREAM: Final = 12  # a shorter secret may be a word that the model writes
 # A key whose middle is masked. Possessive quantifiers and the lookbehind keep it linear: a word is
 # tried from its first letter only.
@@ -183,14 +183,14 @@ class Secrets:
         }
         short = "|".join(map(re.escape, sorted(whole - long)))
         self._short = re.compile(rf"\b(?:{short})\b") if short else None
-        # Longest first, because of two secrets with the same start the longer one must match.
+        # Longest first: if two secrets have the same start, the longer one must match.
         in_stream = (secret for secret in long if len(secret) >= _MIN_CHARS_IN_STREAM)
         self.in_stream = [secret.encode() for secret in sorted(in_stream, key=len, reverse=True)]
 
     def __repr__(self) -> str:
         return "<Secrets>"
 
-    def removed_from(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return the text without secrets, parts of secrets and masked secrets."""
         text = self._without_runs(_MASKED.sub(self._replace_masked, text))
         return text if self._short is None else self._short.sub(_REMOVED, text)
@@ -297,10 +297,8 @@ def refused(
     may_retry = may_succeed_later(status, headers)
     if 300 <= status < 400:
         may_retry = False
-        message = (
-            f"{info.url} redirects to {_without_query(headers.get('location', ''))!r} ({status}). "
-            "Pass the target as base_url"
-        )
+        target = headers.get("location", "").partition("?")[0].partition("#")[0][:200]
+        message = f"{info.url} redirects to {target!r} ({status}). Pass the target as base_url"
         details = details._replace(message="", code="redirect")
     else:
         message = _headline(status, info)
@@ -401,11 +399,11 @@ def _failure(
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
     return ProviderError(
-        info.secrets.removed_from(code[:200]),
-        info.secrets.removed_from(message[:_MAX_MESSAGE_CHARS]),
+        info.secrets.redact(code[:200]),
+        info.secrets.redact(message[:_MAX_MESSAGE_CHARS]),
         retryable=retryable,
         status=status,
-        request_id=None if request_id is None else info.secrets.removed_from(request_id[:200]),
+        request_id=None if request_id is None else info.secrets.redact(request_id[:200]),
     )
 
 
@@ -416,10 +414,6 @@ def _text(error: Exception) -> str:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _without_query(url: str) -> str:
-    return url.partition("?")[0].partition("#")[0][:200]
 
 
 class ErrorDetails(NamedTuple):

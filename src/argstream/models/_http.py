@@ -70,8 +70,8 @@ _MAX_FIRST_EVENT_BYTES: Final = 1024 * 1024  # a longer first event is not inspe
 _MAX_BLANK_BYTES: Final = 16 * 1024  # before the first event; white space may be a keep-alive
 _CONNECTION_ERRORS: Final = (httpx2.TransportError, httpx2.DecodingError, TimeoutError)
 _ERROR_BODY_TIMEOUT: Final = 10.0
-# The last event of a response. After it, some servers keep the connection open and some break it
-# off. Neither is a failure.
+# The last event of a response. After it, some servers keep the connection open and some reset it.
+# Neither is a failure.
 _LAST_EVENT: Final = re.compile(
     rb"[\r\n](?:data: ?\[DONE\]"
     rb"|event: ?(?:message_stop|response\.(?:completed|incomplete|failed)))\s"
@@ -150,7 +150,7 @@ def make_model(
     return HttpModel(
         name.strip(),
         model=model,
-        api=provider.api(address),
+        api=provider.api_at(address),
         base_url=address,
         key=Key(
             given,
@@ -290,17 +290,28 @@ def _encode(body: dict[str, Any]) -> bytes:
         raise UsageError(f"the request cannot be encoded as JSON: {error}") from None
 
 
-class Provider(Struct, frozen=True, kw_only=True):
+class Provider(Struct):
     """A server, or a kind of server, with one of the APIs."""
 
     name: str  # the prefix of model names: ``anthropic:…``
-    api: Callable[[str], Api]  # returns the API at a base URL
     base_url: str
-    url_variable: str  # environment variable that overrides base_url
-    key_variables: tuple[str, ...]
-    token_variable: str = ""  # of a bearer token that is used if there is no key
+    api: Callable[[str], Api] | None = None  # at a base URL; None for Chat Completions
     needs_key: bool = True
+    variables: str = ""  # what its environment variables begin with, if that is not its name
+    url_variable: str = ""  # overrides base_url
+    token_variable: str = ""  # of a bearer token that is used if there is no key
     read_url: Callable[[str], str] = str  # converts the value of url_variable
+
+    def __post_init__(self) -> None:
+        self.variables = self.variables or self.name.upper()
+        self.url_variable = self.url_variable or f"{self.variables}_BASE_URL"
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        return (f"{self.variables}_API_KEY",)
+
+    def api_at(self, base_url: str) -> Api:
+        return self.api(base_url) if self.api else ChatApi(CHAT_COMPATIBILITY.get(self.name))
 
 
 def _ollama_url(host: str) -> str:
@@ -325,30 +336,6 @@ def _groq_url(url: str) -> str:
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/openai/v1"
 
 
-def _provider(
-    name: str,
-    base_url: str,
-    api: Callable[[str], Api] | None = None,
-    *,
-    needs_key: bool = True,
-    variables: str = "",
-    url_variable: str = "",
-    bearer_variable: str = "",
-    read_url: Callable[[str], str] = str,
-) -> Provider:
-    variables = variables or name.upper()
-    return Provider(
-        name=name,
-        api=api or (lambda _: ChatApi(CHAT_COMPATIBILITY.get(name))),
-        base_url=base_url,
-        url_variable=url_variable or f"{variables}_BASE_URL",
-        key_variables=(f"{variables}_API_KEY",),
-        token_variable=bearer_variable,
-        needs_key=needs_key,
-        read_url=read_url,
-    )
-
-
 def _openai_chat(base_url: str) -> Api:
     """Assume OpenAI's extensions only for the hosts of OpenAI and Azure."""
     is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
@@ -358,28 +345,28 @@ def _openai_chat(base_url: str) -> Api:
 PROVIDERS: Final[Mapping[str, Provider]] = {
     provider.name: provider
     for provider in (
-        _provider(
+        Provider(
             "anthropic",
             "https://api.anthropic.com",
             lambda _: AnthropicApi(),
-            bearer_variable="ANTHROPIC_AUTH_TOKEN",
+            token_variable="ANTHROPIC_AUTH_TOKEN",  # noqa: S106 - the name of a variable
         ),
-        _provider("openai", _OPENAI_URL, _openai_chat),
-        _provider("openai-responses", _OPENAI_URL, lambda _: ResponsesApi(), variables="OPENAI"),
-        _provider("deepseek", "https://api.deepseek.com"),
-        _provider("openrouter", "https://openrouter.ai/api/v1"),
-        _provider("groq", "https://api.groq.com/openai/v1", read_url=_groq_url),
-        _provider("mistral", "https://api.mistral.ai/v1"),
-        _provider("xai", "https://api.x.ai/v1"),
-        _provider("together", "https://api.together.ai/v1"),
-        _provider(
+        Provider("openai", _OPENAI_URL, _openai_chat),
+        Provider("openai-responses", _OPENAI_URL, lambda _: ResponsesApi(), variables="OPENAI"),
+        Provider("deepseek", "https://api.deepseek.com"),
+        Provider("openrouter", "https://openrouter.ai/api/v1"),
+        Provider("groq", "https://api.groq.com/openai/v1", read_url=_groq_url),
+        Provider("mistral", "https://api.mistral.ai/v1"),
+        Provider("xai", "https://api.x.ai/v1"),
+        Provider("together", "https://api.together.ai/v1"),
+        Provider(
             "ollama",
             "http://127.0.0.1:11434/v1",
             needs_key=False,
             url_variable="OLLAMA_HOST",
             read_url=_ollama_url,
         ),
-        _provider("vllm", "http://127.0.0.1:8000/v1", needs_key=False),
+        Provider("vllm", "http://127.0.0.1:8000/v1", needs_key=False),
     )
 }
 
@@ -395,10 +382,10 @@ def find_provider(name: str) -> tuple[Provider, str]:
     if prefix in PROVIDERS:
         raise UsageError(f"{prefix!r} is a provider. Add a model: '{prefix}:MODEL'")
     guess = _guess(name.strip(), prefix if colon else "", model)
-    raise UsageError(
-        f"unknown model {name!r}. Write the provider before it"
-        f"{f', such as {guess!r}' if guess else ''}. Providers: {', '.join(PROVIDERS)}"
-    )
+    problem = f"unknown provider {prefix!r}" if colon and model else f"unknown model {name!r}"
+    fix = "" if colon else " Write the provider before it."
+    fix = f" Did you mean {guess!r}?" if guess else fix
+    raise UsageError(f"{problem}.{fix} Providers: {', '.join(PROVIDERS)}")
 
 
 def _guess(name: str, prefix: str, model: str) -> str:

@@ -13,7 +13,7 @@ abandoned one continues until its current call returns.
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing
+from contextlib import AbstractContextManager
 from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeGuard, TypeVar
@@ -22,6 +22,7 @@ from argstream.errors import MissingExtraError, ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import Model, ModelRequest
 from argstream.streaming._input import (
+    SourceContexts,
     awaited,
     close_async_source,
     close_source,
@@ -51,8 +52,8 @@ def as_model(given: object, *, protocol: ProtocolName = "auto", name: str = "") 
     if callable(given):
         return _FunctionModel(given, protocol, name or getattr(given, "__name__", "a function"))
     raise UsageError(
-        f"{type(given).__name__} is no model. Pass a name such as 'anthropic:claude-opus-4-7', a "
-        "function that returns a provider's stream for a ModelRequest, or an iterator of events"
+        f"{type(given).__name__} is not a model. Pass a name such as 'anthropic:claude-opus-4-7', "
+        "a function that returns a provider's stream for a ModelRequest, or an iterator of events"
     )
 
 
@@ -65,7 +66,7 @@ def _is_model(given: object) -> TypeGuard[Model]:
 def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
     is_used = False
 
-    async def ask(_: ModelRequest) -> object:
+    async def return_source(_: ModelRequest) -> object:
         nonlocal is_used
         if is_used:
             raise ProviderError(
@@ -76,38 +77,40 @@ def _once(source: object) -> Callable[[ModelRequest], Awaitable[object]]:
         is_used = True
         return source
 
-    return ask
+    return return_source
 
 
 class _FunctionModel:
-    def __init__(self, ask: Callable[..., Any], protocol: ProtocolName, name: str) -> None:
-        self._ask = ask
+    def __init__(self, function: Callable[..., Any], protocol: ProtocolName, name: str) -> None:
+        self._function = function
         self.protocol = protocol
         self.name = name
 
     def __repr__(self) -> str:
         return f"<model {self.name}>"
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
-        is_coroutine = inspect.iscoroutinefunction(self._ask) or inspect.isasyncgenfunction(
-            self._ask
-        )
-        source = self._ask(request) if is_coroutine else await _in_thread(self._ask, request)
-        async with aclosing(_read(source)) as reading:
-            async for item in reading:
-                yield item
+    def stream(self, request: ModelRequest) -> AsyncGenerator[object, None]:
+        return _read(self._function, request)
 
 
-async def _read(source: Any) -> AsyncGenerator[object, None]:
+async def _read(
+    function: Callable[..., Any], request: ModelRequest
+) -> AsyncGenerator[object, None]:
     """Yield the items of anything that ``stream()`` reads, and close it at the end."""
-    source = await awaited(source)
+    is_async_function = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(
+        function
+    )
+    source = await awaited(
+        function(request) if is_async_function else await _in_thread(function, request)
+    )
+    del function, request
     if isinstance(source, list | tuple):
         for item in source:  # does not block
             yield item
     elif is_async(source):
         try:
-            async with AsyncExitStack() as stack:
-                async for item in await open_async_items(source, stack):
+            async with SourceContexts() as contexts:
+                async for item in await open_async_items(source, contexts):
                     yield item
         finally:
             await close_async_source(source)

@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     value: Any
     offset: int | None  # of the end of the value
     condition: Condition
-    unclear: str | None = None  # why it is undecided
+    why_undecided: str | None = None  # why it is undecided
     failure: Exception | None = None  # what the condition raised
 
 
@@ -36,7 +36,7 @@ class Miss(NamedTuple):
     value: Any
     offset: int | None  # of the end of the value
     condition: Condition | None = None  # None if the argument is missing
-    unclear: str | None = None  # why it is undecided
+    why_undecided: str | None = None  # why it is undecided
     step: str | int | Item | None = None  # the first missing step to the argument
 
 
@@ -55,7 +55,7 @@ class RuleState:
         possible: set[Action] = set()
         if self._has_failed or self._may_fail:
             possible.add("deny")
-        if not self._has_failed and self._doubt is None:
+        if not self._has_failed and self._undecided is None:
             possible.add(self.rule.action)
         return possible
 
@@ -68,10 +68,16 @@ class RuleState:
     def update(self) -> None:
         if self.outcome is not None:
             return
-        doubt = self._doubt
-        if doubt is not None:
-            self.miss = Miss(doubt.path, doubt.value, doubt.offset, doubt.condition, doubt.unclear)
-        if doubt is not None and not self._has_failed and not self._may_fail:
+        finding = self._undecided
+        if finding is not None:
+            self.miss = Miss(
+                finding.path,
+                finding.value,
+                finding.offset,
+                finding.condition,
+                finding.why_undecided,
+            )
+        if finding is not None and not self._has_failed and not self._may_fail:
             self.outcome = False
         elif not any(pending.is_open for pending in self.conditions):
             self.outcome = "deny" if self._has_failed else self.rule.action
@@ -85,12 +91,14 @@ class RuleState:
         return any(pending.is_open and pending.condition.can_fail for pending in self.conditions)
 
     @property
-    def _doubt(self) -> Finding | None:
+    def _undecided(self) -> Finding | None:
         """An undecided condition, which prevents a rule from allowing the call."""
         if self.rule.action != "allow":
             return None
         found = (pending.finding for pending in self.conditions)
-        return next((one for one in found if one is not None and one.unclear is not None), None)
+        return next(
+            (one for one in found if one is not None and one.why_undecided is not None), None
+        )
 
 
 class PendingCondition:
@@ -140,7 +148,7 @@ class PendingCondition:
         except Exception as error:  # noqa: BLE001 - a user's function; the call is denied
             return Finding(path, value, offset, condition, failure=error)
         if isinstance(answer, Undecided):
-            return Finding(path, value, offset, condition, unclear=answer.why)
+            return Finding(path, value, offset, condition, why_undecided=answer.why)
         if not answer:
             return Miss(path, value, offset, condition)
         return Finding(path, value, offset, condition)
@@ -172,8 +180,10 @@ class PendingCondition:
         if known is not None:
             if known.failure is not None:
                 return False
-            is_doubt = self._every and finding.unclear is not None and known.unclear is None
-            if finding.failure is None and not is_doubt:
+            is_more_severe = (
+                self._every and finding.why_undecided is not None and known.why_undecided is None
+            )
+            if finding.failure is None and not is_more_severe:
                 return False
         self.finding = finding
         return True
@@ -301,8 +311,8 @@ def _found(finding: Finding) -> str:
     if finding.failure is not None:
         raised = _exception_words(finding.failure)
         return f"the rule could not be checked: the test of {subject} raised {raised}"
-    if finding.unclear is not None:
-        return f"it is unclear whether {subject} {condition.words()}: {finding.unclear}"
+    if finding.why_undecided is not None:
+        return f"it is unclear whether {subject} {condition.words()}: {finding.why_undecided}"
     return f"{subject} {condition.words()}"
 
 
@@ -314,8 +324,8 @@ def _missed(misses: Sequence[Miss]) -> str:
 
 def _missed_by_one(miss: Miss) -> str:
     subject = _subject(miss.path, miss.value)
-    if miss.unclear is not None and miss.condition is not None:
-        return f"it is unclear whether {subject} {miss.condition.words()}: {miss.unclear}"
+    if miss.why_undecided is not None and miss.condition is not None:
+        return f"it is unclear whether {subject} {miss.condition.words()}: {miss.why_undecided}"
     if miss.condition is not None:
         return f"{subject} {miss.condition.words(negated=True)}"
     if isinstance(miss.step, Item):
@@ -375,14 +385,9 @@ class PolicyCheck:
         self._decide()
 
     @property
-    def policy_decision(self) -> PolicyDecision | None:
-        """The policy's answer; None while it depends on arguments that have not arrived."""
-        return self._decision
-
-    @property
     def error(self) -> ArgumentsError | None:
         """The error that rejects the call; None if it is not rejected."""
-        decision = self._decision
+        decision = self.policy_decision
         if decision is None or decision.action not in self._rejecting:
             return None
         message = rejection_message(self._name, decision)
@@ -390,7 +395,7 @@ class PolicyCheck:
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
         """Test the next fragments. Return a rejection if they decide against the call."""
-        if self._decision is not None:
+        if self.policy_decision is not None:
             return self._reject(1) if fragments else None
         for seen, fragment in enumerate(fragments, 1):
             if type(fragment) is not Done:
@@ -402,14 +407,14 @@ class PolicyCheck:
 
     def finish(self, arguments: dict[str, Any] | str, *, as_read: bool) -> ArgumentsError | None:
         """Decide on complete arguments. A missing argument does not match."""
-        if self._decision is None or not as_read:
+        if self.policy_decision is None or not as_read:
             self._reset()
             self._tree.settle_whole(arguments)
             self._decide()
         return self.error
 
     def _reject(self, seen: int) -> Rejection | None:
-        """Return the rejection of a rejected call, once."""
+        """Return the rejection once; None if the call is not rejected."""
         error = None if self._has_rejected else self.error
         if error is None:
             return None
@@ -419,7 +424,7 @@ class PolicyCheck:
     def _reset(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
         self._tree = ConditionTree(self._states)
-        self._decision: PolicyDecision | None = None
+        self.policy_decision: PolicyDecision | None = None  # None while it depends on what follows
         self._offset: int | None = None
 
     def _decide(self, done: Done | None = None) -> bool:
@@ -441,7 +446,7 @@ class PolicyCheck:
         else:
             if self._is_certain(possible, self._default):
                 self._decide_by(None, self._default, before, done)
-        return self._decision is not None
+        return self.policy_decision is not None
 
     def _is_certain(self, possible: set[Action], action: Action) -> bool:
         """Return True if all possible actions have the effect of this one."""
@@ -450,7 +455,7 @@ class PolicyCheck:
     def _decide_by(
         self, state: RuleState | None, action: Action, before: list[RuleState], done: Done | None
     ) -> None:
-        """Record the decision of a rule or the default. ``before`` are the rules in front of it."""
+        """Record the decision of a rule or the default. ``before`` are the rules before it."""
         findings = [] if state is None else state.findings
         misses = [] if findings else _misses(before, action)
         path: JsonPath = ()
@@ -460,10 +465,12 @@ class PolicyCheck:
         elif done is not None and action in self._rejecting:
             path, _, self._offset = done
         if state is None:
-            self._decision = PolicyDecision(action, default_reason(action, misses), None, path)
+            self.policy_decision = PolicyDecision(
+                action, default_reason(action, misses), None, path
+            )
         else:
             reason = rule_reason(state.rule, findings, misses)
-            self._decision = PolicyDecision(action, reason, state.name, path)
+            self.policy_decision = PolicyDecision(action, reason, state.name, path)
 
 
 def _misses(before: list[RuleState], action: Action) -> list[Miss]:

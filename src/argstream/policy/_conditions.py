@@ -2,7 +2,8 @@
 
 A model may write ``"true"`` for a boolean, or a number for a path. A plain comparison would not
 match, but the tool may convert the value. So a value of another kind than the condition expects is
-``Undecided``, and a ``Rule`` then takes the cautious side. Conditions on paths are in ``_paths``.
+``Undecided``. It counts as a match in rules that deny or ask, and as no match in rules that allow.
+Conditions on paths are in ``_paths``.
 """
 
 import re

@@ -9,7 +9,6 @@ import re
 import stat
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeAlias
 
@@ -252,7 +251,8 @@ def _is_resolved_inside(path: str, directory: str) -> bool:
     if _is_below(path, directory):
         return True
     identity = _identity(directory)
-    if identity is not None and any(_identity(one) == identity for one in _ancestors(path)):
+    ancestors = map(str, (PurePath(path), *PurePath(path).parents))
+    if identity is not None and identity in map(_identity, ancestors):
         return True
     if not _is_below(_folded(path), _folded(directory)):
         return False
@@ -269,11 +269,6 @@ def _is_below(path: str, directory: str) -> bool:
 
 def _folded(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
-
-
-def _ancestors(path: str) -> Iterator[str]:
-    yield str(PurePath(path))
-    yield from map(str, PurePath(path).parents)
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -389,7 +384,7 @@ class Glob(_PathCondition):
         object.__setattr__(self, "_compiled", compiled)
         object.__setattr__(self, "_normalized", normalized)
         object.__setattr__(self, "_is_normalized", is_normalized)
-        object.__setattr__(self, "_names", tuple(filter(_is_name_glob, patterns)))
+        object.__setattr__(self, "_names", tuple(filter(_NAME_GLOB.fullmatch, patterns)))
 
     def _matches(self, text: str) -> bool:
         return any(glob.matches(text) for glob in self._compiled)
@@ -426,11 +421,6 @@ def _readings_from_parents(path: str) -> tuple[str, ...]:
     names = path.split("/")[levels:]
     most = min(levels, _MAX_LEVELS, len(names) - 1)
     return tuple("/".join(names[start:]) for start in range(most + 1))
-
-
-def _is_name_glob(glob: str) -> bool:
-    """Return True for ``**/`` and one segment: the glob matches the last name of a path."""
-    return _NAME_GLOB.fullmatch(glob) is not None
 
 
 def _other_readings(text: str) -> tuple[str, ...]:

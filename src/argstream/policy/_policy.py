@@ -73,7 +73,8 @@ class Policy:
         try:
             text = file.read_text("utf-8")
         except (OSError, ValueError) as error:
-            raise UsageError(f"{file}: the policy cannot be read: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"cannot read the policy {file}: {reason}") from None
         return cls._read(text, str(file), file.absolute().parent)
 
     @classmethod

@@ -3,8 +3,8 @@
 An encoder belongs to one run and one format. It applies records to a ``RunState`` and writes the
 changes as bytes that all viewers share. A late viewer is sent a replay of the state, and then the
 same bytes. That works because an encoder is pure: what it writes depends on the run and on its own
-options, and it never looks at the clock. Records are split at each pause, because the streams of
-other protocols end there, and the next request continues from that very place.
+options, and it does not read the clock. Records are split at each pause, because the streams of
+some protocols end there, and the next request continues at that point.
 
 ``encode_with`` lets an encoder write the events of a stream or a run without a server and a store.
 """
@@ -24,28 +24,20 @@ from collections.abc import (
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
-import msgspec
 from msgspec import Meta
 
+from argstream import events as ev
 from argstream.errors import UsageError
-from argstream.events import (
-    BaseEvent,
-    Event,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunResumed,
-    RunSnapshot,
-    RunStarted,
-    StreamFailed,
-    Usage,
-)
 from argstream.runs._records import Record
 from argstream.runs._state import Change, RunState
+from argstream.sanitise import encode_json
 from argstream.streaming import AsyncEventStream, EventStream
 
-INTERVAL: Final = 0.05
-"""How long to collect records as a rule, in seconds."""
+Json: TypeAlias = dict[str, Any]
+
+INTERVAL: Final = 0.045
+"""Seconds for which records are collected by default: less than between deltas at 20 per second.
+With 0.05, each delta came just before the end of an interval, and the median delay was 22 ms."""
 
 _LONGEST_INTERVAL: Final = 1.0
 
@@ -59,7 +51,7 @@ CLOSE_MESSAGES: Final[Mapping[CloseReason, str]] = {
     "behind": "the client is too far behind",
     "failure": "the run cannot be read at the moment",
 }
-"""The same for viewers that are disconnected; each format adds how to reconnect."""
+"""Messages for viewers that are disconnected. Each format adds how to reconnect."""
 
 
 class Written(NamedTuple):
@@ -67,7 +59,7 @@ class Written(NamedTuple):
 
     data: bytes
     ends: bool = False
-    """Whether the stream ends here: what comes after it is for another request."""
+    """Whether the stream ends here. Later output belongs to another request."""
 
 
 class Encoder(ABC):
@@ -84,13 +76,13 @@ class Encoder(ABC):
 
     @property
     def interval(self) -> float:
-        """How long to collect records before they are written, in seconds, as of now.
+        """How long to collect records now, in seconds.
 
-        Longer where each piece costs a client more than the one before.
+        Longer for clients that process the whole text again with each piece.
         """
         return INTERVAL
 
-    def begin(self, snapshot: RunSnapshot) -> None:
+    def begin(self, snapshot: ev.RunSnapshot) -> None:
         """Continue from a snapshot."""
         self.state = RunState.from_snapshot(snapshot, arguments=self._arguments)
 
@@ -106,14 +98,41 @@ class Encoder(ABC):
     def close_reason(self, why: CloseReason) -> bytes:
         """Write why the stream ends before the run pauses or ends."""
 
-    def _changes(self, records: Iterable[Record]) -> Iterator[Change]:
+
+class ChangeEncoder(Encoder):
+    """Writes each change of the run as JSON objects, one for each server-sent event."""
+
+    end_mark: ClassVar[bytes] = b""
+    """What is written after the last object of a stream."""
+
+    def encode(self, records: Sequence[Record]) -> Written:
+        """Write the next records."""
+        items: list[Json] = []
         for record in records:
-            yield from self.state.apply_record(record)
+            for change in self.state.apply_record(record):
+                items += self._encode(change)
+        return self._framed(items)
+
+    @abstractmethod
+    def _encode(self, change: Change) -> Iterable[Json]:
+        """Return the objects of a change. Read what changed from its block and the state."""
+
+    @abstractmethod
+    def _is_last(self, item: Json) -> bool:
+        """Return True if a stream ends after this object."""
+
+    def _framed(self, items: Iterable[Json]) -> Written:
+        data, ends = bytearray(), False
+        for item in items:
+            data += frame(item)
+            if ends := self._is_last(item):
+                data += self.end_mark
+        return Written(bytes(data), ends)
 
 
 def encode_with(
     encoder: Encoder,
-    events: Iterable[Event] | AsyncIterable[Event],
+    events: Iterable[ev.Event] | AsyncIterable[ev.Event],
     run_id: str = "",
     conversation_id: str = "",
 ) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
@@ -126,7 +145,7 @@ def encode_with(
 
 
 def _is_async(events: Any) -> bool:
-    """Runs can be iterated both ways: in a coroutine, they are async."""
+    """Return True for async iterables. A run is one if an event loop is running."""
     if not (hasattr(events, "__iter__") or hasattr(events, "__aiter__")):
         raise UsageError(f"encode() needs the events of stream() or a run, not {events!r}")
     if isinstance(events, EventStream):  # these have both methods, and one of them only raises
@@ -181,23 +200,23 @@ class _Writer:
         self._conversation_id = conversation_id
         self._rests = False  # the run has paused or ended
 
-    def write(self, event: Event) -> Iterator[bytes]:
-        if not isinstance(event, BaseEvent):
+    def write(self, event: ev.Event) -> Iterator[bytes]:
+        if not isinstance(event, ev.BaseEvent):
             raise UsageError(f"encode() needs events, not {event!r}. Pass the source to stream()")
         state, events = self._encoder.state, [] if event.is_computed else [event]
-        if isinstance(event, RunResumed) and not state.seq:
+        if isinstance(event, ev.RunResumed) and not state.seq:
             raise UsageError(
-                "the events of a resumed run lack what came before. Use AgentServer, or an encoder"
-                " that begins with a snapshot of the run"
+                "the events of a resumed run do not include its beginning. Use AgentServer, or an "
+                "encoder that begins with a snapshot of the run"
             )
-        if isinstance(event, RunPaused | RunResumed) and state.mode == "observed":
-            return  # its process goes on by itself, so this stream does, too
-        if not state.seq and not isinstance(event, RunStarted):
+        if isinstance(event, ev.RunPaused | ev.RunResumed) and state.mode == "observed":
+            return  # its process continues by itself, and so does this stream
+        if not state.seq and not isinstance(event, ev.RunStarted):
             self._encoder.is_bare = True
-            events.insert(0, RunStarted(self._run_id, ""))
-        if isinstance(event, RunStarted):
+            events.insert(0, ev.RunStarted(self._run_id, ""))
+        if isinstance(event, ev.RunStarted):
             self._run_id = event.run_id
-        self._rests = event.ends_run or isinstance(event, RunPaused)
+        self._rests = event.ends_run or isinstance(event, ev.RunPaused)
         ids = self._run_id, self._conversation_id
         numbered = enumerate(events, state.seq + 1)
         records = [Record(seq, time.time(), *ids, "", each) for seq, each in numbered]
@@ -209,27 +228,26 @@ class _Writer:
         if self._rests:
             return
         state, run_id = self._encoder.state, self._run_id
-        failures = [one for one in state.failures if isinstance(one, StreamFailed)]
+        failures = [one for one in state.failures if isinstance(one, ev.StreamFailed)]
         if error is not None:  # its text may contain secrets
             message = f"the model failed with {type(error).__name__}"
-            failures = [StreamFailed("model_failed", message)]
+            failures = [ev.StreamFailed("model_failed", message)]
         if failures:
             code, message = failures[-1].specific_code, failures[-1].message
-            yield from self.write(RunFailed(code, message, run_id, state.usage))
+            yield from self.write(ev.RunFailed(code, message, run_id, state.usage))
         else:
-            yield from self.write(RunCompleted(None, state.usage, state.stop_reason, run_id))
+            yield from self.write(ev.RunCompleted(None, state.usage, state.stop_reason, run_id))
 
 
 def interval_for(length: int, characters_per_second: float) -> float:
-    """Return for how many seconds to collect, for clients that read all again with each piece.
+    """Return how long to collect records for clients that process all text at each piece.
 
     >>> interval_for(100, 1_000_000), interval_for(200_000, 1_000_000), interval_for(10**9, 1_000)
-    (0.05, 0.2, 1.0)
+    (0.045, 0.2, 1.0)
     """
     return min(max(INTERVAL, length / characters_per_second), _LONGEST_INTERVAL)
 
 
-_encoder = msgspec.json.Encoder()
 _RETRY_MILLISECONDS: Final = 1_000
 
 
@@ -240,7 +258,7 @@ def frame(data: object, seq: int | None = None) -> bytes:
     b'id: 7\ndata: {"text":"one\\ntwo"}\n\n'
     """
     start = b"data: " if seq is None else b"id: %d\ndata: " % seq
-    return start + _encoder.encode(data) + b"\n\n"
+    return start + encode_json(data) + b"\n\n"
 
 
 def comment(text: str = "") -> bytes:
@@ -257,14 +275,14 @@ ChosenId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
 """An ID that a client chooses, such as that of a conversation (a chat, a thread)."""
 
 Reason: TypeAlias = Annotated[str, Meta(max_length=10_000)]
-"""The reason for a decision. The model and all viewers are told."""
+"""The reason for a decision. The model and all viewers receive it."""
 
 
 def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else encode_json(value).decode()
 
 
-def usage_counts(usage: Usage) -> dict[str, int]:
+def usage_counts(usage: ev.Usage) -> dict[str, int]:
     """Return the usage under the names that both front-end protocols share. Unknown is left out."""
     counts = {
         "inputTokens": usage.input_tokens,

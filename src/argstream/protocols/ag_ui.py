@@ -32,9 +32,10 @@ from argstream.errors import UsageError
 from argstream.history import CallPart, Message, Part, ResultPart, TextPart, ThinkingPart
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
+    ChangeEncoder,
     ChosenId,
     CloseReason,
-    Encoder,
+    Json,
     Reason,
     Written,
     encode_with,
@@ -44,7 +45,7 @@ from argstream.protocols._base import (
     usage_counts,
 )
 from argstream.providers._deltas import RUN_BY_PROVIDER
-from argstream.runs._records import Approval, Approve, Deny, Record
+from argstream.runs._records import Approval, Approve, Deny
 from argstream.runs._state import Block, Call, Change, RunState, TextBlock
 
 __all__ = [
@@ -59,8 +60,6 @@ __all__ = [
     "prompt_of",
     "version_of",
 ]
-
-_Json: TypeAlias = dict[str, Any]
 
 Version: TypeAlias = Literal["0.0.59", "1.0"]
 """The version of the client. 0.0.59 rejects events and fields that it does not know."""
@@ -102,7 +101,7 @@ def encode(
     return encode_with(AgUiEncoder(thread_id, run_id, version), events, run_id, thread_id)
 
 
-class AgUiEncoder(Encoder):
+class AgUiEncoder(ChangeEncoder):
     """Writes a run for a client of AG-UI.
 
     It cannot catch up: the encoder does not know which messages are open in a client that missed
@@ -128,23 +127,20 @@ class AgUiEncoder(Encoder):
         self._known = known
         self._output = _Output(self)
         self._is_streaming = False
-        self._held: list[_Json] = []  # events since the pause, for the next stream
+        self._held: list[Json] = []  # events since the pause, for the next stream
 
     @property
     def interval(self) -> float:
         """Longer as the run grows: a client copies all of it at each event."""
-        return interval_for(sum(map(_length, self.state.blocks)), _CHARACTERS_PER_SECOND)
+        blocks = self.state.blocks
+        length = sum(len(one.raw if isinstance(one, Call) else one.text) for one in blocks)
+        return interval_for(length, _CHARACTERS_PER_SECOND)
 
     def begin(self, snapshot: ev.RunSnapshot) -> None:
         """Continue from a snapshot."""
         super().begin(snapshot)
         self._output, _ = self._replayed()
         self._is_streaming = self.state.status == "running"
-
-    def encode(self, records: Sequence[Record]) -> Written:
-        """Write the next records."""
-        events = [event for change in self._changes(records) for event in self._encoded(change)]
-        return Written(_frames(events), ends=bool(events) and not self._is_streaming)
 
     def replay(self) -> Written:
         """Write the run so far."""
@@ -154,8 +150,8 @@ class AgUiEncoder(Encoder):
         elif self.state.status == "paused":
             events.append(self._pause())
         else:
-            return Written(_frames([*events, *output.reopen()]))
-        return Written(_frames(events), ends=True)
+            events += output.reopen()
+        return self._framed(events)
 
     def close_reason(self, why: CloseReason) -> bytes:
         """Write that the run continues, and how to follow it."""
@@ -164,37 +160,39 @@ class AgUiEncoder(Encoder):
 
     # The start and the end of a stream
 
-    def _encoded(self, change: Change) -> list[_Json]:
-        event = change.event
-        events = self._opening(event)
+    def _encode(self, change: Change) -> list[Json]:
+        events = self._start_stream(change)
         shown = self._output.encode(change)
         if not self._is_streaming:
             if self.state.status == "paused" and self.state.mode == "agent":
                 self._held += shown
             return []
         events += shown
-        if isinstance(event, ev.RunPaused):
+        if change.kind == "run_paused":
             self._is_streaming = False
             events.append(self._pause())
-        elif isinstance(event, ev.RunEnd):
+        elif change.kind == "run_ended" and self.state.end is not None:
             self._is_streaming = False
-            events.append(self._run_end(event))
+            events.append(self._run_end(self.state.end))
         return events
 
-    def _opening(self, event: ev.Event) -> list[_Json]:
+    def _is_last(self, item: Json) -> bool:
+        return item["type"] in ("RUN_FINISHED", "RUN_ERROR")
+
+    def _start_stream(self, change: Change) -> list[Json]:
         """Return the start of a stream if none is open and the run starts, is resumed or ends."""
-        is_reason = self.state.status == "running" or isinstance(event, ev.RunEnd)
-        if self._is_streaming or not is_reason:
+        is_end = change.kind == "run_ended"
+        if self._is_streaming or not (is_end or self.state.status == "running"):
             return []
         self._is_streaming = True
-        if self.state.mode == "observed" and isinstance(event, ev.RunResumed | ev.RunEnd):
+        if self.state.mode == "observed" and (is_end or change.kind == "run_resumed"):
             # It went on while it was paused: sub-agents, and calls that need no decision.
             self._output, events = self._so_far()
             return [*events, *self._output.reopen()]
         held, self._held, self._known = self._held, [], None
         return [self._run_started(), *self._output.reopen(), *held]
 
-    def _so_far(self) -> "tuple[_Output, list[_Json]]":
+    def _so_far(self) -> "tuple[_Output, list[Json]]":
         """Return the run so far, for a new stream, and what is open after it.
 
         The client removes messages that are not in the snapshot. So the messages from before the
@@ -210,7 +208,7 @@ class AgUiEncoder(Encoder):
             events.insert(0, {"type": "MESSAGES_SNAPSHOT", "messages": [*before, *run]})
         return output, [self._run_started(), *events]
 
-    def _replayed(self) -> "tuple[_Output, list[_Json]]":
+    def _replayed(self) -> "tuple[_Output, list[Json]]":
         """Return what is open, and the events that are not part of a ``MESSAGES_SNAPSHOT``."""
         output = _Output(self)
         shown = [event for change in self.state.replay() for event in output.encode(change)]
@@ -219,13 +217,13 @@ class AgUiEncoder(Encoder):
             output.messages[block.key].block = block  # those of the replay do not grow
         return output, events
 
-    def _run_started(self) -> _Json:
+    def _run_started(self) -> Json:
         # The run ID of the client names its request. Ours is needed to stop the run.
         event = {"type": "RUN_STARTED", "threadId": self._thread_id, "runId": self._run_id}
         event |= _metadata(runId=self.state.run_id)
         return event if self._version == "0.0.59" else event | {"protocolVersion": self._version}
 
-    def _pause(self) -> _Json:
+    def _pause(self) -> Json:
         calls = (block for block in self.state.blocks if isinstance(block, Call))
         interrupts = [
             _interrupt(call, call.request, self._version)
@@ -236,7 +234,7 @@ class AgUiEncoder(Encoder):
             return _run_error("paused", "the run has paused, and no call waits for a decision")
         return self._run_finished({"type": "interrupt", "interrupts": interrupts})
 
-    def _run_end(self, end: ev.RunEnd) -> _Json:
+    def _run_end(self, end: ev.RunEnd) -> Json:
         match end:
             case ev.RunCompleted(result=result, usage=usage):
                 more = {} if result is None else {"result": result}
@@ -255,7 +253,7 @@ class AgUiEncoder(Encoder):
                 metadata = _metadata(reason=reason or _STOPPED)
                 return self._run_finished({"type": "cancelled"}, **metadata)
 
-    def _run_finished(self, outcome: _Json, **more: Any) -> _Json:
+    def _run_finished(self, outcome: Json, **more: Any) -> Json:
         ids = {"threadId": self._thread_id, "runId": self._run_id}
         return {"type": "RUN_FINISHED", **ids, "outcome": outcome, **more}
 
@@ -274,10 +272,10 @@ class _Message:
         is_call = isinstance(block, Call)
         self._ids = {"toolCallId": block.key} if is_call else {"messageId": message_id}
 
-    def event(self, kind: str, **fields: Any) -> _Json:
+    def event(self, kind: str, **fields: Any) -> Json:
         return {"type": kind, **self._ids, **fields, **self.tag}
 
-    def start(self) -> list[_Json]:
+    def start(self) -> list[Json]:
         """Return the events that start the message, in its first stream or in another one."""
         block = self.block
         if isinstance(block, Call):
@@ -288,7 +286,7 @@ class _Message:
         start = self.event("REASONING_START")
         return [start, self._reasoning_start()] if self.has_text else [start]
 
-    def end(self) -> list[_Json]:
+    def end(self) -> list[Json]:
         if isinstance(self.block, Call):
             return [self.event("TOOL_CALL_END")]
         if not self.block.is_thinking:
@@ -296,12 +294,12 @@ class _Message:
         end = self.event("REASONING_END")
         return [self.event("REASONING_MESSAGE_END"), end] if self.has_text else [end]
 
-    def close(self) -> list[_Json]:
+    def close(self) -> list[Json]:
         events = self.end() if self.is_open else []
         self.is_open = False
         return events
 
-    def grow(self, block: TextBlock, text: str) -> list[_Json]:
+    def grow(self, block: TextBlock, text: str) -> list[Json]:
         """Return the next piece of a text. A message that was closed is opened for it."""
         if not text:
             return []
@@ -313,7 +311,7 @@ class _Message:
         events.append(self.event(kind, delta=text))
         return events if self.is_open else [*events, *self.end()]
 
-    def result(self, result: Any, *, failed: bool) -> list[_Json]:
+    def result(self, result: Any, *, failed: bool) -> list[Json]:
         if self.has_result:
             return []
         self.has_result = True
@@ -321,10 +319,10 @@ class _Message:
         event = self.event("TOOL_CALL_RESULT", **about)
         return [*self.close(), event | _metadata(failed=True) if failed else event]
 
-    def custom(self, name: str, **facts: Any) -> list[_Json]:
+    def custom(self, name: str, **facts: Any) -> list[Json]:
         return [_custom(name, toolCallId=self.key, **facts) | self.tag]
 
-    def snapshot(self) -> list[_Json]:
+    def snapshot(self) -> list[Json]:
         """Return the message as it is in a ``MESSAGES_SNAPSHOT``."""
         block = self.block
         if isinstance(block, Call):
@@ -335,7 +333,7 @@ class _Message:
         role = "reasoning" if block.is_thinking else "assistant"
         return [{"id": self.id, "role": role, "content": block.text} | self.tag]
 
-    def _reasoning_start(self) -> _Json:
+    def _reasoning_start(self) -> Json:
         return self.event("REASONING_MESSAGE_START", role="reasoning")
 
 
@@ -352,11 +350,11 @@ class _Output:
         self._step = 0  # the turn that is open
         self._lost: list[_Message] = []
 
-    def encode(self, change: Change) -> list[_Json]:
+    def encode(self, change: Change) -> list[Json]:
         """Return the events of a change."""
         block = change.block
         if block is None:
-            return self._run_events(change.event)
+            return self._run_events(change)
         if change.kind == "block_started":
             return self._add(block)
         message = self.messages[block.key]
@@ -367,29 +365,27 @@ class _Output:
             return [] if block.is_lost else _call_events(message, block, change)
         return message.close() if change.kind == "block_ended" else message.grow(block, change.text)
 
-    def reopen(self) -> list[_Json]:
+    def reopen(self) -> list[Json]:
         """Return the events that open in a new stream what was open in the last one."""
         starts = (event for message in self._open() for event in message.start())
         return [*self._step_event("STEP_STARTED"), *starts]
 
-    def _run_events(self, event: ev.Event) -> list[_Json]:
-        if isinstance(event, ev.RunPaused):  # the messages are open again in the next stream
-            events = [event for message in self._open() for event in message.end()]
-        elif isinstance(event, ev.TurnStarted | ev.RunEnd):
-            events = [event for message in self._open() for event in message.close()]
-        else:
-            return []
-        if isinstance(event, ev.TurnStarted):
-            events += self._lose()
-        elif isinstance(event, ev.RunEnd):
-            events += self._missing_results()
-        events += self._step_event("STEP_FINISHED")
-        if isinstance(event, ev.TurnStarted):
-            self._step = event.turn
-            events += self._step_event("STEP_STARTED")
-        return events
+    def _run_events(self, change: Change) -> list[Json]:
+        match change.kind:
+            case "run_paused":  # the messages are open again in the next stream
+                events = [event for message in self._open() for event in message.end()]
+                return events + self._step_event("STEP_FINISHED")
+            case "turn_started" | "run_ended":
+                events = [event for message in self._open() for event in message.close()]
+            case _:
+                return []
+        if not isinstance(change.event, ev.TurnStarted):
+            return [*events, *self._missing_results(), *self._step_event("STEP_FINISHED")]
+        events += [*self._lose(), *self._step_event("STEP_FINISHED")]
+        self._step = change.event.turn
+        return events + self._step_event("STEP_STARTED")
 
-    def _add(self, block: Block) -> list[_Json]:
+    def _add(self, block: Block) -> list[Json]:
         before = self._texts.pop(block.parent_id, None)
         message = _Message(f"{self._encoder.state.run_id}-{len(self.messages) + 1}", block)
         self.messages[block.key] = message
@@ -400,7 +396,7 @@ class _Output:
     def _open(self) -> list[_Message]:
         return [message for message in self.messages.values() if message.is_open]
 
-    def _lose(self) -> Iterator[_Json]:
+    def _lose(self) -> Iterator[Json]:
         """Yield the events of the blocks that were lost since the last call."""
         lost, self._lost = self._lost[::-1], []  # the newest is reported first
         for message in lost:
@@ -409,7 +405,7 @@ class _Output:
         if lost:
             yield _custom("turn_lost", messageIds=[message.id for message in lost])
 
-    def _missing_results(self) -> Iterator[_Json]:
+    def _missing_results(self) -> Iterator[Json]:
         for message in self.messages.values():
             call = message.block
             if not isinstance(call, Call):
@@ -420,51 +416,53 @@ class _Output:
                 why = "it is incomplete" if call.error is None else call.error.message
                 yield from message.result(f"the call was not run: {why}", failed=True)
 
-    def _step_event(self, kind: str) -> list[_Json]:
+    def _step_event(self, kind: str) -> list[Json]:
         return [{"type": kind, "stepName": f"turn {self._step}"}] if self._step else []
 
 
-def _call_events(message: _Message, call: Call, change: Change) -> list[_Json]:
-    match change.kind, change.event:
-        case "renamed", _:  # clients read the new name from a second start
+def _call_events(message: _Message, call: Call, change: Change) -> list[Json]:
+    match change.kind:
+        case "renamed":  # clients read the new name from a second start
             if message.is_open:
                 return message.end() + message.start()
             return message.start() + message.end()
-        case "arguments_text", _ if message.is_open and change.text:
+        case "arguments_text" if message.is_open and change.text:
             return [message.event("TOOL_CALL_ARGS", delta=change.text)]
-        case "output", _ if change.text:
+        case "output" if change.text:
             return message.custom("tool_output", delta=change.text)
-        case "call", ev.ToolArgsCompleted(arguments=arguments):
-            return _completed(message, call, arguments)
-        case "call", ev.ToolArgsInvalid(verdict=verdict, error=error):
+        case "verdict" if (error := call.error) is not None:
             facts = {**msgspec.structs.asdict(error), "path": list(error.path)}
-            invalid = message.custom("arguments_invalid", verdict=verdict, **facts)
+            invalid = message.custom("arguments_invalid", verdict=call.verdict, **facts)
             return message.close() + invalid
-        case "call", ev.ApprovalRequested() as request:
+        case "verdict":
+            return _completed(message, call)
+        case "request" if (request := call.request) is not None:
             facts = {"id": request.digest, "toolName": request.name, "reason": request.reason}
             facts |= {"arguments": request.arguments, "rule": request.rule}
             return message.custom("approval_requested", **facts, expiresAt=request.expires_at)
-        case "call", ev.ApprovalDecided(decision=decision, reason=reason, edited_arguments=edited):
-            facts = {} if edited is None else {"editedArgs": edited}
-            return message.custom("approval_decided", decision=decision, reason=reason, **facts)
-        case "call", ev.ToolCallCompleted() | ev.ToolCallFailed():
+        case "decision" if (decision := call.decision) is not None:
+            facts = {"decision": decision.decision, "reason": decision.reason}
+            if decision.edited_arguments is not None:
+                facts["editedArgs"] = decision.edited_arguments
+            return message.custom("approval_decided", **facts)
+        case "result":
             return message.result(call.result, failed=call.outcome == "failed")
         case _:
             return []
 
 
-def _completed(message: _Message, call: Call, arguments: _Json | str) -> list[_Json]:
+def _completed(message: _Message, call: Call) -> list[Json]:
     """Return the end of a call, and the arguments themselves if their text differs from them."""
     text = _arguments_text(call)
-    events: list[_Json] = []
+    events: list[Json] = []
     if message.is_open and text and not call.raw:
         events.append(message.event("TOOL_CALL_ARGS", delta=text))
     events += message.close()
     try:
-        is_same = (text if call.is_free_text else msgspec.json.decode(text)) == arguments
-    except msgspec.DecodeError:
+        is_same = (text if call.is_free_text else msgspec.json.decode(text)) == call.arguments
+    except (msgspec.DecodeError, UnicodeEncodeError):
         is_same = False
-    return events if is_same else events + message.custom("arguments", arguments=arguments)
+    return events if is_same else events + message.custom("arguments", arguments=call.arguments)
 
 
 def _arguments_text(call: Call) -> str:
@@ -472,14 +470,14 @@ def _arguments_text(call: Call) -> str:
     return call.raw if call.raw or call.is_free_text else "{}"
 
 
-def _interrupt(call: Call, request: ev.ApprovalRequested, version: Version) -> _Json:
+def _interrupt(call: Call, request: ev.ApprovalRequested, version: Version) -> Json:
     """Return the request for a decision. Its ID is the digest of exactly these arguments.
 
-    ``responseSchema`` says how to answer. An editor starts with the arguments of the model.
+    ``responseSchema`` describes the answer. An editor starts with the arguments of the model.
     """
     expires_at = request.expires_at and datetime.fromtimestamp(request.expires_at, UTC).isoformat()
     facts = {"toolName": request.name, "arguments": request.arguments}
-    interrupt: _Json = {
+    interrupt: Json = {
         "id": request.digest,
         "reason": "tool_call",
         "message": f"Run {request.name}? {request.reason}".rstrip(),
@@ -497,7 +495,7 @@ def _interrupt(call: Call, request: ev.ApprovalRequested, version: Version) -> _
         **_sub_agent(call),
         **_metadata(**facts, rule=request.rule, expiresAt=expires_at),
     }
-    if expires_at and version != "0.0.59":  # which cannot even cancel an expired interrupt
+    if expires_at and version != "0.0.59":  # which cannot cancel an expired interrupt
         interrupt["expiresAt"] = expires_at
     return interrupt
 
@@ -507,24 +505,16 @@ def _sub_agent(block: Block) -> dict[str, str]:
     return {} if block.parent_id is None else {"subagentRunId": block.parent_id}
 
 
-def _length(block: Block) -> int:
-    return len(block.raw if isinstance(block, Call) else block.text)
-
-
-def _frames(events: Iterable[_Json]) -> bytes:
-    return b"".join(map(frame, events))
-
-
-def _custom(name: str, **facts: Any) -> _Json:
+def _custom(name: str, **facts: Any) -> Json:
     """Return an event that is not part of the protocol. Clients ignore unknown names."""
     return {"type": "CUSTOM", "name": f"{_NAMESPACE}.{name}", "value": facts}
 
 
-def _metadata(**facts: Any) -> _Json:
+def _metadata(**facts: Any) -> Json:
     return {"metadata": {_NAMESPACE: facts}}
 
 
-def _run_error(code: str, message: str) -> _Json:
+def _run_error(code: str, message: str) -> Json:
     """Return the event that ends a stream with an error. It may be the first one."""
     return {"type": "RUN_ERROR", "message": message, "code": code}
 
@@ -532,22 +522,22 @@ def _run_error(code: str, message: str) -> _Json:
 # The messages from before the run
 
 
-def _without_run(known: bytes, run_id: str) -> Iterator[_Json]:
+def _without_run(known: bytes, run_id: str) -> Iterator[Json]:
     """Yield the messages of the client that do not belong to the run."""
-    messages = msgspec.json.decode(known, type=list[_Json])
+    messages = msgspec.json.decode(known, type=list[Json])
     own = f"{run_id}-"
     return (message for message in messages if not str(message.get("id")).startswith(own))
 
 
-def _before(state: RunState) -> Iterator[_Json]:
-    """Yield the messages before the run by the log, and its prompt."""
+def _before(state: RunState) -> Iterator[Json]:
+    """Yield the messages before the run, as the log has them, and the prompt."""
     for number, message in enumerate(state.history, 1):
         for place, part in enumerate(message.parts, 1):
             yield from _part_messages(f"{state.run_id}-before-{number}-{place}", message, part)
     yield {"id": f"{state.run_id}-prompt", "role": "user", "content": state.prompt}
 
 
-def _part_messages(message_id: str, message: Message, part: Part) -> Iterator[_Json]:
+def _part_messages(message_id: str, message: Message, part: Part) -> Iterator[Json]:
     match part:
         case TextPart(text=text):
             yield {"id": message_id, "role": message.role, "content": text}
@@ -563,7 +553,7 @@ def _part_messages(message_id: str, message: Message, part: Part) -> Iterator[_J
             pass  # only its provider understands it
 
 
-def _call_message(message_id: str, call_id: str, name: str, arguments: str) -> _Json:
+def _call_message(message_id: str, call_id: str, name: str, arguments: str) -> Json:
     function = {"name": name, "arguments": arguments}
     call = {"id": call_id, "type": "function", "function": function}
     return {"id": message_id, "role": "assistant", "toolCalls": [call]}
@@ -674,9 +664,9 @@ def _decision(entry: ResumeEntry) -> Approval:
     return Approve(arguments=answer.edited_args, digest=entry.interrupt_id, reason=reason)
 
 
-def _decoded(message: Raw) -> _Json:
+def _decoded(message: Raw) -> Json:
     try:
-        return msgspec.json.decode(message, type=_Json)
+        return msgspec.json.decode(message, type=Json)
     except msgspec.ValidationError as error:
         raise UsageError(f"each message must be an object: {error}") from error
 

@@ -14,7 +14,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, ClassVar, Final, Literal, overload
 
 import msgspec
 from msgspec import Struct
@@ -25,21 +25,21 @@ from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingP
 from argstream.jsonstream import PENDING, Parser
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
+    ChangeEncoder,
     ChosenId,
     CloseReason,
-    Encoder,
+    Json,
     Reason,
     Written,
     encode_with,
-    frame,
     interval_for,
     text_of,
     usage_counts,
 )
 from argstream.providers import stop_kind
 from argstream.providers._deltas import RUN_BY_PROVIDER
-from argstream.runs._records import Record
 from argstream.runs._state import Block, Call, Change, TextBlock
+from argstream.sanitise import encode_json
 
 __all__ = [
     "HEADERS",
@@ -53,8 +53,6 @@ __all__ = [
     "history_before",
     "meant",
 ]
-
-_Part: TypeAlias = dict[str, Any]
 
 HEADERS: Final = {"x-vercel-ai-ui-message-stream": "v1"}
 """The header of the protocol. A response also needs the media type ``text/event-stream``."""
@@ -75,9 +73,6 @@ _CHARACTERS_PER_SECOND: Final = 750_000
 """A client parses the whole input again at each piece, about 75 million characters per second. At
 this rate it spends a hundredth of its time on that."""
 
-_LAST: Final = ("finish", "abort", "error")
-_DONE: Final = b"data: [DONE]\n\n"
-
 
 @overload
 def encode(events: Iterable[ev.Event], *, message_id: str = "") -> Generator[bytes, None, None]: ...
@@ -97,8 +92,10 @@ def encode(
     return encode_with(AiSdkEncoder(message_id), events)
 
 
-class AiSdkEncoder(Encoder):
+class AiSdkEncoder(ChangeEncoder):
     """Writes a run for ``useChat`` and other clients of the AI SDK."""
+
+    end_mark: ClassVar[bytes] = b"data: [DONE]\n\n"
 
     def __init__(self, message_id: str = "") -> None:
         """Start with nothing. By default, the message has the ID of the run."""
@@ -119,16 +116,11 @@ class AiSdkEncoder(Encoder):
             self._writer.write(change)
         self._writer.assume_missed()
 
-    def encode(self, records: Sequence[Record]) -> Written:
-        """Write the next records."""
-        changes = self._changes(records)
-        return _framed([part for change in changes for part in self._writer.write(change)])
-
     def replay(self) -> Written:
         """Write the run so far. The client starts the message again."""
-        return _framed(self.replayed_parts())
+        return self._framed(self.replayed_parts())
 
-    def replayed_parts(self) -> list[_Part]:
+    def replayed_parts(self) -> list[Json]:
         """Return the parts of a replay."""
         writer = _MessageWriter(self, limits=self._writer.missed)
         changes = self.state.replay(with_text=False)
@@ -138,16 +130,13 @@ class AiSdkEncoder(Encoder):
     def close_reason(self, why: CloseReason) -> bytes:
         """Write that the run continues. A stream without an end would count as complete."""
         message = f"{CLOSE_MESSAGES[why]}; resume the stream"
-        return frame({"type": "error", "errorText": message}) + _DONE
+        return self._framed([{"type": "error", "errorText": message}]).data
 
+    def _encode(self, change: Change) -> list[Json]:
+        return self._writer.write(change)
 
-def _framed(parts: Sequence[_Part]) -> Written:
-    data = bytearray()
-    for part in parts:
-        data += frame(part)
-        if part["type"] in _LAST:
-            data += _DONE
-    return Written(bytes(data), ends=data.endswith(_DONE))
+    def _is_last(self, item: Json) -> bool:
+        return item["type"] in ("finish", "abort", "error")
 
 
 class _ShownCall(Struct, eq=False):
@@ -191,14 +180,14 @@ class _MessageWriter:
         shown = self._calls.values()
         return max((one.length for one in shown if one.input is None), default=0)
 
-    def write(self, change: Change) -> list[_Part]:
+    def write(self, change: Change) -> list[Json]:
         """Return the parts of a change. It may be the start of a stream, or its end."""
-        if self._is_paused and not isinstance(change.event, ev.RunResumed | ev.RunEnd):
+        if self._is_paused and change.kind not in ("run_resumed", "run_ended"):
             self._add_missed(change)
             return []
         return [*self._open(), *self._parts(change)]
 
-    def end_texts(self, others: "_MessageWriter") -> list[_Part]:
+    def end_texts(self, others: "_MessageWriter") -> list[Json]:
         """End the texts that are not open in the stream that continues this one.
 
         A pause ends all texts. It is not in the replay for a client that connects later.
@@ -206,7 +195,7 @@ class _MessageWriter:
         is_over = self.texts.keys() - others.texts.keys() if self._is_open else ()
         return [_text_part("end", self.texts[key]) for key in self.texts if key in is_over]
 
-    def _parts(self, change: Change) -> Iterator[_Part]:
+    def _parts(self, change: Change) -> Iterator[Json]:
         block, event = change.block, change.event
         if isinstance(block, TextBlock):
             yield from self._text_change(change, block)
@@ -216,18 +205,18 @@ class _MessageWriter:
             yield from self._turn_started(event.turn)
         elif isinstance(event, ev.TurnCompleted):
             self._turn_is_over = self._encoder.is_bare and event.parent_id is None
-        elif isinstance(event, ev.RunPaused):
+        elif change.kind == "run_paused":
             yield from self._pause()
-        elif isinstance(event, ev.RunEnd):
-            yield from self._end(event)
+        elif change.kind == "run_ended":
+            yield from self._end()
 
     # The stream
 
-    def _open(self) -> Iterator[_Part]:
+    def _open(self) -> Iterator[Json]:
         if self._is_open:
             return
         self._is_open, self._is_paused = True, False
-        start: _Part = {"type": "start"}
+        start: Json = {"type": "start"}
         message_id = self._encoder.message_id
         run_id = "" if self._encoder.is_bare else self._state.run_id or message_id
         if message_id := message_id or run_id:
@@ -240,7 +229,7 @@ class _MessageWriter:
             if block.key in missed and not block.is_lost:
                 yield from self._repeat(block, missed[block.key])
 
-    def _repeat(self, block: Block, length: int) -> Iterator[_Part]:
+    def _repeat(self, block: Block, length: int) -> Iterator[Json]:
         if isinstance(block, Call):
             self._calls[block.key] = _ShownCall(block)
             yield from self._update_call(block)
@@ -273,7 +262,7 @@ class _MessageWriter:
         missed = [one for one in (*beside, *blocks[last + 1 :]) if not _is_pending(one)]
         self.missed |= dict.fromkeys((one.key for one in missed), 0)
 
-    def _pause(self) -> Iterator[_Part]:
+    def _pause(self) -> Iterator[Json]:
         """End the stream. A client answers when all calls of the step have an answer or a result.
 
         So the other open calls get a placeholder. The next stream repeats them.
@@ -286,32 +275,33 @@ class _MessageWriter:
         yield self._finish("tool-calls")
         self._is_open, self._is_paused = False, True
 
-    def _end(self, event: ev.RunEnd) -> Iterator[_Part]:
+    def _end(self) -> Iterator[Json]:
         for shown in self._calls.values():
             if shown.input is None or not self._encoder.is_bare:
                 yield _error(shown.call, _OVER)
         self._calls.clear()
         yield from self._end_step()
-        match event:
-            case ev.RunCompleted(stop_reason=stop_reason):
-                yield self._finish(_finish_reason(stop_reason or self._state.stop_reason))
+        match self._state.end:
             case ev.RunFailed(code=code, message=message):
                 yield {"type": "error", "errorText": f"{message} ({code})"}
             case ev.RunStopped(reason=reason):
                 yield {"type": "abort", "reason": reason or "the run was stopped"}
+            case _:
+                yield self._finish()
         self._is_open = False
 
-    def _finish(self, reason: str) -> _Part:
+    def _finish(self, reason: str = "") -> Json:
         usage, stop_reason, end = self._state.usage, self._state.stop_reason, self._state.end
         if isinstance(end, ev.RunCompleted):
             usage = usage if end.usage == ev.Usage() else end.usage
             stop_reason = end.stop_reason or stop_reason
         metadata = {"usage": usage_counts(usage), "stopReason": stop_reason}
+        reason = reason or _finish_reason(stop_reason)
         return {"type": "finish", "finishReason": reason, "messageMetadata": metadata}
 
     # Steps
 
-    def _turn_started(self, turn: int) -> Iterator[_Part]:
+    def _turn_started(self, turn: int) -> Iterator[Json]:
         if turn != self._turn:
             yield from self._end_step()
             self._has_step = False
@@ -321,7 +311,7 @@ class _MessageWriter:
             yield {"type": "data-argstream-lost", "data": {"turn": turn}}
         self._has_lost = False
 
-    def _start_step(self, block: Block | None = None) -> Iterator[_Part]:
+    def _start_step(self, block: Block | None = None) -> Iterator[Json]:
         if self._turn_is_over and block is not None and block.parent_id is None:
             yield from self._end_step()
             self._has_step = self._turn_is_over = False
@@ -329,7 +319,7 @@ class _MessageWriter:
             self._has_step = True
             yield {"type": "start-step"}
 
-    def _end_step(self) -> Iterator[_Part]:
+    def _end_step(self) -> Iterator[Json]:
         """End the step in this stream. After a pause, the next stream continues it."""
         for block in self.texts.values():
             yield _text_part("end", block)
@@ -339,7 +329,7 @@ class _MessageWriter:
 
     # Text and thinking
 
-    def _text_change(self, change: Change, block: TextBlock) -> Iterator[_Part]:
+    def _text_change(self, change: Change, block: TextBlock) -> Iterator[Json]:
         limit = self._limits.get(block.key)
         self._has_lost = self._has_lost or change.kind == "block_lost"
         if change.kind in ("block_lost", "block_ended"):
@@ -347,7 +337,7 @@ class _MessageWriter:
         elif limit != 0:
             yield from self._append_text(block, change.text[:limit])
 
-    def _append_text(self, block: TextBlock, text: str) -> Iterator[_Part]:
+    def _append_text(self, block: TextBlock, text: str) -> Iterator[Json]:
         if block.key not in self.texts:
             yield from self._start_step(block)
             self.texts[block.key] = block
@@ -355,13 +345,13 @@ class _MessageWriter:
         if text:
             yield _text_part("delta", block) | {"delta": text}
 
-    def _end_text(self, block: TextBlock) -> Iterator[_Part]:
+    def _end_text(self, block: TextBlock) -> Iterator[Json]:
         if self.texts.pop(block.key, None) is not None:
             yield _text_part("end", block)
 
     # Calls
 
-    def _call_change(self, change: Change, call: Call) -> Iterator[_Part]:
+    def _call_change(self, change: Change, call: Call) -> Iterator[Json]:
         if change.kind == "block_started":
             yield from self._start_step(call)
             self._calls[call.key] = _ShownCall(call)
@@ -372,15 +362,15 @@ class _MessageWriter:
         elif call.key in self._calls:
             yield from self._update_call(call)
 
-    def _update_call(self, call: Call) -> Iterator[_Part]:
-        """Write what was not written of an open call."""
+    def _update_call(self, call: Call) -> Iterator[Json]:
+        """Write the new parts of an open call."""
         shown = self._calls[call.key]
         shown.call = call  # after ``begin``, this was the call of the replay
         is_written = (call.verdict, call.request, call.outcome) != (None, None, None)
         if not shown.name or (shown.name != call.name and not is_written):
             # New, or renamed: then the client starts again as well.
             shown.name, shown.length = call.name, 0
-            about: _Part = {"inputEncoding": "text"} if call.is_free_text else {}
+            about: Json = {"inputEncoding": "text"} if call.is_free_text else {}
             if call.kind in RUN_BY_PROVIDER:
                 about["providerExecuted"] = True
             yield _input("start", call, **about, **self._parent(call))
@@ -393,7 +383,7 @@ class _MessageWriter:
         if _is_over(call):
             del self._calls[call.key]
 
-    def _update_written(self, call: Call, shown: _ShownCall) -> Iterator[_Part]:
+    def _update_written(self, call: Call, shown: _ShownCall) -> Iterator[Json]:
         if call.verdict not in (None, "complete"):
             error = f"{call.verdict}: {call.error.message if call.error else ''}"
             yield _input("error", call, input=call.raw, errorText=error)
@@ -417,7 +407,7 @@ class _MessageWriter:
             shown.output_length = len(call.output)
             yield _output(call, call.output[-_TAIL:]) | {"preliminary": True}
 
-    def _parent(self, block: Block) -> _Part:
+    def _parent(self, block: Block) -> Json:
         if block.parent_id is None:
             return {}
         parent = self._state.calls.get(block.parent_id)
@@ -446,7 +436,7 @@ def _input_of(call: Call) -> dict[str, Any] | str | None:
 
 def _update_input(
     call: Call, shown: _ShownCall, arguments: dict[str, Any] | str | None
-) -> Iterator[_Part]:
+) -> Iterator[Json]:
     if arguments is None or arguments is shown.input or arguments == shown.input:
         return
     shown.input, shown.output_length = arguments, 0  # the client drops the output
@@ -462,38 +452,38 @@ def _finish_reason(stop_reason: str | None) -> str:
     return _FINISH_REASONS.get(stop_kind(stop_reason or "stop"), "other")
 
 
-def _text_part(step: Literal["start", "delta", "end"], block: TextBlock) -> _Part:
+def _text_part(step: Literal["start", "delta", "end"], block: TextBlock) -> Json:
     return {"type": f"{'reasoning' if block.is_thinking else 'text'}-{step}", "id": block.key}
 
 
-def _tool(kind: str, call: Call, **fields: object) -> _Part:
+def _tool(kind: str, call: Call, **fields: object) -> Json:
     return {"type": f"tool-{kind}", "toolCallId": call.key, **fields}
 
 
-def _input(kind: str, call: Call, **fields: object) -> _Part:
+def _input(kind: str, call: Call, **fields: object) -> Json:
     return _tool(f"input-{kind}", call, toolName=call.name, dynamic=True, **fields)
 
 
-def _output(call: Call, output: object) -> _Part:
+def _output(call: Call, output: object) -> Json:
     return _tool("output-available", call, output=_harmless(output))
 
 
-def _error(call: Call, error: object) -> _Part:
+def _error(call: Call, error: object) -> Json:
     return _tool("output-error", call, errorText=text_of(error))
 
 
-def _approval_request(call: Call, request: ev.ApprovalRequested) -> _Part:
+def _approval_request(call: Call, request: ev.ApprovalRequested) -> Json:
     """Return the request. Version 6 drops the reason; both versions keep the descriptor."""
     about = {"reason": request.reason, "approvalDescriptor": _descriptor(request)}
     return _tool("approval-request", call, approvalId=request.digest, **about)
 
 
-def _descriptor(request: ev.ApprovalRequested) -> _Part:
+def _descriptor(request: ev.ApprovalRequested) -> Json:
     return {"reason": request.reason, "rule": request.rule, "expiresAt": request.expires_at}
 
 
-def _decision(call: Call, decision: ev.ApprovalDecided) -> _Part:
-    data: _Part = {"toolCallId": call.key, "decision": decision.decision}
+def _decision(call: Call, decision: ev.ApprovalDecided) -> Json:
+    data: Json = {"toolCallId": call.key, "decision": decision.decision}
     data["reason"] = decision.reason
     if decision.edited_arguments is not None:
         data["input"] = _harmless(decision.edited_arguments)
@@ -506,7 +496,7 @@ def _harmless(value: object) -> object:
     Clients end the stream with an error at an object that has certain keys. A value that contains
     such an object is sent as its JSON text.
     """
-    text = msgspec.json.encode(value)
+    text = encode_json(value)
     if (b'"__proto__"' in text or b'"constructor"' in text) and _is_refused(value):
         return text.decode()
     return msgspec.Raw(text)
@@ -599,7 +589,7 @@ class Answered(Struct, frozen=True):
 
 
 def meant(body: ChatBody) -> Said | Answered:
-    """Return what a request asks for. Raise ``UsageError`` if that is nothing, or unsupported."""
+    """Return the message or the answers of a request. Raise ``UsageError`` if it has neither."""
     messages = body.messages
     if body.trigger == "submit-message":
         for place, message in enumerate(messages):
@@ -636,10 +626,10 @@ def _answers_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> An
             edit = edits.get(approval.id)
             answers[approval.id] = Answer(approval.approved, approval.reason or "", edit)
     if not answers:
-        raise UsageError("there is nothing new in these messages: no message and no answer")
+        raise UsageError("the messages contain no new message and no answer")
     unknown = edits.keys() - answers.keys()
     if unknown:
-        raise UsageError(f"there are edits for what was not approved: {', '.join(sorted(unknown))}")
+        raise UsageError(f"edits of requests that were not approved: {', '.join(sorted(unknown))}")
     return Answered(answers, frozenset(unanswered))
 
 
@@ -656,8 +646,8 @@ def history_before(messages: Sequence[Message], said: Said) -> tuple[Message, ..
         count = len(said.before)
     else:
         raise UsageError(
-            "the earlier messages are not those that the store has of this conversation, so no "
-            "message of it can be replaced: send a new message"
+            "the earlier messages are not those that the store has of this conversation, so none "
+            "can be replaced. Send a new message"
         )
     return tuple(messages if count >= len(places) else messages[: places[count]])
 
@@ -669,7 +659,7 @@ class ChatHistory:
     """Collects the runs of a conversation, newest first, and returns their messages."""
 
     def __init__(self) -> None:
-        self._messages: list[list[_Part]] = []  # of each run, newest first
+        self._messages: list[list[Json]] = []  # of each run, newest first
         self._before: tuple[Message, ...] | None = None  # None while it is not known
 
     @property
@@ -685,7 +675,7 @@ class ChatHistory:
         # The messages before an observed run are not known.
         self._before = run.history if run.mode == "agent" and run.turns else None
 
-    def messages(self) -> list[_Part]:
+    def messages(self) -> list[Json]:
         """Return all messages, oldest first."""
         earlier = [*_earlier_messages(self._before or ())]
         return [*earlier, *(message for run in reversed(self._messages) for message in run)]
@@ -701,7 +691,7 @@ def _is_part(run: ev.RunSnapshot, history: Sequence[Message]) -> bool:
     )
 
 
-def _messages_of(run: ev.RunSnapshot) -> Iterator[_Part]:
+def _messages_of(run: ev.RunSnapshot) -> Iterator[Json]:
     encoder = AiSdkEncoder(run.run_id)
     encoder.begin(run)
     yield _user_message(f"{run.run_id}-prompt", run.prompt)
@@ -710,15 +700,15 @@ def _messages_of(run: ev.RunSnapshot) -> Iterator[_Part]:
         yield answer
 
 
-def _user_message(message_id: str, text: str) -> _Part:
+def _user_message(message_id: str, text: str) -> Json:
     return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
 
-def _earlier_messages(history: Sequence[Message]) -> Iterator[_Part]:
+def _earlier_messages(history: Sequence[Message]) -> Iterator[Json]:
     """Yield the messages of runs that are not stored any more. Their IDs are their places."""
     parts = (part for message in history for part in message.parts)
     results = {part.call_id: part for part in parts if isinstance(part, ResultPart)}
-    answer: list[_Part] | None = None
+    answer: list[Json] | None = None
     for place, message in enumerate(history):
         if prompt := said_by_user(message):
             yield _user_message(f"message-{place}", prompt)
@@ -742,8 +732,8 @@ def _earlier_messages(history: Sequence[Message]) -> Iterator[_Part]:
                         pass  # it has nothing to show, or is shown with its call
 
 
-def _earlier_call(call: CallPart, answer: ResultPart | None) -> _Part:
-    part: _Part = {"type": "dynamic-tool", "toolCallId": call.call_id, "toolName": call.name}
+def _earlier_call(call: CallPart, answer: ResultPart | None) -> Json:
+    part: Json = {"type": "dynamic-tool", "toolCallId": call.call_id, "toolName": call.name}
     if call.kind in RUN_BY_PROVIDER:
         part["providerExecuted"] = True
     is_complete = call.verdict == "complete"
@@ -769,12 +759,12 @@ _CALL_STATES: Final = {
 _IS_APPROVED: Final = {"approved": True, "edited": True, "denied": False, "expired": False}
 
 
-def _read(encoder: AiSdkEncoder) -> _Part:
+def _read(encoder: AiSdkEncoder) -> Json:
     """Return the message that a client has after a replay."""
-    metadata: _Part = {}
-    parts: list[_Part] = []
-    shown: dict[str, _Part] = {}  # texts and calls, by key
-    calls: dict[str, list[_Part]] = {}  # what was written of each
+    metadata: Json = {}
+    parts: list[Json] = []
+    shown: dict[str, Json] = {}  # texts and calls, by key
+    calls: dict[str, list[Json]] = {}  # what was written of each
     for part in encoder.replayed_parts():
         match part["type"].split("-"):
             case ["start" | "finish"]:
@@ -807,11 +797,11 @@ def _read(encoder: AiSdkEncoder) -> _Part:
     return {"id": encoder.message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
 
-def _call_fields(call: Call, written: Sequence[_Part]) -> _Part:
+def _call_fields(call: Call, written: Sequence[Json]) -> Json:
     """Return what a client has of a call after these parts."""
     start, last = written[0], written[-1]
     state = _CALL_STATES[last["type"]]
-    fields: _Part = {"toolName": call.name, "state": state} | _chosen(start, "providerExecuted")
+    fields: Json = {"toolName": call.name, "state": state} | _chosen(start, "providerExecuted")
     fields |= _chosen(last, "output", "errorText", "preliminary")
     if "providerMetadata" in start:
         fields["callProviderMetadata"] = start["providerMetadata"]
@@ -826,8 +816,8 @@ def _call_fields(call: Call, written: Sequence[_Part]) -> _Part:
     return fields
 
 
-def _approval(call: Call, request: ev.ApprovalRequested, state: str) -> _Part | None:
-    approval: _Part = {"id": request.digest, "requestReason": request.reason}
+def _approval(call: Call, request: ev.ApprovalRequested, state: str) -> Json | None:
+    approval: Json = {"id": request.digest, "requestReason": request.reason}
     approval["descriptor"] = _descriptor(request)
     if state == "approval-requested":
         return approval
@@ -838,11 +828,11 @@ def _approval(call: Call, request: ev.ApprovalRequested, state: str) -> _Part | 
     return approval | {"approved": is_approved, "reason": call.decision.reason}
 
 
-def _chosen(part: _Part, *names: str) -> _Part:
+def _chosen(part: Json, *names: str) -> Json:
     return {name: part[name] for name in names if name in part}
 
 
-def _input_so_far(call: Call) -> _Part:
+def _input_so_far(call: Call) -> Json:
     if call.is_free_text:
         return {"input": call.raw}
     parser = Parser()

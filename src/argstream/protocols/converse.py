@@ -3,8 +3,8 @@
 =================  ===============================================================================
 ``text``           a piece of the model's text
 ``thinking``       a piece of its thinking
-``tool_start``     ``{id, name}``: it calls a tool; of the arguments nothing is known yet
-``tool_delta``     ``{id, path, text}``: a string in the arguments grows; only if it was asked for
+``tool_start``     ``{id, name}``: the model calls a tool; its arguments are not known yet
+``tool_delta``     ``{id, path, text}``: a string in the arguments grows; only on request
 ``block``          ``{id, name, input}``: the call is complete
 ``invalid``        ``{id, name, verdict, reason, message, path}``: the call will not run
 ``tool_result``    ``{id, name, output}``, or ``error`` in place of the output
@@ -13,23 +13,23 @@
                    ``pending``: a list of ``{id, name, input, digest, reason}``
 =================  ===============================================================================
 
-``tool_start`` comes before ``block`` or ``invalid``, and each of them once for a call.
+Each call has one ``tool_start``, and then one ``block`` or ``invalid``.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Any, overload
 
 from argstream import events as ev
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
+    ChangeEncoder,
     CloseReason,
-    Encoder,
+    Json,
     Written,
     encode_with,
     frame,
 )
-from argstream.runs._records import Record
-from argstream.runs._state import Call, Change, TextBlock
+from argstream.runs._state import Call, Change
 
 __all__ = ["ConverseEncoder", "encode"]
 
@@ -47,7 +47,7 @@ def encode(
     return encode_with(ConverseEncoder(with_deltas=with_deltas), events)
 
 
-class ConverseEncoder(Encoder):
+class ConverseEncoder(ChangeEncoder):
     """Writes a run as a response for a chat page."""
 
     def __init__(
@@ -57,21 +57,9 @@ class ConverseEncoder(Encoder):
         self._run_id = run_id
         self._conversation_id = conversation_id
 
-    def encode(self, records: Sequence[Record]) -> Written:
-        """Write the next records."""
-        return self._written(self._changes(records))
-
     def replay(self) -> Written:
         """Write the run so far."""
-        return self._written(self.state.replay())
-
-    def _written(self, changes: Iterable[Change]) -> Written:
-        data, ends = bytearray(), False
-        for change in changes:
-            for told in self._objects(change):
-                data += frame(told)
-                ends = "done" in told
-        return Written(bytes(data), ends)
+        return self._framed(item for one in self.state.replay() for item in self._encode(one))
 
     def close_reason(self, why: CloseReason) -> bytes:
         """Write that the run continues, and how to follow it."""
@@ -79,47 +67,46 @@ class ConverseEncoder(Encoder):
         error = {"error": {"code": why, "message": message}}
         return frame(error) + frame(self._done("running"))
 
-    def _objects(self, change: Change) -> Iterator[dict[str, Any]]:
-        block, event = change.block, change.event
-        if isinstance(block, TextBlock):
+    def _is_last(self, item: Json) -> bool:
+        return "done" in item
+
+    def _encode(self, change: Change) -> Iterator[Json]:
+        block, state = change.block, self.state
+        if isinstance(block, Call):
+            yield from _call_objects(change, block)
+        elif block is not None:
             if change.kind == "text" and (change.text or not block.is_thinking):
                 yield {"thinking" if block.is_thinking else "text": change.text}
-        elif block is not None:
-            yield from _call_objects(change, block)
-        elif isinstance(event, ev.RunPaused):
-            yield self._done("paused", pending=[_pending(one) for one in event.pending])
-        elif isinstance(event, ev.RunFailed):
-            yield {"error": {"code": event.code, "message": event.message}}
-            yield self._done("failed")
-        elif isinstance(event, ev.RunEnd):
-            yield self._done("stopped" if isinstance(event, ev.RunStopped) else "completed")
+        elif change.kind == "run_paused":
+            yield self._done("paused", pending=list(map(_pending, state.pending)))
+        elif change.kind == "run_ended":
+            if isinstance(end := state.end, ev.RunFailed):
+                yield {"error": {"code": end.code, "message": end.message}}
+            yield self._done(state.status)
 
-    def _done(self, status: str, **more: Any) -> dict[str, Any]:
+    def _done(self, status: str, **more: Any) -> Json:
         conversation_id = self.state.conversation_id or self._conversation_id
         ids = {"conversation": conversation_id, "run": self.state.run_id or self._run_id}
         return {"done": {**ids, "status": status, **more}}
 
 
-def _call_objects(change: Change, call: Call) -> Iterator[dict[str, Any]]:
-    about: dict[str, Any] = {"id": call.call_id, "name": call.name}
-    match change.kind, change.event:
-        case "block_started", _:
+def _call_objects(change: Change, call: Call) -> Iterator[Json]:
+    about: Json = {"id": call.call_id, "name": call.name}
+    match change.kind:
+        case "block_started":
             yield {"tool_start": about}
-        case "argument", ev.ArgumentDelta(path=path, text=text):
-            yield {"tool_delta": {"id": call.call_id, "path": path, "text": text}}
-        case "call", ev.ToolArgsCompleted(arguments=arguments):
-            yield {"block": about | {"input": arguments}}
-        case "call", ev.ToolArgsInvalid(verdict=verdict, error=error):
+        case "argument" if isinstance(piece := change.event, ev.ArgumentDelta):
+            yield {"tool_delta": {"id": call.call_id, "path": piece.path, "text": piece.text}}
+        case "verdict" if (error := call.error) is not None:
             why = {"reason": error.reason, "message": error.message, "path": error.path}
-            yield {"invalid": about | {"verdict": verdict} | why}
-        case "call", ev.ToolCallCompleted(result=result):
-            yield {"tool_result": about | {"output": result}}
-        case "call", ev.ToolCallFailed(error=error):
-            yield {"tool_result": about | {"error": error}}
-        case _:
-            pass
+            yield {"invalid": about | {"verdict": call.verdict} | why}
+        case "verdict":
+            yield {"block": about | {"input": call.arguments}}
+        case "result":
+            key = "output" if call.outcome == "completed" else "error"
+            yield {"tool_result": about | {key: call.result}}
 
 
-def _pending(request: ev.ApprovalRequested) -> dict[str, Any]:
+def _pending(request: ev.ApprovalRequested) -> Json:
     about = {"id": request.call_id, "name": request.name, "input": request.arguments}
     return about | {"digest": request.digest, "reason": request.reason}

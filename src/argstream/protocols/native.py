@@ -3,7 +3,7 @@
 Each event is one JSON object: ``seq``, ``time``, and either ``event``, as in ``argstream.events``,
 or ``snapshot``. A piece of a call's arguments comes with ``arguments``: the ``Argument…`` events
 that follow from it. So a page need not parse incomplete JSON. A snapshot stands for everything
-before it. It may come at any time: to a late viewer, and to one that did not read for a while.
+before it. It may be sent at any time: to a late viewer, or to one that did not read for a while.
 
 The message of a complete turn has no parts, because its content was already sent. Data that only
 the provider understands (signatures, encrypted thinking) stays on the server.
@@ -12,7 +12,6 @@ the provider understands (signatures, encrypted thinking) stays on the server.
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from typing import ClassVar, overload
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -29,10 +28,9 @@ from argstream.protocols._base import (
 )
 from argstream.runs._records import Record
 from argstream.runs._state import Call, RunState
+from argstream.sanitise import encode_json
 
 __all__ = ["Frame", "NativeEncoder", "encode"]
-
-_encoder = msgspec.json.Encoder()
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
@@ -69,16 +67,16 @@ class NativeEncoder(Encoder):
 
     def encode(self, records: Sequence[Record]) -> Written:
         """Write the next records."""
-        data = b"".join(frame(self._frame(record), record.seq) for record in records)
+        data = b"".join([frame(self._frame(record), record.seq) for record in records])
         return Written(data, ends=self.state.end is not None)
 
     def line(self, record: Record) -> bytes:
         """Write the next record as a line of JSON."""
-        return _encoder.encode(self._frame(record)) + b"\n"
+        return encode_json(self._frame(record)) + b"\n"
 
     def _frame(self, record: Record) -> Frame:
         changes = self.state.apply_record(record)
-        arguments = (one.event for one in changes if isinstance(one.event, ArgumentEvent))
+        arguments = [one.event for one in changes if isinstance(one.event, ArgumentEvent)]
         event = record.event
         if isinstance(event, TurnCompleted):
             event = replace(event, message=replace(event.message, parts=()))
@@ -91,8 +89,8 @@ class NativeEncoder(Encoder):
         snapshot = self.state.snapshot()
         snapshot = replace(snapshot, history=self._history(snapshot.history))
         arguments = tuple(_arguments_of(self.state))
-        opening = Frame(snapshot.seq, snapshot.time, None, snapshot, arguments)
-        return Written(frame(opening, snapshot.seq), ends=snapshot.end is not None)
+        first = Frame(snapshot.seq, snapshot.time, None, snapshot, arguments)
+        return Written(frame(first, snapshot.seq), ends=snapshot.end is not None)
 
     def close_reason(self, why: CloseReason) -> bytes:
         """Ask the viewer to reconnect."""

@@ -2,7 +2,8 @@
 
 A decoder translates each payload of its protocol into deltas, in the provider's order, and adds
 nothing. Calls and blocks are identified by the provider's own key, which is valid until the next
-``TurnOpened``. Assembly handles IDs, verdicts and JSON.
+``TurnOpened``. Assembly handles IDs, verdicts and JSON. Decoders import this module as ``d``, which
+tells deltas apart from the structs of their protocol.
 """
 
 from collections.abc import Hashable, Mapping
@@ -108,8 +109,6 @@ class ArgumentValue(NamedTuple):
 
 
 class CallClosed(NamedTuple):
-    """The provider closed the call."""
-
     key: Hashable
     text: str | None = None  # the whole text of the arguments, if the provider repeated it
     cut: bool = False  # whether the provider reported that the call is unfinished
@@ -132,8 +131,6 @@ class Opaque(NamedTuple):
 
 
 class TurnEnded(NamedTuple):
-    """The model stopped, for this reason."""
-
     stop_reason: str | None
     ending: Ending
     scope: Hashable = None  # if set, only calls whose key is a tuple that begins with it have ended
@@ -196,7 +193,7 @@ class ProviderDecoder(Protocol):
         """Return the deltas of one payload; raise ``UnreadableError`` if it is not a payload."""
 
     def interrupt(self) -> list[Delta]:
-        """Return the buffered deltas after a lost payload, so that assembly knows open calls."""
+        """Return the buffered deltas after a payload was lost, so that open calls can be ended."""
         return []
 
     def close(self) -> list[Delta]:

@@ -8,16 +8,7 @@ from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    BlockCompleted,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderFailed,
-    ThinkingClosed,
-    Tokens,
-    TurnEnded,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     UnreadableError,
     count,
@@ -91,7 +82,7 @@ def call_id_of(item: dict[str, Any]) -> str:
 
 
 def call_kind(item: dict[str, Any]) -> CallKind:
-    """Return the kind of a call. Without a hosted environment it is ``client``: policies see it."""
+    """Return the kind of a call: ``client`` without a hosted environment, so policies check it."""
     match item:
         case {"type": "shell_call", "environment": {"type": "container_reference"}}:
             return "server"
@@ -131,40 +122,40 @@ def call_item_to_return(item: dict[str, Any]) -> dict[str, Any]:
     return without(item, *_NOT_SENT, *(() if known.kind == "client" else (known.input,)))
 
 
-def result(item: dict[str, Any]) -> list[CallResult]:
+def result(item: dict[str, Any]) -> list[d.CallResult]:
     match item:
         case {"type": "mcp_call", "id": str(id_), "error": error} if error is not None:
-            return [CallResult(id_, error, failed=True)]
+            return [d.CallResult(id_, error, failed=True)]
         case {"type": "mcp_call", "id": str(id_), "output": output} if output is not None:
-            return [CallResult(id_, output)]
+            return [d.CallResult(id_, output)]
         case {"type": "code_interpreter_call", "id": str(id_), "outputs": outputs}:
-            return [CallResult(id_, outputs)]
+            return [d.CallResult(id_, outputs)]
         case _:
             return []
 
 
-def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[Delta]:
+def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[d.Delta]:
     """Return the result of a call that the provider ran and reported in a separate item."""
     found = item.get(OUTPUTS[item["type"]])
     failed = item.get("status") == "incomplete"
-    return [CallResult(call_id, found, failed, key), Opaque(key, item)]
+    return [d.CallResult(call_id, found, failed, key), d.Opaque(key, item)]
 
 
-def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[Delta]:
+def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[d.Delta]:
     """Return the deltas for a complete item that is not a call."""
     if type_ == "reasoning":
         thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
-        completed = BlockCompleted(key, thought, is_thinking=True)
-        return [completed, Opaque(key, item), ThinkingClosed(key)]
+        completed = d.BlockCompleted(key, thought, is_thinking=True)
+        return [completed, d.Opaque(key, item), d.ThinkingClosed(key)]
     if type_ == "message":  # of speech, the transcript
-        return [BlockCompleted(key, "".join(_texts(item.get("content")))), Opaque(key, item)]
-    return [Opaque(key, item)]
+        return [d.BlockCompleted(key, "".join(_texts(item.get("content")))), d.Opaque(key, item)]
+    return [d.Opaque(key, item)]
 
 
-def turn_ended(status: str, details: dict[str, Any] | None) -> TurnEnded:
+def turn_ended(status: str, details: dict[str, Any] | None) -> d.TurnEnded:
     if status in CUT:
-        return TurnEnded(text_of((details or {}).get("reason")) or status, "cut")
-    return TurnEnded(status, "finished" if status == "completed" else "unknown")
+        return d.TurnEnded(text_of((details or {}).get("reason")) or status, "cut")
+    return d.TurnEnded(status, "finished" if status == "completed" else "unknown")
 
 
 def _texts(parts: object) -> list[str]:
@@ -177,18 +168,18 @@ def _texts(parts: object) -> list[str]:
     return [text for text in texts if isinstance(text, str)]
 
 
-def failure(error: dict[str, Any]) -> ProviderFailed:
+def failure(error: dict[str, Any]) -> d.ProviderFailed:
     code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
-    return ProviderFailed(code, text_of(error.get("message")) or code, code in _RETRYABLE)
+    return d.ProviderFailed(code, text_of(error.get("message")) or code, code in _RETRYABLE)
 
 
-def tokens(usage: dict[str, Any]) -> Tokens:
+def tokens(usage: dict[str, Any]) -> d.Tokens:
     """Return the usage of a response. Realtime has ``token`` where Responses has ``tokens``."""
     read = "input_tokens_details" if "input_tokens_details" in usage else "input_token_details"
     written = (
         "output_tokens_details" if "output_tokens_details" in usage else "output_token_details"
     )
-    return Tokens(
+    return d.Tokens(
         input_tokens=count(usage, "input_tokens"),
         output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=count(usage, read, "cached_tokens"),

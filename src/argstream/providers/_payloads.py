@@ -229,9 +229,15 @@ def _struct_picker(
     return pick_struct
 
 
+@lru_cache(1000)  # asking an abstract base class for each payload is slow
+def _are_mappings(type_: type) -> bool:
+    return issubclass(type_, Mapping)
+
+
 def _fields_or_none(value: Any) -> Mapping[str, Any] | None:
-    if isinstance(value, Mapping):
-        return value
+    if _are_mappings(value.__class__):
+        fields: Mapping[str, Any] = value
+        return fields
     given: dict[str, Any] | None = getattr(value, "__dict__", None)
     if given is not None and (extra := getattr(value, "__pydantic_extra__", None)):
         return {**given, **extra}

@@ -57,6 +57,9 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     tool_choice: str | None = None
     """Whether the model calls tools: ``auto``, ``any`` (at least one), ``none``, or a tool name."""
     parallel_tool_calls: bool | None = None
+    provider_tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that the provider defines, such as its tool search, in the form of its API. They are
+    sent in addition to the agent's tools."""
     thinking: int | Literal["low", "medium", "high"] | None = None
     """Thinking budget in tokens (Anthropic), or an effort (OpenAI and compatible servers)."""
     headers: Mapping[str, str] = {}
@@ -91,13 +94,22 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
 
 class OfferedTool(Struct, frozen=True, kw_only=True):
-    """A tool that the model may call."""
+    """A tool that the model may call. An option is sent only to APIs that have it."""
 
     name: str
     description: str = ""
     schema: Mapping[str, Any]
+    strict: bool | None = None
+    """Whether the API enforces the schema while the model writes. None: its default, except that
+    Responses enforces each schema that it accepts as strict."""
     eager_input_streaming: bool | None = None
     """Whether input is streamed without buffering (Anthropic). None: the API's default."""
+    defer_loading: bool = False
+    """Whether the model finds the tool with the API's tool search (Anthropic, Responses)."""
+    allowed_callers: tuple[str, ...] = ()
+    """``direct``, ``programmatic`` (Responses), ``code_execution_…`` (Anthropic)."""
+    input_examples: tuple[Mapping[str, Any], ...] = ()
+    """Arguments of typical calls (Anthropic)."""
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -338,10 +350,6 @@ def _has_call_id(item: Item) -> bool:
     return bool(item.get("call_id"))
 
 
-def _has_summary(item: Item) -> bool:
-    return isinstance(item.get("summary"), list)
-
-
 def _has_message_parts(item: Item) -> bool:
     content = item.get("content")
     return isinstance(content, list) and all(
@@ -354,7 +362,7 @@ _SHARED_TYPES: Final[dict[str, Callable[[Item], bool]]] = {
     "function_call": _has_call_id,
     "custom_tool_call": _has_call_id,
     "apply_patch_call": _has_call_id,
-    "reasoning": _has_summary,
+    "reasoning": lambda item: isinstance(item.get("summary"), list),
     "message": _has_message_parts,
 }
 
@@ -371,6 +379,17 @@ def effort_of(settings: ModelSettings) -> Effort | None:
     return "medium" if thinking <= BUDGETS["medium"] else "high"
 
 
+def sampling_of(settings: ModelSettings, max_tokens: str, stop: str = "") -> dict[str, Any]:
+    """Return the sampling options that are set. The APIs have two of them under other names."""
+    fields = {
+        max_tokens: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        stop: list(settings.stop_sequences) or None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
     """Return the schema of a tool's arguments. All APIs require that it describes an object."""
     schema = dict(tool.schema)
@@ -383,9 +402,24 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     return schema
 
 
+def with_loading_options(
+    form: dict[str, Any], tool: OfferedTool, *, unknown: str
+) -> dict[str, Any]:
+    """Add the options that Anthropic and Responses share to the form of a tool.
+
+    Each of them rejects the other's callers, whose names start with ``unknown``.
+    """
+    if tool.defer_loading:
+        form["defer_loading"] = True
+    if callers := [name for name in tool.allowed_callers if not name.startswith(unknown)]:
+        form["allowed_callers"] = callers
+    return form
+
+
 def choice_of(request: ModelRequest) -> str | None:
     """Return the tool choice; raise ``UsageError`` if it names a tool that is not offered."""
     choice, names = request.settings.tool_choice, [tool.name for tool in request.tools]
+    names += [str(tool.get("name")) for tool in request.settings.provider_tools]
     is_known = choice in (None, "auto", "any", "none", *names)
     if is_known or "tools" in request.settings.extra:  # which may name more tools
         return choice

@@ -18,15 +18,7 @@ from msgspec import Struct
 
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Parser
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallRenamed,
-    Delta,
-    Opaque,
-)
+from argstream.providers import _deltas as d
 
 _new = tuple.__new__  # half the cost of calling the class, on the path of every piece
 
@@ -54,35 +46,19 @@ class Entry(Struct, gc=False):
     extra_content: dict[str, Any] | None = None  # Gemini's thought signature, to be sent back
 
 
-class _Call:
-    __slots__ = (
-        "_ended",
-        "_parser",
-        "extra",
-        "has_arguments",
-        "has_value",
-        "held",
-        "id",
-        "key",
-        "kind",
-        "name",
-        "opened",
-        "unparsed",
-    )
-
-    def __init__(self, key: tuple[int, str, int], id_: str, kind: CallKind) -> None:
-        self.key = key
-        self.id = id_
-        self.kind = kind
-        self.name = ""
-        self.opened = False
-        self.has_arguments = False
-        self.has_value = False  # whether arguments arrived as an object
-        self.held: list[Delta] = []  # deltas that arrived before the name
-        self.extra: dict[str, Any] | None = None
-        self.unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
-        self._parser: Parser | None = None
-        self._ended = False
+class _Call(Struct, eq=False):
+    key: tuple[int, str, int]
+    id: str
+    kind: CallKind
+    name: str = ""
+    opened: bool = False
+    has_arguments: bool = False
+    has_value: bool = False  # whether arguments arrived as an object
+    held: list[d.Delta] = []  # deltas that arrived before the name
+    extra: dict[str, Any] | None = None
+    unparsed: list[str] = []  # argument text that is_whole() has not parsed yet
+    _parser: Parser | None = None
+    _ended: bool = False
 
     def is_whole(self) -> bool:
         """Return True if the arguments so far are one JSON object. Only for calls without an ID."""
@@ -101,9 +77,9 @@ class _Call:
 class CallFinder:
     """Finds which call of one choice an entry belongs to."""
 
-    def __init__(self, choice: int, saw_value: Callable[[], None]) -> None:
+    def __init__(self, choice: int, on_value: Callable[[], None]) -> None:
         self._choice = choice
-        self._saw_value = saw_value
+        self._on_value = on_value
         self.count = 0
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -113,7 +89,7 @@ class CallFinder:
         self._legacy: _Call | None = None
         self._interleaves = False  # whether a call continued after a later one had begun
 
-    def read(self, entry: Entry, deltas: list[Delta]) -> None:
+    def read(self, entry: Entry, deltas: list[d.Delta]) -> None:
         name: str | None = None
         arguments: object = None
         if entry.function is not None:
@@ -137,11 +113,11 @@ class CallFinder:
                 call.has_arguments = True
                 if not call.id:
                     call.unparsed.append(arguments)
-                deltas.append(_new(ArgumentText, (call.key, arguments)))
+                deltas.append(_new(d.ArgumentText, (call.key, arguments)))
         else:
             self._append(call, name or "", arguments, deltas)
 
-    def read_legacy(self, function: EntryFunction, deltas: list[Delta]) -> None:
+    def read_legacy(self, function: EntryFunction, deltas: list[d.Delta]) -> None:
         """Read a piece of a ``function_call``. There is at most one call, without an ID."""
         call = self._legacy
         if call is None or (function.name not in (None, "", call.name) and call.has_arguments):
@@ -149,22 +125,22 @@ class CallFinder:
         self._last = call
         self._append(call, function.name or "", function.arguments, deltas)
 
-    def flush(self, deltas: list[Delta]) -> None:
+    def flush(self, deltas: list[d.Delta]) -> None:
         """Open the calls that never got a name, and add the fields that must be sent back."""
         for call in self._calls:
             if not call.opened:
                 self._open(call, deltas)
             if call.extra:
-                deltas.append(Opaque(call.key, call.extra))
+                deltas.append(d.Opaque(call.key, call.extra))
                 call.extra = None
 
-    def implicit_closes(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[d.CallClosed]:
         """Return a close for each call before the last one.
 
         Incomplete JSON is detected later. Free text is closed only if calls are not interleaved.
         """
         return [
-            CallClosed(call.key)
+            d.CallClosed(call.key)
             for call in self._calls
             if call is not self._last and (call.kind == "function" or not self._interleaves)
         ]
@@ -219,35 +195,35 @@ class CallFinder:
         self.count += 1
         return call
 
-    def _append(self, call: _Call, name: str, arguments: object, deltas: list[Delta]) -> None:
+    def _append(self, call: _Call, name: str, arguments: object, deltas: list[d.Delta]) -> None:
         if name and name != call.name:
             # Either the next piece of the name, or the whole name so far.
             call.name = name if name.startswith(call.name) else call.name + name
             if call.opened:
-                deltas.append(CallRenamed(call.key, call.name))
+                deltas.append(d.CallRenamed(call.key, call.name))
         if call.name and not call.opened:
             # Open at the first piece of the name, so that the tool is visible early.
             self._open(call, deltas)
         if arguments is None or arguments == "" or arguments == []:
             return
         call.has_arguments = True
-        piece: Delta
+        piece: d.Delta
         if isinstance(arguments, str):
-            piece = ArgumentText(call.key, arguments)
+            piece = d.ArgumentText(call.key, arguments)
             if not call.id:
                 call.unparsed.append(arguments)
         else:
-            piece = ArgumentValue(call.key, (), arguments)
+            piece = d.ArgumentValue(call.key, (), arguments)
             call.has_value = True
-            self._saw_value()
+            self._on_value()
         if call.opened:
             deltas.append(piece)
         else:
             call.held.append(piece)
 
-    def _open(self, call: _Call, deltas: list[Delta]) -> None:
+    def _open(self, call: _Call, deltas: list[d.Delta]) -> None:
         call.opened = True
-        deltas.append(CallOpened(call.key, call.id, call.name, call.kind, may_be_renamed=True))
+        deltas.append(d.CallOpened(call.key, call.id, call.name, call.kind, may_be_renamed=True))
         deltas += call.held
         call.held = []
 

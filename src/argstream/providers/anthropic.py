@@ -8,26 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -92,7 +73,7 @@ _read = PayloadReader(
 )
 
 
-class AnthropicDecoder(ProviderDecoder):
+class AnthropicDecoder(d.ProviderDecoder):
     """Payloads of the Messages API → deltas."""
 
     protocol = "anthropic"
@@ -103,7 +84,7 @@ class AnthropicDecoder(ProviderDecoder):
         self._usage: dict[str, Any] = {}
         self._has_stop_reason = False
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         if type(payload) is not bytes and getattr(payload, "type", "") == "content_block_delta":
             # Fast path: the SDK's object for a piece of text has the fields of our struct.
@@ -143,36 +124,36 @@ class AnthropicDecoder(ProviderDecoder):
                 refuse_duplicate_keys(payload)
                 deltas = self._message_started(message)
                 if not data.stop_reason:
-                    deltas.append(TurnEnded(None, "cut"))  # a snapshot of an unfinished message
+                    deltas.append(d.TurnEnded(None, "cut"))  # a snapshot of an unfinished message
                 return deltas + self._message_stopped()
             case type_ if type_ == "error" or data.error or event == "error":
                 return [_failure(data.error or {"message": data.message})]
             case _:  # a ping, or an event that is not known
                 return []
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         deltas = self._rest_of_blocks()
         return deltas + self._message_stopped() if self._has_stop_reason else deltas
 
-    def _message_stopped(self) -> list[Delta]:
+    def _message_stopped(self) -> list[d.Delta]:
         self._has_stop_reason = False
-        return [*self._rest_of_blocks(), TurnClosed()]
+        return [*self._rest_of_blocks(), d.TurnClosed()]
 
-    def _block_changed(self, index: int, change: _Delta) -> list[Delta]:
+    def _block_changed(self, index: int, change: _Delta) -> list[d.Delta]:
         match change.type:
             case "input_json_delta":
                 if not change.partial_json:
                     return []
                 if self._inputs:
                     self._inputs.pop(index, None)  # the input was a placeholder
-                return [ArgumentText(index, change.partial_json)]
+                return [d.ArgumentText(index, change.partial_json)]
             case "text_delta" if change.text:
                 self._extend(index, "text", change.text)
-                return [TextPiece(index, change.text)]
+                return [d.TextPiece(index, change.text)]
             case "thinking_delta" if change.thinking:
                 self._extend(index, "thinking", change.thinking)
-                return [ThinkingPiece(index, change.thinking)]
+                return [d.ThinkingPiece(index, change.thinking)]
             case "signature_delta" if change.signature:
                 self._extend(index, "signature", change.signature)
             case "citations_delta" if change.citation is not None:
@@ -195,7 +176,7 @@ class AnthropicDecoder(ProviderDecoder):
             text += piece  # in place: nothing else refers to it (invariant 6)
             block[field] = text
 
-    def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def _block_started(self, index: int, block: dict[str, Any]) -> list[d.Delta]:
         known = self._blocks.get(index, {})
         if block.get("id") and block.get("id") == known.get("id"):
             return []  # a repetition
@@ -205,14 +186,14 @@ class AnthropicDecoder(ProviderDecoder):
             if block.get("input"):
                 self._inputs[index] = block["input"]
             name, id_ = text_of(block.get("name")), text_of(block.get("id"))
-            return [CallOpened(index, id_, name, CALLS[type_])]
+            return [d.CallOpened(index, id_, name, CALLS[type_])]
         if type_ == "text" and text:
-            return [TextPiece(index, str(text))]
+            return [d.TextPiece(index, str(text))]
         if type_ in _THOUGHTS:
             thought = block.get("thinking")
             return [
-                ThinkingOpened(index),
-                *([ThinkingPiece(index, str(thought))] if thought else ()),
+                d.ThinkingOpened(index),
+                *([d.ThinkingPiece(index, str(thought))] if thought else ()),
             ]
         if call_id := text_of(block.get("tool_use_id")):
             # A call with a result is complete, also if its block was not stopped.
@@ -222,56 +203,56 @@ class AnthropicDecoder(ProviderDecoder):
                 if other.get("id") == call_id and other.get("type") in _RUN_BY_PROVIDER
             ]
             closed = [delta for at in running for delta in self._block_stopped(at)]
-            return [*closed, CallResult(call_id, block.get("content"), _has_failed(block), index)]
+            return [*closed, d.CallResult(call_id, block.get("content"), _has_failed(block), index)]
         return []
 
     def _read_whole_block(
         self, index: int, block: dict[str, Any], *, is_complete: bool
-    ) -> list[Delta]:
+    ) -> list[d.Delta]:
         deltas = self._block_started(index, block)
         if block.get("type") in CALLS:
             self._inputs[index] = block.get("input") or {}  # whole, not a placeholder
         return deltas + (self._block_stopped(index) if is_complete else self._rest_of_block(index))
 
-    def _block_stopped(self, index: int) -> list[Delta]:
+    def _block_stopped(self, index: int) -> list[d.Delta]:
         deltas = self._rest_of_block(index)
         block = self._blocks.pop(index, {})
-        return [*deltas, CallClosed(index)] if block.get("type") in CALLS else deltas
+        return [*deltas, d.CallClosed(index)] if block.get("type") in CALLS else deltas
 
-    def _rest_of_block(self, index: int) -> list[Delta]:
+    def _rest_of_block(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of a block."""
         block = self._blocks.get(index, {})
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         match block.get("type"):
             case str(type_) if type_ in CALLS:
                 if index in self._inputs:
-                    deltas.append(ArgumentValue(index, (), self._inputs.pop(index)))
+                    deltas.append(d.ArgumentValue(index, (), self._inputs.pop(index)))
                 if block.keys() - _KEPT_CALL_FIELDS:
-                    deltas.append(Opaque(index, {**block, "input": {}}))
+                    deltas.append(d.Opaque(index, {**block, "input": {}}))
             case "text" if not block.get("citations"):
                 pass
             case str(type_):
-                deltas.append(Opaque(index, block))
+                deltas.append(d.Opaque(index, block))
                 if type_ in _THOUGHTS:
-                    deltas.append(ThinkingClosed(index))
+                    deltas.append(d.ThinkingClosed(index))
             case _:
                 pass
         return deltas
 
-    def _rest_of_blocks(self) -> list[Delta]:
+    def _rest_of_blocks(self) -> list[d.Delta]:
         """End the blocks that were not stopped, without closing their calls."""
         rest = [delta for index in self._blocks for delta in self._rest_of_block(index)]
         self._blocks.clear()
         return rest
 
-    def _message_started(self, message: dict[str, Any]) -> list[Delta]:
+    def _message_started(self, message: dict[str, Any]) -> list[d.Delta]:
         self._blocks.clear()
         self._inputs.clear()
         usage, content = message.get("usage"), message.get("content")
         self._usage.clear()
         self._has_stop_reason = False
-        deltas: list[Delta] = [
-            TurnOpened(text_of(message.get("id")), text_of(message.get("model"))),
+        deltas: list[d.Delta] = [
+            d.TurnOpened(text_of(message.get("id")), text_of(message.get("model"))),
             *self._usage_reported(usage),
         ]
         stop_reason = text_of(message.get("stop_reason"))
@@ -285,33 +266,33 @@ class AnthropicDecoder(ProviderDecoder):
             deltas.append(turn_ended(stop_reason))
         return deltas
 
-    def _message_changed(self, data: _StreamEvent) -> list[Delta]:
+    def _message_changed(self, data: _StreamEvent) -> list[d.Delta]:
         change = data.delta or _Delta()
         deltas = self._usage_reported(data.usage)
         if change.container is not None:  # without it in the next request, its files are lost
-            deltas.append(Opaque("container", {"container": change.container}))
+            deltas.append(d.Opaque("container", {"container": change.container}))
         if change.stop_reason:
             self._has_stop_reason = True
             deltas += [*self._rest_of_blocks(), turn_ended(change.stop_reason)]
         return deltas
 
-    def _usage_reported(self, usage: object) -> list[Delta]:
+    def _usage_reported(self, usage: object) -> list[d.Delta]:
         """Merge a usage report. Some servers report 0 for counts that only message_start has."""
         if not isinstance(usage, dict) or not usage:
             return []
         known = self._usage
         known |= {name: number for name, number in usage.items() if number or name not in known}
-        return [UsageReported(tokens_of(known))]
+        return [d.UsageReported(tokens_of(known))]
 
 
-def turn_ended(stop_reason: str | None) -> TurnEnded:
+def turn_ended(stop_reason: str | None) -> d.TurnEnded:
     """Return the end of a turn with this stop reason."""
-    return TurnEnded(stop_reason, ending_of(stop_reason))
+    return d.TurnEnded(stop_reason, ending_of(stop_reason))
 
 
-def _failure(error: dict[str, Any]) -> ProviderFailed:
+def _failure(error: dict[str, Any]) -> d.ProviderFailed:
     code = str(error.get("type") or "error")
-    return ProviderFailed(code, str(error.get("message") or code), code in _RETRYABLE)
+    return d.ProviderFailed(code, str(error.get("message") or code), code in _RETRYABLE)
 
 
 def _has_failed(block: dict[str, Any]) -> bool:
@@ -320,11 +301,11 @@ def _has_failed(block: dict[str, Any]) -> bool:
     return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
 
 
-def tokens_of(usage: dict[str, Any]) -> Tokens:
+def tokens_of(usage: dict[str, Any]) -> d.Tokens:
     """Return the token counts. Cached tokens, read or written, are part of the input."""
     read = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
-    return Tokens(
+    return d.Tokens(
         input_tokens=total(count(usage, "input_tokens"), read, written),
         output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=read,

@@ -27,9 +27,11 @@ from argstream.providers._requests import (
     own_id,
     replace_surrogates,
     result_text,
+    sampling_of,
     schema_of,
     turns_of,
     wire_name,
+    with_loading_options,
 )
 
 _DEFAULT_MAX_TOKENS: Final = 8192
@@ -73,7 +75,7 @@ class AnthropicApi:
             body["system"] = replace_surrogates(request.instructions)
         if writer.container is not None:
             body["container"] = writer.container
-        body |= _sampling(settings)
+        body |= sampling_of(settings, "max_tokens", "stop_sequences")
         body |= self._thinking(model, request, messages)
         body |= _tools(request, writer.called)
         body |= settings.extra
@@ -89,7 +91,8 @@ class AnthropicApi:
         if "budget_tokens" in thinking and _continues_without_thinking(messages):
             return {}
         if thinking.get("type") in ("enabled", "adaptive"):
-            _check_thinking_settings(model, request.settings, has_tools=bool(request.tools))
+            has_tools = bool(request.tools or request.settings.provider_tools)
+            _check_thinking_settings(model, request.settings, has_tools=has_tools)
         return fields
 
 
@@ -139,11 +142,8 @@ class _MessageWriter:
 
     def _assistant(self, turn: Turn) -> list[_Block]:
         is_last = turn is self._turns[-1]
-        blocks: list[_Block] = []
-        for one in turn.parts:
-            block = self._block(one, turn, is_last=is_last)
-            if block is not None:
-                blocks.append(block)
+        found = (self._block(one, turn, is_last=is_last) for one in turn.parts)
+        blocks = [block for block in found if block is not None]
         while blocks and blocks[-1]["type"] in _THOUGHTS:
             blocks.pop()
         if is_last and blocks and blocks[-1]["type"] == "text":
@@ -207,16 +207,6 @@ def _result(answer: Answer) -> _Block:
     return block if toolset is None else {**block, "toolset_name": toolset}
 
 
-def _sampling(settings: ModelSettings) -> dict[str, Any]:
-    fields = {
-        "max_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "stop_sequences": list(settings.stop_sequences) or None,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
     thinking = settings.thinking
     if thinking is None:
@@ -278,12 +268,13 @@ def _no_thinking(model: str) -> dict[str, Any]:
 def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
     """Return the tools; if there are none, those of the history: the API requires their names."""
     settings = request.settings
-    if not request.tools:
+    offered = [*map(_tool, request.tools), *map(dict, settings.provider_tools)]
+    if not offered:
         if not called or "tools" in settings.extra:
             return {}
         known = [OfferedTool(name=name, schema={}) for name in dict.fromkeys(called)]
         return {"tools": [_tool(tool) for tool in known], "tool_choice": {"type": "none"}}
-    tools: dict[str, Any] = {"tools": [_tool(tool) for tool in request.tools]}
+    tools: dict[str, Any] = {"tools": offered}
     choice: dict[str, Any] = {}
     match choice_of(request):
         case None:
@@ -302,9 +293,13 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     form: dict[str, Any] = {"name": tool.name, "input_schema": schema_of(tool)}
     if tool.description:
         form["description"] = replace_surrogates(tool.description)
+    if tool.strict is not None:
+        form["strict"] = tool.strict
     if tool.eager_input_streaming is not None:
         form["eager_input_streaming"] = tool.eager_input_streaming
-    return form
+    if tool.input_examples:
+        form["input_examples"] = [dict(example) for example in tool.input_examples]
+    return with_loading_options(form, tool, unknown="programmatic")
 
 
 def _is_interleaved(settings: ModelSettings) -> bool:

@@ -17,25 +17,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -84,8 +66,6 @@ class _Delta(Struct, gc=False):
 
 
 class _Body(Struct, gc=False):
-    """The fields of any event."""
-
     contentBlockIndex: int | None = None
     delta: _Delta | None = None
     start: dict[str, Any] | None = None
@@ -141,7 +121,7 @@ _read_invoke = PayloadReader(_Chunk)
 _read_head = PayloadReader(_Head)
 
 
-class BedrockDecoder(ProviderDecoder):
+class BedrockDecoder(d.ProviderDecoder):
     """Payloads of ConverseStream → deltas."""
 
     protocol = "bedrock"
@@ -154,14 +134,14 @@ class BedrockDecoder(ProviderDecoder):
         self._has_indexes = False  # whether a block of this message had an index
         self._counted = 0  # the blocks of this message that were stopped without an index
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a named event, of an event of boto3, or of a whole response."""
         if type(payload) is dict:
             match payload:  # fast path for boto3's most frequent events
                 case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": change}}:
                     match change:
                         case {"toolUse": {"input": str(text)}}:
-                            return [ArgumentText(index, text)] if text else []
+                            return [d.ArgumentText(index, text)] if text else []
                         case {"text": str(text)}:
                             return self._add_text(index, text)
             payload = _encode_bytes(payload)
@@ -180,15 +160,15 @@ class BedrockDecoder(ProviderDecoder):
             refuse_duplicate_keys(payload)
             return self._response(data.output, data.stopReason, data.usage)
         if message := data.message or data.Message:  # the body of an error
-            return [ProviderFailed("error", message)]
+            return [d.ProviderFailed("error", message)]
         return []
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         rest = self._rest_of_blocks()
         return rest + self._turn_closed() if self._has_stop_reason else rest
 
-    def _read_named(self, name: str, body: _Body, payload: object) -> list[Delta]:
+    def _read_named(self, name: str, body: _Body, payload: object) -> list[d.Delta]:
         if name == "contentBlockDelta":
             if body.delta is None:
                 raise UnreadableError("contentBlockDelta has no delta")
@@ -207,14 +187,14 @@ class BedrockDecoder(ProviderDecoder):
             self._has_usage = False
             self._has_indexes = False
             self._counted = 0
-            return [*before, TurnOpened()]
+            return [*before, d.TurnOpened()]
         if name == "messageStop":
             deltas = [*self._rest_of_blocks(), turn_ended(body.stopReason)]
             self._has_stop_reason = True
             # Usage usually follows the stop reason.
             return deltas + self._turn_closed() if self._has_usage else deltas
         self._has_usage = True
-        reported: list[Delta] = [UsageReported(_tokens(body.usage or {}))]
+        reported: list[d.Delta] = [d.UsageReported(_tokens(body.usage or {}))]
         return reported + self._turn_closed() if self._has_stop_reason else reported
 
     def _index_of(self, body: _Body) -> int:
@@ -226,7 +206,7 @@ class BedrockDecoder(ProviderDecoder):
             raise UnreadableError("event has no contentBlockIndex")
         return self._counted
 
-    def _block_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
+    def _block_changed(self, index: int, change: _Delta, payload: object) -> list[d.Delta]:
         if change.toolUse is not None:
             return arguments(index, change.toolUse.input, payload)
         if change.text:
@@ -252,22 +232,22 @@ class BedrockDecoder(ProviderDecoder):
             block = self._blocks[index] = _Block(form)
         return block
 
-    def _add_text(self, index: int, text: str) -> list[Delta]:
+    def _add_text(self, index: int, text: str) -> list[d.Delta]:
         self._block(index, "text").pieces.append(text)
-        return [TextPiece(index, text)] if text else []
+        return [d.TextPiece(index, text)] if text else []
 
-    def _add_thinking(self, index: int, thought: _Reasoning) -> list[Delta]:
-        deltas: list[Delta] = [] if index in self._blocks else [ThinkingOpened(index)]
+    def _add_thinking(self, index: int, thought: _Reasoning) -> list[d.Delta]:
+        deltas: list[d.Delta] = [] if index in self._blocks else [d.ThinkingOpened(index)]
         block = self._block(index, "reasoningContent")
         block.signature += thought.signature or ""
         if thought.redactedContent:
             block.data.append(thought.redactedContent)
         if thought.text:
             block.pieces.append(thought.text)
-            deltas.append(ThinkingPiece(index, thought.text))
+            deltas.append(d.ThinkingPiece(index, thought.text))
         return deltas
 
-    def _block_started(self, index: int, start: dict[str, Any]) -> list[Delta]:
+    def _block_started(self, index: int, start: dict[str, Any]) -> list[d.Delta]:
         form = next((form for form in _FORMS if isinstance(start.get(form), dict)), None)
         if form is None:
             self._blocks.pop(index, None)
@@ -281,42 +261,42 @@ class BedrockDecoder(ProviderDecoder):
             return []
         return [_call_opened(index, head)]
 
-    def _stopped(self, index: int) -> list[Delta]:
+    def _stopped(self, index: int) -> list[d.Delta]:
         block = self._blocks.pop(index, None)
         if block is None:
             return []
         rest = block.rest(index)
-        return [*rest, CallClosed(index)] if block.form == "toolUse" else rest
+        return [*rest, d.CallClosed(index)] if block.form == "toolUse" else rest
 
-    def _rest_of_blocks(self) -> list[Delta]:
+    def _rest_of_blocks(self) -> list[d.Delta]:
         """End the blocks that were not stopped, without closing their calls."""
         rest = [delta for index, block in self._blocks.items() for delta in block.rest(index)]
         self._blocks.clear()
         return rest
 
-    def _turn_closed(self) -> list[Delta]:
+    def _turn_closed(self) -> list[d.Delta]:
         self._has_usage = self._has_stop_reason = False
-        return [*self._rest_of_blocks(), TurnClosed()]
+        return [*self._rest_of_blocks(), d.TurnClosed()]
 
     def _response(
         self, output: dict[str, Any], stop_reason: str | None, usage: dict[str, Any] | None
-    ) -> list[Delta]:
+    ) -> list[d.Delta]:
         message = output.get("message")
         content = message.get("content") if isinstance(message, dict) else None
         blocks = content if isinstance(content, list) else []
-        deltas: list[Delta] = [TurnOpened()]
+        deltas: list[d.Delta] = [d.TurnOpened()]
         for index, block in enumerate(blocks):
             if not isinstance(block, dict):
                 raise UnreadableError(f"block must be an object, not {type(block).__name__}")
             deltas += _whole_block(index, block)
             # The last block may be cut. The others ended when the next one began.
             if "toolUse" in block and index < len(blocks) - 1:
-                deltas.append(CallClosed(index))
-        reported = UsageReported(_tokens(usage or {}))
-        return [*deltas, turn_ended(stop_reason), reported, TurnClosed()]
+                deltas.append(d.CallClosed(index))
+        reported = d.UsageReported(_tokens(usage or {}))
+        return [*deltas, turn_ended(stop_reason), reported, d.TurnClosed()]
 
 
-class BedrockInvokeDecoder(ProviderDecoder):
+class BedrockInvokeDecoder(d.ProviderDecoder):
     """Model payloads inside InvokeModel's event stream → deltas."""
 
     protocol = "bedrock-invoke"
@@ -324,7 +304,7 @@ class BedrockInvokeDecoder(ProviderDecoder):
     def __init__(self) -> None:
         self._inner: AnthropicDecoder | BedrockDecoder | None = None  # None until the first payload
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload of the event stream, or an event of boto3."""
         if isinstance(payload, dict) and isinstance(payload.get("chunk"), dict):
             data = payload["chunk"].get("bytes")
@@ -338,15 +318,15 @@ class BedrockInvokeDecoder(ProviderDecoder):
             raise UnreadableError(f"invalid base64: {error}") from error
         return self._feed_inner(inner)
 
-    def interrupt(self) -> list[Delta]:
+    def interrupt(self) -> list[d.Delta]:
         """Return the buffered deltas after a payload was lost."""
         return [] if self._inner is None else self._inner.interrupt()
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         return [] if self._inner is None else self._inner.close()
 
-    def _feed_inner(self, payload: object) -> list[Delta]:
+    def _feed_inner(self, payload: object) -> list[d.Delta]:
         if self._inner is None:
             has_type = _read_head(payload).type is not None
             self._inner = AnthropicDecoder() if has_type else BedrockDecoder()
@@ -367,24 +347,24 @@ class _Block:
         self.content: list[Any] = []  # of a result
         self.data: list[str] = []  # of an image or redacted thinking, in base64
 
-    def rest(self, index: int) -> list[Delta]:
+    def rest(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the block."""
         match self.form:
             case "toolUse" if _kind(self.head) != "function":
-                return [Opaque(index, {"toolUse": {**self.head, "input": {}}})]
+                return [d.Opaque(index, {"toolUse": {**self.head, "input": {}}})]
             case "toolResult":
                 return _result(index, {**self.head, "content": self.content})
             case "text" if self.citations:
                 content = [{"text": "".join(self.pieces)}]
                 cited = {"content": content, "citations": self.citations}
-                return [Opaque(index, {"citationsContent": cited})]
+                return [d.Opaque(index, {"citationsContent": cited})]
             case "reasoningContent":
                 item = {"reasoningContent": self._thought()}
-                return [Opaque(index, item), ThinkingClosed(index)]
+                return [d.Opaque(index, item), d.ThinkingClosed(index)]
             case "image":
                 if self.data:
                     self.head["source"] = {"bytes": _joined(self.data)}
-                return [Opaque(index, {"image": self.head})]
+                return [d.Opaque(index, {"image": self.head})]
         return []
 
     def _thought(self) -> dict[str, Any]:
@@ -394,43 +374,48 @@ class _Block:
         return {"reasoningText": {**text, "signature": self.signature} if self.signature else text}
 
 
-def _call_opened(index: int, head: dict[str, Any]) -> CallOpened:
+def _call_opened(index: int, head: dict[str, Any]) -> d.CallOpened:
     id_, name = text_of(head.get("toolUseId")), text_of(head.get("name"))
-    return CallOpened(index, id_, name, _kind(head))
+    return d.CallOpened(index, id_, name, _kind(head))
 
 
 def _kind(head: dict[str, Any]) -> CallKind:
     return "server" if head.get("type") == "server_tool_use" else "function"
 
 
-def _whole_block(index: int, block: dict[str, Any]) -> list[Delta]:
+def _whole_block(index: int, block: dict[str, Any]) -> list[d.Delta]:
     """Read a block of a response that was not streamed."""
     match block:
         case {"toolUse": dict(use)}:
             value = use.get("input") or {}
             kept = _Block("toolUse", use).rest(index)
-            return [_call_opened(index, use), ArgumentValue(index, (), value), *kept]
+            return [_call_opened(index, use), d.ArgumentValue(index, (), value), *kept]
         case {"toolResult": dict(result)}:
             return _result(index, result)
         case {"text": str(text)}:
-            return [TextPiece(index, text)]
+            return [d.TextPiece(index, text)]
         case {"citationsContent": {"content": [*content]}}:
             texts = [part.get("text") for part in content if isinstance(part, dict)]
             joined = "".join(text_of(text) for text in texts)
-            return [TextPiece(index, joined), Opaque(index, block)]
+            return [d.TextPiece(index, joined), d.Opaque(index, block)]
         case {"reasoningContent": {**thought}}:
             known = thought.get("reasoningText")
             text = text_of(known.get("text")) if isinstance(known, dict) else ""
-            piece = [ThinkingPiece(index, text)] if text else []
-            return [ThinkingOpened(index), *piece, Opaque(index, block), ThinkingClosed(index)]
-    return [Opaque(index, block)]
+            piece = [d.ThinkingPiece(index, text)] if text else []
+            return [
+                d.ThinkingOpened(index),
+                *piece,
+                d.Opaque(index, block),
+                d.ThinkingClosed(index),
+            ]
+    return [d.Opaque(index, block)]
 
 
-def _result(index: int, result: dict[str, Any]) -> list[Delta]:
+def _result(index: int, result: dict[str, Any]) -> list[d.Delta]:
     call_id, failed = text_of(result.get("toolUseId")), result.get("status") == "error"
     return [
-        CallResult(call_id, result.get("content"), failed, index),
-        Opaque(index, {"toolResult": result}),
+        d.CallResult(call_id, result.get("content"), failed, index),
+        d.Opaque(index, {"toolResult": result}),
     ]
 
 
@@ -452,18 +437,18 @@ def _encode_bytes(value: Any) -> Any:
     return [_encode_bytes(part) for part in value] if isinstance(value, list) else value
 
 
-def _failure(name: str, payload: object) -> ProviderFailed:
+def _failure(name: str, payload: object) -> d.ProviderFailed:
     error = _read_failure(payload or b"{}")  # a connection error has no payload
     return failure(name, {"message": error.message, "originalMessage": error.originalMessage})
 
 
-def _tokens(usage: dict[str, Any]) -> Tokens:
+def _tokens(usage: dict[str, Any]) -> d.Tokens:
     # inputTokens excludes the cache. Nova has other names in InvokeModel.
     read = total(count(usage, "cacheReadInputTokens"), count(usage, "cacheReadInputTokenCount"))
     written = total(
         count(usage, "cacheWriteInputTokens"), count(usage, "cacheWriteInputTokenCount")
     )
-    return Tokens(
+    return d.Tokens(
         input_tokens=total(count(usage, "inputTokens"), read, written),
         output_tokens=count(usage, "outputTokens"),
         cache_read_tokens=read,

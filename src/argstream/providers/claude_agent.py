@@ -20,20 +20,7 @@ from typing import Any, Final
 
 from msgspec import Raw, Struct
 
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    BlockCompleted,
-    CallClosed,
-    CallResult,
-    Delta,
-    Ending,
-    ProviderDecoder,
-    ProviderFailed,
-    RunEnded,
-    TurnEnded,
-    TurnSwitched,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -104,7 +91,7 @@ class _Line(Struct, gc=False):
 _read = PayloadReader(_Line)
 
 
-class ClaudeAgentDecoder(ProviderDecoder):
+class ClaudeAgentDecoder(d.ProviderDecoder):
     """Messages of an agent → deltas."""
 
     protocol = "claude-agent"
@@ -115,7 +102,7 @@ class ClaudeAgentDecoder(ProviderDecoder):
         self._current: str | None = None
         self._awaits_result = False
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one message: a line, a dict, or an object of the SDK."""
         if type(payload) is not bytes:
             payload = _line_of(payload)
@@ -143,15 +130,15 @@ class ClaudeAgentDecoder(ProviderDecoder):
                 pass
         return []
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for parent_id, agent in self._agents.items():
-            last = agent.end_of_stream(is_complete=not self._awaits_result)
-            deltas += self._switch_to(parent_id, last)
+            is_complete = agent.is_whole and not self._awaits_result
+            deltas += self._switch_to(parent_id, agent.end() if is_complete else agent.close())
         if self._awaits_result and not any(agent.is_open for agent in self._agents.values()):
             message = "the stream ended before the run did"
-            deltas.append(ProviderFailed("truncated", message, retryable=True))
+            deltas.append(d.ProviderFailed("truncated", message, retryable=True))
         return deltas
 
     def _agent(self, parent_id: str | None) -> "_MessageMerger":
@@ -160,32 +147,32 @@ class ClaudeAgentDecoder(ProviderDecoder):
             agent = self._agents[parent_id] = _MessageMerger()
         return agent
 
-    def _switch_to(self, parent_id: str | None, deltas: list[Delta]) -> list[Delta]:
+    def _switch_to(self, parent_id: str | None, deltas: list[d.Delta]) -> list[d.Delta]:
         if parent_id == self._current or not deltas:
             return deltas
         self._current = parent_id
-        return [TurnSwitched(parent_id), *deltas]
+        return [d.TurnSwitched(parent_id), *deltas]
 
-    def _streamed(self, parent_id: object, event: object) -> list[Delta]:
+    def _streamed(self, parent_id: object, event: object) -> list[d.Delta]:
         if parent_id is not None and not isinstance(parent_id, str):
             raise UnreadableError(f"call ID must be a string, not {type(parent_id).__name__}")
         agent = self._agents.get(parent_id) or self._agent(parent_id)
         deltas = agent.feed(event)
         return deltas if parent_id == self._current else self._switch_to(parent_id, deltas)
 
-    def _assistant(self, line: _Line, payload: object) -> list[Delta]:
+    def _assistant(self, line: _Line, payload: object) -> list[d.Delta]:
         parent_id, message = _parent_and_message(line)
         if line.error:  # a message of the agent, not of the model
             # If the main agent fails, no result follows.
             self._awaits_result &= parent_id is not None
             code = text_of(line.error) or "error"
             text = _text_of_blocks(message.get("content")) or code
-            return self._switch_to(parent_id, [ProviderFailed(code, text, code in _RETRYABLE)])
+            return self._switch_to(parent_id, [d.ProviderFailed(code, text, code in _RETRYABLE)])
         if any(block.get("input") for block in _dicts(message.get("content"))):
             refuse_duplicate_keys(payload)
         return self._switch_to(parent_id, self._agent(parent_id).read_message(message))
 
-    def _user(self, line: _Line) -> list[Delta]:
+    def _user(self, line: _Line) -> list[d.Delta]:
         if line.isReplay:
             return []  # an echo of the user's input
         self._awaits_result = True
@@ -193,12 +180,12 @@ class ClaudeAgentDecoder(ProviderDecoder):
         self._agent(parent_id).mark_answered()
         parts = _dicts(message.get("content"))
         results = [block for block in parts if block.get("type") == "tool_result"]
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for block in results:
             call_id, content = text_of(block.get("tool_use_id")), block.get("content")
             if content is None and len(results) == 1:
                 content = line.tool_use_result
-            if _runs_in_background(line.tool_use_result):
+            if isinstance(line.tool_use_result, dict) and line.tool_use_result.get("isAsync"):
                 self._background.add(call_id)
             else:
                 deltas += self._sub_agent_ended(call_id)
@@ -206,16 +193,16 @@ class ClaudeAgentDecoder(ProviderDecoder):
             if not failed:
                 closed = self._agent(parent_id).close_executed(call_id)
                 deltas += self._switch_to(parent_id, closed)
-            deltas.append(CallResult(call_id, content, failed))
+            deltas.append(d.CallResult(call_id, content, failed))
         return deltas
 
-    def _sub_agent_ended(self, call_id: str) -> list[Delta]:
+    def _sub_agent_ended(self, call_id: str) -> list[d.Delta]:
         self._background.discard(call_id)
         agent = self._agents.pop(call_id, None)
         return [] if agent is None else self._switch_to(call_id, agent.end())
 
-    def _result(self, line: _Line) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _result(self, line: _Line) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         for parent_id in [one for one in self._agents if one not in self._background]:
             deltas += self._switch_to(parent_id, self._agents.pop(parent_id).end())
         self._awaits_result = False
@@ -335,8 +322,8 @@ class _MessageMerger(AnthropicDecoder):
         self._stop_reason = ""  # of a whole message, if it has one
         self._count = 0  # of blocks that did not stream
 
-    def _message_started(self, message: dict[str, Any]) -> list[Delta]:
-        ended = self.end() if self._is_whole or self._has_stop_reason else []
+    def _message_started(self, message: dict[str, Any]) -> list[d.Delta]:
+        ended = self.end() if self.is_whole or self._has_stop_reason else []
         self.is_open, self._is_answered, self._has_whole = True, False, False
         self._id, self._stop_reason = text_of(message.get("id")), ""
         self._texts.clear()
@@ -345,14 +332,14 @@ class _MessageMerger(AnthropicDecoder):
         self._unverified.clear()
         return ended + super()._message_started(message)
 
-    def _block_started(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def _block_started(self, index: int, block: dict[str, Any]) -> list[d.Delta]:
         self.is_open = True
         self._pending.setdefault(_identity(block), deque()).append(index)
         if block.get("type") in CALLS and (id_ := text_of(block.get("id"))):
             self._calls.add(id_)
         return super()._block_started(index, block)
 
-    def _block_changed(self, index: int, change: Any) -> list[Delta]:
+    def _block_changed(self, index: int, change: Any) -> list[d.Delta]:
         if index not in self._blocks:
             return []  # its start was missed; the whole block has arrived or will arrive
         deltas = super()._block_changed(index, change)
@@ -362,12 +349,12 @@ class _MessageMerger(AnthropicDecoder):
             self._texts[index] = text
         return deltas
 
-    def _message_stopped(self) -> list[Delta]:
+    def _message_stopped(self) -> list[d.Delta]:
         self.is_open = False
         self._unverified.clear()
         return super()._message_stopped()
 
-    def read_message(self, message: dict[str, Any]) -> list[Delta]:
+    def read_message(self, message: dict[str, Any]) -> list[d.Delta]:
         """Read a message or a part of one. Messages with the same ID are one turn."""
         id_ = text_of(message.get("id"))
         blocks = _blocks_of(message.get("content"))
@@ -391,7 +378,7 @@ class _MessageMerger(AnthropicDecoder):
         """Record a user message: a following message without an ID is a new one."""
         self._is_answered = True
 
-    def end(self) -> list[Delta]:
+    def end(self) -> list[d.Delta]:
         """End the open turn, because another turn begins or the agent has finished."""
         if not self.is_open:
             return []
@@ -400,47 +387,44 @@ class _MessageMerger(AnthropicDecoder):
         if self._stop_reason:
             ended = turn_ended(self._stop_reason)
         else:
-            ended = TurnEnded(None, "finished" if self._is_whole else "cut")
+            ended = d.TurnEnded(None, "finished" if self.is_whole else "cut")
         closed = self._close_unverified(ended.ending)
         return [*closed, *self._rest_of_blocks(), ended, *self._message_stopped()]
 
-    def _message_changed(self, data: Any) -> list[Delta]:
+    def _message_changed(self, data: Any) -> list[d.Delta]:
         reason = data.delta.stop_reason if data.delta is not None else None
         closed = self._close_unverified(turn_ended(reason).ending) if reason else []
         return closed + super()._message_changed(data)
 
-    def _close_unverified(self, ending: Ending) -> list[Delta]:
+    def _close_unverified(self, ending: d.Ending) -> list[d.Delta]:
         """Close the calls that lack only closing characters, if the turn was not cut."""
         ids = list(self._unverified) if ending == "finished" else []
         deltas = [delta for id_ in ids for delta in self.close_executed(id_)]
         self._unverified.clear()
         return deltas
 
-    def close_executed(self, call_id: str) -> list[Delta]:
+    def close_executed(self, call_id: str) -> list[d.Delta]:
         """Close a call that was executed: it must have been complete."""
         if call_id not in self._unverified:
             return []
         index, rest = self._unverified.pop(call_id)
-        return [ArgumentText(index, rest), CallClosed(index)]
-
-    def end_of_stream(self, *, is_complete: bool) -> list[Delta]:
-        return self.end() if is_complete and self._is_whole else self.close()
+        return [d.ArgumentText(index, rest), d.CallClosed(index)]
 
     @property
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether each block of this turn arrived as a whole, so that no event is missing."""
         return self.is_open and self._has_whole and not self._pending and not self._blocks
 
     def _is_pending(self, block: dict[str, Any]) -> bool:
         return block.get("type") in CALLS and _identity(block) in self._pending
 
-    def _whole_message_started(self, message: dict[str, Any]) -> list[Delta]:
+    def _whole_message_started(self, message: dict[str, Any]) -> list[d.Delta]:
         # The end of its turn is known only when something else begins.
         return self._message_started({**message, "content": [], "stop_reason": None})
 
     def _read_block(
         self, block: dict[str, Any], message: dict[str, Any], *, is_complete: bool
-    ) -> list[Delta]:
+    ) -> list[d.Delta]:
         identity = _identity(block)
         if (streamed := self._pending.get(identity)) is not None:
             index = streamed.popleft()
@@ -457,18 +441,20 @@ class _MessageMerger(AnthropicDecoder):
         index = -self._count  # never the index of a streamed block
         if is_call and is_complete and not block["input"]:
             # A cut call has an empty input, too. The end of the turn decides.
-            deltas = [*self._block_started(index, block), CallClosed(index)]
+            deltas = [*self._block_started(index, block), d.CallClosed(index)]
         else:
             deltas = self._read_whole_block(index, block, is_complete=is_complete)
         del self._pending[identity]
         self._blocks.pop(index, None)  # complete, or cut
         return again + deltas
 
-    def _end_of_block(self, index: int, block: dict[str, Any], *, is_complete: bool) -> list[Delta]:
+    def _end_of_block(
+        self, index: int, block: dict[str, Any], *, is_complete: bool
+    ) -> list[d.Delta]:
         """Return the missing deltas of a streamed block, and its end."""
         type_ = block.get("type")
         is_open, known = index in self._blocks, self._blocks.get(index, {})
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if type_ in CALLS:
             if not is_open and index in self._texts:
                 return []  # already closed
@@ -476,9 +462,9 @@ class _MessageMerger(AnthropicDecoder):
                 return []
             deltas = missing
         elif type_ == "text" and isinstance(text := block.get("text"), str):
-            deltas.append(BlockCompleted(index, text))
+            deltas.append(d.BlockCompleted(index, text))
         elif is_open and isinstance(text := block.get("thinking"), str):
-            deltas.append(BlockCompleted(index, text, is_thinking=True))
+            deltas.append(d.BlockCompleted(index, text, is_thinking=True))
         known.update((name, part) for name, part in block.items() if part and name != "input")
         if text_of(block.get("id")) in self._unverified:
             kept = self._rest_of_block(index)
@@ -486,7 +472,7 @@ class _MessageMerger(AnthropicDecoder):
             return kept  # the end of the turn decides whether it is closed
         return deltas + self._block_stopped(index)
 
-    def _end_of_call(self, index: int, block: dict[str, Any]) -> list[Delta] | None:
+    def _end_of_call(self, index: int, block: dict[str, Any]) -> list[d.Delta] | None:
         """Return the missing deltas of a call; None if only its own end shows if it was cut."""
         value = block.get("input")
         if not isinstance(value, dict) or self._has_stop_reason:
@@ -496,17 +482,17 @@ class _MessageMerger(AnthropicDecoder):
         self._inputs.pop(index, None)
         text = self._texts.pop(index, "")
         if not text:
-            return [ArgumentValue(index, (), value), CallClosed(index)]
+            return [d.ArgumentValue(index, (), value), d.CallClosed(index)]
         if (written := parsed(text)) is not None:
             is_same = same(written, value)
-            return [] if is_same else [CallClosed(index, json.dumps(value, ensure_ascii=False))]
+            return [] if is_same else [d.CallClosed(index, json.dumps(value, ensure_ascii=False))]
         # The agent sends {} if it could not parse the streamed text.
         rest = rest_of(text, value) if value else None
         if rest is not None and not rest.strip(_CLOSING):
             # The agent may have closed the JSON of a cut text itself.
             self._unverified[text_of(block.get("id"))] = index, rest
             return []
-        return None if rest is None else [ArgumentText(index, rest)]
+        return None if rest is None else [d.ArgumentText(index, rest)]
 
 
 def _identity(block: dict[str, Any]) -> tuple[object, str]:
@@ -517,13 +503,11 @@ def _identity(block: dict[str, Any]) -> tuple[object, str]:
 def _blocks_of(content: object) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
-    if not isinstance(content, list) or not all(map(_is_block, content)):
+    if not isinstance(content, list) or not all(
+        isinstance(block, dict) and isinstance(block.get("type"), str) for block in content
+    ):
         raise UnreadableError("message has no content")
     return content
-
-
-def _is_block(block: object) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("type"), str)
 
 
 def _parent_and_message(line: _Line) -> tuple[str | None, dict[str, Any]]:
@@ -533,25 +517,20 @@ def _parent_and_message(line: _Line) -> tuple[str | None, dict[str, Any]]:
     return parent_id, message
 
 
-def _run_ended(line: _Line) -> RunEnded:
+def _run_ended(line: _Line) -> d.RunEnded:
     tokens = tokens_of(line.usage if isinstance(line.usage, dict) else {})
     code, reason = text_of(line.subtype), text_of(line.terminal_reason)
     is_aborted = reason.startswith("aborted")
     if code == "success" and line.is_error in (None, False) and not is_aborted:
         answer = line.result if line.structured_output is None else line.structured_output
-        return RunEnded(code, answer, tokens=tokens)
+        return d.RunEnded(code, answer, tokens=tokens)
     if is_aborted:
         code = reason
     elif code == "success":  # sent also if the API returned an error
         code = "api_error"
     errors = line.errors if isinstance(line.errors, list) else []
     message = text_of(line.result) or "; ".join(map(text_of, errors))
-    return RunEnded(code or "unknown", message or code or "unknown", failed=True, tokens=tokens)
-
-
-def _runs_in_background(tool_use_result: object) -> bool:
-    """Return True if a sub-agent was started and continues in the background."""
-    return isinstance(tool_use_result, dict) and bool(tool_use_result.get("isAsync"))
+    return d.RunEnded(code or "unknown", message or code or "unknown", failed=True, tokens=tokens)
 
 
 def _dicts(content: object) -> list[dict[str, Any]]:

@@ -10,23 +10,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from argstream.providers._deltas import (
-    CallClosed,
-    CallOpened,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -101,7 +85,7 @@ _read = PayloadReader(
 )
 
 
-class CohereDecoder(ProviderDecoder):
+class CohereDecoder(d.ProviderDecoder):
     """Payloads of Cohere's chat → deltas."""
 
     protocol = "cohere"
@@ -111,7 +95,7 @@ class CohereDecoder(ProviderDecoder):
         self._citations: list[Any] = []
         self._open: dict[Hashable, str] = {}  # call IDs
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         try:
             data = _read(payload)
@@ -139,7 +123,7 @@ class CohereDecoder(ProviderDecoder):
                 return [*self._end_thinking(_PLAN), _opened(key, call), *given]
             case "tool-call-end":
                 self._open.pop(_index(data), None)
-                return [CallClosed(_index(data))]
+                return [d.CallClosed(_index(data))]
             case "content-start":
                 return self._end_thinking(_PLAN) + self._content(data.index or 0, message.content)
             case "content-end":
@@ -150,7 +134,7 @@ class CohereDecoder(ProviderDecoder):
                 self._thoughts.clear()
                 self._citations.clear()
                 self._open.clear()
-                return [TurnOpened(data.id or "")]
+                return [d.TurnOpened(data.id or "")]
             case "message-end":
                 return self._ended(change)
             case type_ if isinstance(data.message, _Message):
@@ -160,61 +144,61 @@ class CohereDecoder(ProviderDecoder):
                 return self._response(data, data.message)
             case type_ if isinstance(data.message, str) or "error" in (type_, event):
                 text = change.error or data.message
-                return [ProviderFailed("error", text if isinstance(text, str) else "error")]
+                return [d.ProviderFailed("error", text if isinstance(text, str) else "error")]
         return []
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         return self._end_all_thinking()
 
-    def _content(self, index: int, content: _Content | list[_Content] | None) -> list[Delta]:
+    def _content(self, index: int, content: _Content | list[_Content] | None) -> list[d.Delta]:
         part = _only_part(content)
         if part is None:
             return []
         key = ("content", index)
         if part.text:
-            return [TextPiece(key, part.text)]
+            return [d.TextPiece(key, part.text)]
         if part.type == "thinking" and key not in self._thoughts:
             self._thoughts[key] = []
-            return [ThinkingOpened(key), *self._add_thinking(key, part.thinking)]
+            return [d.ThinkingOpened(key), *self._add_thinking(key, part.thinking)]
         return self._add_thinking(key, part.thinking)
 
-    def _add_thinking(self, key: Hashable, piece: str | None) -> list[Delta]:
+    def _add_thinking(self, key: Hashable, piece: str | None) -> list[d.Delta]:
         if not piece:
             return []
         self._thoughts.setdefault(key, []).append(piece)
-        return [ThinkingPiece(key, piece)]
+        return [d.ThinkingPiece(key, piece)]
 
-    def _end_thinking(self, key: Hashable) -> list[Delta]:
+    def _end_thinking(self, key: Hashable) -> list[d.Delta]:
         """End a thinking block. The plan has no end event: it ends when another part begins."""
         pieces = self._thoughts.pop(key, None)
         if pieces is None:
             return []
         text = "".join(pieces)
         item = {"tool_plan": text} if key == _PLAN else {"type": "thinking", "thinking": text}
-        return [Opaque(key, item), ThinkingClosed(key)]
+        return [d.Opaque(key, item), d.ThinkingClosed(key)]
 
-    def _end_all_thinking(self) -> list[Delta]:
+    def _end_all_thinking(self) -> list[d.Delta]:
         return [delta for key in list(self._thoughts) for delta in self._end_thinking(key)]
 
     def _add_citations(self, citations: Any) -> None:
         self._citations += citations if isinstance(citations, list) else [plain(citations)]
 
-    def _ended(self, change: _Delta) -> list[Delta]:
+    def _ended(self, change: _Delta) -> list[d.Delta]:
         deltas = self._end_all_thinking()
         if self._citations:
-            deltas.append(Opaque("citations", {"citations": self._citations}))
+            deltas.append(d.Opaque("citations", {"citations": self._citations}))
             self._citations = []
         reason = change.finish_reason
         if reason in _FAILURES or change.error:
             code = reason or "error"
             text = change.error or _FAILURES.get(code, code)
-            deltas.append(ProviderFailed(code, text, code in _FAILURES))
-        deltas.append(TurnEnded(reason, ending_of(reason)))
-        return [*deltas, UsageReported(_tokens(change.usage or {})), TurnClosed()]
+            deltas.append(d.ProviderFailed(code, text, code in _FAILURES))
+        deltas.append(d.TurnEnded(reason, ending_of(reason)))
+        return [*deltas, d.UsageReported(_tokens(change.usage or {})), d.TurnClosed()]
 
-    def _response(self, data: _StreamEvent, message: _Message) -> list[Delta]:
-        deltas: list[Delta] = [TurnOpened(data.id or "")]
+    def _response(self, data: _StreamEvent, message: _Message) -> list[d.Delta]:
+        deltas: list[d.Delta] = [d.TurnOpened(data.id or "")]
         deltas += self._add_thinking(_PLAN, message.tool_plan) + self._end_thinking(_PLAN)
         for index, content in enumerate(_as_list(message.content)):
             deltas += self._content(index, content) + self._end_thinking(("content", index))
@@ -222,7 +206,7 @@ class CohereDecoder(ProviderDecoder):
         for key, call in enumerate(calls):
             deltas += [_opened(key, call), *arguments(key, _arguments_of(call))]
             if key < len(calls) - 1:  # the last call may be cut
-                deltas.append(CallClosed(key))
+                deltas.append(d.CallClosed(key))
         if message.citations is not None:
             self._add_citations(message.citations)
         return deltas + self._ended(_Delta(finish_reason=data.finish_reason, usage=data.usage))
@@ -246,20 +230,20 @@ def _only_part(given: _Part | list[_Part] | None) -> _Part | None:
     return parts[0] if parts else None
 
 
-def _opened(key: int, call: _ToolCall) -> CallOpened:
+def _opened(key: int, call: _ToolCall) -> d.CallOpened:
     name = call.function and call.function.name
-    return CallOpened(key, call.id or "", name or "")
+    return d.CallOpened(key, call.id or "", name or "")
 
 
 def _arguments_of(call: _ToolCall) -> object:
     return call.function and call.function.arguments
 
 
-def _tokens(usage: dict[str, Any]) -> Tokens:
+def _tokens(usage: dict[str, Any]) -> d.Tokens:
     # Billed units exclude the tokens that Cohere adds to a prompt.
     read = usage.get("tokens") or usage.get("billed_units")
     counts = read if isinstance(read, dict) else {}
-    return Tokens(
+    return d.Tokens(
         input_tokens=_number(counts.get("input_tokens")),
         output_tokens=_number(counts.get("output_tokens")),
         cache_read_tokens=_number(usage.get("cached_tokens")),

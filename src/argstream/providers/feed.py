@@ -6,27 +6,12 @@ from msgspec.structs import astuple
 
 from argstream import feed as items
 from argstream.errors import UsageError
-from argstream.providers._deltas import (
-    ArgumentText,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    ProviderDecoder,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import UnreadableError, json_text, json_value
 from argstream.providers._stop_reasons import ending_of
 
 
-class FeedDecoder(ProviderDecoder):
+class FeedDecoder(d.ProviderDecoder):
     """Items of a feed → deltas. The key of a call is its ID."""
 
     protocol = "feed"
@@ -37,42 +22,42 @@ class FeedDecoder(ProviderDecoder):
         self._kind: Literal["text", "thinking", "call"] = "call"  # of the last block
         self._block = 0
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one item. Raise ``UsageError`` if it is not one."""
         match payload:
             case items.CallText(id_, text):
                 self._check(id_, "text")
-                return [ArgumentText(id_, text)]
+                return [d.ArgumentText(id_, text)]
             case items.Text(text):
-                return [*self._begin("text"), TextPiece(self._block, text)]
+                return [*self._begin("text"), d.TextPiece(self._block, text)]
             case items.Thinking(text):
-                return [*self._begin("thinking"), ThinkingPiece(self._block, text)]
+                return [*self._begin("thinking"), d.ThinkingPiece(self._block, text)]
             case items.CallStarted(id_, name, kind):
                 self._calls.add(id_)
-                return [*self._begin("call"), CallOpened(id_, id_, name, kind)]
+                return [*self._begin("call"), d.CallOpened(id_, id_, name, kind)]
             case items.CallClosed(id_, arguments):
                 self._check(id_, "a close")
                 whole = json_text(arguments) if isinstance(arguments, dict) else arguments
-                return [CallClosed(id_, whole)]
+                return [d.CallClosed(id_, whole)]
             case items.CallResult(id_, result, failed):
-                return [CallResult(id_, json_value(result), failed)]
+                return [d.CallResult(id_, json_value(result), failed)]
             case items.TurnEnded(stop, usage):
-                deltas = [*self._begin("call"), UsageReported(Tokens(*astuple(usage)))]
+                deltas = [*self._begin("call"), d.UsageReported(d.Tokens(*astuple(usage)))]
                 self._is_open = False
                 self._calls.clear()
-                return [*deltas, TurnEnded(stop, ending_of(stop)), TurnClosed()]
+                return [*deltas, d.TurnEnded(stop, ending_of(stop)), d.TurnClosed()]
         raise UsageError(
             f"the feed contains an item of type {type(payload).__name__}. "
             "Items of argstream.feed cannot be mixed with others"
         )
 
-    def _begin(self, kind: Literal["text", "thinking", "call"]) -> list[Delta]:
+    def _begin(self, kind: Literal["text", "thinking", "call"]) -> list[d.Delta]:
         """Open the turn if necessary, and a new block unless the last one has this kind."""
-        deltas: list[Delta] = [] if self._is_open else [TurnOpened()]
+        deltas: list[d.Delta] = [] if self._is_open else [d.TurnOpened()]
         self._is_open = True
         if kind != self._kind:
             if self._kind == "thinking":
-                deltas.append(ThinkingClosed(self._block))
+                deltas.append(d.ThinkingClosed(self._block))
             self._kind = kind
             self._block += 1
         return deltas

@@ -19,26 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream.jsonstream import JsonPath
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -133,10 +114,10 @@ class _UsageMetadata(Struct, gc=False, rename="camel"):
     response_token_count: int | None = None
     thoughts_token_count: int | None = None
 
-    def tokens(self) -> Tokens:
+    def tokens(self) -> d.Tokens:
         written = self.candidates_token_count, self.response_token_count
         # Thinking is part of the output, as with other providers.
-        return Tokens(
+        return d.Tokens(
             input_tokens=total(self.prompt_token_count, self.tool_use_prompt_token_count),
             output_tokens=total(*written, self.thoughts_token_count),
             cache_read_tokens=self.cached_content_token_count,
@@ -234,7 +215,7 @@ _read_live = _GeminiReader(
 )
 
 
-class GeminiDecoder(ProviderDecoder):
+class GeminiDecoder(d.ProviderDecoder):
     """Payloads of generateContent and streamGenerateContent → deltas."""
 
     protocol = "gemini"
@@ -245,14 +226,14 @@ class GeminiDecoder(ProviderDecoder):
         self._candidates: dict[int, _PartsReader] = {}
         self._finished: set[int] = set()
         self._raw = _RawPayload()
-        self._unsent: list[Delta] = []  # deltas of the parts before an unreadable one
+        self._unsent: list[d.Delta] = []  # deltas of the parts before an unreadable one
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or a response of the SDK."""
         if is_done(payload):  # from a gateway that ends all streams like OpenAI's
             return []
         response = _read(payload)
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         feedback = response.prompt_feedback
         block_reason = None if feedback is None else _specified(feedback.block_reason)
         if (response.candidates or block_reason) and (
@@ -261,12 +242,12 @@ class GeminiDecoder(ProviderDecoder):
             deltas += self.close()
             self._in_turn = True
             self._turn_id = response.response_id or ""
-            deltas.append(TurnOpened(self._turn_id, response.model_version or ""))
+            deltas.append(d.TurnOpened(self._turn_id, response.model_version or ""))
         usage = response.usage_metadata
         if usage is not None and usage != _NO_USAGE and self._in_turn:
             tokens = usage.tokens()
             if any(tokens):
-                deltas.append(UsageReported(tokens))
+                deltas.append(d.UsageReported(tokens))
         if response.candidates:
             try:
                 self._read_candidates(response.candidates, payload, deltas)
@@ -275,23 +256,23 @@ class GeminiDecoder(ProviderDecoder):
                 raise
         if feedback is not None and block_reason:
             message = feedback.block_reason_message or "the prompt was blocked"
-            deltas.append(ProviderFailed(block_reason, message))
+            deltas.append(d.ProviderFailed(block_reason, message))
         if response.error:
             deltas.append(_failure(response.error))
         return deltas
 
-    def interrupt(self) -> list[Delta]:
+    def interrupt(self) -> list[d.Delta]:
         """Return the deltas of the parts before an unreadable one."""
         unsent, self._unsent = self._unsent, []
         return unsent
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """End the turn. It stays open after the stop reason, because usage may follow."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for reader in self._candidates.values():
             reader.end(deltas)
         if self._in_turn and self._finished:
-            deltas.append(TurnClosed())
+            deltas.append(d.TurnClosed())
         self._in_turn = False
         self._candidates = {}
         self._finished = set()
@@ -303,7 +284,7 @@ class GeminiDecoder(ProviderDecoder):
         return is_over and (response.response_id or "") != self._turn_id
 
     def _read_candidates(
-        self, candidates: list[_Candidate], payload: object, deltas: list[Delta]
+        self, candidates: list[_Candidate], payload: object, deltas: list[d.Delta]
     ) -> None:
         self._raw.set(payload)
         for position, candidate in enumerate(candidates):
@@ -324,10 +305,10 @@ class GeminiDecoder(ProviderDecoder):
             if reason and ending is not None:
                 self._finished.add(candidate.index)
                 reader.end(deltas)
-                deltas.append(TurnEnded(reason, ending, candidate.index))
+                deltas.append(d.TurnEnded(reason, ending, candidate.index))
 
 
-class GeminiLiveDecoder(ProviderDecoder):
+class GeminiLiveDecoder(d.ProviderDecoder):
     """Messages of a live session → deltas."""
 
     protocol = "gemini-live"
@@ -335,14 +316,14 @@ class GeminiLiveDecoder(ProviderDecoder):
     def __init__(self) -> None:
         self._turn: _PartsReader | None = None
         self._turns = 0
-        self._usage = Tokens()  # of the open turn, or of the next one
+        self._usage = d.Tokens()  # of the open turn, or of the next one
         self._raw = _RawPayload()
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one message: bytes, a dict, or a message of the SDK."""
         message = _read_live(payload)
         self._raw.set(payload)
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         usage = message.usage_metadata
         belongs_to_turn = self._turn is not None or message.server_content or message.tool_call
         has_usage = usage is not None and belongs_to_turn and any(tokens := usage.tokens())
@@ -354,28 +335,30 @@ class GeminiLiveDecoder(ProviderDecoder):
             self._read_content(message.server_content, deltas)
         if message.tool_call_cancellation is not None:
             ids = message.tool_call_cancellation.ids or ()
-            deltas += [CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
+            deltas += [d.CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
         if message.error:
             deltas.append(_failure(message.error))
         if has_usage and self._turn is not None:
-            deltas.append(UsageReported(self._usage))
+            deltas.append(d.UsageReported(self._usage))
         return deltas
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """End the parts of the open turn. The turn itself stays open."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if self._turn is not None:
             self._turn.end(deltas)
         return deltas
 
-    def _open_turn(self, deltas: list[Delta]) -> "_PartsReader":
+    def _open_turn(self, deltas: list[d.Delta]) -> "_PartsReader":
         if self._turn is None:
             self._turn = _PartsReader(0, self._raw, f"live_{self._turns}", keeps_media=False)
             self._turns += 1
-            deltas.append(TurnOpened())
+            deltas.append(d.TurnOpened())
         return self._turn
 
-    def _read_calls(self, calls: list[_FunctionCall], payload: object, deltas: list[Delta]) -> None:
+    def _read_calls(
+        self, calls: list[_FunctionCall], payload: object, deltas: list[d.Delta]
+    ) -> None:
         if any(call.args for call in calls):
             refuse_duplicate_keys(payload)
         turn = self._open_turn(deltas)
@@ -384,7 +367,7 @@ class GeminiLiveDecoder(ProviderDecoder):
                 call.args = None if call.partial_args else {}
             turn.read_call(call, ("toolCall", "functionCalls", number), deltas)
 
-    def _read_content(self, content: _ServerContent, deltas: list[Delta]) -> None:
+    def _read_content(self, content: _ServerContent, deltas: list[d.Delta]) -> None:
         parts = content.model_turn.parts if content.model_turn is not None else None
         if parts:
             where = ("serverContent", "modelTurn", "parts")
@@ -393,17 +376,17 @@ class GeminiLiveDecoder(ProviderDecoder):
             self._open_turn(deltas).append_text(content.output_transcription.text, "speech", deltas)
         if content.interrupted and self._turn is not None:
             self._turn.end(deltas)
-            deltas.append(TurnEnded("interrupted", "cut"))
+            deltas.append(d.TurnEnded("interrupted", "cut"))
         if content.turn_complete:
             self._open_turn(deltas).end(deltas)
             reason = content.turn_complete_reason
             if reason and reason not in _REGULAR_ENDS:
-                deltas.append(TurnEnded(reason, "cut"))
+                deltas.append(d.TurnEnded(reason, "cut"))
             else:
-                deltas.append(TurnEnded("turnComplete", "finished"))
-            deltas += [UsageReported(self._usage), TurnClosed()]
+                deltas.append(d.TurnEnded("turnComplete", "finished"))
+            deltas += [d.UsageReported(self._usage), d.TurnClosed()]
             self._turn = None
-            self._usage = Tokens()
+            self._usage = d.Tokens()
 
 
 def _specified(reason: str | None) -> str | None:
@@ -427,7 +410,12 @@ class _PartsReader:
         self._running = ""  # the ID of the last call that Gemini ran
 
     def read(
-        self, parts: Sequence[_Part], where: JsonPath, deltas: list[Delta], *, is_cut: bool = False
+        self,
+        parts: Sequence[_Part],
+        where: JsonPath,
+        deltas: list[d.Delta],
+        *,
+        is_cut: bool = False,
     ) -> None:
         """Read the next parts, which are at the path ``where`` of the payload.
 
@@ -451,29 +439,29 @@ class _PartsReader:
             elif item:
                 self._read_special(item, deltas)
 
-    def append_text(self, text: str, kind: str, deltas: list[Delta]) -> None:
+    def append_text(self, text: str, kind: str, deltas: list[d.Delta]) -> None:
         if kind != self._block_kind:
             self._next_key(deltas)
             self._block_kind = kind
-        piece = ThinkingPiece if kind == "thinking" else TextPiece
+        piece = d.ThinkingPiece if kind == "thinking" else d.TextPiece
         deltas.append(piece((self._scope, self._count), text))
 
-    def end(self, deltas: list[Delta]) -> None:
+    def end(self, deltas: list[d.Delta]) -> None:
         self._end_block(deltas)
         self._close_as_cut(deltas)
 
-    def _end_block(self, deltas: list[Delta]) -> None:
+    def _end_block(self, deltas: list[d.Delta]) -> None:
         if self._block_kind == "thinking":
-            deltas.append(ThinkingClosed((self._scope, self._count)))
+            deltas.append(d.ThinkingClosed((self._scope, self._count)))
         self._block_kind = ""
 
-    def _next_key(self, deltas: list[Delta]) -> _Key:
+    def _next_key(self, deltas: list[d.Delta]) -> _Key:
         self._end_block(deltas)
         self._count += 1
         return self._scope, self._count
 
     def _read_text(
-        self, text: str, item: _Item | None, deltas: list[Delta], *, is_thought: bool
+        self, text: str, item: _Item | None, deltas: list[d.Delta], *, is_thought: bool
     ) -> None:
         kind = "thinking" if is_thought else "text"
         if item is None:
@@ -482,18 +470,18 @@ class _PartsReader:
             return
         block = self._next_key(deltas)
         if is_thought:
-            deltas.append(ThinkingOpened(block))
+            deltas.append(d.ThinkingOpened(block))
         if text:
-            deltas.append(ThinkingPiece(block, text) if is_thought else TextPiece(block, text))
-        deltas.append(Opaque(block, item))
+            deltas.append(d.ThinkingPiece(block, text) if is_thought else d.TextPiece(block, text))
+        deltas.append(d.Opaque(block, item))
         if is_thought:
-            deltas.append(ThinkingClosed(block))
+            deltas.append(d.ThinkingClosed(block))
 
     def read_call(
         self,
         call: _FunctionCall,
         where: JsonPath,
-        deltas: list[Delta],
+        deltas: list[d.Delta],
         *,
         item: _Item | None = None,
         may_be_cut: bool = False,
@@ -502,13 +490,13 @@ class _PartsReader:
         if call.name:
             self._close_as_cut(deltas)
             key = self._next_key(deltas)
-            deltas.append(CallOpened(key, call.id or "", call.name))
+            deltas.append(d.CallOpened(key, call.id or "", call.name))
             if not call.will_continue and call.partial_args is None:
                 if call.args is not None:
-                    deltas.append(ArgumentValue(key, (), call.args))
+                    deltas.append(d.ArgumentValue(key, (), call.args))
                 _keep(key, item, deltas)
                 if not may_be_cut:
-                    deltas.append(CallClosed(key))
+                    deltas.append(d.CallClosed(key))
                 return
             self._call = _OpenCall(key)
         if self._call is None:
@@ -518,15 +506,15 @@ class _PartsReader:
         self._append_arguments(self._call, call, where, deltas)
         _keep(self._call.key, item, deltas)
         if not call.will_continue and not may_be_cut:
-            deltas.append(CallClosed(self._call.key, cut=bool(self._call.open_strings)))
+            deltas.append(d.CallClosed(self._call.key, cut=bool(self._call.open_strings)))
             self._call = None
 
     def _append_arguments(
-        self, opened: "_OpenCall", call: _FunctionCall, where: JsonPath, deltas: list[Delta]
+        self, opened: "_OpenCall", call: _FunctionCall, where: JsonPath, deltas: list[d.Delta]
     ) -> None:
         if call.args:
             deltas += [
-                ArgumentValue(opened.key, (name,), given) for name, given in call.args.items()
+                d.ArgumentValue(opened.key, (name,), given) for name, given in call.args.items()
             ]
         for number, leaf in enumerate(call.partial_args or ()):
             written = leaf.json_path
@@ -544,18 +532,18 @@ class _PartsReader:
                         value = ""  # some servers omit empty strings
             if leaf.will_continue and isinstance(value, str):
                 opened.open_strings.add(written)
-                deltas.append(ArgumentValue(opened.key, path, value, more=True))
+                deltas.append(d.ArgumentValue(opened.key, path, value, more=True))
             else:
                 opened.open_strings.discard(written)
-                deltas.append(ArgumentValue(opened.key, path, value))
+                deltas.append(d.ArgumentValue(opened.key, path, value))
 
-    def _close_as_cut(self, deltas: list[Delta]) -> None:
+    def _close_as_cut(self, deltas: list[d.Delta]) -> None:
         """Close the open call as cut, because its last piece announced more."""
         if self._call is not None:
-            deltas.append(CallClosed(self._call.key, cut=True))
+            deltas.append(d.CallClosed(self._call.key, cut=True))
         self._call = None
 
-    def _read_special(self, item: _Item, deltas: list[Delta]) -> None:
+    def _read_special(self, item: _Item, deltas: list[d.Delta]) -> None:
         for name, given in item.items():
             if isinstance(given, dict):
                 rest = without(item, name)
@@ -574,27 +562,27 @@ class _PartsReader:
                         self._read_result(item, given, given.get("response"), deltas)
                         return
         if self._keeps_media:
-            deltas.append(Opaque(self._next_key(deltas), item))
+            deltas.append(d.Opaque(self._next_key(deltas), item))
 
-    def _read_code(self, name: str, code: _Item, rest: _Item, deltas: list[Delta]) -> None:
+    def _read_code(self, name: str, code: _Item, rest: _Item, deltas: list[d.Delta]) -> None:
         key = self._begin_server_call(code, deltas)
         deltas += [
-            CallOpened(key, self._running, "code_execution", "code"),
-            ArgumentText(key, text_of(code.get("code"))),
-            Opaque(key, {name: without(code, "code"), **rest}),
-            CallClosed(key),
+            d.CallOpened(key, self._running, "code_execution", "code"),
+            d.ArgumentText(key, text_of(code.get("code"))),
+            d.Opaque(key, {name: without(code, "code"), **rest}),
+            d.CallClosed(key),
         ]
 
-    def _read_tool_call(self, name: str, call: _Item, rest: _Item, deltas: list[Delta]) -> None:
+    def _read_tool_call(self, name: str, call: _Item, rest: _Item, deltas: list[d.Delta]) -> None:
         key = self._begin_server_call(call, deltas)
         deltas += [
-            CallOpened(key, self._running, text_of(_field_of(call, "toolType")), "server"),
-            ArgumentValue(key, (), call.get("args") or {}),
-            Opaque(key, {name: without(call, "args"), **rest}),
-            CallClosed(key),
+            d.CallOpened(key, self._running, text_of(_field_of(call, "toolType")), "server"),
+            d.ArgumentValue(key, (), call.get("args") or {}),
+            d.Opaque(key, {name: without(call, "args"), **rest}),
+            d.CallClosed(key),
         ]
 
-    def _begin_server_call(self, call: _Item, deltas: list[Delta]) -> _Key:
+    def _begin_server_call(self, call: _Item, deltas: list[d.Delta]) -> _Key:
         """Begin a call that Gemini runs. If it has no ID, generate one for its result."""
         key = self._next_key(deltas)
         own_id = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
@@ -606,22 +594,22 @@ class _PartsReader:
         item: _Item,
         given: _Item,
         result: object,
-        deltas: list[Delta],
+        deltas: list[d.Delta],
         *,
         failed: bool = False,
     ) -> None:
         block = self._next_key(deltas)
         call_id = text_of(given.get("id")) or self._running
-        deltas += [CallResult(call_id, result, failed, block), Opaque(block, item)]
+        deltas += [d.CallResult(call_id, result, failed, block), d.Opaque(block, item)]
 
 
-def _keep(key: _Key, item: _Item | None, deltas: list[Delta]) -> None:
+def _keep(key: _Key, item: _Item | None, deltas: list[d.Delta]) -> None:
     """Keep the other fields of the part of a call. Assembly keeps the arguments."""
     if item is not None:
         call = _field_of(item, "functionCall")
         kept = {name: call[name] for name in ("id", "name") if name in call}
         rest = without(item, "functionCall", "function_call")
-        deltas.append(Opaque(key, {"functionCall": kept, **rest}))
+        deltas.append(d.Opaque(key, {"functionCall": kept, **rest}))
 
 
 def _value(leaf: _PartialArg) -> int | float | None:
@@ -647,15 +635,12 @@ def _check_leaf(leaf: object) -> None:
         raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
 
 
-class _OpenCall:
+class _OpenCall(Struct, eq=False):
     """A call whose arguments arrive leaf by leaf."""
 
-    __slots__ = ("key", "open_strings", "paths")
-
-    def __init__(self, key: _Key) -> None:
-        self.key = key
-        self.paths: dict[str, JsonPath] = {}  # by their text
-        self.open_strings: set[str] = set()
+    key: _Key
+    paths: dict[str, JsonPath] = {}  # by their text
+    open_strings: set[str] = set()
 
 
 def _parse_path(path: str) -> JsonPath:
@@ -741,13 +726,13 @@ def _as_sent(part: object) -> dict[str, Any]:
     return item
 
 
-def _failure(error: object) -> ProviderFailed:
+def _failure(error: object) -> d.ProviderFailed:
     if not isinstance(error, Mapping):
-        return ProviderFailed("error", text_of(error) or "error")
+        return d.ProviderFailed("error", text_of(error) or "error")
     status, number = text_of(error.get("status")), error.get("code")
     code = status or text_of(number) or "error"
     retryable = code in _RETRYABLE or (type(number) is int and (number == 429 or number >= 500))
-    return ProviderFailed(code, text_of(error.get("message")) or code, retryable)
+    return d.ProviderFailed(code, text_of(error.get("message")) or code, retryable)
 
 
 def _is_snake_cased(payload: bytes | bytearray | str) -> bool:

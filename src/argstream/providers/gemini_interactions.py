@@ -11,26 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -93,7 +74,7 @@ class _StreamEvent(_Interaction, gc=False):
 _read = PayloadReader(_StreamEvent, vital="index step delta arguments text interaction steps")
 
 
-class GeminiInteractionsDecoder(ProviderDecoder):
+class GeminiInteractionsDecoder(d.ProviderDecoder):
     """Payloads of the Interactions API → deltas."""
 
     protocol = "gemini-interactions"
@@ -103,7 +84,7 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         self._changed: set[int] = set()  # calls whose arguments arrived as deltas
         self._has_steps = False
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         try:
             data = _read(payload)
@@ -142,18 +123,18 @@ class GeminiInteractionsDecoder(ProviderDecoder):
             case _:  # a status, which is repeated at the end, or an event that is not known
                 return []
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         return self._rest_of_steps()
 
-    def _created(self, interaction: _Interaction) -> list[Delta]:
+    def _created(self, interaction: _Interaction) -> list[d.Delta]:
         self._steps.clear()
         self._changed.clear()
         self._has_steps = False
         model = interaction.model or interaction.agent
-        return [TurnOpened(interaction.id or "", model or "")]
+        return [d.TurnOpened(interaction.id or "", model or "")]
 
-    def _completed(self, interaction: _Interaction) -> list[Delta]:
+    def _completed(self, interaction: _Interaction) -> list[d.Delta]:
         deltas = self._rest_of_steps()
         status = interaction.status or ""
         ending = ending_of(status)
@@ -163,12 +144,12 @@ class GeminiInteractionsDecoder(ProviderDecoder):
                 may_be_cut = ending == "cut" and index == len(interaction.steps) - 1
                 deltas += self._rest_of_step(index) if may_be_cut else self._step_stopped(index)
             self._steps.clear()
-        deltas.append(UsageReported(_tokens(interaction.usage or {})))
+        deltas.append(d.UsageReported(_tokens(interaction.usage or {})))
         if status == "failed":
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
-        return [*deltas, TurnEnded(status or None, ending), TurnClosed()]
+        return [*deltas, d.TurnEnded(status or None, ending), d.TurnClosed()]
 
-    def _step_started(self, index: int, step: dict[str, Any]) -> list[Delta]:
+    def _step_started(self, index: int, step: dict[str, Any]) -> list[d.Delta]:
         self._has_steps = True
         if step.get("id") and step.get("id") == self._steps.get(index, {}).get("id"):
             return []  # a repetition
@@ -176,18 +157,18 @@ class GeminiInteractionsDecoder(ProviderDecoder):
         self._steps[index] = step = dict(step)
         type_ = text_of(step.get("type"))
         if type_ == "thought":
-            deltas: list[Delta] = [ThinkingOpened(index)]
-            deltas += [ThinkingPiece(index, text) for text in _texts(step.get("summary"))]
+            deltas: list[d.Delta] = [d.ThinkingOpened(index)]
+            deltas += [d.ThinkingPiece(index, text) for text in _texts(step.get("summary"))]
             return deltas
         if type_ == "model_output":
             failed = [_failure(step["error"])] if step.get("error") else []
-            return [*(TextPiece(index, text) for text in _texts(step.get("content"))), *failed]
+            return [*(d.TextPiece(index, text) for text in _texts(step.get("content"))), *failed]
         if (kind := _kind(type_)) is None:
             return []
         name = text_of(step.get("name")) or type_.removesuffix("_call")
-        return [CallOpened(index, text_of(step.get("id")), name, kind)]
+        return [d.CallOpened(index, text_of(step.get("id")), name, kind)]
 
-    def _step_changed(self, index: int, change: _Delta, payload: object) -> list[Delta]:
+    def _step_changed(self, index: int, change: _Delta, payload: object) -> list[d.Delta]:
         step = self._steps.get(index)
         if change.signature and step is not None:
             _extend(step, "signature", change.signature)
@@ -198,13 +179,13 @@ class GeminiInteractionsDecoder(ProviderDecoder):
                 if not change.arguments:
                     return []
                 self._changed.add(index)
-                return [ArgumentText(index, change.arguments)]
+                return [d.ArgumentText(index, change.arguments)]
             case "text":
-                return [TextPiece(index, change.text)] if change.text else []
+                return [d.TextPiece(index, change.text)] if change.text else []
             case "thought_summary":
                 if step is not None and change.content is not None:
                     _extend(step, "summary", [change.content])
-                return [ThinkingPiece(index, text) for text in _texts([change.content])]
+                return [d.ThinkingPiece(index, text) for text in _texts([change.content])]
             case type_ if _kind(type_) is not None:
                 return self._call_changed(index, type_, change)
             case _ if step is None or change.type == "thought_signature":
@@ -216,57 +197,57 @@ class GeminiInteractionsDecoder(ProviderDecoder):
                 if change.is_error is not None:
                     step["is_error"] = change.is_error
             case type_:  # an image or other media
-                return [Opaque((index, type_), plain(fields_of(payload)["delta"]))]
+                return [d.Opaque((index, type_), plain(fields_of(payload)["delta"]))]
         return []
 
-    def _call_changed(self, index: int, type_: str, change: _Delta) -> list[Delta]:
+    def _call_changed(self, index: int, type_: str, change: _Delta) -> list[d.Delta]:
         """Read arguments of a tool that Google runs. They are values."""
         arguments = change.arguments
         if not isinstance(arguments, dict):
             return []
         self._changed.add(index)
         if type_ == _CODE:
-            return [ArgumentText(index, code)] if (code := text_of(arguments.get("code"))) else []
-        return [ArgumentValue(index, (name,), value) for name, value in arguments.items()]
+            return [d.ArgumentText(index, code)] if (code := text_of(arguments.get("code"))) else []
+        return [d.ArgumentValue(index, (name,), value) for name, value in arguments.items()]
 
-    def _step_stopped(self, index: int) -> list[Delta]:
+    def _step_stopped(self, index: int) -> list[d.Delta]:
         deltas = self._rest_of_step(index)
         step = self._steps.pop(index, {})
         type_ = text_of(step.get("type"))
-        return [*deltas, CallClosed(index)] if _kind(type_) is not None else deltas
+        return [*deltas, d.CallClosed(index)] if _kind(type_) is not None else deltas
 
-    def _rest_of_step(self, index: int) -> list[Delta]:
+    def _rest_of_step(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of a step."""
         step = self._steps.get(index, {})
         type_ = text_of(step.get("type"))
         if _kind(type_) is not None:
             return self._rest_of_call(index, step, type_)
         if type_ == "thought":
-            return [Opaque(index, step), ThinkingClosed(index)]
+            return [d.Opaque(index, step), d.ThinkingClosed(index)]
         if type_ == "model_output":
             has_more = step.keys() - _KEPT_TEXT_FIELDS
-            return [Opaque(index, without(step, "content"))] if has_more else []
+            return [d.Opaque(index, without(step, "content"))] if has_more else []
         if type_.endswith("_result") and type_ not in _USER_STEPS:
             call_id, failed = text_of(step.get("call_id")), bool(step.get("is_error"))
-            return [CallResult(call_id, step.get("result"), failed, index), Opaque(index, step)]
+            return [d.CallResult(call_id, step.get("result"), failed, index), d.Opaque(index, step)]
         if type_ and type_ not in _USER_STEPS:
-            return [Opaque(index, step)]
+            return [d.Opaque(index, step)]
         return []
 
-    def _rest_of_call(self, index: int, step: dict[str, Any], type_: str) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _rest_of_call(self, index: int, step: dict[str, Any], type_: str) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         arguments = step.get("arguments")
         if index not in self._changed and isinstance(arguments, dict) and arguments:
             # Not a placeholder, because no delta followed. An empty one may be, of a cut call.
             if type_ == _CODE:
-                deltas.append(ArgumentText(index, text_of(arguments.get("code"))))
+                deltas.append(d.ArgumentText(index, text_of(arguments.get("code"))))
             else:
-                deltas.append(ArgumentValue(index, (), arguments))
+                deltas.append(d.ArgumentValue(index, (), arguments))
         if any(step[name] for name in step.keys() - _KEPT_CALL_FIELDS):
-            deltas.append(Opaque(index, without(step, "arguments")))
+            deltas.append(d.Opaque(index, without(step, "arguments")))
         return deltas
 
-    def _rest_of_steps(self) -> list[Delta]:
+    def _rest_of_steps(self) -> list[d.Delta]:
         """End the steps that were not stopped, without closing their calls."""
         rest = [delta for index in self._steps for delta in self._rest_of_step(index)]
         self._steps.clear()
@@ -299,17 +280,17 @@ def _extend(step: dict[str, Any], field: str, piece: Any) -> None:
     step[field] = piece
 
 
-def _failure(error: object) -> ProviderFailed:
+def _failure(error: object) -> d.ProviderFailed:
     if not isinstance(error, dict):
-        return ProviderFailed("error", text_of(error) or "error")
+        return d.ProviderFailed("error", text_of(error) or "error")
     code = text_of(error.get("code")) or text_of(error.get("status")) or "error"
     retryable = code.lower() in _RETRYABLE or code == "429" or (len(code) == 3 and code[0] == "5")
-    return ProviderFailed(code, text_of(error.get("message")) or code, retryable)
+    return d.ProviderFailed(code, text_of(error.get("message")) or code, retryable)
 
 
-def _tokens(usage: dict[str, Any]) -> Tokens:
+def _tokens(usage: dict[str, Any]) -> d.Tokens:
     thoughts = count(usage, "total_thought_tokens")
-    return Tokens(
+    return d.Tokens(
         input_tokens=total(
             count(usage, "total_input_tokens"), count(usage, "total_tool_use_tokens")
         ),

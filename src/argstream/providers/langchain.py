@@ -8,9 +8,9 @@ in the provider's form. Neither is read.
   provider named it, or ``chunk_position="last"``, a regular end without a reason.
 - A whole message may be the sum of chunks that were cut. Its last call may be a guess, unless the
   stop reason says that nothing was cut, or the tool was executed.
-- The ID of a message changes. The provider's ID (``resp_…``) is used once, and after that the ID of
-  LangChain's run (``lc_run-…``). So a message has one ID of each kind, and several of the
-  provider's if each part has one (``msg_…``, with ``output_version="v0"``).
+- The ID of a message changes. One chunk has the provider's ID (``resp_…``), later chunks have the
+  ID of LangChain's run (``lc_run-…``). So a message has one ID of each kind, except that each part
+  may have its own ID of the provider (``msg_…``, with ``output_version="v0"``).
 - Usage is reported in parts, which must be added up.
 - A message arrives as an object, as a dict, serialised by ``dumps``, with metadata (LangGraph and
   its server), or in an event of ``astream_events``. Nodes may run in parallel, and so may several
@@ -25,28 +25,8 @@ import msgspec
 from msgspec import Struct
 
 from argstream.history import CallKind
+from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Ending,
-    Opaque,
-    ParallelTurns,
-    ProviderDecoder,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -139,13 +119,13 @@ _read_whole = PayloadReader(
 )
 
 
-class LangChainDecoder(ProviderDecoder):
+class LangChainDecoder(d.ProviderDecoder):
     """LangChain's messages → deltas."""
 
     protocol = "langchain"
 
     def __init__(self) -> None:
-        self._turns = ParallelTurns()
+        self._turns = d.ParallelTurns()
         # The writer of a message is its run or node, if known.
         self._messages: dict[str, _MessageState] = {}  # by each of their IDs
         self._newest: dict[str, _MessageState] = {}  # by writer
@@ -156,7 +136,7 @@ class LangChainDecoder(ProviderDecoder):
         self._count = 0
         self._has_values = False  # whether arguments arrived as an object
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
         given = payload
         if isinstance(payload, _TEXT):
@@ -180,31 +160,31 @@ class LangChainDecoder(ProviderDecoder):
             message.chunk_position = "last"
         return self._read_chunk(message, writer, given)
 
-    def interrupt(self) -> list[Delta]:
+    def interrupt(self) -> list[d.Delta]:
         """Return the buffered deltas after a payload was lost."""
         return [delta for state in self._open for delta in self._flush(state)]
 
-    def implicit_closes(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[d.CallClosed]:
         """Return a close for each call that was followed by another call."""
         return [closed for state in self._open for closed in state.calls.implicit_closes()]
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for state in list(self._open):
             deltas += self._close_streamed(state) if state.ended else self._flush(state)
         for writer in list(self._unverified):
             deltas += self._close_as_cut(writer)
         return deltas
 
-    def _read_chunk(self, message: _Message, writer: str, payload: object) -> list[Delta]:
-        before: list[Delta] = []
+    def _read_chunk(self, message: _Message, writer: str, payload: object) -> list[d.Delta]:
+        before: list[d.Delta] = []
         state = self._messages.get(message.id) if type(message.id) is str else None
         if state is None or state.closed:
             state, before = self._find(message, writer)
             if state is None:
                 return []
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         known = state.calls.count
         state.read(message, deltas)
         if state.calls.count != known:
@@ -220,7 +200,7 @@ class LangChainDecoder(ProviderDecoder):
             deltas += self._close_streamed(state)
         return before + deltas if before else deltas
 
-    def _read_whole(self, message: _WholeMessage, writer: str, payload: object) -> list[Delta]:
+    def _read_whole(self, message: _WholeMessage, writer: str, payload: object) -> list[d.Delta]:
         if message.type == "tool":
             return self._result(message)
         if message.type != "ai" or text_of(message.id) in self._messages:
@@ -233,7 +213,7 @@ class LangChainDecoder(ProviderDecoder):
             return []  # a copy of a message that was read before
         state, before = self._new(message, writer)
         state.closed = True
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         state.read(message, deltas)
         for call in calls:
             state.call(None, call, deltas)
@@ -250,7 +230,7 @@ class LangChainDecoder(ProviderDecoder):
         state.end(reason, deltas)
         return before + self._emit(state, deltas) + self._close_message(state)
 
-    def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[Delta]]":
+    def _find(self, message: _Message, writer: str) -> "tuple[_MessageState | None, list[d.Delta]]":
         """Return the message of a chunk, None for a late empty chunk, and the deltas before it."""
         id_ = text_of(message.id)
         writes = bool(message.tool_call_chunks or message.content)
@@ -284,7 +264,7 @@ class LangChainDecoder(ProviderDecoder):
         # Prefer a message that has ended. Otherwise, runs continue in the order of their start.
         return next((state for state in free if state.ended), free[0] if free else None)
 
-    def _new(self, message: _Message, writer: str) -> "tuple[_MessageState, list[Delta]]":
+    def _new(self, message: _Message, writer: str) -> "tuple[_MessageState, list[d.Delta]]":
         before = self._close_as_cut(writer)
         for state in [state for state in self._open if state.ended]:
             before += self._close_streamed(state)  # only its usage could still follow
@@ -292,7 +272,7 @@ class LangChainDecoder(ProviderDecoder):
         id_ = text_of(message.id)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
-        state = _MessageState(self._count, writer, TurnOpened(id_, model), self._saw_value)
+        state = _MessageState(self._count, writer, d.TurnOpened(id_, model), self._on_value)
         self._newest[writer] = state
         self._add_id(state, id_)
         return state, before
@@ -302,48 +282,51 @@ class LangChainDecoder(ProviderDecoder):
             state.kinds.append(_id_kind(id_))
             self._messages[id_] = state
 
-    def _register_calls(self, state: "_MessageState", deltas: list[Delta]) -> None:
+    def _register_calls(self, state: "_MessageState", deltas: list[d.Delta]) -> None:
         for delta in deltas:
-            if isinstance(delta, CallOpened):
+            if isinstance(delta, d.CallOpened):
                 state.last_call = delta.id
                 if delta.id:
                     self._owners[delta.id] = state
 
-    def _emit(self, state: "_MessageState", deltas: list[Delta]) -> list[Delta]:
+    def _emit(self, state: "_MessageState", deltas: list[d.Delta]) -> list[d.Delta]:
         return self._turns.emit(state.number, state.with_opening(deltas)) if deltas else []
 
-    def _flush(self, state: "_MessageState") -> list[Delta]:
-        deltas: list[Delta] = []
+    def _flush(self, state: "_MessageState") -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         state.flush(deltas)
         return self._emit(state, deltas)
 
-    def _close_streamed(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
-        """Close a message that was streamed."""
+    def _close_streamed(
+        self, state: "_MessageState", ending: d.Ending | None = None
+    ) -> list[d.Delta]:
         if state.closed:
             return []
         state.closed = True
         self._open.remove(state)
         return self._close_message(state, ending)
 
-    def _close_message(self, state: "_MessageState", ending: Ending | None = None) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _close_message(
+        self, state: "_MessageState", ending: d.Ending | None = None
+    ) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         if not state.ended:
             state.end(state.reason, deltas, ending)
         self._register_calls(state, deltas)
-        deltas.append(TurnClosed())
+        deltas.append(d.TurnClosed())
         return self._turns.emit_last(state.number, state.with_opening(deltas))
 
-    def _close_as_cut(self, writer: str) -> list[Delta]:
+    def _close_as_cut(self, writer: str) -> list[d.Delta]:
         """Close a whole message as cut, because nothing shows that its last call is complete."""
         state = self._unverified.pop(writer, None)
         return [] if state is None else self._close_message(state, "cut")
 
-    def _result(self, message: _WholeMessage) -> list[Delta]:
+    def _result(self, message: _WholeMessage) -> list[d.Delta]:
         """Read a result. It shows that the message with the call is complete."""
         call_id = message.tool_call_id or ""
         failed = message.status == "error"
-        ending: Ending = "cut" if failed else "finished"
-        deltas: list[Delta] = []
+        ending: d.Ending = "cut" if failed else "finished"
+        deltas: list[d.Delta] = []
         owner = self._owners.pop(call_id, None)  # a later call may reuse the ID
         if owner is not None and self._unverified.get(owner.writer) is owner:
             if call_id == owner.last_call:
@@ -351,9 +334,11 @@ class LangChainDecoder(ProviderDecoder):
                 deltas = self._close_message(owner, ending)
         elif owner is not None:
             deltas = self._close_streamed(owner, ending)
-        return deltas + self._turns.switch_to(None, [CallResult(call_id, message.content, failed)])
+        return deltas + self._turns.switch_to(
+            None, [d.CallResult(call_id, message.content, failed)]
+        )
 
-    def _saw_value(self) -> None:
+    def _on_value(self) -> None:
         self._has_values = True
 
     def _check_values(self, payload: object) -> None:
@@ -363,22 +348,22 @@ class LangChainDecoder(ProviderDecoder):
 
 class _MessageState:
     def __init__(
-        self, number: int, writer: str, opening: TurnOpened, saw_value: Callable[[], None]
+        self, number: int, writer: str, opening: d.TurnOpened, on_value: Callable[[], None]
     ) -> None:
         self.number = number
         self.writer = writer
-        self.calls = CallFinder(0, saw_value)
+        self.calls = CallFinder(0, on_value)
         self.last_call = ""  # ID
         self.kinds: list[str] = []  # of its IDs
         self.reason: str | None = None
         self.ended = False  # whether TurnEnded was emitted
         self.closed = False
-        self.tokens = Tokens()
-        self._opening: TurnOpened | None = opening
-        self._content = _ContentReader(saw_value)
+        self.tokens = d.Tokens()
+        self._opening: d.TurnOpened | None = opening
+        self._content = _ContentReader(on_value)
         self._indexes: dict[str, int] = {}
 
-    def with_opening(self, deltas: list[Delta]) -> list[Delta]:
+    def with_opening(self, deltas: list[d.Delta]) -> list[d.Delta]:
         opening, self._opening = self._opening, None
         return deltas if opening is None else [opening, *deltas]
 
@@ -392,7 +377,7 @@ class _MessageState:
         is_part = kind == "own" and not writes and self.kinds[:1] == ["run"]
         return kind not in self.kinds or is_part
 
-    def read(self, message: _Message, deltas: list[Delta]) -> None:
+    def read(self, message: _Message, deltas: list[d.Delta]) -> None:
         content, reader = message.content, self._content
         if message.additional_kwargs:
             thought = message.additional_kwargs.get("reasoning_content")
@@ -412,10 +397,10 @@ class _MessageState:
                 self.call(chunk.index, chunk, deltas)
         if message.usage_metadata:
             self._add(message.usage_metadata)
-            deltas.append(UsageReported(self.tokens))
+            deltas.append(d.UsageReported(self.tokens))
 
     def call(
-        self, index: int | str | None, piece: _CallPiece | _WholeCall, deltas: list[Delta]
+        self, index: int | str | None, piece: _CallPiece | _WholeCall, deltas: list[d.Delta]
     ) -> None:
         if isinstance(index, str):
             # A number as text equals the number. Other indexes are names (``lc_tc_1``).
@@ -427,11 +412,13 @@ class _MessageState:
         function = EntryFunction(piece.name, piece.args)
         self.calls.read(Entry(index, piece.id, None, function), deltas)
 
-    def flush(self, deltas: list[Delta]) -> None:
+    def flush(self, deltas: list[d.Delta]) -> None:
         self._content.end_block(deltas)
         self.calls.flush(deltas)
 
-    def end(self, reason: str | None, deltas: list[Delta], ending: Ending | None = None) -> None:
+    def end(
+        self, reason: str | None, deltas: list[d.Delta], ending: d.Ending | None = None
+    ) -> None:
         """End the turn, once. Without a reason it is not known whether something was cut."""
         self.flush(deltas)
         if self.ended:
@@ -440,17 +427,17 @@ class _MessageState:
         ending = ending or ending_of(reason)
         if ending == "cut":
             deltas += self.calls.implicit_closes()
-        deltas.append(TurnEnded(reason, ending))
+        deltas.append(d.TurnEnded(reason, ending))
 
     def _add(self, usage: dict[str, Any]) -> None:
-        part = Tokens(
+        part = d.Tokens(
             input_tokens=count(usage, "input_tokens"),
             output_tokens=count(usage, "output_tokens"),
             cache_read_tokens=count(usage, "input_token_details", "cache_read"),
             cache_write_tokens=count(usage, "input_token_details", "cache_creation"),
             reasoning_tokens=count(usage, "output_token_details", "reasoning"),
         )
-        self.tokens = Tokens(*map(total, self.tokens, part))
+        self.tokens = d.Tokens(*map(total, self.tokens, part))
 
 
 def _id_kind(id_: str) -> str:
@@ -460,20 +447,20 @@ def _id_kind(id_: str) -> str:
 
 
 class _ContentReader:
-    def __init__(self, saw_value: Callable[[], None]) -> None:
-        self._saw_value = saw_value
+    def __init__(self, on_value: Callable[[], None]) -> None:
+        self._on_value = on_value
         self._block = 0
         self._open_block: tuple[str, Hashable] = ("", None)  # kind and index
         self._pieces: list[dict[str, Any]] = []  # of a block that must be sent back
         self._calls: dict[Hashable, Hashable] = {}  # keys of calls by block index
 
-    def text(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(TextPiece(self._block_for("text", None, deltas), text))
+    def text(self, text: str, deltas: list[d.Delta]) -> None:
+        deltas.append(d.TextPiece(self._block_for("text", None, deltas), text))
 
-    def thought(self, text: str, deltas: list[Delta]) -> None:
-        deltas.append(ThinkingPiece(self._block_for("thinking", None, deltas), text))
+    def thought(self, text: str, deltas: list[d.Delta]) -> None:
+        deltas.append(d.ThinkingPiece(self._block_for("thinking", None, deltas), text))
 
-    def blocks(self, blocks: list[Any], deltas: list[Delta]) -> None:
+    def blocks(self, blocks: list[Any], deltas: list[d.Delta]) -> None:
         for block in blocks:
             if isinstance(block, str):
                 if block:
@@ -482,40 +469,40 @@ class _ContentReader:
                 inner = _unwrap_block(block)
                 self._read(inner, text_of(inner.get("type")), _index_of(block), deltas)
 
-    def end_block(self, deltas: list[Delta]) -> None:
+    def end_block(self, deltas: list[d.Delta]) -> None:
         self._block_for("", None, deltas)
 
-    def _block_for(self, what: str, index: Hashable, deltas: list[Delta]) -> tuple[str, int]:
+    def _block_for(self, what: str, index: Hashable, deltas: list[d.Delta]) -> tuple[str, int]:
         """Begin a new block unless the open one has this kind and index; return its key."""
         if (what, index) != self._open_block:
             key = ("block", self._block)
             if self._pieces:
-                deltas.append(Opaque(key, _joined(self._pieces)))
+                deltas.append(d.Opaque(key, _joined(self._pieces)))
                 self._pieces = []
             if self._open_block[0] == "thinking":
-                deltas.append(ThinkingClosed(key))
+                deltas.append(d.ThinkingClosed(key))
             self._open_block = (what, index)
             self._block += 1
         return ("block", self._block)
 
     def _read(
-        self, block: dict[str, Any], type_: str, index: Hashable, deltas: list[Delta]
+        self, block: dict[str, Any], type_: str, index: Hashable, deltas: list[d.Delta]
     ) -> None:
         if type_ == "text" or type_ == "refusal":
             text = block.get("text") or block.get("refusal")
             if isinstance(text, str) and text:
-                deltas.append(TextPiece(self._block_for("text", index, deltas), text))
+                deltas.append(d.TextPiece(self._block_for("text", index, deltas), text))
         elif type_ in _THOUGHTS:
             key = self._block_for("thinking", index, deltas)
             if not self._pieces:
-                deltas.append(ThinkingOpened(key))
+                deltas.append(d.ThinkingOpened(key))
             self._pieces.append(block)
             if thought := _thinking_text(block):
-                deltas.append(ThinkingPiece(key, thought))
+                deltas.append(d.ThinkingPiece(key, thought))
         elif type_ == "input_json_delta":
             piece = block.get("partial_json")
             if index in self._calls and isinstance(piece, str) and piece:
-                deltas.append(ArgumentText(self._calls[index], piece))
+                deltas.append(d.ArgumentText(self._calls[index], piece))
         elif type_ in _RUN_BY_PROVIDER:
             self._server_call(block, index, _RUN_BY_PROVIDER[type_], deltas)
         elif type_ in _WHOLE_CALLS:
@@ -530,24 +517,24 @@ class _ContentReader:
             self._pieces.append(block)
 
     def _server_call(
-        self, block: dict[str, Any], index: Hashable, kind: CallKind, deltas: list[Delta]
+        self, block: dict[str, Any], index: Hashable, kind: CallKind, deltas: list[d.Delta]
     ) -> None:
         key = self._calls.get(index) if index is not None else None
         if key is None or block.get("name"):
             self.end_block(deltas)
             key = self._calls[index] = ("server", len(self._calls), text_of(block.get("id")))
             name = text_of(block.get("name"))
-            deltas.append(CallOpened(key, text_of(block.get("id")), name, kind))
+            deltas.append(d.CallOpened(key, text_of(block.get("id")), name, kind))
         # While the call is streamed, also in a sum of chunks, its input is an empty object.
         given = block.get("args") or block.get("input") or block.get("partial_json")
         if isinstance(given, str):
-            deltas.append(ArgumentText(key, given))
+            deltas.append(d.ArgumentText(key, given))
         elif given:
-            deltas.append(ArgumentValue(key, (), given))
-            self._saw_value()
+            deltas.append(d.ArgumentValue(key, (), given))
+            self._on_value()
 
     def _server_result(
-        self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[Delta]
+        self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[d.Delta]
     ) -> None:
         self.end_block(deltas)
         content = block["output"] if "output" in block else block.get("content")
@@ -557,20 +544,20 @@ class _ContentReader:
             or block.get("status") == "error"
             or (isinstance(type_, str) and type_.endswith("_error"))
         )
-        deltas.append(CallResult(call_id, content, failed, ("result", index)))
+        deltas.append(d.CallResult(call_id, content, failed, ("result", index)))
 
-    def _whole_call(self, block: dict[str, Any], deltas: list[Delta]) -> None:
+    def _whole_call(self, block: dict[str, Any], deltas: list[d.Delta]) -> None:
         self.end_block(deltas)
         id_ = items.call_id_of(block)
         key = ("server", len(self._calls), id_)
         self._calls[key] = key
-        deltas.append(CallOpened(key, id_, items.call_name(block), items.call_kind(block)))
+        deltas.append(d.CallOpened(key, id_, items.call_name(block), items.call_kind(block)))
         given = items.call_input(block)
         if isinstance(given, dict):
-            deltas.append(ArgumentValue(key, (), given))
-            self._saw_value()
+            deltas.append(d.ArgumentValue(key, (), given))
+            self._on_value()
         cut = block.get("status") == "incomplete"
-        deltas += [CallClosed(key, text_of(given), cut), *items.result(block)]
+        deltas += [d.CallClosed(key, text_of(given), cut), *items.result(block)]
 
 
 def _read_chunk(payload: Any) -> _Message:
@@ -679,7 +666,6 @@ def _type_of(payload: object) -> str:
 
 
 def _reason_of(metadata: dict[str, Any] | None) -> str | None:
-    """Return the provider's stop reason."""
     if not metadata or _REASON_FIELDS.isdisjoint(metadata):
         return None
     for name in _REASONS:

@@ -10,23 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from argstream.providers._deltas import (
-    ArgumentText,
-    CallClosed,
-    CallOpened,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import PayloadReader, arguments, refuse_duplicate_keys, text_of
 from argstream.providers._stop_reasons import ending_of
 
@@ -62,7 +46,7 @@ class _Chunk(Struct, gc=False):
 _read = PayloadReader(_Chunk, vital="message content thinking tool_calls function name index")
 
 
-class OllamaDecoder(ProviderDecoder):
+class OllamaDecoder(d.ProviderDecoder):
     """Lines of Ollama's chat → deltas."""
 
     protocol = "ollama"
@@ -74,10 +58,10 @@ class OllamaDecoder(ProviderDecoder):
         self._calls = 0  # number of calls in this turn
         self._open: dict[int | None, int] = {}  # keys of calls with text arguments, by index
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an object of the SDK."""
         chunk = _read(payload)
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if chunk.error:
             return [_failure(chunk.error)]
         if not self._in_turn and (chunk.message is not None or chunk.done is True):
@@ -85,14 +69,18 @@ class OllamaDecoder(ProviderDecoder):
             self._block = self._calls = 0
             self._block_kind = ""
             self._open.clear()
-            deltas.append(TurnOpened("", chunk.model or ""))
+            deltas.append(d.TurnOpened("", chunk.model or ""))
         if (message := chunk.message) is not None:
             if message.thinking:
-                deltas.append(ThinkingPiece(self._block_for("thinking", deltas), message.thinking))
+                deltas.append(
+                    d.ThinkingPiece(self._block_for("thinking", deltas), message.thinking)
+                )
             if message.content:
-                deltas.append(TextPiece(self._block_for("text", deltas), message.content))
+                deltas.append(d.TextPiece(self._block_for("text", deltas), message.content))
             if message.images:
-                deltas.append(Opaque(self._block_for("images", deltas), {"images": message.images}))
+                deltas.append(
+                    d.Opaque(self._block_for("images", deltas), {"images": message.images})
+                )
             if message.tool_calls:
                 self._block_for("calls", deltas)
                 for entry in message.tool_calls:
@@ -103,37 +91,37 @@ class OllamaDecoder(ProviderDecoder):
             self._in_turn = False
             reason = chunk.done_reason or None
             deltas += [
-                TurnEnded(reason, ending_of(reason)),
-                UsageReported(Tokens(chunk.prompt_eval_count, chunk.eval_count)),
-                TurnClosed(),
+                d.TurnEnded(reason, ending_of(reason)),
+                d.UsageReported(d.Tokens(chunk.prompt_eval_count, chunk.eval_count)),
+                d.TurnClosed(),
             ]
         return deltas
 
-    def _block_for(self, what: str, deltas: list[Delta]) -> tuple[str, int]:
+    def _block_for(self, what: str, deltas: list[d.Delta]) -> tuple[str, int]:
         """Begin a new block unless the open one is of this kind; return its key."""
         if what != self._block_kind:
             if self._block_kind == "thinking":
-                deltas.append(ThinkingClosed(("block", self._block)))
+                deltas.append(d.ThinkingClosed(("block", self._block)))
             self._block_kind = what
             self._block += 1
         return "block", self._block
 
-    def _call(self, entry: _Entry) -> list[Delta]:
+    def _call(self, entry: _Entry) -> list[d.Delta]:
         function = entry.function or _Function()
         given = function.arguments
         if not function.name and isinstance(given, str) and function.index in self._open:
-            return [ArgumentText(self._open[function.index], given)]
+            return [d.ArgumentText(self._open[function.index], given)]
         key = self._calls
         self._calls += 1
-        opened = CallOpened(key, text_of(entry.id), function.name or "")
+        opened = d.CallOpened(key, text_of(entry.id), function.name or "")
         deltas = [opened, *arguments(key, given)]
         if isinstance(given, str):
             self._open[function.index] = key
             return deltas
-        return [*deltas, CallClosed(key)]
+        return [*deltas, d.CallClosed(key)]
 
 
-def _failure(error: Any) -> ProviderFailed:
+def _failure(error: Any) -> d.ProviderFailed:
     if isinstance(error, dict):  # from a gateway
-        return ProviderFailed("error", text_of(error.get("message")) or str(error))
-    return ProviderFailed("error", str(error))
+        return d.ProviderFailed("error", text_of(error.get("message")) or str(error))
+    return d.ProviderFailed("error", str(error))

@@ -13,18 +13,7 @@ the agent runs. The text of that response is the result.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from argstream.providers._deltas import (
-    RUN_BY_PROVIDER,
-    CallOpened,
-    CallResult,
-    Delta,
-    ProviderDecoder,
-    RunEnded,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     UnreadableError,
     fields_of,
@@ -38,7 +27,7 @@ from argstream.providers.openai_responses import OpenAIResponsesDecoder
 _RESULTS: Final = {"tool_call_output_item", "handoff_output_item"}
 
 
-class OpenAIAgentsDecoder(ProviderDecoder):
+class OpenAIAgentsDecoder(d.ProviderDecoder):
     """Events of a run → deltas."""
 
     protocol = "openai-agents"
@@ -48,9 +37,9 @@ class OpenAIAgentsDecoder(ProviderDecoder):
         self._is_open = False  # whether a response is open
         self._calls_tools = True  # whether the newest response has calls that the agent runs
         self._text = ""  # of the newest response
-        self._tokens = Tokens()  # of all responses
+        self._tokens = d.Tokens()  # of all responses
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one event: an object, a dict, or JSON."""
         fields = fields_of(payload)
         match fields.get("type"):
@@ -65,35 +54,32 @@ class OpenAIAgentsDecoder(ProviderDecoder):
                 return []  # not used: agent_updated_stream_event, and types added later
         raise UnreadableError(f"expected an event of openai-agents, not {type(payload).__name__}")
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """End the run, if the last response called no tool."""
-        ended = RunEnded("completed", self._text, tokens=self._tokens)
+        ended = d.RunEnded("completed", self._text, tokens=self._tokens)
         return [] if self._is_open or self._calls_tools else [ended]
 
-    def _note(self, delta: Delta) -> None:
+    def _note(self, delta: d.Delta) -> None:
         """Keep track of the response. Its last event may be repeated."""
         match delta:
-            case TurnClosed():
+            case d.TurnClosed():
                 self._is_open = False
-            case UsageReported(tokens) if self._is_open:
-                self._tokens = Tokens(*map(total, self._tokens, tokens))
-            case UsageReported() | TurnEnded():
+            case d.UsageReported(tokens) if self._is_open:
+                self._tokens = d.Tokens(*map(total, self._tokens, tokens))
+            case d.UsageReported() | d.TurnEnded():
                 pass
             case _:
                 if not self._is_open:
                     self._is_open, self._calls_tools, self._text = True, False, ""
-                if isinstance(delta, CallOpened) and delta.kind not in RUN_BY_PROVIDER:
+                if isinstance(delta, d.CallOpened) and delta.kind not in d.RUN_BY_PROVIDER:
                     self._calls_tools = True
 
-    def _item(self, item: Mapping[str, Any]) -> list[Delta]:
+    def _item(self, item: Mapping[str, Any]) -> list[d.Delta]:
         type_, raw = item.get("type"), fields_of(item.get("raw_item"))
         if type_ == "message_output_item":
-            self._text = "".join(map(_text_in, plain(raw.get("content")) or ()))
+            parts = plain(raw.get("content")) or ()
+            self._text = "".join(text_of(one.get("text")) for one in parts if isinstance(one, dict))
         if type_ not in _RESULTS or not (call_id := text_of(raw.get("call_id"))):
             return []
         result = item["output"] if "output" in item else raw.get("output")
-        return [CallResult(call_id, json_value(result), raw.get("status") == "failed")]
-
-
-def _text_in(part: object) -> str:
-    return text_of(part.get("text")) if isinstance(part, dict) else ""
+        return [d.CallResult(call_id, json_value(result), raw.get("status") == "failed")]

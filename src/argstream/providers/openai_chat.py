@@ -9,21 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from argstream.providers._deltas import (
-    CallClosed,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
@@ -96,7 +82,7 @@ class _Failure(Struct, gc=False):
 _read_failure = PayloadReader(_Failure)
 
 
-class OpenAIChatDecoder(ProviderDecoder):
+class OpenAIChatDecoder(d.ProviderDecoder):
     """Payloads of the Chat Completions API → deltas."""
 
     protocol = "openai-chat"
@@ -108,7 +94,7 @@ class OpenAIChatDecoder(ProviderDecoder):
         self._has_values = False  # whether arguments arrived as an object
         self._choices: dict[int, _ChoiceState] = {}
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or a chunk of the SDK."""
         try:
             data = _read(payload)
@@ -117,7 +103,7 @@ class OpenAIChatDecoder(ProviderDecoder):
                 return self._done()
             raise
         chunk = data.chunk or data
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if chunk.choices and (
             not self._in_turn
             or (self._has_finished and self._is_next_turn(chunk.id or "", chunk.choices[0]))
@@ -125,15 +111,15 @@ class OpenAIChatDecoder(ProviderDecoder):
             deltas += self.close()
             self._in_turn = True
             self._turn_id = chunk.id or ""
-            deltas.append(TurnOpened(self._turn_id, chunk.model or ""))
+            deltas.append(d.TurnOpened(self._turn_id, chunk.model or ""))
         elif not chunk.choices and chunk.error is None:
             deltas += _misplaced_failure(payload, event)
         if chunk.usage and self._in_turn:
-            deltas.append(UsageReported(_tokens(chunk.usage)))
+            deltas.append(d.UsageReported(_tokens(chunk.usage)))
         for choice in chunk.choices or ():
             state = self._choices.get(choice.index)
             if state is None:
-                calls = CallFinder(choice.index, self._saw_value)
+                calls = CallFinder(choice.index, self._on_value)
                 state = self._choices[choice.index] = _ChoiceState(choice.index, calls)
             if choice.delta is not None:
                 state.has_deltas = True
@@ -153,7 +139,7 @@ class OpenAIChatDecoder(ProviderDecoder):
             refuse_duplicate_keys(payload)
         return deltas
 
-    def _saw_value(self) -> None:
+    def _on_value(self) -> None:
         self._has_values = True
 
     def _is_next_turn(self, id_: str, choice: _Choice) -> bool:
@@ -167,32 +153,32 @@ class OpenAIChatDecoder(ProviderDecoder):
             and bool(choice.delta.content or choice.delta.tool_calls not in _NO_CALLS)
         )
 
-    def interrupt(self) -> list[Delta]:
+    def interrupt(self) -> list[d.Delta]:
         """Return the buffered deltas after a payload was lost."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for state in self._choices.values():
             state.flush(deltas)
         return deltas
 
-    def implicit_closes(self) -> list[CallClosed]:
+    def implicit_closes(self) -> list[d.CallClosed]:
         """Return a close for each call that was followed by another call."""
         return [
             closed for state in self._choices.values() for closed in state.calls.implicit_closes()
         ]
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """End the turn: it was open because usage may follow the finish reason."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for state in self._choices.values():
             state.flush(deltas)
         if self._in_turn and any(state.finished for state in self._choices.values()):
-            deltas.append(TurnClosed())
+            deltas.append(d.TurnClosed())
         self._in_turn = self._has_finished = False
         self._choices = {}
         return deltas
 
-    def _done(self) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _done(self) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         for state in self._choices.values():
             if not state.finished:
                 state.finish(None, None, deltas)
@@ -213,25 +199,28 @@ class _ChoiceState:
         self._thinking_key: tuple[int, int] | None = None  # key of the last thinking block
         self._field = ""  # the field that it came in
 
-    def read(self, message: _Message, deltas: list[Delta]) -> None:
+    def read(self, message: _Message, deltas: list[d.Delta]) -> None:
         thought, field = message.reasoning_content, "reasoning_content"
         if not thought:
             thought, field = message.reasoning, "reasoning"
         if message.reasoning_details:
             self._details += message.reasoning_details
-            thought = thought or "".join(map(_detail_text, message.reasoning_details))
+            thought = thought or "".join(
+                text_of(one.get("text")) or text_of(one.get("summary"))
+                for one in message.reasoning_details
+            )
         if thought:
             self._thinking_key = self._block_for("thinking", deltas)
             self._field = field
-            deltas.append(ThinkingPiece(self._thinking_key, thought))
+            deltas.append(d.ThinkingPiece(self._thinking_key, thought))
         text = message.content
         if text:
             if isinstance(text, str):
-                deltas.append(TextPiece(self._block_for("text", deltas), text))
+                deltas.append(d.TextPiece(self._block_for("text", deltas), text))
             else:
                 self._read_parts(text, deltas)
         if message.refusal:
-            deltas.append(TextPiece(self._block_for("text", deltas), message.refusal))
+            deltas.append(d.TextPiece(self._block_for("text", deltas), message.refusal))
         entries = message.tool_calls
         if isinstance(entries, Entry):
             entries = None if entries == _NO_ENTRY else [entries]
@@ -247,7 +236,7 @@ class _ChoiceState:
             self._block_for("calls", deltas)
             self.calls.read_legacy(message.function_call, deltas)
 
-    def _read_parts(self, parts: list[Any], deltas: list[Delta]) -> None:
+    def _read_parts(self, parts: list[Any], deltas: list[d.Delta]) -> None:
         """Mistral's reasoning models write content as a list."""
         for part in parts:
             match part:
@@ -258,11 +247,11 @@ class _ChoiceState:
                         if isinstance(thought, dict)
                     )
                     if text:
-                        deltas.append(ThinkingPiece(self._block_for("thinking", deltas), text))
+                        deltas.append(d.ThinkingPiece(self._block_for("thinking", deltas), text))
                 case {"text": str(text)} if text:
-                    deltas.append(TextPiece(self._block_for("text", deltas), text))
+                    deltas.append(d.TextPiece(self._block_for("text", deltas), text))
 
-    def finish(self, reason: str | None, native: str | None, deltas: list[Delta]) -> None:
+    def finish(self, reason: str | None, native: str | None, deltas: list[d.Delta]) -> None:
         self.flush(deltas)
         if self.finished:
             return  # repeated by a gateway
@@ -273,31 +262,27 @@ class _ChoiceState:
             ending = "cut"
         if ending == "cut":
             deltas += self.calls.implicit_closes()
-        deltas.append(TurnEnded(reason, ending, self._index))
+        deltas.append(d.TurnEnded(reason, ending, self._index))
 
-    def flush(self, deltas: list[Delta]) -> None:
+    def flush(self, deltas: list[d.Delta]) -> None:
         self._block_for("", deltas)
         self.calls.flush(deltas)
         if self._details:
             item = {"reasoning_details": _merged(self._details)}
-            deltas.append(Opaque(self._thinking_key or (self._index, "reasoning_details"), item))
+            deltas.append(d.Opaque(self._thinking_key or (self._index, "reasoning_details"), item))
             self._details = []
 
-    def _block_for(self, what: str, deltas: list[Delta]) -> tuple[int, int]:
+    def _block_for(self, what: str, deltas: list[d.Delta]) -> tuple[int, int]:
         """Begin a new block unless the open one is of this kind; return its key."""
         if what != self._block_kind:
             if self._block_kind == "thinking":
                 if self._field and not self._details:  # which contain the text
-                    deltas.append(Opaque((self._index, self._block), {"field": self._field}))
+                    deltas.append(d.Opaque((self._index, self._block), {"field": self._field}))
                 self._field = ""
-                deltas.append(ThinkingClosed((self._index, self._block)))
+                deltas.append(d.ThinkingClosed((self._index, self._block)))
             self._block_kind = what
             self._block += 1
         return self._index, self._block
-
-
-def _detail_text(detail: dict[str, Any]) -> str:
-    return text_of(detail.get("text")) or text_of(detail.get("summary"))
 
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -320,16 +305,16 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _misplaced_failure(payload: object, event: str) -> list[Delta]:
+def _misplaced_failure(payload: object, event: str) -> list[d.Delta]:
     found = _read_failure(payload)
     if "error" not in (found.type, found.object, event):
         return []
     return [_failure({"message": found.message, "code": found.code})]
 
 
-def _failure(error: Any) -> ProviderFailed:
+def _failure(error: Any) -> d.ProviderFailed:
     if not isinstance(error, dict):
-        return ProviderFailed("error", str(error))
+        return d.ProviderFailed("error", str(error))
     code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
     message = text_of(error.get("message")) or code
     if failed := error.get("failed_generation"):  # Groq rejected a call and repeats it here
@@ -338,11 +323,11 @@ def _failure(error: Any) -> ProviderFailed:
     retryable = code in _RETRYABLE or error.get("type") in _RETRYABLE
     if isinstance(status, int):
         retryable = retryable or status == 429 or status >= 500
-    return ProviderFailed(code, message, retryable)
+    return d.ProviderFailed(code, message, retryable)
 
 
-def _tokens(usage: dict[str, Any]) -> Tokens:
-    return Tokens(
+def _tokens(usage: dict[str, Any]) -> d.Tokens:
+    return d.Tokens(
         input_tokens=count(usage, "prompt_tokens"),
         output_tokens=count(usage, "completion_tokens"),
         cache_read_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),

@@ -17,25 +17,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
-from argstream.providers._deltas import (
-    ArgumentText,
-    BlockCompleted,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ParallelTurns,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingOpened,
-    ThinkingPiece,
-    TurnClosed,
-    TurnOpened,
-    UsageReported,
-)
 from argstream.providers._payloads import PayloadReader, UnreadableError, text_of
 
 _CUT: Final = items.CUT - {"in_progress"}
@@ -118,21 +101,21 @@ _read = PayloadReader(
 )
 
 
-class OpenAIRealtimeDecoder(ProviderDecoder):
+class OpenAIRealtimeDecoder(d.ProviderDecoder):
     """Events of a Realtime session → deltas."""
 
     protocol = "openai-realtime"
 
     def __init__(self) -> None:
         self._model = ""
-        self._turns = ParallelTurns()
+        self._turns = d.ParallelTurns()
         self._items: dict[str, _Item] = {}  # of open responses
         self._conversations: dict[str, str] = {}  # by open response
         self._ended: set[str] = set()  # response IDs
         self._call_ids: set[str] = set()
-        self._errors: list[ProviderFailed] = []  # delayed until no response is open
+        self._errors: list[d.ProviderFailed] = []  # delayed until no response is open
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         data = _read(payload)
         if data.type in _ARGUMENT_DELTAS:
@@ -141,17 +124,17 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
                 raise UnreadableError("argument delta has no text or no item_id")
             item = self._items.get(data.item_id)
             if item is not None and item.type and item.response_id == self._turns.current:
-                return [ArgumentText(data.item_id, delta)] if delta else []  # nearly always
+                return [d.ArgumentText(data.item_id, delta)] if delta else []  # nearly always
         if data.item is not None:
             items.check_input(data.item, payload)
         return self._read_event(data)
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         # An error may be the reason why a response never ended.
         return [*self._errors]
 
-    def _read_event(self, data: _StreamEvent) -> list[Delta]:
+    def _read_event(self, data: _StreamEvent) -> list[d.Delta]:
         type_ = data.type
         if type_ == "response.created":
             return self._response_created(data.response or _Response())
@@ -176,16 +159,16 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         deltas = self._read_item(key, data, response_id)
         return self._emit(response_id, deltas)
 
-    def _read_item(self, key: str, data: _StreamEvent, response_id: str) -> list[Delta]:
+    def _read_item(self, key: str, data: _StreamEvent, response_id: str) -> list[d.Delta]:
         type_, delta = data.type, data.delta
         if type_ in _TEXT_DELTAS:
-            return [TextPiece(key, delta)] if delta else []
+            return [d.TextPiece(key, delta)] if delta else []
         if type_ in items.THINKING_DELTAS:
-            return [ThinkingPiece(key, delta)] if delta else []
+            return [d.ThinkingPiece(key, delta)] if delta else []
         if type_ in _TEXT_DONE:
             text = data.text or data.transcript
             # The text of a later part would contradict the text of the whole block.
-            return [BlockCompleted(key, text)] if text and not data.content_index else []
+            return [d.BlockCompleted(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
             failed = type_.endswith("failed")
@@ -205,8 +188,8 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
             self._items[key] = _Item(key, response_id)
         return self._items[key]
 
-    def _arguments_done(self, item: "_Item", data: _StreamEvent) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _arguments_done(self, item: "_Item", data: _StreamEvent) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         if not item.type and data.name:  # some servers send no items
             call = {"type": "function_call", "name": data.name, "call_id": data.call_id}
             deltas = item.begin(call)
@@ -214,36 +197,38 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         item.text = data.arguments or item.text
         return deltas
 
-    def _emit(self, response_id: str, deltas: list[Delta]) -> list[Delta]:
-        self._call_ids.update(delta.id for delta in deltas if isinstance(delta, CallOpened))
+    def _emit(self, response_id: str, deltas: list[d.Delta]) -> list[d.Delta]:
+        self._call_ids.update(delta.id for delta in deltas if isinstance(delta, d.CallOpened))
         return self._turns.emit(response_id, deltas) if deltas else []
 
     def _oldest_open(self) -> str:
         """Return the response of an event that has no response ID."""
         return text_of(self._turns.oldest)
 
-    def _response_created(self, response: _Response) -> list[Delta]:
+    def _response_created(self, response: _Response) -> list[d.Delta]:
         id_, conversation = response.id or "", response.conversation_id or ""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         open_id = self._oldest_open()
-        if open_id and conversation and conversation == self._conversations.get(open_id):
-            # A conversation has one response at a time, so the older one will never end.
+        is_unnamed = self._turns.oldest == "" and id_ != ""
+        if is_unnamed or (conversation and conversation == self._conversations.get(open_id)):
+            # A conversation has one response at a time, so the older one will never end. Nor will
+            # one without an ID: what follows belongs to the new one.
             self._forget(open_id)
             message = "a new response began before this one had ended"
             deltas = self._turns.emit_last(
-                open_id, [ProviderFailed("truncated", message), TurnClosed()]
+                open_id, [d.ProviderFailed("truncated", message), d.TurnClosed()]
             )
         self._conversations[id_] = conversation
-        return deltas + self._turns.emit(id_, [TurnOpened(id_, response.model or self._model)])
+        return deltas + self._turns.emit(id_, [d.TurnOpened(id_, response.model or self._model)])
 
-    def _response_done(self, data: _StreamEvent) -> list[Delta]:
+    def _response_done(self, data: _StreamEvent) -> list[d.Delta]:
         response = data.response
         if response is None:
             raise UnreadableError("response.done has no response")
         id_ = response.id or data.response_id or self._oldest_open()
         if id_ in self._ended:
             return []
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         status = response.status or "unknown"
         for at, item in enumerate(response.output or []):
             key = items.id_of(item) or items.call_id_of(item) or f"{id_} {at}"
@@ -262,7 +247,7 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         # xAI sends usage beside the response.
         usage = response.usage or data.usage or {}
         deltas = self._emit(id_, deltas)
-        deltas += self._turns.emit_last(id_, [UsageReported(items.tokens(usage)), TurnClosed()])
+        deltas += self._turns.emit_last(id_, [d.UsageReported(items.tokens(usage)), d.TurnClosed()])
         self._forget(id_)
         if self._turns.oldest is None:
             deltas += self._errors
@@ -276,77 +261,64 @@ class OpenAIRealtimeDecoder(ProviderDecoder):
         for key in [key for key, item in self._items.items() if item.response_id == response_id]:
             del self._items[key]
 
-    def _failed(self, error: object) -> ProviderFailed:
+    def _failed(self, error: object) -> d.ProviderFailed:
         failed = items.failure(error if isinstance(error, dict) else {"code": "failed"})
         # It may have arrived before, as an error of the session.
         self._errors = [other for other in self._errors if other.message != failed.message]
         return failed
 
-    def _error(self, error: ProviderFailed) -> list[Delta]:
+    def _error(self, error: d.ProviderFailed) -> list[d.Delta]:
         if self._turns.oldest is None:
             return [error]
         self._errors.append(error)
         return []
 
-    def _answered(self, results: list[Delta]) -> list[Delta]:
+    def _answered(self, results: list[d.Delta]) -> list[d.Delta]:
         """Close the calls that were answered before their items were done.
 
         A call without arguments could not be executed, so it is closed as cut.
         """
-        ids = {delta.call_id for delta in results if isinstance(delta, CallResult)}
-        deltas: list[Delta] = []
+        ids = {delta.call_id for delta in results if isinstance(delta, d.CallResult)}
+        deltas: list[d.Delta] = []
         for item in self._items.values():
             if item.call_id in ids:
                 closed = item.close(is_cut=item.text is None)
                 deltas += self._turns.emit(item.response_id, closed)
         return deltas
 
-    def _result(self, item: dict[str, Any]) -> list[Delta]:
+    def _result(self, item: dict[str, Any]) -> list[d.Delta]:
         """Return the result of a call of this session. Its history may have other results."""
         match item:
             case {"type": "function_call_output", "call_id": str(id_), "output": output}:
-                found = [CallResult(id_, output)]
+                found = [d.CallResult(id_, output)]
             case _:
                 found = items.result(item)
         return [known for known in found if known.call_id in self._call_ids]
 
 
-class _Item:
-    __slots__ = (
-        "_has_failed",
-        "_is_closed",
-        "_is_done",
-        "_pieces",
-        "call_id",
-        "key",
-        "response_id",
-        "text",
-        "type",
-    )
-
-    def __init__(self, key: str, response_id: str) -> None:
-        self.key = key
-        self.response_id = response_id
-        self.type = ""  # empty until an event has it
-        self.call_id = ""
-        self.text: str | None = None  # the whole input of a call, if it is known
-        self._pieces: list[str] = []  # argument deltas that arrived before the type
-        self._is_done = False
-        self._is_closed = False  # for calls
-        self._has_failed = False  # for calls that the provider ran
+class _Item(Struct, eq=False):
+    key: str
+    response_id: str
+    type: str = ""  # empty until an event has it
+    call_id: str = ""
+    text: str | None = None  # the whole input of a call, if it is known
+    _pieces: list[str] = []  # argument deltas that arrived before the type
+    _is_done: bool = False
+    _is_closed: bool = False  # for calls
+    _has_failed: bool = False  # for calls that the provider ran
 
     @property
     def is_unnamed(self) -> bool:
         """Whether arguments arrived, but neither type nor name of the item."""
         return not self.type and bool(self._pieces or self.text)
 
-    def begin(self, item: dict[str, Any]) -> list[Delta]:
+    def begin(self, item: dict[str, Any]) -> list[d.Delta]:
         """Read the first event that has the type. Later ones change nothing."""
         if self.type:
             return []
         self.type = text_of(item.get("type")) or "unknown"
         if self.type == "reasoning":
-            return [ThinkingOpened(self.key)]
+            return [d.ThinkingOpened(self.key)]
         if self.type not in items.CALLS:
             return []
         given = items.call_input(item)
@@ -355,17 +327,17 @@ class _Item:
         self.call_id = items.call_id_of(item)
         pieces, self._pieces = self._pieces, []
         return [
-            CallOpened(self.key, self.call_id, items.call_name(item), items.call_kind(item)),
-            *(ArgumentText(self.key, piece) for piece in pieces),
+            d.CallOpened(self.key, self.call_id, items.call_name(item), items.call_kind(item)),
+            *(d.ArgumentText(self.key, piece) for piece in pieces),
         ]
 
-    def append_arguments(self, piece: str) -> list[Delta]:
+    def append_arguments(self, piece: str) -> list[d.Delta]:
         if self.type:
-            return [ArgumentText(self.key, piece)] if piece else []
+            return [d.ArgumentText(self.key, piece)] if piece else []
         self._pieces.append(piece)
         return []
 
-    def end(self, item: dict[str, Any]) -> list[Delta]:
+    def end(self, item: dict[str, Any]) -> list[d.Delta]:
         deltas = self.begin(item)
         if self.type in items.CALLS:
             return deltas + self._end_call(item)
@@ -374,29 +346,29 @@ class _Item:
         self._is_done = True
         return deltas + items.item_done(self.key, self.type, item)
 
-    def close(self, *, is_cut: bool = False) -> list[Delta]:
+    def close(self, *, is_cut: bool = False) -> list[d.Delta]:
         if self._is_closed or self.type not in items.CALLS:
             return []
         self._is_closed = True
-        return [CallClosed(self.key, self.text, is_cut)]
+        return [d.CallClosed(self.key, self.text, is_cut)]
 
-    def close_executed(self, *, failed: bool) -> list[Delta]:
+    def close_executed(self, *, failed: bool) -> list[d.Delta]:
         """Close a call that the provider executed: it must have been complete."""
         self._has_failed = failed
         return self.close()
 
-    def _end_call(self, item: dict[str, Any]) -> list[Delta]:
+    def _end_call(self, item: dict[str, Any]) -> list[d.Delta]:
         given = items.call_input(item)
         if isinstance(given, dict):
             given = json.dumps(given, ensure_ascii=False)
         self.text = given if isinstance(given, str) and given else self.text
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if not self._is_done:
             self._is_done = True
-            deltas.append(Opaque(self.key, items.call_item_to_return(item)))
+            deltas.append(d.Opaque(self.key, items.call_item_to_return(item)))
         results = items.result(item)
         if not results and self._has_failed:
-            results = [CallResult(items.id_of(item) or self.key, "failed", failed=True)]
+            results = [d.CallResult(items.id_of(item) or self.key, "failed", failed=True)]
         status = text_of(item.get("status"))
         if status == "completed" or results:
             return [*deltas, *self.close(), *results]

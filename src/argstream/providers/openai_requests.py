@@ -34,9 +34,11 @@ from argstream.providers._requests import (
     origin_of,
     replace_surrogates,
     result_text,
+    sampling_of,
     schema_of,
     turns_of,
     wire_name,
+    with_loading_options,
 )
 
 _DETAILS: Final = "reasoning_details"
@@ -72,15 +74,17 @@ _OPENAI_CHOICES: Final = {"auto": "auto", "none": "none", "any": "required"}
 _Item = dict[str, Any]
 
 
-class ResponsesApi:
+class _OpenAiApi:
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return the headers that the API requires, with the key if there is one."""
+        return {} if key is None else {"authorization": f"Bearer {key}"}
+
+
+class ResponsesApi(_OpenAiApi):
     """``POST /responses``."""
 
     protocol: ProtocolName = "openai-responses"
     path = "/responses"
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers that the API requires, with the key if there is one."""
-        return {} if key is None else {"authorization": f"Bearer {key}"}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a streaming request."""
@@ -97,7 +101,7 @@ class ResponsesApi:
         if request.instructions.strip():
             body["instructions"] = replace_surrogates(request.instructions)
         body |= _sampling(model, request.settings)
-        body |= _openai_tools(request, tool=_tool, choice=_choice)
+        body |= _openai_tools(request, _tool, lambda name: {"name": name})
         return {**body, **request.settings.extra}
 
 
@@ -115,11 +119,7 @@ class _AssistantItems:
 
     def items(self) -> list[_Item]:
         """Return the items in order, without reasoning that nothing follows."""
-        items: list[_Item] = []
-        for one in self._turn.parts:
-            item = self._item(one)
-            if item is not None:
-                items.append(item)
+        items = [item for one in self._turn.parts if (item := self._item(one)) is not None]
         while items and items[-1].get("type") == "reasoning":
             items.pop()
         return items
@@ -186,7 +186,7 @@ class _AssistantItems:
 
 
 def _has_own_content(part: ThinkingPart) -> bool:
-    """Return True if reasoning contains its content: the API stores nothing."""
+    """Return True if a reasoning item contains its content. The API does not store it."""
     item = part.item or {}
     return bool(item.get("encrypted_content") or item.get("content"))
 
@@ -284,28 +284,21 @@ def _sampling(model: str, settings: ModelSettings) -> dict[str, Any]:
     effort = effort_of(settings)
     if effort == "none":
         effort = _min_openai_effort(model)
-    fields = {
-        "max_output_tokens": settings.max_tokens,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "reasoning": None if effort is None else {"effort": effort},
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    fields = sampling_of(settings, "max_output_tokens")
+    return fields if effort is None else {**fields, "reasoning": {"effort": effort}}
 
 
 def _tool(tool: OfferedTool) -> dict[str, Any]:
     schema = schema_of(tool)
-    return {
+    form = {
         "type": "function",
         "name": tool.name,
         "description": replace_surrogates(tool.description),
         "parameters": schema,
-        "strict": _is_strict(schema),  # by default, the API would change the schema to be strict
+        # By default, the API would change the schema to be strict.
+        "strict": _is_strict(schema) if tool.strict is None else tool.strict,
     }
-
-
-def _choice(name: str) -> dict[str, Any]:
-    return {"type": "function", "name": name}
+    return with_loading_options(form, tool, unknown="code_execution")
 
 
 def _is_reasoning_model(model: str) -> bool:
@@ -392,7 +385,7 @@ CHAT_COMPATIBILITY: Final[Mapping[str, ChatCompatibility]] = {
 """Known servers, by the name of their provider."""
 
 
-class ChatApi:
+class ChatApi(_OpenAiApi):
     """``POST /chat/completions``."""
 
     protocol: ProtocolName = "openai-chat"
@@ -400,10 +393,6 @@ class ChatApi:
 
     def __init__(self, server: ChatCompatibility | None = None) -> None:
         self.server: ChatCompatibility = server or ChatCompatibility()
-
-    def headers(self, key: str | None) -> dict[str, str]:
-        """Return the headers that the API requires, with the key if there is one."""
-        return {} if key is None else {"authorization": f"Bearer {key}"}
 
     def body(self, model: str, request: ModelRequest) -> dict[str, Any]:
         """Return the body of a streaming request."""
@@ -417,19 +406,10 @@ class ChatApi:
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if self.server.has_stream_options:
             body["stream_options"] = {"include_usage": True}
-        body |= self._sampling(settings)
+        body |= sampling_of(settings, self.server.max_tokens_field, "stop")
         body |= self._thinking(model, request)
-        body |= _openai_tools(request, tool=_chat_tool, choice=_chat_choice)
+        body |= _openai_tools(request, _chat_tool, lambda name: {"function": {"name": name}})
         return {**body, **settings.extra}
-
-    def _sampling(self, settings: ModelSettings) -> dict[str, Any]:
-        fields = {
-            self.server.max_tokens_field: settings.max_tokens,
-            "temperature": settings.temperature,
-            "top_p": settings.top_p,
-            "stop": list(settings.stop_sequences) or None,
-        }
-        return {name: value for name, value in fields.items() if value is not None}
 
     def _thinking(self, model: str, request: ModelRequest) -> dict[str, Any]:
         settings, server = request.settings, self.server
@@ -596,26 +576,24 @@ def _chat_tool(tool: OfferedTool) -> dict[str, Any]:
     function: dict[str, Any] = {"name": tool.name, "parameters": schema_of(tool)}
     if tool.description:
         function["description"] = replace_surrogates(tool.description)
+    if tool.strict is not None:
+        function["strict"] = tool.strict
     return {"type": "function", "function": function}
-
-
-def _chat_choice(name: str) -> dict[str, Any]:
-    return {"type": "function", "function": {"name": name}}
 
 
 def _openai_tools(
     request: ModelRequest,
-    *,
     tool: Callable[[OfferedTool], dict[str, Any]],
-    choice: Callable[[str], dict[str, Any]],
+    chosen: Callable[[str], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the fields about tools. The APIs differ in the forms of a tool and of a choice."""
-    if not request.tools:
-        return {}
     settings = request.settings
-    fields: dict[str, Any] = {"tools": [tool(offered) for offered in request.tools]}
-    if (chosen := choice_of(request)) is not None:
-        fields["tool_choice"] = _OPENAI_CHOICES.get(chosen) or choice(chosen)
+    offered = [*map(tool, request.tools), *map(dict, settings.provider_tools)]
+    if not offered:
+        return {}
+    fields: dict[str, Any] = {"tools": offered}
+    if (name := choice_of(request)) is not None:
+        fields["tool_choice"] = _OPENAI_CHOICES.get(name) or {"type": "function", **chosen(name)}
     if settings.parallel_tool_calls is not None:
         fields["parallel_tool_calls"] = settings.parallel_tool_calls
     return fields

@@ -13,23 +13,8 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    CallClosed,
-    CallOpened,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    TextPiece,
-    ThinkingOpened,
-    ThinkingPiece,
-    TurnClosed,
-    TurnOpened,
-    TurnSwitched,
-    UsageReported,
-)
 from argstream.providers._payloads import PayloadReader, UnreadableError, is_done, text_of, without
 
 
@@ -119,7 +104,7 @@ class _Item:
         self.commands: dict[int, int] = {}  # of a shell: characters sent; -1 if complete
 
 
-class OpenAIResponsesDecoder(ProviderDecoder):
+class OpenAIResponsesDecoder(d.ProviderDecoder):
     """Payloads of the Responses API → deltas."""
 
     protocol = "openai-responses"
@@ -128,7 +113,7 @@ class OpenAIResponsesDecoder(ProviderDecoder):
         self._lane = _Lane(None)  # lane of the last event
         self._lanes: dict[str | None, _Lane] = {None: self._lane}
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas for one payload: bytes, a dict, or an event of the SDK."""
         try:
             data = _read(payload)
@@ -144,7 +129,7 @@ class OpenAIResponsesDecoder(ProviderDecoder):
         if stream_id not in self._lanes:
             self._lanes[stream_id] = _Lane(stream_id)
         self._lane = self._lanes[stream_id]
-        return [TurnSwitched(turn=stream_id), *self._lane.feed(data, event)]
+        return [d.TurnSwitched(turn=stream_id), *self._lane.feed(data, event)]
 
 
 class _Lane:
@@ -160,7 +145,7 @@ class _Lane:
         self._search_id = ""  # ID of the last tool search that the provider runs
         self._client_ids: set[str] = set()  # IDs of calls that the client has to answer
 
-    def feed(self, data: _StreamEvent, event: str) -> list[Delta]:
+    def feed(self, data: _StreamEvent, event: str) -> list[d.Delta]:
         type_, delta, item = data.type, data.delta, data.item
         key: _Key | None = data.output_index
         if key is None:
@@ -170,20 +155,20 @@ class _Lane:
             if key not in self._items:  # some servers send the item only at its end
                 self._pieces.setdefault(key, []).append(delta or "")
                 return []
-            return [ArgumentText(key, delta)] if delta else []
+            return [d.ArgumentText(key, delta)] if delta else []
         if type_ in _TEXT_DELTAS:
-            return [TextPiece(key, delta)] if delta else []
+            return [d.TextPiece(key, delta)] if delta else []
         if type_ in items.THINKING_DELTAS:
-            return [ThinkingPiece(key, delta)] if delta else []
+            return [d.ThinkingPiece(key, delta)] if delta else []
         if type_ == _DIFF_DELTA:
             if key in self._items:
                 self._items[key].has_diff = True
-            return [ArgumentValue(key, ("diff",), delta or "", more=True)]
+            return [d.ArgumentValue(key, ("diff",), delta or "", more=True)]
         if type_ in _COMMANDS:
             return self._command(key, data)
         if type_ in _ARGUMENTS_DONE:
             # Only the end of the item shows whether it was cut.
-            deltas: list[Delta] = []
+            deltas: list[d.Delta] = []
             if key not in self._items and data.name:  # some servers send no items
                 call = {"type": "function_call", "name": data.name, "id": data.item_id}
                 deltas = self._item_added(key, call)
@@ -191,7 +176,7 @@ class _Lane:
                 self._texts[key] = text
             return deltas
         if type_ == "response.reasoning_summary_part.added" and data.summary_index:
-            return [ThinkingPiece(key, "\n\n")]
+            return [d.ThinkingPiece(key, "\n\n")]
         if type_ == "response.output_item.added" and item is not None:
             return [] if self._is_repeated(key, item) else self._item_added(key, item)
         if type_ == "response.output_item.done" and item is not None:
@@ -211,7 +196,7 @@ class _Lane:
             return self._response_created(data) + self._response_ended(data, status)
         return []
 
-    def _command(self, key: _Key, data: _StreamEvent) -> list[Delta]:
+    def _command(self, key: _Key, data: _StreamEvent) -> list[d.Delta]:
         """Return the piece that an event appends to a shell command, which usually begins empty."""
         item, index = self._items.get(key), data.command_index or 0
         if item is None or item.type != "shell_call":
@@ -224,7 +209,7 @@ class _Lane:
         if is_over:
             piece = piece[sent:]
         item.commands[index] = -1 if is_over else sent + len(piece)
-        return [ArgumentValue(key, ("commands", index), piece, more=not is_over)]
+        return [d.ArgumentValue(key, ("commands", index), piece, more=not is_over)]
 
     def _find(self, index: int, item: dict[str, Any]) -> _Key:
         """Return the key of an item of the finished response."""
@@ -242,7 +227,7 @@ class _Lane:
             ids = ids[:1]  # the same item with another call ID is another call
         return known is not None and any(self._keys.get(id_) == key for id_ in ids)
 
-    def _response_created(self, response: _Response) -> list[Delta]:
+    def _response_created(self, response: _Response) -> list[d.Delta]:
         self._items.clear()
         self._keys.clear()
         self._texts.clear()
@@ -250,14 +235,14 @@ class _Lane:
         self._failures.clear()
         self._search_id = ""
         self._client_ids.clear()
-        return [TurnOpened(response.id or "", response.model or "")]
+        return [d.TurnOpened(response.id or "", response.model or "")]
 
-    def _item_added(self, key: _Key, item: dict[str, Any]) -> list[Delta]:
+    def _item_added(self, key: _Key, item: dict[str, Any]) -> list[d.Delta]:
         type_ = text_of(item.get("type"))
         self._items[key] = _Item(type_)
         self._keys |= dict.fromkeys(items.ids_of(item), key)
         if type_ == "reasoning":
-            return [ThinkingOpened(key)]
+            return [d.ThinkingOpened(key)]
         if type_ not in items.CALLS:
             return []
         given, operation = items.call_input(item), item.get("operation")
@@ -268,13 +253,13 @@ class _Lane:
             self._client_ids.add(call_id)
         elif type_ == "tool_search_call":
             self._search_id = call_id
-        deltas: list[Delta] = [CallOpened(key, call_id, items.call_name(item), kind)]
-        deltas += [ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
+        deltas: list[d.Delta] = [d.CallOpened(key, call_id, items.call_name(item), kind)]
+        deltas += [d.ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
         if isinstance(operation, dict):
             deltas += _fields(key, without(operation, "diff"))
         return deltas
 
-    def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[Delta]:
+    def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[d.Delta]:
         known = self._items.get(key)
         if known is not None and known.is_done:
             return []
@@ -293,9 +278,11 @@ class _Lane:
             return deltas + items.hosted_result(key, item, call_id)
         return deltas + items.item_done(key, type_, item)
 
-    def _call_done(self, key: _Key, done: _Item, item: dict[str, Any], *, cut: bool) -> list[Delta]:
+    def _call_done(
+        self, key: _Key, done: _Item, item: dict[str, Any], *, cut: bool
+    ) -> list[d.Delta]:
         given = items.call_input(item)
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if isinstance(given, dict):
             if item.get("type") == "apply_patch_call" and "diff" in given and not done.has_diff:
                 deltas += _fields(key, {"diff": given["diff"]})
@@ -303,35 +290,35 @@ class _Lane:
                 deltas += _rest_of_shell(key, done, given)
             given = json.dumps(given, ensure_ascii=False)
         text = given if isinstance(given, str) and given else self._texts.get(key)
-        deltas.append(Opaque(key, items.call_item_to_return(item)))
+        deltas.append(d.Opaque(key, items.call_item_to_return(item)))
         if not text and not cut:
             done.is_done = False  # the finished response may have the input
             return [*deltas, *items.result(item)]
-        return [*deltas, CallClosed(key, text, cut), *items.result(item)]
+        return [*deltas, d.CallClosed(key, text, cut), *items.result(item)]
 
-    def _response_ended(self, response: _Response, status: str) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _response_ended(self, response: _Response, status: str) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         is_cut = status in items.CUT
         output = response.output or []
         for index, item in enumerate(output):
             # The response was not streamed, or the server omitted events.
             is_over = item.get("status") == "completed" or index < len(output) - 1
             deltas += self._item_done(self._find(index, item), item, cut=is_cut and not is_over)
-        deltas.append(UsageReported(items.tokens(response.usage or {})))
+        deltas.append(d.UsageReported(items.tokens(response.usage or {})))
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
         for key in list(self._pieces):  # their item never arrived: a call without a name
             deltas += self._item_added(key, {"type": "function_call"})
         if status == "completed":
             deltas += [
-                CallClosed(key, self._texts.get(key))
+                d.CallClosed(key, self._texts.get(key))
                 for key, item in self._items.items()
                 if item.type in items.CALLS and not item.is_done
             ]
         ended = items.turn_ended(status, response.incomplete_details)
-        return [*deltas, ended, TurnClosed()]
+        return [*deltas, ended, d.TurnClosed()]
 
-    def _failed(self, error: dict[str, Any]) -> list[Delta]:
+    def _failed(self, error: dict[str, Any]) -> list[d.Delta]:
         failed = items.failure(error)
         if failed.message in self._failures:
             return []  # sent as an error, and again with the end of the response
@@ -339,16 +326,16 @@ class _Lane:
         return [failed]
 
 
-def _fields(key: _Key, fields: dict[str, Any]) -> list[Delta]:
-    return [ArgumentValue(key, (name,), value) for name, value in fields.items()]
+def _fields(key: _Key, fields: dict[str, Any]) -> list[d.Delta]:
+    return [d.ArgumentValue(key, (name,), value) for name, value in fields.items()]
 
 
-def _rest_of_shell(key: _Key, item: _Item, action: dict[str, Any]) -> list[Delta]:
+def _rest_of_shell(key: _Key, item: _Item, action: dict[str, Any]) -> list[d.Delta]:
     """Return the arguments of a shell call that were not streamed."""
     commands = action.get("commands")
-    deltas: list[Delta] = []
+    deltas: list[d.Delta] = []
     for index, command in enumerate(commands if isinstance(commands, list) else ()):
         sent = item.commands.get(index, 0)
         if sent >= 0 and isinstance(command, str):
-            deltas.append(ArgumentValue(key, ("commands", index), command[sent:]))
+            deltas.append(d.ArgumentValue(key, ("commands", index), command[sent:]))
     return deltas + _fields(key, without(action, "commands"))

@@ -19,29 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    ArgumentText,
-    ArgumentValue,
-    BlockCompleted,
-    CallClosed,
-    CallOpened,
-    CallRenamed,
-    CallResult,
-    Delta,
-    Ending,
-    ProviderDecoder,
-    RunEnded,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    TurnSwitched,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     UnreadableError,
     all_fields_of,
@@ -66,7 +44,7 @@ class _Call:
         self.keys: set[str] | None = set()  # arguments that arrived as values; None: all of them
 
 
-class PydanticAIDecoder(ProviderDecoder):
+class PydanticAIDecoder(d.ProviderDecoder):
     """Events of an agent → deltas."""
 
     protocol = "pydantic-ai"
@@ -76,7 +54,7 @@ class PydanticAIDecoder(ProviderDecoder):
         self._is_over = False  # whether the last part of the turn has ended
         self._parts: dict[int, _Call | None] = {}  # of the open turn; None for other parts
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one event: an object, a dict, or JSON."""
         given = all_fields_of(payload)
         match given.get("event_kind"):
@@ -100,37 +78,37 @@ class PydanticAIDecoder(ProviderDecoder):
                 raise UnreadableError(f"expected an event of pydantic-ai, not {name}")
         return []  # about the agent, or of the user
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """End the last turn, if all of its parts have ended.
 
         A handler also gets streams without any event, for responses that call no tool. These have
         not failed, so there is always a delta.
         """
-        return [TurnSwitched(), *(self._end_turn("unknown") if self._is_over else [])]
+        return [d.TurnSwitched(), *(self._end_turn("unknown") if self._is_over else [])]
 
-    def _started(self, given: Mapping[str, Any], payload: object) -> list[Delta]:
+    def _started(self, given: Mapping[str, Any], payload: object) -> list[d.Delta]:
         index, part = _index_of(given), fields_of(given.get("part"))
         is_first = index in self._parts and given.get("previous_part_kind") is None
         deltas = self._end_turn("unknown") if self._is_over or is_first else []
         if not self._is_open:
             self._is_open = True
-            deltas.append(TurnOpened())
+            deltas.append(d.TurnOpened())
         known, self._parts[index] = self._parts.get(index), None
         kind, content = part.get("part_kind"), part.get("content")
         if kind in _CALLS:
             return deltas + self._call_started(index, part, known, payload)
         if kind == "text":
-            deltas.append(BlockCompleted(index, _text(content)))
+            deltas.append(d.BlockCompleted(index, _text(content)))
         elif kind == "thinking":
-            block = BlockCompleted(index, _text(content), is_thinking=True)
-            deltas += [ThinkingOpened(index), block]
+            block = d.BlockCompleted(index, _text(content), is_thinking=True)
+            deltas += [d.ThinkingOpened(index), block]
         elif kind == "builtin-tool-return":
             deltas.append(_result(part, index))
         return deltas
 
     def _call_started(
         self, index: int, part: Mapping[str, Any], known: _Call | None, payload: object
-    ) -> list[Delta]:
+    ) -> list[d.Delta]:
         id_, name = text_of(part.get("tool_call_id")), text_of(part.get("tool_name"))
         if known is not None and known.id == id_:
             self._parts[index] = known  # sent again; its end has the arguments
@@ -140,14 +118,14 @@ class PydanticAIDecoder(ProviderDecoder):
         if part.get("part_kind") == "builtin-tool-call":
             kind = "mcp" if name.startswith("mcp_server") else "server"
         args = plain(part.get("args"))
-        opened = CallOpened(index, id_, name, kind, may_be_renamed=not args)
+        opened = d.CallOpened(index, id_, name, kind, may_be_renamed=not args)
         if args == {}:
             return [opened]  # values may follow
         if isinstance(args, dict):
             call.keys = None
         return [opened, *arguments(index, args, payload)]
 
-    def _changed(self, index: int, delta: Mapping[str, Any]) -> list[Delta]:
+    def _changed(self, index: int, delta: Mapping[str, Any]) -> list[d.Delta]:
         match delta.get("part_delta_kind"):
             case "tool_call":
                 call = self._parts.get(index)
@@ -155,89 +133,89 @@ class PydanticAIDecoder(ProviderDecoder):
                     raise UnreadableError(f"a delta for the part {index}, which is not a call")
                 return self._call_changed(index, call, delta)
             case "text":
-                return [TextPiece(index, _text(delta.get("content_delta")))]
+                return [d.TextPiece(index, _text(delta.get("content_delta")))]
             case "thinking" if content := _text(delta.get("content_delta")):
-                return [ThinkingPiece(index, content)]
+                return [d.ThinkingPiece(index, content)]
         return []  # a signature, or audio
 
-    def _call_changed(self, index: int, call: _Call, delta: Mapping[str, Any]) -> list[Delta]:
-        deltas: list[Delta] = []
+    def _call_changed(self, index: int, call: _Call, delta: Mapping[str, Any]) -> list[d.Delta]:
+        deltas: list[d.Delta] = []
         if name := text_of(delta.get("tool_name_delta")):
             call.name += name
-            deltas.append(CallRenamed(index, call.name))
+            deltas.append(d.CallRenamed(index, call.name))
         args = plain(delta.get("args_delta"))
         if isinstance(args, dict):
             if call.keys is None:
                 return deltas  # its end has the arguments
             new = {key: value for key, value in args.items() if key not in call.keys}
             call.keys |= new.keys()
-            return deltas + [ArgumentValue(index, (key,), value) for key, value in new.items()]
+            return deltas + [d.ArgumentValue(index, (key,), value) for key, value in new.items()]
         if not isinstance(args, str | None):
             raise UnreadableError(f"args_delta must not be a {type(args).__name__}")
-        return [*deltas, ArgumentText(index, args)] if args else deltas
+        return [*deltas, d.ArgumentText(index, args)] if args else deltas
 
-    def _ended(self, given: Mapping[str, Any], payload: object) -> list[Delta]:
+    def _ended(self, given: Mapping[str, Any], payload: object) -> list[d.Delta]:
         index, part = _index_of(given), fields_of(given.get("part"))
         deltas = [] if index in self._parts else self._started(given, payload)
         is_last = given.get("next_part_kind") is None
         self._is_over = is_last
         kind = part.get("part_kind")
         if kind == "text":
-            deltas.append(BlockCompleted(index, _text(part.get("content"))))
+            deltas.append(d.BlockCompleted(index, _text(part.get("content"))))
         elif kind == "thinking":
             content = _text(part.get("content"))
-            deltas += [BlockCompleted(index, content, is_thinking=True), ThinkingClosed(index)]
+            deltas += [d.BlockCompleted(index, content, is_thinking=True), d.ThinkingClosed(index)]
         elif kind in _CALLS:
             args = plain(part.get("args"))
             text = json_text(args) if isinstance(args, dict) else text_of(args)
             if is_last or _is_object(text):
-                deltas.append(CallClosed(index, text))
+                deltas.append(d.CallClosed(index, text))
         return deltas
 
-    def _responded(self, response: Mapping[str, Any]) -> list[Delta]:
+    def _responded(self, response: Mapping[str, Any]) -> list[d.Delta]:
         """Read a whole response after its events. Without a stop reason, the turn stays open."""
         if not self._is_open:
             return []
-        usage = UsageReported(_tokens(response.get("usage")))
+        usage = d.UsageReported(_tokens(response.get("usage")))
         reason = response.get("finish_reason")
         if not isinstance(reason, str):
             return [usage]
         return [usage, *self._end_turn(ending_of(reason), reason)]
 
-    def _run_ended(self, result: object) -> list[Delta]:
+    def _run_ended(self, result: object) -> list[d.Delta]:
         deltas = self._responded(fields_of(getattr(result, "response", None)))
         deltas += self._end_turn("finished")
         fields = fields_of(result)
         usage = getattr(result, "usage", fields.get("usage"))
         output = json_value(fields.get("output"))
-        return [*deltas, RunEnded("completed", output, tokens=_tokens(usage))]
+        return [*deltas, d.RunEnded("completed", output, tokens=_tokens(usage))]
 
-    def _end_turn(self, ending: Ending, reason: str | None = None) -> list[Delta]:
+    def _end_turn(self, ending: d.Ending, reason: str | None = None) -> list[d.Delta]:
         if not self._is_open:
             return []
         self._is_open = self._is_over = False
         self._parts.clear()
-        return [TurnEnded(reason, ending), TurnClosed()]
+        return [d.TurnEnded(reason, ending), d.TurnClosed()]
 
 
-def _result(part: Mapping[str, Any], index: int | None = None) -> CallResult:
+def _result(part: Mapping[str, Any], index: int | None = None) -> d.CallResult:
     """Return the result of a call. One with an index is a part of the response."""
     call_id, content = text_of(part.get("tool_call_id")), json_value(part.get("content"))
     block = None if index is None else ("result", index)
-    return CallResult(call_id, content, part.get("outcome") not in _SUCCESS, block)
+    return d.CallResult(call_id, content, part.get("outcome") not in _SUCCESS, block)
 
 
-def _tokens(given: object) -> Tokens:
+def _tokens(given: object) -> d.Tokens:
     """Return the usage. pydantic-ai has 0 for each count that is not known."""
     usage = plain(given)
-    found = Tokens(
+    found = d.Tokens(
         input_tokens=count(usage, "input_tokens"),
         output_tokens=count(usage, "output_tokens"),
         cache_read_tokens=count(usage, "cache_read_tokens"),
         cache_write_tokens=count(usage, "cache_write_tokens"),
         reasoning_tokens=count(usage, "details", "reasoning_tokens"),
     )
-    return Tokens(*(number or None for number in found))
+    return d.Tokens(*(number or None for number in found))
 
 
 def _is_object(text: str) -> bool:

@@ -9,30 +9,12 @@ outputs, and in every chunk.
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, to_builtins
 
 from argstream.history import CallKind
-from argstream.providers._deltas import (
-    ArgumentText,
-    CallClosed,
-    CallOpened,
-    CallResult,
-    Delta,
-    Opaque,
-    ProviderDecoder,
-    ProviderFailed,
-    TextPiece,
-    ThinkingClosed,
-    ThinkingOpened,
-    ThinkingPiece,
-    Tokens,
-    TurnClosed,
-    TurnEnded,
-    TurnOpened,
-    UsageReported,
-)
+from argstream.providers import _deltas as d
 from argstream.providers._payloads import PayloadReader, fields_of, names_in, snake_cased, text_of
 from argstream.providers._stop_reasons import ending_of
 
@@ -110,29 +92,23 @@ _CAMEL_CASED: Final = re.compile(
 _Key: TypeAlias = tuple[int, int]
 
 
-class _Call:
-    __slots__ = ("arguments", "key")
-
-    def __init__(self, key: _Key, arguments: str) -> None:
-        self.key = key
-        self.arguments = arguments
+class _Call(NamedTuple):
+    key: _Key
+    arguments: str
 
     def is_repeated_by(self, arguments: str) -> bool:
         """Return True if an entry with the same ID repeats this call."""
         return not self.arguments or not arguments or arguments == self.arguments
 
 
-class _OutputState:
-    __slots__ = ("citations", "encrypted", "has_thought", "is_tool", "kinds", "reason", "thinking")
-
-    def __init__(self, *, is_tool: bool) -> None:
-        self.is_tool = is_tool  # whether it is the result of a tool
-        self.has_thought = False
-        self.thinking = False
-        self.encrypted: list[str] = []
-        self.citations: list[Any] = []
-        self.kinds: set[CallKind] = set()  # of its calls
-        self.reason = ""  # finish reason
+class _OutputState(Struct, eq=False):
+    is_tool: bool  # whether it is the result of a tool
+    has_thought: bool = False
+    thinking: bool = False
+    encrypted: list[str] = []
+    citations: list[Any] = []
+    kinds: set[CallKind] = set()  # of its calls
+    reason: str = ""  # finish reason
 
     @property
     def runs_tools(self) -> bool:
@@ -149,7 +125,7 @@ class _OutputState:
         return bool(self.reason) and not (self.reason == _TOOL_CALLS and self.runs_tools)
 
 
-class XaiGrpcDecoder(ProviderDecoder):
+class XaiGrpcDecoder(d.ProviderDecoder):
     """Chunks of xAI's own API → deltas."""
 
     protocol = "xai-grpc"
@@ -162,42 +138,42 @@ class XaiGrpcDecoder(ProviderDecoder):
         self._calls: dict[str, _Call] = {}  # by ID
         self._count = 0  # of calls
 
-    def feed(self, payload: object, event: str = "") -> list[Delta]:
+    def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a dict, a protobuf message, or an SDK object."""
         chunk = _read(_snake_cased(_unwrapped(payload)))
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         if chunk.error:
             return [_failure(chunk.error)]
         if chunk.outputs and not (self._in_turn and chunk.id in (self._id, None)):
             deltas += self.close()
             self._in_turn, self._id = True, chunk.id or ""
-            deltas.append(TurnOpened(self._id, chunk.model or ""))
+            deltas.append(d.TurnOpened(self._id, chunk.model or ""))
         if chunk.usage is not None and chunk.usage.prompt_tokens:
-            deltas.append(UsageReported(_tokens(chunk.usage)))
+            deltas.append(d.UsageReported(_tokens(chunk.usage)))
         is_response = False
         for output in chunk.outputs or ():
             is_response = is_response or output.message is not None
             self._read_output(output, output.delta or output.message or _NOTHING, deltas)
         if chunk.citations:
-            deltas.append(Opaque("citations", {"citations": chunk.citations}))
+            deltas.append(d.Opaque("citations", {"citations": chunk.citations}))
         if chunk.output_files:
-            deltas.append(Opaque("output_files", {"output_files": chunk.output_files}))
+            deltas.append(d.Opaque("output_files", {"output_files": chunk.output_files}))
         return deltas + self.close() if is_response else deltas
 
-    def close(self) -> list[Delta]:
+    def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
-        deltas: list[Delta] = []
+        deltas: list[d.Delta] = []
         for index, state in self._outputs.items():
             _end_output(index, state, deltas)
         last = self._outputs.get(self._last)
         is_whole = all(state.has_ended for state in self._outputs.values())
         if last is not None and last.ends_turn and is_whole:
-            deltas.append(TurnClosed())
+            deltas.append(d.TurnClosed())
         self._in_turn = False
         self._outputs, self._calls = {}, {}
         return deltas
 
-    def _read_output(self, output: _Output, message: _Message, deltas: list[Delta]) -> None:
+    def _read_output(self, output: _Output, message: _Message, deltas: list[d.Delta]) -> None:
         index = self._last = output.index
         state = self._outputs.get(index)
         if state is None:
@@ -211,31 +187,31 @@ class XaiGrpcDecoder(ProviderDecoder):
             _end_output(index, state, deltas)
             if state.ends_turn:
                 ending = ending_of(state.reason)
-                deltas.append(TurnEnded(state.reason, ending, index))
+                deltas.append(d.TurnEnded(state.reason, ending, index))
 
     def _read_model_output(
-        self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
+        self, index: int, state: _OutputState, message: _Message, deltas: list[d.Delta]
     ) -> None:
         if message.encrypted_content:
             state.encrypted.append(message.encrypted_content)
         if message.reasoning_content or message.encrypted_content:
             if not state.has_thought:
                 state.has_thought = state.thinking = True
-                deltas.append(ThinkingOpened((index, "thinking")))
+                deltas.append(d.ThinkingOpened((index, "thinking")))
             if message.reasoning_content:
-                deltas.append(ThinkingPiece((index, "thinking"), message.reasoning_content))
+                deltas.append(d.ThinkingPiece((index, "thinking"), message.reasoning_content))
         if message.citations:
             state.citations += message.citations
         if message.content:
             _stop_thinking(index, state, deltas)
-            deltas.append(TextPiece((index, "text"), message.content))
+            deltas.append(d.TextPiece((index, "text"), message.content))
         if message.tool_calls:
             _stop_thinking(index, state, deltas)
             for entry in message.tool_calls:
                 self._read_call(index, state, entry, deltas)
 
     def _read_call(
-        self, index: int, state: _OutputState, entry: _ToolCall, deltas: list[Delta]
+        self, index: int, state: _OutputState, entry: _ToolCall, deltas: list[d.Delta]
     ) -> None:
         """Read a call: a new one, or one that was announced before."""
         function = entry.function or _Function()
@@ -248,17 +224,17 @@ class XaiGrpcDecoder(ProviderDecoder):
             self._count += 1
             if entry.id:
                 self._calls[entry.id] = call
-            deltas.append(CallOpened(call.key, entry.id or "", function.name or "", kind))
+            deltas.append(d.CallOpened(call.key, entry.id or "", function.name or "", kind))
             if kind != "function":  # the type must be sent back
-                deltas.append(Opaque(call.key, {"type": entry.type}))
+                deltas.append(d.Opaque(call.key, {"type": entry.type}))
             if arguments:
-                deltas.append(ArgumentText(call.key, arguments))
+                deltas.append(d.ArgumentText(call.key, arguments))
         if arguments or kind == "function":  # xAI may announce its calls without arguments
             is_cut = entry.status == "TOOL_CALL_STATUS_INCOMPLETE"
-            deltas.append(CallClosed(call.key, arguments, is_cut))
+            deltas.append(d.CallClosed(call.key, arguments, is_cut))
 
     def _read_tool_output(
-        self, index: int, state: _OutputState, message: _Message, deltas: list[Delta]
+        self, index: int, state: _OutputState, message: _Message, deltas: list[d.Delta]
     ) -> None:
         for entry in message.tool_calls or ():
             self._read_call(index, state, entry, deltas)
@@ -266,8 +242,8 @@ class XaiGrpcDecoder(ProviderDecoder):
                 failed = entry.status == "TOOL_CALL_STATUS_FAILED"
                 result = (entry.error_message if failed else "") or message.content or None
                 block = (index, "result", entry.id)
-                deltas.append(CallResult(entry.id, result, failed, block))
-                deltas.append(Opaque(block, _message_to_return(message, entry)))
+                deltas.append(d.CallResult(entry.id, result, failed, block))
+                deltas.append(d.Opaque(block, _message_to_return(message, entry)))
 
 
 def _kind(type_: str) -> CallKind:
@@ -286,21 +262,21 @@ def _message_to_return(message: _Message, entry: _ToolCall) -> dict[str, Any]:
     return kept
 
 
-def _stop_thinking(index: int, state: _OutputState, deltas: list[Delta]) -> None:
+def _stop_thinking(index: int, state: _OutputState, deltas: list[d.Delta]) -> None:
     if state.thinking:
         state.thinking = False
-        deltas.append(ThinkingClosed((index, "thinking")))
+        deltas.append(d.ThinkingClosed((index, "thinking")))
 
 
-def _end_output(index: int, state: _OutputState, deltas: list[Delta]) -> None:
+def _end_output(index: int, state: _OutputState, deltas: list[d.Delta]) -> None:
     """Add the deltas that are known only at the end of an output."""
     _stop_thinking(index, state, deltas)
     if state.encrypted:
         item = {"encrypted_content": "".join(state.encrypted)}
-        deltas.append(Opaque((index, "thinking"), item))
+        deltas.append(d.Opaque((index, "thinking"), item))
         state.encrypted = []
     if state.citations:
-        deltas.append(Opaque((index, "text"), {"citations": state.citations}))
+        deltas.append(d.Opaque((index, "text"), {"citations": state.citations}))
         state.citations = []
 
 
@@ -344,16 +320,16 @@ def _value(field: Any, value: Any) -> Any:
     return value
 
 
-def _failure(error: Any) -> ProviderFailed:
+def _failure(error: Any) -> d.ProviderFailed:
     message, code = error, None
     if isinstance(error, dict):
         message, code = error.get("message"), error.get("code")
     code = text_of(code) or "error"
-    return ProviderFailed(code, text_of(message) or code, code in _RETRYABLE)
+    return d.ProviderFailed(code, text_of(message) or code, code in _RETRYABLE)
 
 
-def _tokens(usage: _Usage) -> Tokens:
-    return Tokens(
+def _tokens(usage: _Usage) -> d.Tokens:
+    return d.Tokens(
         input_tokens=usage.prompt_tokens,
         output_tokens=usage.completion_tokens + usage.reasoning_tokens,  # separate counts
         cache_read_tokens=usage.cached_prompt_text_tokens,

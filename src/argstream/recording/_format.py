@@ -26,7 +26,7 @@ VERSION: Final = 1
 """Version of the format. It increases when old readers would misread new files."""
 
 Ending: TypeAlias = Literal["orderly", "cut", "aborted"]
-"""orderly: the source ended by itself. cut: it broke off. aborted: reading was stopped."""
+"""orderly: the source ended by itself. cut: the connection broke. aborted: reading was stopped."""
 
 NOT_ENDED: Final = "the recording itself was cut off"  # it has no last line
 DATA_AFTER_END: Final = "there is data after the end of the recording. Read one recording at a time"

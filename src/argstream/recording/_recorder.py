@@ -549,7 +549,8 @@ def _in_json(document: Any) -> Iterator[str]:
                 if isinstance(inner, str):
                     yield from _in_member(name, inner, is_inside=is_secret)
                 else:
-                    values.append((inner, is_secret or _is_secret_object(name)))
+                    is_named = name.lower() in _SECRET_OBJECTS or _is_secret_member(name)
+                    values.append((inner, is_secret or is_named))
         elif isinstance(value, list):
             values += [(inner, is_secret) for inner in value]
         elif isinstance(value, str) and is_secret:
@@ -567,10 +568,6 @@ def _in_member(name: str, value: str, *, is_inside: bool) -> Iterator[str]:
 
 def _is_secret_member(name: str) -> bool:
     return re.sub("[-_]", "", name).lower().endswith(_SECRET_MEMBER)
-
-
-def _is_secret_object(name: str) -> bool:
-    return name.lower() in _SECRET_OBJECTS or _is_secret_member(name)
 
 
 def secrets_of_environment(environment: Mapping[str, str]) -> set[str]:
@@ -640,7 +637,7 @@ class _Decompressor:
         return b"".join(pieces)
 
 
-class Tape:
+class ResponseRecorder:
     """Decompresses the response that a proxy passes on, and records it."""
 
     def __init__(self, recorder: Recorder, file: Path, encoding: str) -> None:

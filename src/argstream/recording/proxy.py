@@ -22,6 +22,7 @@ import struct
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +40,7 @@ from argstream.recording._recorder import (
     NumberedFiles,
     Recorder,
     Redactor,
-    Tape,
+    ResponseRecorder,
     harmless_headers,
     harmless_path,
     harmless_url,
@@ -48,7 +49,7 @@ from argstream.recording._recorder import (
     secrets_of_request,
 )
 
-__all__ = ["Exchange", "LoopbackServer", "RecordingProxy", "Upstream"]
+__all__ = ["Exchange", "LoopbackServer", "LoopbackService", "RecordingProxy", "Upstream"]
 
 
 _CONNECT_SECONDS: Final = 30.0
@@ -110,12 +111,49 @@ class Exchange:
     """Number of secrets removed from the response."""
 
 
-class RecordingProxy:
+class LoopbackService(ABC):
+    """A service on the loopback interface that runs inside of ``with``."""
+
+    _server: "LoopbackServer | None" = None
+
+    @abstractmethod
+    def _listen(self) -> "LoopbackServer": ...
+
+    def start(self) -> Self:
+        """Start to listen. ``with`` calls this."""
+        if self._server is not None:
+            raise UsageError(f"{type(self).__name__} is already running. Stop it first")
+        self._server = self._listen()
+        return self
+
+    def stop(self) -> None:
+        """Stop at once, also during a response."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """The base URL for clients."""
+        if self._server is None:
+            name = type(self).__name__
+            raise UsageError(f"{name} is not running, so it has no URL. Use `with`")
+        return f"http://127.0.0.1:{self._server.port}"
+
+
+class RecordingProxy(LoopbackService):
     """Passes requests on to a provider, and writes each response into a file of a directory.
 
     The credentials of requests and ``secrets`` are never written. ``with_request`` also writes the
     body of each request, which contains prompts. ``on_exchange`` is called after each exchange, in
-    the thread of its connection.
+    the thread of its connection. When the proxy stops, recordings of responses in progress end as
+    aborted.
     """
 
     def __init__(
@@ -136,39 +174,12 @@ class RecordingProxy:
         )
         self._port = port
         self._on_exchange = on_exchange
-        self._server: _ProxyServer | None = None
         self._lock = threading.Lock()  # guards _exchanges: each connection has a thread
         self._exchanges: list[Exchange] = []
 
-    def start(self) -> Self:
-        """Start to listen. ``with`` calls this."""
-        if self._server is not None:
-            raise UsageError("RecordingProxy is already running. Stop it first")
+    def _listen(self) -> "_ProxyServer":
         self._files.prepare()
-        self._server = _ProxyServer(
-            self._port, lambda handler: _Forwarding(handler, self._proxy).run()
-        )
-        return self
-
-    def stop(self) -> None:
-        """Stop at once. Recordings of responses in progress end as aborted."""
-        server = self._server
-        if server is not None:
-            server.stop()
-            self._server = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def url(self) -> str:
-        """The base URL for clients."""
-        if self._server is None:
-            raise UsageError("RecordingProxy is not running, so it has no URL. Use `with`")
-        return f"http://127.0.0.1:{self._server.port}"
+        return _ProxyServer(self._port, lambda handler: _Forwarding(handler, self._proxy).run())
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -643,26 +654,26 @@ class _Forwarding:
         return _NoResponseError(f"{self._proxy.upstream.url} sent no response ({name})")
 
     def _pass_response(self, response: HTTPResponse, watch: _HangUpWatch) -> None:
-        tape, problem = self._open_tape(response)
+        recorder, problem = self._open_recorder(response)
         reply = _Reply(self._handler, response)
         marks_its_end = response.chunked or response.length is not None
-        ending, reason = self._pass_body(response, reply, tape)
+        ending, reason = self._pass_body(response, reply, recorder)
         if ending == "cut" or not marks_its_end:
             if watch.has_ended:
                 ending, reason = "aborted", _DISCONNECTED
             elif self._handler.server.stopping.is_set():
                 ending, reason = "aborted", _STOPPED
-        if tape is not None:
-            tape.close(ending, reason)
-            problem = tape.problem
+        if recorder is not None:
+            recorder.close(ending, reason)
+            problem = recorder.problem
         with contextlib.suppress(OSError):  # the body has been passed on already
             reply.end(ending)
-        file = None if tape is None else tape.file
-        removed = 0 if tape is None else tape.removed
+        file = None if recorder is None else recorder.file
+        removed = 0 if recorder is None else recorder.removed
         self._report(response.status, ending, file, problem or reason, removed)
 
     def _pass_body(
-        self, response: HTTPResponse, reply: _Reply, tape: Tape | None
+        self, response: HTTPResponse, reply: _Reply, recorder: ResponseRecorder | None
     ) -> tuple[Ending, str]:
         try:
             reply.begin()
@@ -676,16 +687,16 @@ class _Forwarding:
             if not chunk:
                 return ("cut", _BROKE_OFF) if response.length else ("orderly", "")
             self._bytes += len(chunk)
-            if tape is not None:
-                tape.write(chunk)
+            if recorder is not None:
+                recorder.write(chunk)
                 if response.length == 0:  # complete the file before the client has the last byte
-                    tape.close("orderly", "")
+                    recorder.close("orderly", "")
             try:
                 reply.write(chunk)
             except OSError:
                 return "aborted", _DISCONNECTED
 
-    def _open_tape(self, response: HTTPResponse) -> tuple[Tape | None, str]:
+    def _open_recorder(self, response: HTTPResponse) -> tuple[ResponseRecorder | None, str]:
         encoding = (response.getheader("content-encoding") or "").strip().lower()
         if not is_readable_encoding(encoding):
             return None, f"not recorded: the response is compressed with {encoding}"
@@ -708,7 +719,7 @@ class _Forwarding:
                 continue  # another process writes here too
             except OSError as error:
                 return None, f"not recorded: {error.strerror}"
-            return Tape(recorder, file, encoding), ""
+            return ResponseRecorder(recorder, file, encoding), ""
 
     def _request(self) -> Request:
         handler = self._handler

@@ -1,6 +1,6 @@
-"""Runs and where they are kept: records, the store contract; memory, SQLite and Redis stores.
+"""Runs: records, ``RunState``, the store contract; memory, SQLite and Redis stores.
 
-``open_store`` takes what a person writes down, such as ``runs.db`` or ``redis://localhost``. All
+``open_store`` opens a store by its path or URL, such as ``runs.db`` or ``redis://localhost``. All
 stores implement ``Store``. ``RunState`` is the state of a run, computed from its events.
 """
 
@@ -11,7 +11,10 @@ from argstream._lazy import lazy_exports
 from argstream.errors import UsageError
 from argstream.runs._records import (
     Commands,
+    ConversationInfo,
+    Launch,
     Lease,
+    Owner,
     Record,
     RunInfo,
     from_json,
@@ -21,14 +24,7 @@ from argstream.runs._records import (
 )
 
 if TYPE_CHECKING:
-    from argstream.runs._state import (
-        Argument,
-        Call,
-        Change,
-        RunState,
-        TextBlock,
-        with_arguments,
-    )
+    from argstream.runs._state import Argument, Call, Change, RunState, TextBlock, with_arguments
     from argstream.runs._store import Store
     from argstream.runs.memory import MemoryStore
     from argstream.runs.redis import RedisStore
@@ -39,8 +35,11 @@ __all__ = [
     "Call",
     "Change",
     "Commands",
+    "ConversationInfo",
+    "Launch",
     "Lease",
     "MemoryStore",
+    "Owner",
     "Record",
     "RedisStore",
     "RunInfo",
@@ -63,13 +62,15 @@ _HOMES: Final = {
     "redis": "RedisStore",
     "sqlite": "SqliteStore",
 }
-_REDIS: Final = ("redis://", "rediss://", "unix://")
+_REDIS: Final = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://", "unix://")
 _MISTYPED: Final = ("redis:", "rediss:", "unix:")
-_HOW: Final = "give the path of an SQLite file, redis://HOST:PORT/0, or memory:"
+_HOW: Final = (
+    "pass the path of an SQLite file, redis://HOST:PORT/0, redis+cluster://HOST:PORT, or memory:"
+)
 
 
 def open_store(where: "str | Path | Store") -> "Store":
-    """Open the store that is meant: a path, a URL, ``memory:``, or a store that is open already.
+    """Open the store at a path or URL, or a new one for ``memory:``. Return an open store as it is.
 
     >>> open_store("memory:")  # doctest: +ELLIPSIS
     <argstream.runs.memory.MemoryStore object at 0x...>
@@ -79,7 +80,7 @@ def open_store(where: "str | Path | Store") -> "Store":
     if not isinstance(where, str):
         if hasattr(where, "follow") and hasattr(where, "append"):
             return where
-        raise UsageError(f"an object of the type {type(where).__name__!r} is no store: {_HOW}")
+        raise UsageError(f"{type(where).__name__} is not a store: {_HOW}")
     if where == "memory:":
         from argstream.runs.memory import MemoryStore
 
@@ -87,13 +88,13 @@ def open_store(where: "str | Path | Store") -> "Store":
     if where.startswith(_REDIS):
         from argstream.runs.redis import RedisStore
 
-        return RedisStore.from_url(where)
+        return RedisStore(where)
     path = where.removeprefix("sqlite:")
     if not path.strip() or path == ":memory:":
-        raise UsageError(f"{where!r} names no store: {_HOW}")
+        raise UsageError(f"{where!r} is not the path of a store: {_HOW}")
     if path.startswith(("//", *_MISTYPED)) or "://" in path:
-        # It is not repeated: such addresses hold passwords.
-        raise UsageError(f"this is the address of no store: {_HOW}")
+        # The address is not shown: it may contain a password.
+        raise UsageError(f"not the address of a store: {_HOW}")
     return _open_file(Path(path))
 
 

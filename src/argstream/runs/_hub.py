@@ -1,84 +1,82 @@
-"""What the followers of a run in one event loop share: its newest records and notifications.
+"""The newest records of a run, shared by its followers in one event loop.
 
-Each batch is read and decoded once for all of them. A follower that has fallen behind what is kept
-here reads from the store until it has caught up. There is no background task: of the followers that
-wait, one reads for all, and when it is cancelled the next one does. So there is nothing to end, and
-no event loop waits for what another one does.
+Each batch is read and decoded once for all of them. A follower that is behind the records that are
+kept here reads from the store until it has caught up. There is no background task: one of the
+waiting followers reads for all, and if it is cancelled, the next one does. No event loop waits for
+another.
 
-Followers that do not fetch cost little, however many they are: what all tails of a store keep
-together is bounded, and an event loop that does not run has one note waiting for it, not all that
-was written.
+The memory of all tails of a store is bounded. An event loop that is blocked has only one pending
+callback, however much was written.
 """
 
 import asyncio
 import threading
 from asyncio import AbstractEventLoop, Future
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from argstream.errors import RunNotFoundError, StoreError
-from argstream.events import ArgumentEvent, RunSnapshot
+from argstream.events import RunSnapshot
 from argstream.runs._batches import records_of
-from argstream.runs._records import Record, RunInfo
+from argstream.runs._records import Record, RunInfo, size_of
 from argstream.runs._state import RunState
 
-PAGE: Final = 500
-"""How many records are read at once."""
+PAGE: Final = 500  # how many records are read at once
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 4_000_000
-_KEPT_BY_ALL: Final = 32_000_000
+_KEPT_IN_ALL: Final = 32_000_000
 _KEPT_STATES: Final = 16
-_RECORD_BYTES: Final = 500  # what a record takes besides its text, about
-_UNHEARD_BYTES: Final = 64_000
+_RECORD_BYTES: Final = 500  # the approximate size of a record without its text
+_MAX_UNDELIVERED: Final = 64_000
 
-Page = tuple[Sequence[bytes], bool]
-"""Records as they are stored, and whether there are more."""
+Page = tuple[Sequence[Record], bool]
+"""Records, and whether there are more."""
 ReadPage = Callable[[str, float | None, int, int], Awaitable[Page]]
-"""Reads from a run that was created then: after a seq, so many."""
+"""Reads records of a run: its ID, when it was created, after which seq, and how many at most."""
 
 
 class Budget:
-    """What all tails of a store may keep together, in bytes. Thread-safe."""
+    """Bounds the bytes that all tails of a store keep together. Thread-safe."""
 
-    def __init__(self, size: int = _KEPT_BY_ALL) -> None:
+    def __init__(self, size: int = _KEPT_IN_ALL) -> None:
         self._left = size
         # Garbage collection may end a follower at any moment.
         self._lock = threading.RLock()
 
     def spend(self, size: int) -> bool:
-        """Count bytes that are kept, or let go. Return True if it is too much in all."""
+        """Count bytes that are kept (or released: negative). Return True if they are too many."""
         with self._lock:
             self._left -= size
             return self._left < 0
 
 
-Arguments = Sequence[tuple[ArgumentEvent, ...] | None]
-"""The argument events of records that this process wrote; empty if another did."""
+Stored = Sequence[Record] | Sequence[bytes]
+"""New records of a run: objects if this process wrote them, JSON if another did."""
 
 
-class Unheard(Struct):
-    """What a tail has not been told yet, because its event loop has not run since."""
+class Undelivered(Struct):
+    """Notifications for a tail whose event loop has not run since."""
 
-    pushes: list[tuple[int, Sequence[bytes], Arguments]] = field(default_factory=list)
+    pushes: list[tuple[int, Stored]] = field(default_factory=list)
     size: int = 0
     is_stale: bool = False
     has_commands: bool = False
     failure: Callable[[], Exception] | None = None
 
-    def push(self, first: int, lines: Sequence[bytes], arguments: Arguments) -> None:
-        """Keep records while they are few; after that, only note that the store has more."""
-        self.size += sum(map(len, lines))
-        if self.size > _UNHEARD_BYTES:
+    def push(self, first: int, stored: Stored) -> None:
+        """Keep records up to a limit. Beyond it, only note that the store has more."""
+        self.size += sum(len(one) if isinstance(one, bytes) else size_of(one) for one in stored)
+        if self.size > _MAX_UNDELIVERED:
             self.pushes.clear()
             self.is_stale = True
         else:
-            self.pushes.append((first, lines, arguments))
+            self.pushes.append((first, stored))
 
 
 class Tail:
@@ -86,37 +84,44 @@ class Tail:
 
     def __init__(self, run_id: str, read: ReadPage, budget: Budget | None = None) -> None:
         self.run_id = run_id
-        self.created: float | None = None  # another run may get the name of this one
-        self.watchers = 0
-        self.unheard: Unheard | None = None
-        self.is_over = False  # whether ``last`` is the record that ends the run
+        self.created: float | None = None  # another run may get this ID later
+        self.followers: int = 0  # watchers that read the records, which are kept only for them
+        self.undelivered: Undelivered | None = None
+        self.is_over: bool = False  # whether ``last`` is the record that ends the run
         self.last: int | None = None  # the seq of the newest known record
-        self.commands_version = 0
         self._read = read
         self._budget = budget or Budget()
         self._records: list[Record] = []  # up to the last, without gaps
         self._sizes: list[int] = []
         self._bytes = 0
-        self._waiting: set[Future[None]] = set()
-        self._listening: set[Future[None]] = set()
+        self._waiting: dict[Future[None], None] = {}
+        self.listeners: list[Callable[[], None]] = []  # called when commands may have changed
         self._is_stale = False
         self._is_reading = False
         self._failure: Callable[[], Exception] | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        return self.followers > 0 or bool(self.listeners)
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
 
     def is_of(self, created: float) -> bool:
         if self.created is None:
             self.created = created
         return self.created == created
 
-    def hear(self, news: Unheard) -> None:
-        for push in news.pushes:
+    def receive(self, undelivered: Undelivered) -> None:
+        for push in undelivered.pushes:
             self.push(*push)
-        if news.is_stale:
-            self.stale()
-        if news.has_commands:
+        if undelivered.is_stale:
+            self.mark_stale()
+        if undelivered.has_commands:
             self.commands_changed()
-        if news.failure is not None:
-            self.fail(news.failure)
+        if undelivered.failure is not None:
+            self.fail(undelivered.failure)
 
     def begin(self, seq: int) -> None:
         """Note that the store has records up to this one."""
@@ -125,101 +130,96 @@ class Tail:
         elif seq > self.last:
             self._is_stale = True
 
-    def push(self, first: int, lines: Sequence[bytes], arguments: Arguments = ()) -> None:
+    def push(self, first: int, stored: Stored) -> None:
         """Add records that have just been stored."""
         if self.last is None or first > self.last + 1:
-            self.stale()
-        elif first + len(lines) - 1 > self.last:
+            self.mark_stale()
+        elif first + len(stored) - 1 > self.last:
             try:
-                new = self.last + 1 - first
-                self._take(lines[new:], arguments[new:])
+                new: Any = stored[self.last + 1 - first :]  # all of one kind
+                is_decoded = isinstance(new[0], Record)
+                self._add(new if is_decoded else records_of(self.run_id, new, self.last))
             except StoreError:
-                self.stale()  # reading it from the store tells the follower what is wrong
+                self.mark_stale()  # the follower reads it from the store, which raises the error
 
-    def stale(self) -> None:
+    def mark_stale(self) -> None:
         """Note that the store may have more than is known here."""
         self._is_stale = True
         if not self._is_reading:
             self._wake_one()
 
     def commands_changed(self) -> None:
-        self.commands_version += 1
-        _wake(self._listening)
+        for notify in tuple(self.listeners):
+            notify()
 
     def fail(self, failure: Callable[[], Exception]) -> None:
         self._failure = failure
-        _wake(self._waiting)
-        _wake(self._listening)
+        self._wake_all()
+        self.commands_changed()
 
-    def after(self, seq: int) -> list[Record] | None:
+    def after(self, seq: int) -> Sequence[Record] | None:
         """Return the known records after a seq, at most a page; None if they must be read."""
         if self.last is None or seq >= self.last:
             return []
         start = seq - (self.last - len(self._records))
         return None if start < 0 else self._records[start : start + PAGE]
 
-    async def grown(self, seq: int) -> None:
-        """Return when there is a record after this seq, or the run is over."""
+    async def wait_for_records(self, seq: int) -> None:
+        """Wait for a record after this seq, or for the end of the run."""
         while (
             self._failure is None and not self.is_over and (self.last is None or self.last <= seq)
         ):
             if self._is_stale and not self._is_reading:
                 await self._advance()
-            else:
-                await self._wait()
-        self._check()
+                continue
+            woken: Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting[woken] = None
+            try:
+                await woken
+            except asyncio.CancelledError:
+                if self._is_stale and not self._is_reading:
+                    self._wake_one()  # this one may have been woken in order to read
+                raise
+            finally:
+                self._waiting.pop(woken, None)
+        self.check()
 
-    async def commands(self, version: int) -> None:
-        """Return when the commands of the run may have changed since this version."""
-        while self._failure is None and self.commands_version == version:
-            await _signal(self._listening)
-        self._check()
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise the error that ended the followers, if one did."""
         if self._failure is not None:
             raise self._failure()
 
     async def _advance(self) -> None:
         self._is_reading, self._is_stale = True, False
-        is_read = False
         try:
             after = self.last or 0
-            lines, is_more = await self._read(self.run_id, self.created, after, PAGE)
+            records, is_more = await self._read(self.run_id, self.created, after, PAGE)
             self._is_stale = self._is_stale or is_more
-            # What was pushed while this was read is there already.
-            self._take(lines[(self.last or 0) - after :])
-            is_read = True
+            # Records that were pushed while this was read are already kept.
+            self._add(records[(self.last or 0) - after :])
+        except BaseException:
+            self._is_stale = True  # the next follower tries, and gets the error
+            raise
         finally:
             self._is_reading = False
-            if not is_read:
-                self._is_stale = True  # the next one finds out why it does not work
             if self._is_stale:
                 self._wake_one()
 
-    async def _wait(self) -> None:
-        try:
-            await _signal(self._waiting)
-        except asyncio.CancelledError:
-            if self._is_stale and not self._is_reading:
-                self._wake_one()  # this may have been the one that was to read
-            raise
-
-    def _take(self, lines: Sequence[bytes], arguments: Arguments = ()) -> None:
-        if not lines:
+    def _add(self, records: Sequence[Record]) -> None:
+        if not records:
             return
-        records = records_of(self.run_id, lines, self.last or 0)
-        if any(events is not None for events in arguments):
-            known = zip(records, arguments, strict=True)
-            records = [replace(record, arguments=events) for record, events in known]
         self.last = records[-1].seq
         self.is_over = records[-1].event.ends_run
-        self._keep(records, [len(line) + _RECORD_BYTES for line in lines])
-        _wake(self._waiting)
+        if self.followers:
+            self._keep(records, [size_of(record) + _RECORD_BYTES for record in records])
+        elif self._records:
+            self.drop_records()
+        self._wake_all()
 
-    def _keep(self, records: list[Record], sizes: list[int]) -> None:
+    def _keep(self, records: Sequence[Record], sizes: list[int]) -> None:
         if self._budget.spend(sum(sizes)):
-            # Earlier records are in the store, and these too, if no follower waits for them.
-            self.let_go()
+            # Drop the kept records. Drop these too, unless a follower waits for them.
+            self.drop_records()
             if not (self._waiting or self._is_reading):
                 self._budget.spend(-sum(sizes))
                 return
@@ -230,7 +230,7 @@ class Tail:
             self._trim()
 
     def _trim(self) -> None:
-        """Drop the oldest records, rarely enough that each is not moved often."""
+        """Drop the oldest records. Rarely, because all others are moved."""
         kept, size = 1, self._sizes[-1]
         for one in reversed(self._sizes[:-1]):
             if kept == _KEPT or size + one > _KEPT_BYTES:
@@ -240,32 +240,23 @@ class Tail:
         self._budget.spend(size - self._bytes)
         self._bytes = size
 
-    def let_go(self) -> None:
+    def drop_records(self) -> None:
         self._budget.spend(-self._bytes)
         self._records, self._sizes, self._bytes = [], [], 0
 
     def _wake_one(self) -> None:
+        """Wake a follower that waits, if there is one."""
         while self._waiting:
-            woken = self._waiting.pop()
+            woken, _ = self._waiting.popitem()
             if not woken.done():
                 woken.set_result(None)
                 return
 
-
-async def _signal(waiting: set[Future[None]]) -> None:
-    woken: Future[None] = asyncio.get_running_loop().create_future()
-    waiting.add(woken)
-    try:
-        await woken
-    finally:
-        waiting.discard(woken)
-
-
-def _wake(waiting: set[Future[None]]) -> None:
-    for woken in waiting:
-        if not woken.done():
-            woken.set_result(None)
-    waiting.clear()
+    def _wake_all(self) -> None:
+        while self._waiting:
+            woken, _ = self._waiting.popitem()
+            if not woken.done():
+                woken.set_result(None)
 
 
 _Found = tuple[AbstractEventLoop, Tail]
@@ -285,76 +276,82 @@ class Tails:
         self._lock = threading.RLock()
         self._tails: dict[str, dict[AbstractEventLoop, Tail]] = {}
 
-    @contextmanager
-    def watching(self, run_id: str) -> Iterator[Tail]:
-        """Return the tail of a run for this event loop. It is told all that comes from now on."""
+    def watch(self, run_id: str, notify: Callable[[], None] | None = None) -> "Watch":
+        """Watch a run in this event loop, to be notified of commands or to read its records."""
         loop = asyncio.get_running_loop()
         with self._lock:
             tail = self._tails.setdefault(run_id, {}).get(loop)
             if tail is None:
                 tail = self._tails[run_id][loop] = Tail(run_id, self._read, self._budget)
-            tail.watchers += 1
-        try:
-            if tail.watchers == 1:
+            is_first = not tail.is_watched
+            if notify is None:
+                tail.followers += 1
+            else:
+                tail.listeners.append(notify)
+        watch = Watch(self, loop, tail, notify)
+        if is_first:
+            try:
                 self._watch(run_id)
-            yield tail
-        finally:
-            with self._lock:
-                tail.watchers -= 1
-                is_last = not tail.watchers
-            if is_last:
-                tail.let_go()
-                self._leave(run_id, loop, tail)
+            except BaseException:
+                watch.close()
+                raise
+        return watch
 
-    def _leave(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
-        self._drop(run_id, loop, tail)
+    def end(self, watch: "Watch") -> None:
+        tail = watch.tail
         with self._lock:
+            if watch.is_closed:
+                return
+            watch.is_closed = True
+            if watch.notify is None:
+                tail.followers -= 1
+            else:
+                tail.listeners.remove(watch.notify)
+            if tail.is_watched:
+                return
+            run_id, loop = tail.run_id, watch.loop
+            tail.drop_records()
+            self._drop(run_id, loop, tail)
             if loop in self._tails.get(run_id, {}):
-                return  # there is a new one, after this one has failed
+                return  # this tail failed, and another has replaced it
         if _running_loop() is loop:
             self._unwatch(run_id)
-        else:  # it was forgotten, not ended; if the loop is closed there is nothing left to end
+        else:  # garbage collection ended the follower, perhaps in another thread
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._unwatch, run_id)
 
-    def push(
-        self, run_id: str, first: int, lines: Sequence[bytes], arguments: Arguments = ()
-    ) -> None:
-        self._tell(self._of(run_id), lambda news: news.push(first, lines, arguments))
+    def push(self, run_id: str, first: int, stored: Stored) -> None:
+        """Pass stored records to the followers of a run, at once in the running event loop."""
+        if run_id not in self._tails:
+            return
+        here = _running_loop()
+        for loop, tail in self._of(run_id):
+            if loop is here and tail.undelivered is None:
+                tail.push(first, stored)
+            else:
+                self._notify([(loop, tail)], (first, stored))
 
-    def stale(self, run_id: str) -> None:
-        def note(news: Unheard) -> None:
-            news.is_stale = True
-
-        self._tell(self._of(run_id), note)
+    def mark_stale(self, run_id: str) -> None:
+        self._notify(self._of(run_id), is_stale=True)
 
     def commands_changed(self, run_id: str) -> None:
-        def note(news: Unheard) -> None:
-            news.has_commands = True
-
-        self._tell(self._of(run_id), note)
+        self._notify(self._of(run_id), has_commands=True)
 
     def forget(self, run_id: str) -> None:
-        """End all followers of a run that is gone. Another run may get its name."""
+        """End all followers of a deleted run. Another run may get its ID."""
         self._end(self._of(run_id), lambda: RunNotFoundError(run_id))
 
-    def begun(self, run_id: str, created: float) -> None:
-        """End the followers of another run that had this name before."""
+    def end_older(self, run_id: str, created: float) -> None:
+        """End the followers of an older run with this ID."""
         known = (None, created)
         others = [found for found in self._of(run_id) if found[1].created not in known]
         self._end(others, lambda: RunNotFoundError(run_id))
 
-    def fail(self, failure: Callable[[], Exception]) -> None:
-        """End all followers with an error. New ones find out whether it works again."""
-        self._end(self._all(), failure)
-
-    def fail_here(self, failure: Callable[[], Exception]) -> None:
-        """End the followers in this event loop only."""
-        here = _running_loop()
-        self._end([found for found in self._all() if found[0] is here], failure)
+    def fail(self, failure: Callable[[], Exception], loop: AbstractEventLoop | None = None) -> None:
+        """End all followers with an error, or those in one event loop. New followers try again."""
+        self._end([found for found in self._all() if loop in (None, found[0])], failure)
 
     def watched(self) -> list[str]:
-        """Return the runs that have followers."""
         with self._lock:
             return list(self._tails)
 
@@ -367,31 +364,33 @@ class Tails:
             return [found for run_id in list(self._tails) for found in self._of(run_id)]
 
     def _end(self, tails: list[_Found], failure: Callable[[], Exception]) -> None:
-        def note(news: Unheard) -> None:
-            news.failure = failure
-
         for loop, tail in tails:
             self._drop(tail.run_id, loop, tail)
-        self._tell(tails, note)
+        self._notify(tails, failure=failure)
 
-    def _tell(self, tails: Iterable[_Found], note: Callable[[Unheard], None]) -> None:
+    def _notify(
+        self, tails: Iterable[_Found], push: tuple[int, Stored] | None = None, **changes: Any
+    ) -> None:
         for loop, tail in tails:
             with self._lock:
-                is_told = tail.unheard is not None
-                tail.unheard = tail.unheard or Unheard()
-                note(tail.unheard)
-            if is_told:
+                is_notified = tail.undelivered is not None
+                tail.undelivered = tail.undelivered or Undelivered()
+                for name, value in changes.items():
+                    setattr(tail.undelivered, name, value)
+                if push is not None:
+                    tail.undelivered.push(*push)
+            if is_notified:
                 continue
             try:
                 loop.call_soon_threadsafe(self._deliver, tail)
-            except RuntimeError:  # the loop was closed, and those in it never got to leave
+            except RuntimeError:  # the loop was closed before its followers had left
                 self._drop(tail.run_id, loop, tail)
 
     def _deliver(self, tail: Tail) -> None:
         with self._lock:
-            news, tail.unheard = tail.unheard, None
+            news, tail.undelivered = tail.undelivered, None
         if news is not None:
-            tail.hear(news)
+            tail.receive(news)
 
     def _drop(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
         with self._lock:
@@ -402,8 +401,31 @@ class Tails:
                     del self._tails[run_id]
 
 
+@dataclass(eq=False)
+class Watch(AbstractContextManager[Tail]):
+    """A watcher of a run, until it is closed or dropped."""
+
+    tails: Tails
+    loop: AbstractEventLoop
+    tail: Tail
+    notify: Callable[[], None] | None  # called when commands may have changed; None: a follower
+    is_closed: bool = False
+
+    def __enter__(self) -> Tail:
+        return self.tail
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.tails.end(self)
+
+
 def _running_loop() -> AbstractEventLoop | None:
-    """Return the running event loop, or None: garbage is collected anywhere."""
+    """Return the running event loop, if any. Garbage collection may run in any thread."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -412,7 +434,7 @@ def _running_loop() -> AbstractEventLoop | None:
 
 class _Kept(NamedTuple):
     state: RunState
-    created: float  # tells the run from a deleted one that had its name
+    created: float  # differs from that of a deleted run with the same ID
 
 
 class Snapshots:
@@ -426,12 +448,11 @@ class Snapshots:
 
     async def snapshot(self, info: RunInfo) -> RunSnapshot:
         # One at a time: if many viewers connect at once, only the first reads the log.
-        lock = self._lock(info.run_id)
-        async with lock:
-            kept = self._borrow(info)
+        async with self._lock(info.run_id):
+            kept = self._remove_state(info)
             await self._advance(kept, info.run_id)
             snapshot = kept.state.snapshot()
-            self._give_back(info.run_id, kept)
+            self._restore_state(info.run_id, kept)
             return snapshot
 
     def forget(self, run_id: str) -> None:
@@ -441,13 +462,13 @@ class Snapshots:
     async def _advance(self, kept: _Kept, run_id: str) -> None:
         state, is_more = kept.state, True
         while is_more:
-            lines, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
-            for record in records_of(run_id, lines, state.seq):
+            records, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
+            for record in records:
                 state.apply_record(record)
             if is_more:
-                await asyncio.sleep(0)  # a long log must not hold up the others
+                await asyncio.sleep(0)  # a long log must not block the event loop
 
-    def _borrow(self, info: RunInfo) -> _Kept:
+    def _remove_state(self, info: RunInfo) -> _Kept:
         """Remove a state from the cache, so that no other thread changes it."""
         with self._guard:
             kept = self._kept.pop(info.run_id, None)
@@ -455,7 +476,7 @@ class Snapshots:
             kept = _Kept(RunState(arguments="off"), info.created)
         return kept
 
-    def _give_back(self, run_id: str, kept: _Kept) -> None:
+    def _restore_state(self, run_id: str, kept: _Kept) -> None:
         with self._guard:
             self._kept[run_id] = kept
             while len(self._kept) > _KEPT_STATES:
@@ -464,7 +485,4 @@ class Snapshots:
     def _lock(self, run_id: str) -> asyncio.Lock:
         key = (run_id, id(asyncio.get_running_loop()))
         with self._guard:
-            lock = self._locks.get(key)
-            if lock is None:
-                lock = self._locks[key] = asyncio.Lock()
-            return lock
+            return self._locks.setdefault(key, asyncio.Lock())

@@ -13,8 +13,12 @@ them. If no process drives the run, they wait for the next driver. The first dec
 counts; later ones raise ``AlreadyDecidedError``.
 """
 
+import os
+import socket
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
@@ -37,16 +41,16 @@ class Approve(Struct, frozen=True, kw_only=True, tag="approve"):
     """The call may run."""
 
     arguments: Mapping[str, Any] | None = None
-    """Replace the model's arguments. They must be valid for the tool, and the model is told."""
+    """Replace the model's arguments. They must be valid for the tool. The model gets a note."""
     always: ApprovalScope = "call"
-    """What it covers: this call, all calls that the same rule asks about, or all of this tool."""
+    """This call, later calls that the same rule asks about, or later calls of this tool."""
     digest: str = ""
     """If set, it must be the digest of the request."""
     reason: str = ""
 
 
 class Deny(Struct, frozen=True, tag="deny"):
-    """The call must not run. The model is told the reason."""
+    """The call must not run. The model receives the reason."""
 
     reason: str = ""
 
@@ -57,7 +61,7 @@ Decisions: TypeAlias = Mapping[str, Approval]
 
 
 class Record(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An event of a run, with its place in the log."""
+    """An event of a run, with its position in the log."""
 
     seq: int
     """Starts at 1 and has no gaps."""
@@ -71,12 +75,92 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
     """The argument events of a ``ToolArgsDelta``, if this process has them. They are not stored."""
 
 
+class Owner(Struct, frozen=True, omit_defaults=True):
+    """The process that holds a lease. Without an identity, only its name is known."""
+
+    name: str  # shown to users
+    boot_id: str = ""  # of the host, different after each restart
+    pid_namespace: str = ""  # processes in another container have other PIDs
+    pid: int = 0
+    started: str = ""  # when the process started: another process may get the same PID
+
+    @classmethod
+    def here(cls) -> "Owner":
+        """Return this process. It has no identity on systems without ``/proc``."""
+        pid = os.getpid()
+        name = f"{socket.gethostname()}, process {pid}"
+        boot_id, pid_namespace = _host_of(pid)
+        started = _start_time(pid) if boot_id else None
+        if not (boot_id and pid_namespace and started):
+            return cls(name)
+        return cls(name, boot_id, pid_namespace, pid, started)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the process ran on this host and has ended. False if that is not known."""
+        if not self.boot_id or (self.boot_id, self.pid_namespace) != _host_of(os.getpid()):
+            return False
+        try:
+            return _start_time(self.pid) != self.started
+        except (OSError, OverflowError):
+            # No descriptor is free, the process belongs to another user, or no process can have
+            # this PID: then another program has changed the store.
+            return False
+
+
+@lru_cache(maxsize=1)
+def _host_of(pid: int) -> tuple[str, str]:
+    try:
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return boot_id, str(Path(f"/proc/{pid}/ns/pid").readlink())
+    except OSError:
+        return "", ""
+
+
+def _start_time(pid: int) -> str | None:
+    """Return when a process started, in clock ticks since boot; None if there is none.
+
+    Raises OSError if that cannot be determined.
+    """
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (FileNotFoundError, ProcessLookupError):
+        try:
+            os.kill(pid, 0)  # /proc may hide processes of other users
+        except ProcessLookupError:
+            return None
+        raise
+    state, *rest = status.rpartition(")")[2].split()  # the process name may contain spaces and )
+    return None if state in "ZX" else rest[18]
+
+
 class Lease(Struct, frozen=True):
     """The right to drive a run until it expires or a newer lease is acquired."""
 
     run_id: str
     owner: str  # shown to users
     token: int  # increases with each lease on the run
+    seq: int = 0  # of the last record when the lease was acquired
+
+
+class Launch(Struct, frozen=True, omit_defaults=True):
+    """How a run was launched, so that it can be resumed from a shell. Never contains keys."""
+
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    folder: str = ""
+    policy: str = ""  # the path of the file
+
+
+class ConversationInfo(Struct, frozen=True):
+    """The row of a conversation in a store."""
+
+    conversation_id: str
+    user: str
+    title: str  # the beginning of its first prompt, unless it was renamed
+    created: float
+    updated: float  # when its newest run started
+    deleted_at: float | None = None  # Unix time; None if it was not deleted
 
 
 class Commands(Struct, frozen=True):
@@ -107,6 +191,7 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     """Whether commands wait for the driver: see ``Store.commands``."""
     user: str = ""
     """From ``RunStarted``; empty if the run has no user."""
+    launch: Launch = Launch()
 
     @property
     def calls_by_digest(self) -> dict[str, str]:
@@ -134,8 +219,14 @@ def to_json(record: Record) -> bytes:
 
 
 def from_json(line: bytes | str) -> Record:
-    """Read a record that ``to_json`` wrote."""
     return _decoder.decode(line)
+
+
+def size_of(record: Record) -> int:
+    event = record.event
+    if event.is_delta:
+        return len(getattr(event, "delta" if isinstance(event, ToolArgsDelta) else "text"))
+    return len(to_json(record))
 
 
 def status_after(events: Iterable[Event]) -> RunStatus | None:
@@ -164,7 +255,7 @@ def coalesced(events: Iterable[Event]) -> list[Event]:
     kept: list[Event] = []
     pieces: list[str] = []  # the texts of the last stored event, if it is a delta
     views: list[Event] = []  # the argument events since then
-    last: object = None  # what that delta is a piece of
+    last: Event | None = None  # that event, if it is a delta
 
     def close() -> None:
         if len(pieces) > 1:
@@ -177,38 +268,49 @@ def coalesced(events: Iterable[Event]) -> list[Event]:
         if event.is_computed:
             views.append(event)
             continue
-        grown = _grown(event)
-        if grown is None or grown != last:
+        if type(event) is ToolArgsDelta and type(last) is ToolArgsDelta:  # nearly always
+            is_same = event.call_id == last.call_id and event.name == last.name
+        else:
+            is_same = last is not None and event.is_delta and _grown(event) == _grown(last)
+        if not is_same:
             close()
             kept.append(event)
-            last = grown
-        if grown is not None:
-            pieces.append(getattr(event, _text_field(event)))
+            last = event if event.is_delta else None
+        if last is not None:
+            pieces.append(event.delta if type(event) is ToolArgsDelta else _text(event))
     close()
     return kept
 
 
 def joined(records: Iterable[Record]) -> list[Record]:
-    """Join neighbouring deltas of one text, for a follower that has waited a while."""
+    """Join neighbouring deltas of one text, for a follower that reads several records at once."""
+    records = list(records)
+    if len(records) == 1:
+        return records
     kept: list[Record] = []
     for grown, group in groupby(records, lambda record: _grown(record.event)):
         pieces = list(group)
         if grown is None or len(pieces) == 1:
             kept += pieces
         else:
-            [event] = merged(record.event for record in pieces)
-            kept.append(replace(pieces[-1], event=event, arguments=_arguments_of(pieces)))
+            last = pieces[-1]
+            event = _with_text(last.event, "".join([_text(piece.event) for piece in pieces]))
+            kept.append(replace(last, event=event, arguments=_arguments_of(pieces)))
     return kept
 
 
 def _arguments_of(records: Iterable[Record]) -> tuple[ArgumentEvent, ...] | None:
-    """Return the argument events of records that are joined; None if those of one are unknown."""
-    known = [record.arguments for record in records]
-    return None if None in known else tuple(event for events in known for event in events or ())
+    """Return the argument events of joined records; None if those of one record are unknown."""
+    known: list[ArgumentEvent] = []
+    for record in records:
+        if record.arguments is None:
+            return None
+        known += record.arguments
+    return tuple(known)
 
 
 def _grown(event: Event) -> object:
-    """Return what an event is a piece of; None if it is whole."""
+    """Return a key of the text that a delta belongs to; None for other events."""
     if not event.is_delta:
         return None
     if isinstance(event, TextDelta | ThinkingDelta):
@@ -216,10 +318,11 @@ def _grown(event: Event) -> object:
     return type(event), getattr(event, "call_id", None), getattr(event, "name", None)
 
 
-def _with_text(event: Any, text: str) -> Event:
-    joined: Event = replace(event, **{_text_field(event): text})
-    return joined
+def _text(event: Any) -> str:
+    text: str = event.delta if isinstance(event, ToolArgsDelta) else event.text
+    return text
 
 
-def _text_field(event: Event) -> str:
-    return "delta" if isinstance(event, ToolArgsDelta) else "text"
+def _with_text(event: Event, text: str) -> Event:
+    name = "delta" if isinstance(event, ToolArgsDelta) else "text"
+    return replace(event, **{name: text})

@@ -1,8 +1,8 @@
 """``RunState``: the state of a run, and the only reducer of its events.
 
 ``apply(event)`` updates the state and returns what changed. Snapshots, UI protocols, observed runs,
-``inspect`` and the waterfall read this state and these changes. A delta costs what it adds: a text
-grows in place.
+``inspect`` and the waterfall read this state and these changes. The cost of a delta does not depend
+on the length of its text, because texts grow in place.
 
 A block is a text, a thinking block or a call. Blocks are kept in the order in which they started. A
 turn that was cut off is repeated, and may use the same numbers and IDs again. The blocks of the
@@ -36,6 +36,7 @@ from argstream.jsonstream import Done, Fragment, Invalid, JsonPath, Kind, Parser
 from argstream.jsonstream._fragments import kind_of
 from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.runs._records import Record
+from argstream.sanitise import encode_json
 
 _Copied = TypeVar("_Copied", bound=Struct)
 
@@ -59,10 +60,19 @@ ChangeKind: TypeAlias = Literal[
     "renamed",
     "arguments_text",
     "argument",
-    "call",
+    "verdict",
+    "request",
+    "decision",
+    "attempt",
     "output",
-    "turn",
-    "run",
+    "result",
+    "turn_started",
+    "turn_ended",
+    "run_started",
+    "run_paused",
+    "run_resumed",
+    "run_ended",
+    "stream_failed",
 ]
 _RUN_FIELDS: Final = tuple(name for name in ev.RunSnapshot.__struct_fields__ if name != "blocks")
 _CALL_FIELDS: Final = ev.CallSnapshot.__struct_fields__
@@ -89,11 +99,22 @@ class Change(Struct, frozen=True, gc=False):
     ``renamed``          a call has another name: some servers send names in pieces
     ``arguments_text``   ``text`` was appended to the raw arguments of a call
     ``argument``         ``event`` is an ``Argument…`` event of a call
-    ``call``             a call has a verdict, a request, a decision, an attempt or an outcome
+    ``verdict``          the arguments of a call are complete or invalid
+    ``request``          a call needs approval
+    ``decision``         the request has a decision
+    ``attempt``          the tool was started
     ``output``           ``text`` was appended to the output of a running tool
-    ``turn``             a turn started or ended
-    ``run``              the run started, paused, resumed or ended, or its stream failed
+    ``result``           a call completed or failed
+    ``turn_started``     a turn started, or started again after its blocks were lost
+    ``turn_ended``       a turn of the model or of a sub-agent is complete
+    ``run_started``      the run started
+    ``run_paused``       the run waits for decisions: ``RunState.pending``
+    ``run_resumed``      the run continues after a pause or a crash
+    ``run_ended``        the run completed, failed or was stopped: ``RunState.end``
+    ``stream_failed``    the model's stream failed: ``RunState.failures``
     ===================  ==========================================================================
+
+    Read what changed from ``block`` and from the state. ``event`` has more details.
     """
 
     kind: ChangeKind
@@ -152,8 +173,8 @@ class Argument(Struct, eq=False):
     def _finish(self, value: Any, time: float | None) -> None:
         self._value, self.is_done, self.done_at = value, True, time
 
-    def _become(self, value: Any, time: float | None) -> None:
-        """Become a complete value. The times of what is already there stay."""
+    def _set_value(self, value: Any, time: float | None) -> None:
+        """Set the complete value. Children that exist keep their times."""
         if (kind := kind_of(value)) != self.kind:
             self.kind, self.text, self.children = kind, "", {}
         items: Iterable[tuple[str | int, Any]] = ()
@@ -166,7 +187,7 @@ class Argument(Struct, eq=False):
         before, self.children = self.children, {}
         for key, item in items:
             child = before.get(key) or Argument((*self.path, key), started_at=time)
-            child._become(item, time)
+            child._set_value(item, time)
             self.children[key] = child
         self._finish(value, self.done_at if self.is_done else time)
 
@@ -255,7 +276,7 @@ class Call(Struct, eq=False):
 
     @property
     def state(self) -> CallState:
-        """Where the call stands."""
+        """The state of the call: see the top of the module."""
         if self.is_lost:
             return "lost"
         if self.outcome == "completed":
@@ -279,7 +300,7 @@ class Call(Struct, eq=False):
         """Return the argument events of the text so far."""
         return Call(self.call_id, self.index, self.name, self.kind, raw=self.raw)._parse(self.raw)
 
-    def _say(self, piece: str) -> None:
+    def _append_output(self, piece: str) -> None:
         output, self.output = self.output, ""
         output += piece
         self.output = output
@@ -290,7 +311,7 @@ class Call(Struct, eq=False):
             return []
         if self._parser is None:
             self._parser = Parser(unique_keys=True)
-            if earlier := self.raw[: len(self.raw) - len(piece)]:  # its events were known
+            if earlier := self.raw[: len(self.raw) - len(piece)]:  # its events are known already
                 self._feed(self._parser, earlier)
         return self._feed(self._parser, piece)
 
@@ -304,7 +325,7 @@ class Call(Struct, eq=False):
             if isinstance(fragment, Text):  # nearly always
                 if path:
                     events.append(ev.ArgumentDelta(call_id, name, path, fragment.text))
-            elif _is_no_argument(fragment):
+            elif _rules_out_arguments(fragment):
                 self._stop_reading()
                 break
             elif isinstance(fragment, Start) and path:
@@ -335,7 +356,7 @@ class TurnTimes(Struct):
     attempt: int
     parent_id: str | None
     started_at: float
-    ended_at: float | None = None  # None if it was cut off, or goes on
+    ended_at: float | None = None  # None if it was cut off or is in progress
     end: ev.TurnCompleted | None = None
 
 
@@ -349,12 +370,12 @@ class Break(Struct):
 
 
 class RunState:
-    """A run, as far as its events were applied.
+    """The state of a run after the events that were applied.
 
     >>> state = RunState()
     >>> for event in (ev.RunStarted("r1", "Hi"), ev.TextDelta("Hel", 0), ev.TextDelta("lo", 0)):
     ...     print([change.kind for change in state.apply(event)])
-    ['run']
+    ['run_started']
     ['block_started', 'text']
     ['text']
     >>> state.blocks[0].text
@@ -372,6 +393,7 @@ class RunState:
         self.agent: str = ""
         self.user: str = ""
         self.mode: ev.RunMode = "agent"
+        self.replaces: str = ""
         self.prompt: str = ""
         self.history: tuple[Message, ...] = ()  # the messages before the run
         self.status: ev.RunStatus = "running"
@@ -392,7 +414,7 @@ class RunState:
         if arguments not in ("tree", "events", "off"):
             raise UsageError(f'arguments must be "tree", "events" or "off", not {arguments!r}')
         self._arguments = arguments
-        self._said: list[Message] | None = []  # by the model, in complete turns
+        self._turn_messages: list[Message] | None = []  # by the model, in complete turns
         self._texts: dict[tuple[int, str | None], TextBlock] = {}
         self._uses: Counter[str] = Counter()  # of each key
         self._known: Sequence[ev.ArgumentEvent] | None = None
@@ -418,7 +440,7 @@ class RunState:
             setattr(state, name, getattr(own, name))
         for seen in own.blocks:
             state._restore(seen)
-        state._said = None
+        state._turn_messages = None
         return state
 
     def apply(
@@ -444,6 +466,19 @@ class RunState:
             handler(self, event, changes)
         return changes
 
+    def apply_all(self, events: Sequence[ev.Event], time: float = 0.0) -> list[Change]:
+        """Apply events as ``stream()`` yields them: a delta, then its argument events."""
+        changes: list[Change] = []
+        start, count = 0, len(events)
+        while start < count:
+            event, end = events[start], start + 1
+            while end < count and events[end].is_computed:
+                end += 1
+            known: Any = events[start + 1 : end] if type(event) is ev.ToolArgsDelta else None
+            changes += self.apply(event, time, known)
+            start = end
+        return changes
+
     def apply_record(self, record: Record) -> list[Change]:
         """Apply the next record. Raises ``UsageError`` for one that was already applied."""
         if record.seq <= self.seq:
@@ -463,7 +498,7 @@ class RunState:
     @property
     def messages(self) -> list[Message] | None:
         """The prompt, the complete turns and the results of their calls; None after a snapshot."""
-        if self._said is None:
+        if self._turn_messages is None:
             return None
         calls: defaultdict[str, deque[Call]] = defaultdict(deque)  # turns may repeat IDs
         for block in self.blocks:
@@ -471,7 +506,7 @@ class RunState:
                 calls[block.call_id].append(block)
         prompt = (TextPart(text=self.prompt),)
         messages = [Message(role="user", parts=prompt)] if self.prompt else []
-        for message in self._said:
+        for message in self._turn_messages:
             messages.append(message)
             written = [part.call_id for part in message.parts if isinstance(part, CallPart)]
             known = {part.call_id for part in message.parts if isinstance(part, ResultPart)}
@@ -498,8 +533,8 @@ class RunState:
     def replay(self, *, with_text: bool = True) -> Iterator[Change]:
         """Yield the changes of ``events()``, for a viewer that connects late.
 
-        Their blocks are those of another state, which is built meanwhile. ``with_text`` tells
-        whether the text of complete arguments is included.
+        The blocks belong to a second state, which is built during the replay. With
+        ``with_text=False``, the text of complete arguments is left out.
         """
         state = RunState(arguments=self._arguments)
         for event in self.events(with_text=with_text):
@@ -510,7 +545,8 @@ class RunState:
 
         Usage and stop reasons of turns, failures and times are not included.
         """
-        yield ev.RunStarted(self.run_id, self.prompt, self.history, self.user, self.mode)
+        start = (self.run_id, self.prompt, self.history, self.user, self.mode, self.replaces)
+        yield ev.RunStarted(*start)
         started = 0
         for turn, blocks in groupby(self.blocks, lambda block: block.turn):
             yield from map(ev.TurnStarted, range(started + 1, turn + 1))
@@ -558,7 +594,7 @@ class RunState:
             self._texts[block.block, block.parent_id] = block
         self._uses[name] += 1
         while (uses := self._uses[name]) > 1 and f"{name}~{uses}" in self._uses:
-            self._uses[name] += 1  # the provider has sent an ID that looks like a key
+            self._uses[name] += 1  # the provider sent an ID that equals a key
         block.key = name if uses == 1 else f"{name}~{uses}"
         self._uses[block.key] = self._uses[block.key] or 1
         self.blocks.append(block)
@@ -596,7 +632,7 @@ class RunState:
         if known is None:
             known = call._parse(delta)
         else:
-            call._parser = None  # not in step with the text any more
+            call._parser = None  # it has not read this text
         is_tree, root = self._arguments == "tree", call.root
         for argument in known:
             if is_tree:
@@ -611,40 +647,48 @@ class RunState:
         call = self._call(event, changes)
         if call is None:
             return
+        kind: ChangeKind
         match event:
             case ev.ToolArgsCompleted():
+                kind = "verdict"
                 call.text = event.text
                 call._close("complete", self.time)
                 self._set_arguments(call, event.arguments)
             case ev.ToolArgsInvalid():
+                kind = "verdict"
                 call._close(event.verdict, self.time)
                 call.error = event.error
             case ev.ApprovalRequested():
+                kind = "request"
                 call.request, call.requested_at = _copied(event), self.time
             case ev.ApprovalDecided():
+                kind = "decision"
                 call.decision, call.decided_at = _copied(event), self.time
             case ev.ToolExecutionStarted():
+                kind = "attempt"
                 call.attempts = event.attempt
                 call.executed_at.append(self.time)
             case ev.ToolCallCompleted():
+                kind = "result"
                 call.outcome, call.ended_at = "completed", self.time
-                if _encoded(event.arguments) != _encoded(call.arguments):
+                if encode_json(event.arguments) != encode_json(call.arguments):  # because 1 == True
                     call.root = Argument(())
                 self._set_arguments(call, event.arguments)
                 call.result = _copied_value(event.result)
             case ev.ToolCallFailed():
+                kind = "result"
                 call.outcome, call.ended_at = "failed", self.time
                 call.result = _copied_value(event.error)
-        changes.append(Change("call", event, call))
+        changes.append(Change(kind, event, call))
 
     def _set_arguments(self, call: Call, arguments: dict[str, Any] | str) -> None:
         call.arguments = _copied_value(arguments)
         if self._arguments == "tree":
-            call.root._become(call.arguments, self.time)
+            call.root._set_value(call.arguments, self.time)
 
     def _output(self, event: ev.ToolOutputDelta, changes: list[Change]) -> None:
         if (call := self._call(event, changes)) is not None:
-            call._say(event.text)
+            call._append_output(event.text)
             changes.append(Change("output", event, call, event.text))
 
     # Turns and the run
@@ -661,7 +705,7 @@ class RunState:
                     if isinstance(block, Call):
                         block._stop_reading()
                     changes.append(Change("block_lost", event, block))
-        changes.append(Change("turn", event))
+        changes.append(Change("turn_started", event))
 
     def _turn_completed(self, event: ev.TurnCompleted, changes: list[Change]) -> None:
         self.usage += event.usage
@@ -675,41 +719,42 @@ class RunState:
         turn.end, turn.ended_at = event, self.time
         if event.parent_id is None:
             self.stop_reason = event.stop_reason
-            if self._said is not None:
-                self._said.append(event.message)
-        changes.append(Change("turn", event))
+            if self._turn_messages is not None:
+                self._turn_messages.append(event.message)
+        changes.append(Change("turn_ended", event))
 
     def _run_started(self, event: ev.RunStarted, changes: list[Change]) -> None:
         self.run_id, self.prompt, self.user = event.run_id, event.prompt, event.user
         self.mode, self.history = event.mode, _copied(event).history
+        self.replaces = event.replaces
         self.started_at = self.time
-        changes.append(Change("run", event))
+        changes.append(Change("run_started", event))
 
     def _run_paused(self, event: ev.RunPaused, changes: list[Change]) -> None:
         self.status = "paused"
         self._end_break()
         calls = tuple(request.call_id for request in event.pending)
         self.breaks.append(Break("pause", self.time, None, calls))
-        changes.append(Change("run", event))
+        changes.append(Change("run_paused", event))
 
     def _run_resumed(self, event: ev.RunResumed, changes: list[Change]) -> None:
-        self.status = "running"
+        self.status, self.run_id = "running", self.run_id or event.run_id
         self._end_break()
         if event.cause == "crash":
             self.breaks.append(Break("crash", self._before, self.time, event.interrupted))
             for call_id in self.calls.keys() & event.interrupted:
                 self.calls[call_id].interruptions += 1
-        changes.append(Change("run", event))
+        changes.append(Change("run_resumed", event))
 
     def _run_ended(self, event: ev.RunEnd, changes: list[Change]) -> None:
         self.end, self.ended_at = _copied(event), self.time
         self.status = event.run_status or self.status
         self._end_break()
         if not isinstance(event, ev.RunCompleted) and event.usage != ev.Usage():
-            self.usage = event.usage  # with that of a turn that did not complete
+            self.usage = event.usage  # includes a turn that did not complete
         if isinstance(event, ev.RunFailed):
             self.failures.append(event)
-        changes.append(Change("run", event))
+        changes.append(Change("run_ended", event))
 
     def _end_break(self) -> None:
         if self.breaks and self.breaks[-1].ended_at is None:
@@ -717,7 +762,7 @@ class RunState:
 
     def _stream_failed(self, event: ev.StreamFailed, changes: list[Change]) -> None:
         self.failures.append(event)
-        changes.append(Change("run", event))
+        changes.append(Change("stream_failed", event))
 
     def _restore(self, seen: ev.BlockSnapshot) -> None:
         """Add a block of a snapshot."""
@@ -737,10 +782,10 @@ class RunState:
 
     def _restore_tree(self, call: Call) -> None:
         if call.arguments is not None:
-            call.root._become(call.arguments, None)
+            call.root._set_value(call.arguments, None)
             if call.written_arguments is not call.arguments:  # a person has edited them
                 call.written = Argument(())
-                call.written._become(call.written_arguments, None)
+                call.written._set_value(call.written_arguments, None)
         elif call.is_free_text:
             call.root._grow(call.raw)
         elif not call.is_lost:
@@ -792,7 +837,7 @@ _HANDLERS: Final[dict[type, Callable[[RunState, Any, list[Change]], object]]] = 
 def _turn_events(turn: int, blocks: Iterable[Block], *, with_text: bool) -> Iterator[ev.Event]:
     """Yield the events of a turn, those of lost attempts first.
 
-    The number of attempts is not known. But in each of them, a number or an ID occurs once.
+    The number of attempts is not known, but a number or an ID occurs only once in each of them.
     """
     attempt = 1
     seen: set[object] = set()
@@ -854,13 +899,13 @@ def _require_event(event: object) -> None:
         raise UsageError(f"apply() needs an event, not {type(event).__name__}")
 
 
-def _is_no_argument(fragment: Fragment) -> bool:
-    """Return True if a text with this fragment cannot be arguments."""
+def _rules_out_arguments(fragment: Fragment) -> bool:
+    """Return True if a text with this fragment cannot be the arguments of a call."""
     match fragment:
         case Start((), kind, _):
             return kind not in ("object", "string", "null")
         case Done(_, float(value), _):
-            return isinf(value)  # JSON, but it could not be sent back
+            return isinf(value)  # 1e999 is JSON, but infinity cannot be sent back
         case _:
             return isinstance(fragment, Invalid)
 
@@ -870,13 +915,9 @@ def _result_part(call: Call) -> ResultPart:
     return ResultPart(call_id=call.call_id, result=call.result, failed=failed)
 
 
-def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value)  # compared as JSON, because 1 == True in Python
-
-
 def _copied(struct: _Copied) -> _Copied:
-    return msgspec.json.decode(msgspec.json.encode(struct), type=type(struct))
+    return msgspec.json.decode(encode_json(struct), type=type(struct))
 
 
 def _copied_value(value: Any) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(encode_json(value))

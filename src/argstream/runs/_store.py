@@ -1,48 +1,47 @@
-"""What all stores share: checks, following a run, snapshots, and listening to commands.
+"""The contract of stores: ``StoredRun`` has the rules of a run, ``Store`` what backends share.
 
-A store implements the abstract methods. It reports what happens as soon as it is stored, from any
-thread: ``_written`` and ``_forgotten`` if it knows what has happened; ``_tails.stale`` and
-``_tails.commands_changed`` if something may have, perhaps in another process. Reporting too often
-does no harm. ``_watch`` and ``_unwatch`` say which runs have followers in this process.
+A backend implements ten methods. It stores ``StoredRun`` values and lines of JSON, and applies the
+rules to them atomically. It reports changes as soon as they are stored, from any thread. If it
+knows what changed, it calls ``_report_written`` or ``_report_deleted``. If something may have
+changed, perhaps in another process, it calls ``_tails.mark_stale`` and ``_tails.commands_changed``.
+Extra calls are harmless.
 
-The rules, in the order in which they are checked:
+The rules:
 
-- ``_create``: a run that exists is a ``UsageError``. The first token is 1.
-- ``_acquire``: ``RunNotFoundError``; ``RunBusyError`` while any lease is good, also one of the same
-  owner. The token is higher than the last.
-- ``_renew``, ``_append``, ``_reopen``: ``RunNotFoundError``; ``LeaseLostError`` if the token is not
-  the newest. A lease that has run out but was not taken over may go on.
-- ``_create``, ``_append``: a batch after which the run is paused or over gives up the lease.
-- ``_release``: if the token is the newest, the run has no owner, and the token grows by one, so
-  that the lease is lost. Otherwise it does nothing, also for an unknown run.
-- ``_append``: if the log has exactly these records, to the byte, nothing is done, whatever the
-  lease: a writer that does not know whether its write succeeded may repeat it. Other records under
-  their seqs are a ``UsageError``; so is a run that is over, or a batch that does not begin right
-  after the last record (``other_record``, ``run_is_over``, ``gap``).
-- For each of ``batch.asked``, in order: a digest makes the call pending. An earlier decision is
-  dropped unless the same digest was pending. None makes the call decided for good, and what waited
-  in ``posted`` is gone.
-- ``_decide``: ``RunNotFoundError``; then for each call, in order: ``AlreadyDecidedError`` if there
-  is a decision, used or not; ``UsageError`` if the run is over or the call is not pending
-  (``not_pending``), or a digest was given and is another (``other_request``). All or none.
-- ``_stop``: ``RunNotFoundError``; ``UsageError`` if the run is over. A second stop does nothing.
-- ``_page``, ``_info``, ``_commands``: ``RunNotFoundError``. ``_commands`` returns None once the run
-  is over.
-- ``_delete``: ``RunNotFoundError``; ``RunBusyError`` while a lease is good and the run is not over.
-- ``_runs``: newest ``updated`` first, then the higher ``run_id``.
-- ``_delete_older_than``: runs that are over with ``updated <= now - seconds``; with ``unfinished``
-  also others without a good lease. Returns their IDs.
+- A run that exists cannot be created again (``UsageError``). The first token of a run is 1.
+- ``acquire`` raises ``RunBusyError`` while a lease is valid, also one of the same owner. A lease is
+  valid until it expires by the store's clock, or until its owner is known to be dead: a process of
+  this host that has ended. Each token is higher than the last.
+- ``renew``, ``append`` and ``reopen`` raise ``LeaseLostError`` if the token is not the newest. A
+  lease that has expired can still be used for them until another process acquires one.
+- Records that pause or end the run release the lease. ``release`` increases the token, so that the
+  lease can no longer be used. It ignores a lost lease and an unknown run.
+- ``append`` ignores records that the log already has, byte for byte, whatever the lease. So a
+  writer that does not know whether its write succeeded may repeat it. It raises ``UsageError`` if
+  the log has other records with these seqs, if the run is over, or if the batch does not follow
+  directly after the last record.
+- A request makes its call pending. An earlier decision is dropped unless the same digest was
+  pending. After ``ApprovalDecided``, the call cannot be decided again, and its waiting decision is
+  removed.
+- ``decide``: for each call, in order: ``AlreadyDecidedError`` if there is a decision, used or not;
+  ``UsageError`` if the run is over, the call is not pending, or the digest is another. All or none.
+- ``stop``: ``UsageError`` if the run is over. A second stop does nothing.
+- ``delete``: ``RunBusyError`` while a lease is valid and the run is not over.
+- Lists have the newest ``updated`` first, then the higher ID.
 """
 
+import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import ExitStack
-from typing import Final, Self
+from contextlib import aclosing, suppress
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
 
 from argstream.errors import (
     AlreadyDecidedError,
+    ConversationNotFoundError,
     LeaseLostError,
     RunBusyError,
     RunNotFoundError,
@@ -52,30 +51,59 @@ from argstream.errors import (
 from argstream.events import RunSnapshot, RunStatus
 from argstream.runs._batches import (
     Batch,
-    Wanted,
-    age,
-    approvals_to_json,
+    Filter,
     batch_of,
+    checked_age,
+    checked_filter,
+    checked_id,
     checked_lease,
-    commands_from_json,
-    gap,
-    id_of,
-    limited,
-    name_of,
-    not_pending,
-    other_record,
-    other_request,
-    place,
-    records_of,
+    checked_limit,
+    checked_owner,
+    checked_seconds,
+    checked_seq,
+    checked_text,
+    checked_user,
+    decode_commands,
+    delta_batch,
+    encode_decisions,
     run_is_over,
-    span,
-    text,
-    wanted,
+    title_of,
 )
-from argstream.runs._hub import PAGE, Page, Snapshots, Tail, Tails
-from argstream.runs._records import Commands, Decisions, Lease, Record, RunInfo
+from argstream.runs._hub import PAGE, Page, Snapshots, Tails, Watch
+from argstream.runs._records import (
+    Commands,
+    ConversationInfo,
+    Decisions,
+    Launch,
+    Lease,
+    Owner,
+    Record,
+    RunInfo,
+)
+
+_Answer = TypeVar("_Answer")
 
 FIRST_TOKEN: Final = 1
+_BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
+"""Unlike the monotonic clock, it advances while the machine is suspended. Only on Linux."""
+
+
+class Now(NamedTuple):
+    """The time, by the clocks of a store."""
+
+    wall: float  # Unix time
+    lease: float  # the clock of leases, with an arbitrary zero
+
+    @classmethod
+    def here(cls, clock: Callable[[], float] | None = None) -> "Now":
+        """Return the time of this machine. Leases expire by a clock that cannot be set.
+
+        ``clock`` replaces both clocks in tests.
+        """
+        if clock is not None:
+            return cls(clock(), clock())
+        boot = time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
+        return cls(time.time(), boot)
 
 
 class Store(ABC):
@@ -97,22 +125,29 @@ class Store(ABC):
         await self.aclose()
 
     @abstractmethod
-    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease: ...
+    async def _create(self, make: "Callable[[Now], StoredRun]", batch: Batch, title: str) -> None:
+        """Store a new run and its first records, and its conversation, with the title if it is new.
+
+        Raises ``run_exists(…)`` if there is such a run.
+        """
 
     @abstractmethod
-    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease: ...
+    async def _change(
+        self, run_id: str, change: "Callable[[StoredRun, Now], _Answer]", *, is_durable: bool = True
+    ) -> _Answer:
+        """Apply a change atomically. It may be called repeatedly, and may raise."""
 
     @abstractmethod
-    async def _renew(self, lease: Lease, seconds: float) -> None: ...
+    async def _append(self, lease: Lease, batch: Batch) -> None:
+        """Apply ``StoredRun.append`` and write the lines, atomically, then report them."""
 
     @abstractmethod
-    async def _release(self, lease: Lease) -> None: ...
+    async def _load(self, run_id: str) -> "tuple[StoredRun, Now]":
+        """Return a run without its records, as it is now."""
 
     @abstractmethod
-    async def _append(self, lease: Lease, batch: Batch) -> None: ...
-
-    @abstractmethod
-    async def _reopen(self, lease: Lease, call_id: str) -> None: ...
+    async def _list(self, wanted: Filter, limit: int | None) -> "tuple[Sequence[StoredRun], Now]":
+        """Return the wanted runs, those with the newest records first."""
 
     @abstractmethod
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
@@ -122,69 +157,90 @@ class Store(ABC):
         """
 
     @abstractmethod
-    async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
-        """Store decisions: each encoded, with the digest that was given (may be "")."""
+    async def _delete(
+        self, run_ids: Sequence[str], allow: "Callable[[StoredRun, Now], bool]"
+    ) -> list[str]:
+        """Delete the runs that exist and that ``allow`` returns True for. Return their IDs.
+
+        A conversation without runs is deleted too.
+        """
 
     @abstractmethod
-    async def _stop(self, run_id: str, reason: str) -> None: ...
+    async def _conversations(
+        self, user: str | None, limit: int | None, *, deleted: bool
+    ) -> list[ConversationInfo]:
+        """Return the conversations of a user, or of all, the newest first."""
 
     @abstractmethod
-    async def _commands(self, run_id: str) -> Commands | None: ...
-
-    @abstractmethod
-    async def _info(self, run_id: str) -> RunInfo: ...
-
-    @abstractmethod
-    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]: ...
-
-    @abstractmethod
-    async def _delete(self, run_id: str) -> None: ...
-
-    @abstractmethod
-    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]: ...
+    async def _change_conversation(
+        self, conversation_id: str, user: str, changes: Mapping[str, Any]
+    ) -> bool:
+        """Change fields of a conversation. Return False if there is none."""
 
     @abstractmethod
     async def _aclose(self) -> None: ...
 
-    def _watch(self, run_id: str) -> None:  # noqa: B027 - not every store need know
-        """Called when the first follower or listener of a run comes, in its event loop.
+    def _token_growth(self) -> int:
+        """Return by how much the token grows when a lease is acquired."""
+        return 1
 
-        From then on the store reports what happens to the run. If that takes a moment to set up, it
-        reports that something may have happened when it is done.
+    def _watch(self, run_id: str) -> None:  # noqa: B027 - optional
+        """Called in the event loop of the first follower or listener of a run.
+
+        From then on, the store reports changes of the run. If the set-up is asynchronous, the store
+        calls ``_tails.mark_stale`` when it is done.
         """
 
-    def _unwatch(self, run_id: str) -> None:  # noqa: B027 - as above
+    def _unwatch(self, run_id: str) -> None:  # noqa: B027 - optional
         """Called in the event loop when the last follower of a run has left."""
 
-    def _written(self, batch: Batch) -> None:
-        """Report records after they are stored, in the order in which they are."""
-        self._tails.push(batch.run_id, batch.first, batch.lines, batch.arguments)
-        if batch.changes_commands:
+    def _report_written(self, batch: Batch) -> None:
+        """Report records after they are stored, in their order in the log."""
+        self._tails.push(batch.run_id, batch.first, batch.as_stored())
+        if batch.ends_run:
             self._tails.commands_changed(batch.run_id)
 
-    def _forgotten(self, run_id: str) -> None:
+    def _report_deleted(self, run_id: str) -> None:
         self._snapshots.forget(run_id)
         self._tails.forget(run_id)
 
-    async def create(self, records: Sequence[Record], owner: str, seconds: float) -> Lease:
-        """Create a run from its first records and acquire a lease on it, all or nothing."""
+    async def create(
+        self,
+        records: Sequence[Record],
+        owner: str | Owner,
+        seconds: float,
+        launch: Launch | None = None,
+    ) -> Lease:
+        """Create a run from its first records and acquire a lease on it, all or nothing.
+
+        ``launch`` is how the run can be resumed from a shell.
+        """
         self._check_open()
-        batch = batch_of(id_of(records[0].run_id) if records else "", records)
+        batch = batch_of(checked_id(records[0].run_id) if records else "", records)
         if batch.first != 1:
             raise UsageError(f"the first record of a run has the seq 1, not {batch.first}")
-        lease = await self._create(batch, name_of(owner), span(seconds))
-        self._tails.begun(batch.run_id, batch.created)
-        return lease
+        process, lasts = checked_owner(owner), checked_seconds(seconds)
 
-    async def acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
+        def make(now: Now) -> StoredRun:
+            return StoredRun.created_with(batch, process, lasts, launch or Launch(), now)
+
+        await self._create(make, batch, title_of(records))
+        self._tails.end_older(batch.run_id, records[0].time)
+        return Lease(batch.run_id, process.name, FIRST_TOKEN, batch.last)
+
+    async def acquire(self, run_id: str, owner: str | Owner, seconds: float) -> Lease:
         """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
         self._check_open()
-        return await self._acquire(id_of(run_id), name_of(owner), span(seconds))
+        run_id, process, lasts = checked_id(run_id), checked_owner(owner), checked_seconds(seconds)
+        return await self._change(
+            run_id, lambda run, now: run.acquire(process, lasts, now, self._token_growth())
+        )
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
         self._check_open()
-        await self._renew(checked_lease(lease), span(seconds))
+        run_id, lasts = checked_lease(lease).run_id, checked_seconds(seconds)
+        await self._change(run_id, lambda run, now: run.renew(lease, lasts, now), is_durable=False)
 
     async def release(self, lease: Lease) -> None:
         """Release a lease, so that another can be acquired at once. A lost lease is ignored.
@@ -192,7 +248,10 @@ class Store(ABC):
         For a run that continues: when it pauses or ends, ``append`` releases the lease.
         """
         self._check_open()
-        await self._release(checked_lease(lease))
+        with suppress(RunNotFoundError):
+            await self._change(
+                checked_lease(lease).run_id, lambda run, _: run.release(lease), is_durable=False
+            )
 
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write records, all or none, and return when they are stored.
@@ -209,21 +268,29 @@ class Store(ABC):
         self._check_open()
         await self._append(checked_lease(lease), batch_of(lease.run_id, records))
 
+    async def append_deltas(self, lease: Lease, records: Sequence[Record]) -> None:
+        """Write deltas that the driver of the run built. They are not checked again."""
+        self._check_open()
+        await self._append(lease, delta_batch(lease.run_id, records))
+
     async def reopen(self, lease: Lease, call_id: str) -> None:
         """Remove a decision that cannot be used, so that the call can be decided again."""
         self._check_open()
-        await self._reopen(checked_lease(lease), text(call_id, "the id of a call"))
+        call_id = checked_text(call_id, "the id of a call")
+        run_id = checked_lease(lease).run_id
+        await self._change(run_id, lambda run, now: run.reopen(lease, call_id, now))
+        self._tails.commands_changed(run_id)
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return the records after ``after``: all, or at most ``limit``."""
         self._check_open()
-        run_id, after, wanted = id_of(run_id), place(after), limited(limit)
+        run_id, after, wanted = checked_id(run_id), checked_seq(after), checked_limit(limit)
         records: list[Record] = []
         is_more = True
         while is_more and (wanted is None or len(records) < wanted):
             size = PAGE if wanted is None else min(PAGE, wanted - len(records))
-            lines, is_more = await self._page(run_id, after + len(records), size)
-            records += records_of(run_id, lines, after + len(records))
+            page, is_more = await self._page(run_id, after + len(records), size)
+            records += page
         return records
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
@@ -232,9 +299,9 @@ class Store(ABC):
         Records that are not fetched wait in the store, not in memory.
         """
         self._check_open()
-        run_id, after = id_of(run_id), place(after)
-        with ExitStack() as watch:
-            tail, info = await self._watched(run_id, watch)
+        run_id, after = checked_id(run_id), checked_seq(after)
+        watch, info = await self._watched(run_id)
+        with watch as tail:
             if info.is_over and after >= info.seq:
                 return
             tail.begin(info.seq)
@@ -247,28 +314,32 @@ class Store(ABC):
                     yield record
                     if record.event.ends_run:
                         return
-                if not records:
-                    await tail.grown(after)
+                if tail.last is None or after >= tail.last:
+                    await tail.wait_for_records(after)
 
-    async def _watched(self, run_id: str, watch: ExitStack) -> tuple[Tail, RunInfo]:
+    async def _watched(self, run_id: str) -> tuple[Watch, RunInfo]:
         while True:
-            tail = watch.enter_context(self._tails.watching(run_id))
-            info = await self._info(run_id)
-            if tail.is_of(info.created):
-                return tail, info
-            # Other followers here hold on to a run that had this name before.
+            watch = self._tails.watch(run_id)
+            try:
+                info = await self._info(run_id)
+            except BaseException:
+                watch.close()
+                raise
+            if watch.tail.is_of(info.created):
+                return watch, info
+            # The tail belongs to an older run with this ID.
             watch.close()
-            self._tails.begun(run_id, info.created)
+            self._tails.end_older(run_id, info.created)
 
-    async def _old_page(self, info: RunInfo, after: int) -> list[Record]:
+    async def _old_page(self, info: RunInfo, after: int) -> Sequence[Record]:
         self._check_open()
-        lines, _ = await self._page_of(info.run_id, info.created, after, PAGE)
-        if not lines:
-            raise StoreError(f"the log of the run {info.run_id!r} has lost what came after {after}")
-        return records_of(info.run_id, lines, after)
+        records, _ = await self._page_of(info.run_id, info.created, after, PAGE)
+        if not records:
+            raise StoreError(f"the log of run {info.run_id!r} has lost its records after {after}")
+        return records
 
     async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
-        """Return records of the run that was created then, not of one that has its name now."""
+        """Return records of the run that was created then, not of a newer one with its ID."""
         page = await self._page(run_id, after, limit)
         if created not in (None, (await self._info(run_id)).created):
             raise RunNotFoundError(run_id)
@@ -277,18 +348,15 @@ class Store(ABC):
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return the run so far."""
         self._check_open()
-        return await self._snapshots.snapshot(await self._info(id_of(run_id)))
+        return await self._snapshots.snapshot(await self._info(checked_id(run_id)))
 
     async def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
         """Yield a snapshot, then the records that follow it, until the run is over."""
         snapshot = await self.snapshot(run_id)
         yield snapshot
-        rest = self.follow(run_id, snapshot.seq)
-        try:
+        async with aclosing(self.follow(run_id, snapshot.seq)) as rest:
             async for record in rest:
                 yield record
-        finally:
-            await rest.aclose()
 
     async def decide(self, run_id: str, decisions: Decisions) -> None:
         """Decide on pending calls: on all of them, or on none.
@@ -298,7 +366,9 @@ class Store(ABC):
         are valid: the driver removes a decision whose arguments are not (``reopen``).
         """
         self._check_open()
-        await self._decide(id_of(run_id), approvals_to_json(decisions))
+        encoded = encode_decisions(decisions)
+        await self._change(checked_id(run_id), lambda run, _: run.decide(encoded))
+        self._tails.commands_changed(run_id)
 
     async def stop(self, run_id: str, reason: str = "") -> None:
         """Ask the driver of a run to end it. The first reason counts.
@@ -307,33 +377,49 @@ class Store(ABC):
         see ``Agent.stop``.
         """
         self._check_open()
-        await self._stop(id_of(run_id), text(reason, "the reason of a stop"))
+        reason = checked_text(reason, "the reason of a stop")
+        await self._change(checked_id(run_id), lambda run, _: run.stop(reason))
+        self._tails.commands_changed(run_id)
 
     async def commands(self, run_id: str) -> Commands:
         """Return the commands that wait for the driver."""
         self._check_open()
-        return await self._commands(id_of(run_id)) or Commands()
+        run, _ = await self._load(checked_id(run_id))
+        return run.waiting_commands() or Commands()
+
+    def on_commands(self, run_id: str, notify: Callable[[], None]) -> Watch:
+        """Call a function in this event loop when commands of a run may have changed.
+
+        It is also called if the store fails. Then it must be registered again.
+        """
+        self._check_open()
+        return self._tails.watch(checked_id(run_id), notify)
 
     async def watch_commands(self, run_id: str) -> AsyncGenerator[Commands, None]:
-        """Yield the waiting commands, and again after each change, until the run is over."""
-        self._check_open()
-        with ExitStack() as watch:
-            tail, _ = await self._watched(id_of(run_id), watch)
-            last: Commands | None = None
+        """Yield the waiting commands, and again when others were sent, until the run is over."""
+        changed = asyncio.Event()
+        last: Commands | None = None
+        with self.on_commands(run_id, changed.set) as tail:
             while True:
-                version = tail.commands_version
-                commands = await self._commands(run_id)
+                changed.clear()
+                run, _ = await self._load(run_id)
+                commands = run.waiting_commands()
                 if commands is None:
                     return
                 if commands != last:
                     yield commands
                 last = commands
-                await tail.commands(version)
+                await changed.wait()
+                tail.check()
 
     async def info(self, run_id: str) -> RunInfo:
         """Return a summary of a run."""
         self._check_open()
-        return await self._info(id_of(run_id))
+        return await self._info(checked_id(run_id))
+
+    async def _info(self, run_id: str) -> RunInfo:
+        run, now = await self._load(run_id)
+        return run.info(now)
 
     async def runs(
         self,
@@ -348,13 +434,16 @@ class Store(ABC):
         ``None`` does not restrict. ``user=""`` selects runs without a user.
         """
         self._check_open()
-        return await self._runs(wanted(status, conversation_id, user), limited(limit))
+        only = checked_filter(status, conversation_id, user)
+        found, now = await self._list(only, checked_limit(limit))
+        return [run.info(now) for run in found]
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. Raises ``RunBusyError`` while it is driven."""
         self._check_open()
-        await self._delete(id_of(run_id))
-        self._forgotten(run_id)
+        if not await self._delete([checked_id(run_id)], StoredRun.check_deletable):
+            raise RunNotFoundError(run_id)
+        self._report_deleted(run_id)
 
     async def delete_older_than(self, seconds: float, *, unfinished: bool = False) -> int:
         """Delete runs that ended at least ``seconds`` ago, and return how many.
@@ -363,10 +452,45 @@ class Store(ABC):
         drives them.
         """
         self._check_open()
-        expired = await self._delete_older_than(age(seconds), unfinished=unfinished)
+        least = checked_age(seconds)
+        found, _ = await self._list(Filter(None, None, None, older_than=least), None)
+
+        def is_expired(run: StoredRun, now: Now) -> bool:
+            return run.has_expired(now.wall - least, now, unfinished=unfinished)
+
+        expired = await self._delete([run.run_id for run in found], is_expired) if found else []
         for run_id in expired:
-            self._forgotten(run_id)
+            self._report_deleted(run_id)
         return len(expired)
+
+    async def conversations(
+        self, *, user: str | None = None, deleted: bool = False, limit: int | None = None
+    ) -> list[ConversationInfo]:
+        """List conversations, those with the newest run first.
+
+        ``user`` is as in ``runs``. Those that were deleted are only listed with ``deleted``.
+        """
+        self._check_open()
+        of_user = None if user is None else checked_user(user)
+        return await self._conversations(of_user, checked_limit(limit), deleted=deleted)
+
+    async def rename_conversation(self, id: str, title: str, *, user: str = "") -> None:
+        """Set the title of a conversation. Raises ``ConversationNotFoundError``."""
+        await self._update_conversation(id, user, {"title": checked_text(title, "the title")})
+
+    async def delete_conversation(self, id: str, *, user: str = "") -> None:
+        """Mark a conversation as deleted. Its runs stay until they are deleted."""
+        await self._update_conversation(id, user, {"deleted_at": time.time()})
+
+    async def restore_conversation(self, id: str, *, user: str = "") -> None:
+        """Undo ``delete_conversation``."""
+        await self._update_conversation(id, user, {"deleted_at": None})
+
+    async def _update_conversation(self, id: str, user: str, changes: Mapping[str, Any]) -> None:
+        self._check_open()
+        conversation_id = checked_text(id, "the id of a conversation")
+        if not await self._change_conversation(conversation_id, checked_user(user), changes):
+            raise ConversationNotFoundError(id)
 
     async def aclose(self) -> None:
         """Close the store. Its followers get a ``StoreError``."""
@@ -382,7 +506,7 @@ class Store(ABC):
 
 
 def _closed() -> StoreError:
-    return StoreError("the store is closed: open it anew")
+    return StoreError("the store is closed. Open a new one")
 
 
 class StoredRun(Struct, kw_only=True):
@@ -396,114 +520,123 @@ class StoredRun(Struct, kw_only=True):
     created: float
     updated: float
     token: int
-    owner: str | None  # of the last lease; None if it was given up
-    until: float  # when that expires
-    lasts: float  # for how many seconds it was given
-    pending: dict[str, str]  # the digests of pending requests, by call
-    decisions: dict[str, str | None]  # as JSON; None for those that were used
-    stop_reason: str | None
+    owner: Owner | None  # of the last lease; None if it was released
+    until: float  # when that lease expires, by the clock of leases
+    leased_until: float | None  # the same in Unix time
+    lasts: float  # the duration of that lease in seconds
+    pending: dict[str, str] = {}  # the digests of pending requests, by call
+    decisions: dict[str, str | None] = {}  # as JSON; None for those that were used
+    stop_reason: str | None = None
     user: str
-    commands_version: int  # changes whenever what was posted may have changed
+    launch: Launch
+    commands_version: int = 0  # changes whenever the waiting commands may have changed
 
     @classmethod
-    def created_with(cls, batch: Batch, owner: str, seconds: float, now: float) -> "StoredRun":
-        state = cls(
+    def created_with(
+        cls, batch: Batch, owner: Owner, seconds: float, launch: Launch, now: Now
+    ) -> "StoredRun":
+        run = cls(
             run_id=batch.run_id,
-            conversation_id=batch.conversation_id,
-            agent=batch.agent,
+            conversation_id=batch.records[0].conversation_id,
+            agent=batch.records[0].agent,
             status="running",
             seq=0,
-            created=batch.created,
+            created=batch.records[0].time,
             updated=batch.updated,
             token=FIRST_TOKEN,
             owner=owner,
-            until=now + seconds,
+            until=now.lease + seconds,
+            leased_until=now.wall + seconds,
             lasts=seconds,
-            pending={},
-            decisions={},
-            stop_reason=None,
             user=batch.user,
-            commands_version=0,
+            launch=launch,
         )
-        state._take(batch)
-        return state
+        run._apply(batch)
+        return run
 
     @property
     def is_over(self) -> bool:
         return self.status not in ("running", "paused")
 
-    def acquire(self, owner: str, seconds: float, now: float) -> Lease:
+    def acquire(self, owner: Owner, seconds: float, now: Now, growth: int = 1) -> Lease:
         if self._is_driven(now):
             raise self._busy(now)
-        self.token += 1
+        self.token += growth
         self.owner = owner
-        self._last_for(seconds, now)
-        return Lease(self.run_id, owner, self.token)
+        self._extend(seconds, now)
+        return Lease(self.run_id, owner.name, self.token, self.seq)
 
-    def renew(self, lease: Lease, seconds: float, now: float) -> None:
-        self.check(lease, now)
-        self._last_for(seconds, now)
-
-    def _last_for(self, seconds: float, now: float) -> None:
-        self.until, self.lasts = now + seconds, seconds
-
-    def release(self, lease: Lease) -> bool:
-        """Release a lease. Return False if it was lost."""
+    def renew(self, lease: Lease, seconds: float, now: Now) -> None:
         if lease.token != self.token:
-            return False
-        self._let_go()
-        return True
+            raise self._lost(now)
+        self._extend(seconds, now)
 
-    def _let_go(self) -> None:
+    def _extend(self, seconds: float, now: Now) -> None:
+        self.until, self.lasts = now.lease + seconds, seconds
+        self.leased_until = now.wall + seconds
+
+    def release(self, lease: Lease) -> None:
+        if lease.token == self.token:
+            self._drop_lease()
+
+    def _drop_lease(self) -> None:
         self.token += 1
-        self.owner, self.until, self.lasts = None, 0.0, 0.0
+        self.owner, self.leased_until, self.until, self.lasts = None, None, 0.0, 0.0
 
-    def check(self, lease: Lease, now: float) -> None:
-        if lease.token != self.token:
-            raise LeaseLostError(self.run_id, self.owner or "", max(0.0, self.until - now))
-
-    def check_deletable(self, now: float) -> None:
+    def check_deletable(self, now: Now) -> bool:
+        """Return True, or raise ``RunBusyError`` while the run is driven."""
         if self._is_driven(now) and not self.is_over:
             raise self._busy(now)
+        return True
 
-    def has_expired(self, before: float, now: float, *, unfinished: bool) -> bool:
+    def has_expired(self, before: float, now: Now, *, unfinished: bool) -> bool:
         is_idle = self.is_over or (unfinished and not self._is_driven(now))
         return is_idle and self.updated <= before
 
-    def _is_driven(self, now: float) -> bool:
-        # If it seems to be good for much longer than it was given for, the clock was set back. A
-        # living owner renews it; a dead one must not keep it until that time comes again.
-        return self.owner is not None and 0 < self.until - now <= 2 * self.lasts
+    @property
+    def _owner_name(self) -> str:
+        return "" if self.owner is None else self.owner.name
 
-    def _busy(self, now: float) -> RunBusyError:
-        return RunBusyError(self.run_id, self.owner or "", max(0.0, self.until - now))
+    def _is_driven(self, now: Now) -> bool:
+        # A lease that seems to be valid for more than twice its duration means that the clock was
+        # set back. It counts as expired, or the lease of a dead owner would last until then.
+        is_valid = self.owner is not None and 0 < self.until - now.lease <= 2 * self.lasts
+        return is_valid and self.owner is not None and not self.owner.is_dead
+
+    def _lost(self, now: Now) -> LeaseLostError:
+        return LeaseLostError(self.run_id, self._owner_name, max(0.0, self.until - now.lease))
+
+    def _busy(self, now: Now) -> RunBusyError:
+        return RunBusyError(self.run_id, self._owner_name, max(0.0, self.until - now.lease))
 
     def append(
-        self, lease: Lease, batch: Batch, there: Callable[[], list[bytes]], now: float
+        self, lease: Lease, batch: Batch, stored: Callable[[], list[bytes]], now: Callable[[], Now]
     ) -> bool:
         """Apply a batch. Return False if its records are stored already.
 
-        ``there`` reads what the log has in its place.
+        ``stored`` reads the records that the log has with the seqs of the batch.
         """
-        if batch.last <= self.seq and there() == batch.lines:
+        if batch.last <= self.seq and stored() == batch.lines:
             return False
-        self.check(lease, now)
+        if lease.token != self.token:
+            raise self._lost(now())
         if batch.last <= self.seq:
-            raise other_record(self.run_id, batch.first)
+            raise UsageError(f"the run {self.run_id!r} has other records from seq {batch.first} on")
         if self.is_over:
             raise run_is_over(self.run_id, self.status)
         if batch.first != self.seq + 1:
-            raise gap(self.run_id, self.seq, batch.first)
-        self._take(batch)
+            expected = self.seq + 1
+            raise UsageError(f"run {self.run_id!r} expects seq {expected}, not {batch.first}")
+        self._apply(batch)
         return True
 
-    def _take(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch) -> None:
         self.seq, self.updated = batch.last, batch.updated
         self.status = batch.status or self.status
-        self.commands_version += batch.changes_commands
-        if batch.rests:
-            self._let_go()
-        for call_id, digest in batch.asked:
+        self.commands_version += batch.ends_run
+        if batch.releases_lease:
+            self._drop_lease()
+        for call_id, digest in batch.approvals:
             if digest is None:
                 self.pending.pop(call_id, None)
                 self.decisions[call_id] = None
@@ -516,14 +649,20 @@ class StoredRun(Struct, kw_only=True):
             if call_id in self.decisions:
                 raise AlreadyDecidedError(call_id)
             if self.is_over or call_id not in self.pending:
-                raise not_pending(self.run_id, call_id)
+                where = f"in the run {self.run_id!r}"
+                raise UsageError(f"no pending approval for call {call_id!r} {where}")
             if digest and digest != self.pending[call_id]:
-                raise other_request(call_id)
+                raise UsageError(
+                    f"the digest does not match the request for call {call_id!r}. Read the request "
+                    "again, then decide"
+                )
         for call_id, (line, _) in decisions.items():
             self.decisions[call_id] = line.decode()
         self.commands_version += 1
 
-    def reopen(self, call_id: str) -> None:
+    def reopen(self, lease: Lease, call_id: str, now: Now) -> None:
+        if lease.token != self.token:
+            raise self._lost(now)
         if self.decisions.get(call_id) is not None:
             del self.decisions[call_id]
             self.commands_version += 1
@@ -535,14 +674,14 @@ class StoredRun(Struct, kw_only=True):
             self.stop_reason = reason
             self.commands_version += 1
 
-    def watch_commands(self) -> Commands | None:
+    def waiting_commands(self) -> Commands | None:
         """Return what waits for the driver of the run; None if the run is over."""
         if self.is_over:
             return None
         waiting = {call_id: line for call_id, line in self.decisions.items() if line is not None}
-        return commands_from_json(waiting, self.stop_reason)
+        return decode_commands(waiting, self.stop_reason)
 
-    def info(self, now: float) -> RunInfo:
+    def info(self, now: Now) -> RunInfo:
         is_driven = self._is_driven(now)
         return RunInfo(
             run_id=self.run_id,
@@ -552,9 +691,11 @@ class StoredRun(Struct, kw_only=True):
             seq=self.seq,
             created=self.created,
             updated=self.updated,
-            owner=self.owner if is_driven else None,
-            leased_until=self.until or None,
+            owner=self._owner_name if is_driven else None,
+            leased_until=self.leased_until,
             pending=dict(self.pending),
-            has_commands=self.watch_commands() not in (None, Commands()),
+            has_commands=not self.is_over
+            and (self.stop_reason is not None or any(self.decisions.values())),
             user=self.user,
+            launch=self.launch,
         )

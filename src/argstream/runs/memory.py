@@ -1,131 +1,149 @@
-"""A store in memory: for tests, and for programs whose runs end with them."""
+"""A store in memory, for tests and for runs that need not survive their process."""
 
-import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from argstream.errors import RunNotFoundError
-from argstream.runs._batches import Batch, Wanted, begun_already
+from argstream.runs._batches import Batch, Filter, run_exists
 from argstream.runs._hub import Page
-from argstream.runs._records import Commands, Lease, RunInfo
-from argstream.runs._store import FIRST_TOKEN, Store, StoredRun
+from argstream.runs._records import ConversationInfo, Lease, Record, from_json, to_json
+from argstream.runs._store import Now, Store, StoredRun
 
 __all__ = ["MemoryStore"]
+
+_Answer = TypeVar("_Answer")
 
 
 class _Run(Struct):
     state: StoredRun
-    lines: list[bytes]
-    """Encoded, so that callers share no value with the store."""
+    log: list[Record | bytes]
+    """Deltas as objects, other records as JSON, so that callers share no mutable value with it."""
 
 
 class MemoryStore(Store):
-    """Keeps runs in this process, as long as that lives. Thread-safe.
+    """Keeps runs in memory until the process ends.
 
-    ``clock`` returns the time in seconds since 1970.
+    Threads, event loops and agents of this process may share it. ``clock`` replaces the clocks in
+    tests.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, clock: Callable[[], float] | None = None) -> None:
         super().__init__()
-        self._clock = clock
+        self._now = partial(Now.here, clock)
         self._lock = threading.Lock()
         self._kept: dict[str, _Run] = {}
+        self._rows: dict[tuple[str, str], ConversationInfo] = {}  # by user and ID
 
-    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease:
+    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch, title: str) -> None:
         with self._lock:
             if batch.run_id in self._kept:
-                raise begun_already(batch.run_id)
-            state = StoredRun.created_with(batch, owner, seconds, self._clock())
-            self._kept[batch.run_id] = _Run(state, list(batch.lines))
-            return Lease(batch.run_id, owner, FIRST_TOKEN)
+                raise run_exists(batch.run_id)
+            run = make(self._now())
+            self._kept[batch.run_id] = _Run(run, list(_kept(batch)))
+            key = run.user, run.conversation_id
+            known = self._rows.get(key)
+            if known is None:
+                known = ConversationInfo(
+                    run.conversation_id, run.user, title, run.created, run.created
+                )
+            self._rows[key] = replace(known, updated=run.created, deleted_at=None)
 
-    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
-        with self._run(run_id) as run:
-            return run.state.acquire(owner, seconds, self._clock())
-
-    async def _renew(self, lease: Lease, seconds: float) -> None:
-        with self._run(lease.run_id) as run:
-            run.state.renew(lease, seconds, self._clock())
-
-    async def _release(self, lease: Lease) -> None:
+    async def _change(
+        self, run_id: str, change: Callable[[StoredRun, Now], _Answer], *, is_durable: bool = True
+    ) -> _Answer:
         with self._lock:
-            if run := self._kept.get(lease.run_id):
-                run.state.release(lease)
+            return change(self._run(run_id).state, self._now())
 
     async def _append(self, lease: Lease, batch: Batch) -> None:
-        with self._run(batch.run_id) as run:
-            there = run.lines[batch.first - 1 : batch.last]
-            if run.state.append(lease, batch, lambda: there, self._clock()):
-                run.lines += batch.lines
-                self._written(batch)  # in here, so that a later batch is not reported before
-        await asyncio.sleep(0)  # lets followers run, as they do while a disk works
-
-    async def _reopen(self, lease: Lease, call_id: str) -> None:
-        with self._run(lease.run_id) as run:
-            run.state.check(lease, self._clock())
-            run.state.reopen(call_id)
-        self._tails.commands_changed(lease.run_id)
-
-    async def _page(self, run_id: str, after: int, limit: int) -> Page:
-        with self._run(run_id) as run:
-            return run.lines[after : after + limit], after + limit < len(run.lines)
-
-    async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
-        with self._run(run_id) as run:
-            run.state.decide(decisions)
-        self._tails.commands_changed(run_id)
-
-    async def _stop(self, run_id: str, reason: str) -> None:
-        with self._run(run_id) as run:
-            run.state.stop(reason)
-        self._tails.commands_changed(run_id)
-
-    async def _commands(self, run_id: str) -> Commands | None:
-        with self._run(run_id) as run:
-            return run.state.watch_commands()
-
-    async def _info(self, run_id: str) -> RunInfo:
-        with self._run(run_id) as run:
-            return run.state.info(self._clock())
-
-    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
         with self._lock:
-            now = self._clock()
+            run = self._run(batch.run_id)
+            if run.state.append(lease, batch, partial(_lines, run, batch), self._now):
+                run.log += _kept(batch)
+                self._report_written(batch)  # while locked, so that batches are reported in order
+
+    async def _load(self, run_id: str) -> tuple[StoredRun, Now]:
+        with self._lock:
+            return _copied(self._run(run_id).state), self._now()
+
+    async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
+        now = self._now()
+        oldest = None if wanted.older_than is None else now.wall - wanted.older_than
+        with self._lock:
             states = [run.state for run in self._kept.values()]
             found = [
-                one for one in states if wanted.fits(one.status, one.conversation_id, one.user)
+                _copied(state)
+                for state in states
+                if wanted.matches(state.status, state.conversation_id, state.user)
+                and (oldest is None or state.updated <= oldest)
             ]
-            found.sort(key=lambda state: (state.updated, state.run_id), reverse=True)
-            return [state.info(now) for state in found[:limit]]
+        found.sort(key=lambda state: (state.updated, state.run_id), reverse=True)
+        return found[:limit], now
 
-    async def _delete(self, run_id: str) -> None:
-        with self._run(run_id) as run:
-            run.state.check_deletable(self._clock())
-            del self._kept[run_id]
-
-    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]:
+    async def _page(self, run_id: str, after: int, limit: int) -> Page:
         with self._lock:
-            now = self._clock()
-            expired = [
-                run_id
-                for run_id, run in self._kept.items()
-                if run.state.has_expired(now - seconds, now, unfinished=unfinished)
+            log = self._run(run_id).log
+            page, is_more = log[after : after + limit], after + limit < len(log)
+        return [from_json(one) if isinstance(one, bytes) else one for one in page], is_more
+
+    async def _delete(
+        self, run_ids: Sequence[str], allow: Callable[[StoredRun, Now], bool]
+    ) -> list[str]:
+        now, deleted = self._now(), []
+        with self._lock:
+            for run_id in run_ids:
+                if (run := self._kept.get(run_id)) is not None and allow(run.state, now):
+                    del self._kept[run_id]
+                    deleted.append(run_id)
+            left = {(run.state.user, run.state.conversation_id) for run in self._kept.values()}
+            self._rows = {key: row for key, row in self._rows.items() if key in left}
+        return deleted
+
+    async def _conversations(
+        self, user: str | None, limit: int | None, *, deleted: bool
+    ) -> list[ConversationInfo]:
+        with self._lock:
+            found = [
+                row
+                for row in self._rows.values()
+                if user in (None, row.user) and (deleted or row.deleted_at is None)
             ]
-            for run_id in expired:
-                del self._kept[run_id]
-            return expired
+        found.sort(key=lambda row: (row.updated, row.conversation_id), reverse=True)
+        return found[:limit]
+
+    async def _change_conversation(
+        self, conversation_id: str, user: str, changes: Mapping[str, Any]
+    ) -> bool:
+        with self._lock:
+            row = self._rows.get((user, conversation_id))
+            if row is not None:
+                self._rows[user, conversation_id] = replace(row, **changes)
+            return row is not None
 
     async def _aclose(self) -> None:
-        with self._lock:
-            self._kept.clear()
+        pass
 
-    @contextmanager
-    def _run(self, run_id: str) -> Iterator[_Run]:
-        with self._lock:
-            if run_id not in self._kept:
-                raise RunNotFoundError(run_id)
-            yield self._kept[run_id]
+    def _run(self, run_id: str) -> _Run:
+        if run_id not in self._kept:
+            raise RunNotFoundError(run_id)
+        return self._kept[run_id]
+
+
+def _copied(state: StoredRun) -> StoredRun:
+    return replace(state, pending=dict(state.pending), decisions=dict(state.decisions))
+
+
+def _kept(batch: Batch) -> Sequence[Record | bytes]:
+    if batch.is_durable:
+        return batch.lines
+    # Argument events are computed, not stored.
+    return [replace(record, arguments=None) for record in batch.records]
+
+
+def _lines(run: _Run, batch: Batch) -> list[bytes]:
+    there = run.log[batch.first - 1 : batch.last]
+    return [one if isinstance(one, bytes) else to_json(one) for one in there]

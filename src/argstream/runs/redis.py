@@ -3,13 +3,35 @@
 ::
 
     store = RedisStore("redis://localhost:6379", ttl=7 * 24 * 3600)
+    store = RedisStore("redis+cluster://10.0.0.1:6379,10.0.0.2:6379")
 
 The records of a run are a stream, under their seqs (see ``_redis_lua``). Acknowledged records
 survive a crash of the server if it writes them to its disk first: ``appendonly yes`` and
-``appendfsync always``. With other settings it loses what its documentation says. It must not drop
-keys when memory runs out: ``maxmemory-policy noeviction``, or one of the ``volatile-…``.
+``appendfsync always``. Redis documents what other settings can lose. It must not drop keys when
+memory runs out: ``maxmemory-policy noeviction``, or one of the ``volatile-…``.
 
-On a cluster, everything must be in one slot: ``prefix="{argstream}"``.
+On a cluster, each run is in the slot of its ID, and the indexes are in slots of their own. No write
+covers both atomically, not even on a single server. These rules keep the indexes correct at every
+failure of a process or a node:
+
+1. The entry of a run is in all indexes before the run is created. Its score is a minute ahead of
+   the first record. The score is raised again before a record would be later than it, so deltas
+   need one request, except once a minute. A list is exact: it reads entries until their scores are
+   lower than the times of the runs that it has found.
+2. When a run is over, its entry gets the exact time and is removed from ``unfinished``. If the
+   process dies before that, the next list finds the entry and repairs it.
+3. An entry whose run does not exist belongs to a run that was deleted or has expired, or that is
+   just being created. A list first calls ``void``, after which that run cannot be created, and then
+   removes the entry. A process that was about to create the run adds another entry and retries.
+4. An entry names the identity of the run, so none of this touches a newer run with the same ID.
+5. The row of a conversation is written together with the entries of a new run, and deleted with the
+   last entry of the conversation. A conversation is listed only if one of its runs is found. If a
+   row is missing, a list writes it again from the log.
+
+So every run that is not over is in ``unfinished``, and recovery finds it. Redis replicates writes
+after it has acknowledged them, so a cluster can lose some in a failover. The store therefore waits
+until a replica has a state change or a new entry. If an entry is lost nevertheless, the next driver
+adds it again, and so does the present one within a minute.
 """
 
 import asyncio
@@ -19,60 +41,40 @@ import math
 import random
 import re
 import secrets
-from asyncio import AbstractEventLoop, Semaphore
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+import zlib
+from asyncio import AbstractEventLoop, Lock, Semaphore
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self, TypeVarTuple, Unpack, cast
+from itertools import compress
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from weakref import ReferenceType, ref
 
 import msgspec
 from msgspec import Struct
 
 from argstream.errors import (
-    AlreadyDecidedError,
     ArgstreamError,
-    LeaseLostError,
     MissingExtraError,
     RunBusyError,
     RunNotFoundError,
     StoreError,
     UsageError,
 )
-from argstream.events import RunStatus
-from argstream.runs._batches import (
-    Batch,
-    Wanted,
-    begun_already,
-    commands_from_json,
-    gap,
-    not_pending,
-    other_record,
-    other_request,
-    run_is_over,
-    text,
-)
-from argstream.runs._hub import Page
-from argstream.runs._records import Commands, Lease, RunInfo
-from argstream.runs._redis_lua import FORMAT, SCRIPTS
-from argstream.runs._store import FIRST_TOKEN, Store
+from argstream.runs._batches import Batch, Filter, checked_text, records_of, run_exists, title_of
+from argstream.runs._hub import Page, Tails
+from argstream.runs._records import ConversationInfo, Lease
+from argstream.runs._redis_lua import FORMAT, NONCE, SCRIPTS
+from argstream.runs._store import Now, Store, StoredRun
 
 try:
+    from redis import exceptions as problems
     from redis.asyncio import Redis
-    from redis.asyncio.connection import AbstractConnection, ConnectionPool, parse_url
+    from redis.asyncio.connection import AbstractConnection, parse_url
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
     from redis.client import NEVER_DECODE
-    from redis.exceptions import (
-        AuthenticationError,
-        AuthorizationError,
-        BusyLoadingError,
-        MaxConnectionsError,
-        NoPermissionError,
-        NoScriptError,
-        RedisError,
-    )
-    from redis.exceptions import ConnectionError as ConnectionLost
-    from redis.exceptions import TimeoutError as NoAnswer
+    from redis.crc import REDIS_CLUSTER_HASH_SLOTS as SLOTS
+    from redis.crc import key_slot
 except ModuleNotFoundError:
     raise MissingExtraError("redis", "a store in Redis") from None
 
@@ -81,37 +83,48 @@ __all__ = ["RedisStore"]
 
 logger: Final = logging.getLogger("argstream.runs")
 
-_AT_ONCE: Final = 16
-"""How many commands of an event loop are under way: more would not make the server quicker."""
-_BEAT: Final = 5.0
-"""Seconds between two checks whether the server is still there, and the runs."""
+_MAX_CONCURRENT: Final = 16
+"""How many commands of an event loop may be in progress. More are not faster."""
+_CHECK_SECONDS: Final = 5.0  # seconds between two checks of the server and of the runs
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.5
-_LISTED: Final = 200
-"""How many runs are looked at together."""
+_PER_PAGE: Final = 200  # how many runs are loaded together
+_EXTRA_LISTED: Final = 300
+"""How many runs are loaded beyond the limit of a list. If even more were written to in the last
+minute, their order is not exact. A health check lists one run."""
+_AHEAD: Final = 60.0
+"""By how many seconds the score of a run that is not over is ahead of its newest record."""
+_REDIRECTIONS: Final = 5  # how often a node of a cluster may send a request to another one
+_SHARDS: Final = 16  # how many sets the index of all runs has
+_TOKENS: Final = 2**20
+_REPLICATED_WITHIN: Final = 1.0
+"""Seconds to wait for a replica. If it does not answer, the store does not wait for a while."""
+_UNREPLICATED: Final = 10.0
+_WATCH_SECONDS: Final = 60.0
+"""For how many seconds the records of a run are published after a store asked for that."""
 _LONGEST: Final = 1e9
-"""In seconds, some thirty years: the time at which a run is forgotten must not overflow."""
+"""Seconds, about thirty years. The time at which a run expires must not overflow."""
 _AUTHORITY_END: Final = re.compile("[/?#]")
+_CLUSTER: Final = re.compile(r"(rediss?)\+cluster://([^/?#]*@)?([^/?#@]+)(.*)")
 _ENCODED: Final = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
-_FORGET: Final = ("delete", "expire")
 _HASHES: Final = {
     name: hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     for name, text in SCRIPTS.items()
 }
-_NEEDED: Final = (b"conversation", b"agent", b"status", b"seq", b"created", b"updated")
+_ROW: Final = ("title", "created", "updated", "deleted_at")
 _OPTIONS: Final[Mapping[str, Any]] = {
     "client_name": "argstream",
-    "protocol": 2,  # 3 costs a greeting more, and has nothing that is needed here
-    # How long to wait is decided elsewhere, for a whole command: that of the client's makes each
-    # one slower by half.
+    "protocol": 2,  # version 3 needs another round trip, and none of its features is used
+    # ``_Calls.run`` has a timeout for each command. The client's own makes a command 50 % slower.
     "socket_timeout": None,
     "socket_connect_timeout": 5.0,
     "driver_info": None,
-    "max_connections": 2 * _AT_ONCE,
+    "max_connections": 2 * _MAX_CONCURRENT,
 }
+_RAW: Final[Mapping[str, Any]] = {NEVER_DECODE: True}
 _SEQ: Final = re.compile(rb"[0-9]{1,16}")
-# Errors from inside a script come with all kinds of words around them, so these are looked for
-# anywhere. The first that is found counts.
+# An error from a script has other text around it, so these are searched in the whole message. The
+# first match counts.
 _ANSWERS: Final = {
     "WRONGTYPE": "a key of the store has another type. Pass a prefix that no other program uses",
     "OOM ": "the server is out of memory. Raise its maxmemory, or let runs expire (ttl)",
@@ -119,25 +132,28 @@ _ANSWERS: Final = {
     "MISCONF": "the server cannot write to its disk and rejects all writes. See the server's log",
     "NOREPLICAS": "the server has fewer replicas than its min-replicas-to-write requires",
     "MASTERDOWN": "the server is a replica that lost its primary. Pass the primary's address",
-    "CROSSSLOT": "the server is a cluster. Pass a prefix in braces, such as '{argstream}'",
-    "MOVED ": "the server is a cluster node without these runs. Pass the address of their node",
+    "CLUSTERDOWN": "the cluster is down: a part of it has no primary. See the logs of its nodes",
+    "MOVED ": "the server is a node of a cluster. Use redis+cluster://HOST:PORT",
+    "cluster support disabled": "the server is not a cluster. Use redis://HOST:PORT",
     "unknown command": "the server lacks a command that the store needs. Use Redis 6.2 or newer",
 }
 
+_Answer = TypeVar("_Answer")
+_Apply = Callable[[StoredRun, Now, list[bytes]], _Answer]
 _Argument = str | bytes
-_Given = TypeVarTuple("_Given")
-_Tell = Callable[[str, bytes | None, bytes | None], None]
-"""Called with a run, its identity if that is known, and what was published; None if unknown."""
+_decoder: Final = msgspec.json.Decoder(StoredRun)
+_Item = TypeVar("_Item")
 
 
 class RedisStore(Store):
     """Keeps runs in Redis.
 
-    ``server`` is its address (``redis://``, ``rediss://``, ``unix://``), or a client of redis-py:
-    then the store can be used in one event loop only, and does not close it. The keys of the store
-    begin with ``prefix``. The server forgets a run ``ttl`` seconds after its end; a run that is not
-    over never expires. While the connection is lost, the store retries for ``patience`` seconds
-    before it raises ``StoreError``.
+    ``server`` is its address (``redis://``, ``rediss://``, ``unix://``), some nodes of a cluster
+    (``redis+cluster://HOST:PORT,HOST:PORT``, ``rediss+cluster://``), or a client of redis-py: then
+    the store can be used in one event loop only, and does not close the client. All keys of the
+    store begin with ``prefix``. The server deletes a run ``ttl`` seconds after its end. A run that
+    is not over never expires. While the connection is lost, the store retries for ``patience``
+    seconds. Then it raises ``StoreError``.
     """
 
     def __init__(
@@ -153,286 +169,490 @@ class RedisStore(Store):
         if not prefix:
             raise UsageError("prefix must not be empty. Use a prefix such as 'argstream'")
         if ttl is not None and not 0 < ttl <= _LONGEST:
-            raise UsageError(f"runs cannot be kept for {ttl} seconds: None keeps them for ever")
+            raise UsageError(f"ttl must be greater than 0 and at most {_LONGEST:.0f}, not {ttl}")
         if not patience > 0:
             raise UsageError(f"patience must be greater than 0 seconds, not {patience}")
-        self._clients = _Clients(server, options)
-        self._calls = _Calls(self._clients, patience)
-        self._prefix = text(prefix, "the prefix of a store's keys")
-        self._keys = _Keys(self._prefix.encode(), self._clients)
-        self._lists = _Lists(self._calls, self._keys)
+        self._calls = _Calls(server, options, patience)
+        self._prefix = checked_text(prefix, "the prefix of a store's keys")
+        self._keys = _Keys(self._prefix.encode(), self._calls.database)
+        self._index = _Index(self._calls, self._keys)
         self._ttl = "" if ttl is None else _milliseconds(ttl)
-        self._patience = patience
-        self._news: dict[AbstractEventLoop, _News] = {}
-
-    @classmethod
-    def from_url(cls, url: str, **options: Any) -> Self:
-        """Open the store at an address. ``options`` may include those of redis-py's client."""
-        return cls(url, **options)
+        self._subscriptions: dict[AbstractEventLoop, _Subscriptions] = {}
+        self._id = _nonce()
 
     def __repr__(self) -> str:
-        """Return where it is, but not the password."""
-        return f"<RedisStore at {self._clients.place}, prefix {self._prefix!r}>"
+        return f"<RedisStore at {self._calls.place}, prefix {self._prefix!r}>"
 
-    async def _create(self, batch: Batch, owner: str, seconds: float) -> Lease:
-        whose = _Whose(batch.conversation_id, batch.user)
-        keys = [*self._keys.all_of(batch.run_id), *self._keys.sets(whose)]
-        arguments: list[str | bytes] = [owner, _nonce(), _milliseconds(seconds), *whose]
-        arguments += [whose.to_json(), batch.agent, repr(batch.created), *self._arguments(batch)]
-        answer = await self._calls.run("create", keys, arguments)
+    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch, title: str) -> None:
+        first, bound = batch.records[0], repr(batch.updated + _AHEAD)
+        about = self._keys.about(first.conversation_id, batch.user)
+        row = _script("conversation", [about], title, *[repr(first.time)] * 2, is_durable=True)
+        while True:
+            entry = _Entry(_nonce(), batch.run_id, first.conversation_id, batch.user)
+            _, (_, time, _) = await self._index.add(
+                entry, bound, row, self._load_command(batch.run_id)
+            )
+            now = Now(float(time), float(time))
+            found = _Found(make(now), now, entry)
+            answer = await self._write(found, batch, bound)
+            if answer != [b"void"]:  # else a list has removed the entry before the run was created
+                break
         if answer[0] != b"done":
-            raise begun_already(batch.run_id)
-        self._written(batch)
-        return Lease(batch.run_id, owner, FIRST_TOKEN)
+            await self._index.remove_gone([entry])
+            raise run_exists(batch.run_id)
+        self._report_written(batch)
+        await self._finalize(found)
 
-    async def _acquire(self, run_id: str, owner: str, seconds: float) -> Lease:
-        arguments, answer = (owner, _nonce(), _milliseconds(seconds)), [b"after", b""]
-        while answer[0] == b"after":  # another lease, which was good for a moment
-            answer = await self._run("acquire", run_id, *arguments, answer[1])
-        return Lease(run_id, owner, int(self._done(run_id, answer)[1]))
+    async def _change(
+        self, run_id: str, change: Callable[[StoredRun, Now], _Answer], *, is_durable: bool = True
+    ) -> _Answer:
+        answer, _ = await self._apply(
+            run_id, lambda run, now, _: change(run, now), None, is_durable=is_durable
+        )
+        return answer
 
-    async def _renew(self, lease: Lease, seconds: float) -> None:
-        answer = await self._run("renew", lease.run_id, str(lease.token), _milliseconds(seconds))
-        self._done(lease.run_id, answer)
+    async def _apply(
+        self, run_id: str, change: _Apply[_Answer], batch: Batch | None, *, is_durable: bool = True
+    ) -> "tuple[_Answer, _Found]":
+        """Read a run, change it and write it. Retry if another process changed it meanwhile.
 
-    async def _release(self, lease: Lease) -> None:
-        await self._run("release", lease.run_id, str(lease.token))
+        If the log already has the seqs of the batch, ``change`` gets them. Nothing is written.
+        """
+        found, deadline = await self._find(run_id), _clock() + self._calls.patience
+        while True:
+            is_stored = batch is not None and batch.last <= found.run.seq
+            stored = await self._lines(batch) if batch is not None and is_stored else []
+            answer, bound = change(found.run, found.now, stored), None
+            if is_stored:
+                return answer, found
+            if batch is not None and found.listed < batch.updated:
+                bound = repr(batch.updated + _AHEAD)
+                await self._index.add(found.entry, bound)
+            written = await self._write(found, batch, bound, is_durable=is_durable)
+            if written == [b"done"]:
+                return answer, found
+            if _clock() > deadline:
+                raise StoreError(
+                    f"Redis at {self._calls.place}: other processes kept changing run {run_id!r} "
+                    f"for {self._calls.patience:g} s"
+                )
+            found = self._found(run_id, written)
+
+    def _token_growth(self) -> int:
+        # If a cluster loses a lease in a failover, the next lease has another token, so the process
+        # that held the lost one is still fenced off.
+        return 1 + secrets.randbelow(_TOKENS)
 
     async def _append(self, lease: Lease, batch: Batch) -> None:
-        answer = await self._run("append", batch.run_id, str(lease.token), *self._arguments(batch))
-        match answer:
-            case [b"gap", last]:
-                raise gap(batch.run_id, int(last), batch.first)
-            case [b"other"]:
-                raise other_record(batch.run_id, batch.first)
-            case _:
-                self._done(batch.run_id, answer)
-        self._written(batch)
+        answer, found = None, None
+        if batch.only_grows:
+            arguments = [self._id, str(lease.token), str(batch.first), repr(batch.updated)]
+            answer = await self._run(
+                "append", batch.run_id, *arguments, *batch.lines, is_durable=batch.is_durable
+            )
+        if answer != [b"done"]:
+            _, found = await self._apply(
+                batch.run_id,
+                lambda run, now, stored: run.append(lease, batch, lambda: stored, lambda: now),
+                batch,
+            )
+        self._report_written(batch)
+        if found is not None:
+            await self._finalize(found)
 
-    async def _reopen(self, lease: Lease, call_id: str) -> None:
-        answer = await self._run("reopen", lease.run_id, str(lease.token), call_id, _nonce())
-        self._done(lease.run_id, answer)
-        self._tails.commands_changed(lease.run_id)
+    async def _lines(self, batch: Batch) -> list[bytes]:
+        log = self._keys.log(batch.run_id)
+        command = _Command(log, ["XRANGE", log, f"{batch.first}-0", f"{batch.last}-0"])
+        return [fields[b"record"] for _, fields in await self._calls.run(command)]
 
-    def _arguments(self, batch: Batch) -> list[str | bytes]:
-        arguments: list[str | bytes] = [batch.run_id, str(batch.first), repr(batch.updated)]
-        arguments += [batch.status or "", "1" if batch.rests else "", self._ttl]
-        arguments += [str(len(batch.asked))]
-        for call_id, digest in batch.asked:
-            arguments += [call_id, "" if digest is None else f"={digest}"]
-        return arguments + batch.lines
+    async def _write(
+        self, found: "_Found", batch: Batch | None, bound: str | None, *, is_durable: bool = True
+    ) -> list[Any]:
+        """Replace a run, unless it has changed. ``bound`` is the new score of its entry."""
+        run, before, entry = found.run, found.fields, found.entry
+        state = msgspec.json.encode(run)
+        token, commands = b"%d" % run.token, b"%d" % run.commands_version
+        written: list[_Argument] = ["state", state, "status", run.status, "token", token]
+        written += ["commands", commands]
+        # While the lease stays with its owner, deltas may be appended meanwhile.
+        seq, nonce = before.get(b"seq", b""), _nonce()
+        if batch is not None:
+            written += ["seq", str(run.seq), "updated", repr(run.updated)]
+        elif token == before[b"token"]:
+            seq = b""
+        else:
+            bound = ""  # so that the next record repairs the indexes
+        if not before:
+            nonce = entry.identity
+            written += ["format", FORMAT, "identity", nonce, "created", repr(run.created)]
+        if bound is not None:
+            written += ["listed", bound]
+        arguments = [
+            *(self._id, nonce, found.version, seq),
+            self._ttl if batch is not None and batch.ends_run else "",
+            "" if before.get(b"commands", b"0") == commands else "commands",
+            *("" if batch is None else str(batch.first), str(len(written)), *written),
+            *(() if batch is None else batch.lines),
+        ]
+        void = [] if before else [self._keys.void(entry)]
+        return await self._run("change", run.run_id, *arguments, void=void, is_durable=is_durable)
+
+    async def _finalize(self, found: "_Found") -> None:
+        if found.run.is_over:
+            await self._update_index(self._index.finalize([found]))
+
+    async def _update_index(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except StoreError as error:
+            logger.warning("the index of runs could not be updated: %s", error)
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
         return await self._page_of(run_id, None, after, limit)
 
     async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
         answer = await self._run("read", run_id, str(after), str(limit))
-        _, last, begun_at, identity, joined = self._done(run_id, answer)
-        if created not in (None, float(begun_at)):
+        if answer == [b"unknown"]:
             raise RunNotFoundError(run_id)
-        self._see(run_id, identity)
+        _, last, created_at, identity, version, joined = answer
+        if version != FORMAT.encode():
+            raise _other_format(run_id, version)
+        try:
+            is_of_another_run = created not in (None, float(created_at))
+            newest = int(last)
+        except ValueError as error:
+            raise _unreadable(run_id) from error
+        if is_of_another_run:
+            raise RunNotFoundError(run_id)
+        self._set_identity(run_id, identity)
         lines: list[bytes] = joined.split(b"\n") if joined else []
-        if not lines and int(last) > after:
+        if not lines and newest > after:
             raise StoreError(
-                f"Redis at {self._clients.place}: the log of run {run_id!r} is missing. The server "
+                f"Redis at {self._calls.place}: the log of run {run_id!r} is missing. The server "
                 "may have evicted it. Set its maxmemory-policy to noeviction"
             )
-        return lines, int(last) > after + len(lines)
+        return records_of(run_id, lines, after), newest > after + len(lines)
 
-    async def _decide(self, run_id: str, decisions: Mapping[str, tuple[bytes, str]]) -> None:
-        arguments: list[str | bytes] = [_nonce()]
-        for call_id, (line, digest) in decisions.items():
-            arguments += [call_id, digest, line]
-        answer = await self._run("decide", run_id, *arguments)
-        match answer:
-            case [b"decided", call_id]:
-                raise AlreadyDecidedError(call_id.decode())
-            case [b"unasked", call_id]:
-                raise not_pending(run_id, call_id.decode())
-            case [b"digest", call_id]:
-                raise other_request(call_id.decode())
-            case _:
-                self._done(run_id, answer)
-        self._tails.commands_changed(run_id)
+    async def _load(self, run_id: str) -> tuple[StoredRun, Now]:
+        found = await self._find(run_id)
+        return found.run, found.now
 
-    async def _stop(self, run_id: str, reason: str) -> None:
-        self._done(run_id, await self._run("stop", run_id, reason))
-        self._tails.commands_changed(run_id)
+    async def _find(self, run_id: str) -> "_Found":
+        return self._found(run_id, await self._calls.run(self._load_command(run_id)))
 
-    async def _commands(self, run_id: str) -> Commands | None:
-        _, fields = await self._look_at(run_id)
-        return _commands_of(fields)
+    def _found(self, run_id: str, answer: Sequence[Any]) -> "_Found":
+        found = _Found.of(run_id, answer)
+        if found is None:
+            raise RunNotFoundError(run_id)
+        self._set_identity(run_id, found.entry.identity.encode())
+        return found
 
-    async def _info(self, run_id: str) -> RunInfo:
-        now, fields = await self._look_at(run_id)
-        return _info_of(run_id, fields, now)
+    async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
+        if wanted.older_than is None:
+            found = await self._index.newest(wanted, limit)
+        else:
+            found = await self._index.older_than(wanted.older_than)
+        now = found[0].now if found else Now(0.0, 0.0)
+        for one in found:  # each node has a clock of its own, and some were read later
+            one.run.until += now.lease - one.now.lease
+        return [one.run for one in found], now
 
-    async def _runs(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
-        return await self._lists.newest(wanted, limit)
+    async def _delete(
+        self, run_ids: Sequence[str], allow: Callable[[StoredRun, Now], bool]
+    ) -> list[str]:
+        deleted: list[str] = []
+        for some in _pages(run_ids):
+            done = await asyncio.gather(*(self._delete_one(run_id, allow) for run_id in some))
+            deleted += compress(some, done)
+        return deleted
 
-    async def _delete(self, run_id: str) -> None:
-        answer = [b"moved"]
-        while answer == [b"moved"]:  # it has become another run
-            told = await self._lists.whose(run_id)
-            answer = await self._forget("delete", run_id, told)
-        self._done(run_id, answer)
+    async def _delete_one(self, run_id: str, allow: Callable[[StoredRun, Now], bool]) -> bool:
+        answer = await self._calls.run(self._load_command(run_id))
+        fields, found = _fields(answer), None
+        if _is_of_another_format(fields):
+            # It cannot be read, only deleted. In format 3, a lease has these fields.
+            left = int(fields.get(b"until", 0)) / 1000 - float(answer[1])
+            if left > 0:
+                raise RunBusyError(run_id, fields.get(b"owner", b"").decode(), left)
+        else:
+            found = _Found.of(run_id, answer)
+            if found is None or not allow(found.run, found.now):
+                return False
+        seen = fields.get(b"changes", b"")[:NONCE], fields.get(b"seq", b"")
+        answer = await self._run("delete", run_id, *seen, is_durable=True)
+        if answer != [b"done"] and _fields(answer):  # it has changed meanwhile
+            return await self._delete_one(run_id, allow)
+        if found is not None:
+            await self._update_index(self._index.remove([found.entry]))
+        return True
 
-    async def _delete_older_than(self, seconds: float, *, unfinished: bool) -> list[str]:
-        till, older = await self._lists.older_than(seconds)
-        expired = []
-        for run_id, told in older:
-            flag = "unfinished" if unfinished else ""
-            if (await self._forget("expire", run_id, told, till, flag))[0] == b"done":
-                expired.append(run_id)
-        return expired
+    async def _conversations(
+        self, user: str | None, limit: int | None, *, deleted: bool
+    ) -> list[ConversationInfo]:
+        count = None if limit is None else 4 * limit
+        while True:
+            found = await self._index.newest(Filter(None, None, user), count)
+            rows = await self._rows_of(found)
+            rows = [row for row in rows if deleted or row.deleted_at is None]
+            if limit is None or count is None or len(found) < count:
+                return rows[:limit]
+            if len(rows) >= limit and rows[limit - 1].updated >= found[-1].run.updated:
+                return rows[:limit]  # other conversations have only older runs
+            count *= 4
 
-    async def _forget(
-        self, name: str, run_id: str, told: bytes, *arguments: str | bytes
-    ) -> list[Any]:
-        """Forget a run, and remove it from the sets that it is in, as ``told``."""
-        sets = self._keys.sets(_Whose.from_json(told) if told else None)
-        keys = [*self._keys.all_of(run_id), *sets]
-        return await self._calls.run(name, keys, [run_id, told, *arguments])
+    async def _rows_of(self, found: Sequence["_Found"]) -> list[ConversationInfo]:
+        """Return the conversations of these runs, the newest first. Lost rows are repaired."""
+        entries = {(one.run.user, one.run.conversation_id): one.entry for one in found}
+        keys = [self._keys.about(id_, user) for user, id_ in entries]
+        rows = await self._calls.run_all([_Command(key, ["HMGET", key, *_ROW]) for key in keys])
+        infos: list[ConversationInfo] = []
+        for (user, id_), key, row in zip(entries, keys, rows, strict=True):
+            try:
+                infos.append(_conversation(id_, user, row))
+            except (TypeError, ValueError):  # a failover lost it, or another program changed it
+                known = await self._repaired(key, Filter(None, id_, user))
+                infos.append(_conversation(id_, user, known))
+        return sorted(infos, key=lambda one: (one.updated, one.conversation_id), reverse=True)
+
+    async def _repaired(self, key: bytes, wanted: Filter) -> Sequence[Any]:
+        """Write the row of a conversation from its runs. A failover may have lost it."""
+        found = await self._index.newest(wanted, None)
+        if not found:  # it was deleted just now
+            return b"", 0.0, 0.0, None
+        first, last = (choose(found, key=lambda one: one.run.created).run for choose in (min, max))
+        records, _ = await self._page(first.run_id, 0, 1)
+        row = title_of(records), repr(first.created), repr(last.created)
+        await self._calls.run(_script("conversation", [key], *row, is_durable=True))
+        return *(value.encode() for value in row), None
+
+    async def _change_conversation(
+        self, conversation_id: str, user: str, changes: Mapping[str, Any]
+    ) -> bool:
+        found = await self._index.newest(Filter(None, conversation_id, user), 1)
+        if not await self._rows_of(found):
+            return False
+        key = self._keys.about(conversation_id, user)
+        for name, value in changes.items():
+            words = ("HDEL", key, name) if value is None else ("HSET", key, name, str(value))
+            await self._calls.run(_Command(key, words, is_durable=True))
+        return True
 
     async def _aclose(self) -> None:
-        for loop, news in list(self._news.items()):
-            _soon(loop, news.end)
-        self._news.clear()
-        await self._clients.close()
+        for loop, subscriptions in list(self._subscriptions.items()):
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(subscriptions.end)
+        self._subscriptions.clear()
+        await self._calls.close()
 
     def _watch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
-        news = self._news.get(loop)
-        if news is None:
-            for other in [other for other in self._news if other.is_closed()]:
-                self._news.pop(other, None)
-            news = _News(self._clients, self._patience, self._heard, self._cut_off)
-            self._news[loop] = news
-        news.want(run_id, self._keys.channel(run_id))
+        subscriptions = self._subscriptions.get(loop)
+        if subscriptions is None:
+            for other in [other for other in self._subscriptions if other.is_closed()]:
+                self._subscriptions.pop(other, None)
+            subscriptions = self._subscriptions[loop] = _Subscriptions(
+                self._calls, self._keys, self._tails, self._id
+            )
+        subscriptions.add(run_id, self._keys.channel(run_id))
 
     def _unwatch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
-        if (news := self._news.get(loop)) is not None:
-            news.leave(self._keys.channel(run_id))
-            if not news.is_wanted:
-                self._news.pop(loop, None)
+        if (subscriptions := self._subscriptions.get(loop)) is not None:
+            subscriptions.leave(self._keys.channel(run_id))
+            if not subscriptions.is_used:
+                self._subscriptions.pop(loop, None)
 
-    def _heard(self, run_id: str, identity: bytes | None, said: bytes | None) -> None:
-        """Pass on what was published about a run: see ``_redis_lua`` for its form."""
-        match (said or b"").split(b"\n"):
-            case [b"commands", of] if of == identity:
-                self._tails.commands_changed(run_id)
-            case [b"commands" | b"" as kind, of, first, *lines] if (
-                of == identity and _SEQ.fullmatch(first)
-            ):
-                if kind:
-                    self._tails.commands_changed(run_id)
-                if lines:
-                    self._tails.push(run_id, int(first), lines)
-                else:
-                    self._tails.stale(run_id)
-            case _:
-                # It is gone, or another run has its ID: its followers find out.
-                self._tails.stale(run_id)
-                self._tails.commands_changed(run_id)
+    def _set_identity(self, run_id: str, identity: bytes) -> None:
+        if (subscriptions := self._subscriptions.get(asyncio.get_running_loop())) is not None:
+            subscriptions.set_identity(self._keys.channel(run_id), identity)
 
-    def _cut_off(self, problem: StoreError) -> None:
-        self._tails.fail_here(lambda: StoreError(*problem.args))
+    async def _run(
+        self,
+        name: str,
+        run_id: str,
+        *arguments: _Argument,
+        void: Sequence[bytes] = (),
+        is_durable: bool = False,
+    ) -> list[Any]:
+        keys, channel = [*self._keys.of_run(run_id), *void], self._keys.channel(run_id)
+        command = _script(name, keys, channel, *arguments, is_durable=is_durable)
+        return list(await self._calls.run(command))
 
-    def _see(self, run_id: str, identity: bytes) -> None:
-        """Note which run it is that is followed here, if it is."""
-        if (news := self._news.get(asyncio.get_running_loop())) is not None:
-            news.see(self._keys.channel(run_id), identity)
-
-    async def _run(self, name: str, run_id: str, *arguments: str | bytes) -> list[Any]:
-        return await self._calls.run(name, self._keys.all_of(run_id), arguments)
-
-    async def _look_at(self, run_id: str) -> tuple[float, Sequence[bytes]]:
-        _, now, found = await self._calls.run("look", [self._keys.run(run_id)])
-        if not found[0]:
-            raise RunNotFoundError(run_id)
-        self._see(run_id, _identity_of(found[0]))
-        return float(now), found[0]
-
-    def _done(self, run_id: str, answer: list[Any]) -> list[Any]:
-        """Return an answer that says that it was done; raise what another one says."""
-        match answer:
-            case [b"done", *_]:
-                return answer
-            case [b"unknown"]:
-                raise RunNotFoundError(run_id)
-            case [b"taken", owner, milliseconds]:
-                raise RunBusyError(run_id, owner.decode(), int(milliseconds) / 1000)
-            case [b"lost", owner, milliseconds]:
-                raise LeaseLostError(run_id, owner.decode(), int(milliseconds) / 1000)
-            case [b"over", status]:
-                raise run_is_over(run_id, status.decode())
-            case [b"format", version]:
-                raise _other_format(run_id, version.decode())
-            case _:
-                place = self._clients.place
-                raise StoreError(f"unexpected response of Redis at {place}: {answer[0]!r}")
+    def _load_command(self, run_id: str) -> "_Command":
+        return _script("load", [self._keys.run(run_id)])
 
 
-def _may_pass(error: RedisError) -> bool:
-    """Return True if a retry may well work: only the connection was lost."""
-    if isinstance(error, AuthenticationError | AuthorizationError):
-        return False
-    return isinstance(error, ConnectionLost | NoAnswer)
+def _is_transient(error: problems.RedisError) -> bool:
+    is_rejected = isinstance(error, problems.AuthenticationError | problems.AuthorizationError)
+    is_lost = isinstance(error, problems.ConnectionError | problems.TimeoutError)
+    is_moving = isinstance(error, problems.ClusterDownError | problems.TryAgainError)
+    return (is_lost or is_moving) and not is_rejected
 
 
-def _failure(error: RedisError | None, place: str, seconds: float) -> StoreError:
+def _failure(error: problems.RedisError | None, place: str, seconds: float) -> StoreError:
     return StoreError(f"Redis at {place}: {_problem(error, f'{seconds:g} s')}")
 
 
-def _place_of(settings: Mapping[str, Any]) -> str:
-    if path := settings.get("path"):
-        return str(path)
-    return f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
-
-
-def _problem(error: RedisError | None, time: str) -> str:
+def _problem(error: problems.RedisError | None, time: str) -> str:
     match error:
-        case AuthenticationError() | AuthorizationError():
+        case problems.AuthenticationError() | problems.AuthorizationError():
             return f"the server rejected the user name or password. Check the address ({error})"
-        case NoPermissionError():
+        case problems.NoPermissionError():
             return f"this user lacks permissions that the store needs. Change its ACL ({error})"
-        case MaxConnectionsError():
+        case problems.MaxConnectionsError():
             return "all connections of the client are in use. Raise max_connections"
-        case BusyLoadingError():
+        case problems.BusyLoadingError():
             return f"the server is still loading its data after {time}. Retry later"
-        case NoAnswer() | None:
+        case problems.TimeoutError() | None:
             return f"the server has not answered for {time}. Check that it runs and has capacity"
-        case ConnectionLost():
+        case problems.ConnectionError():
             return f"the server cannot be reached, tried for {time}. Check that it runs ({error})"
         case _:
             said = f"{error.status_code or ''} {error}".strip()
             return next((words for mark, words in _ANSWERS.items() if mark in said), said)
 
 
-class _Client(NamedTuple):
-    """A client that may be used in one event loop."""
+class _Client:
+    """The connections of one event loop: to one server, or to the nodes of a cluster.
 
-    redis: Redis
-    turns: Semaphore  # held while a command is under way
+    The ``RedisCluster`` of redis-py 8.1 is not used. It sends ASKING over another connection than
+    the command, and closes all connections if a part of the cluster is down.
+    """
+
+    def __init__(
+        self, connect: Callable[[str], Redis], seeds: list[str], *, is_cluster: bool
+    ) -> None:
+        self.turns = Semaphore(_MAX_CONCURRENT)  # held while a command is under way
+        self._connect = connect
+        self._is_cluster = is_cluster
+        self._seeds = self._known = seeds  # the addresses of nodes
+        self._nodes: dict[str, Redis] = {}
+        self._slots: list[str] = []  # the primary of each slot; empty if they must be looked up
+        self._replicated: set[Redis] = set()  # nodes that have a replica
+        self._lock = Lock()
+        self._replicated_after = -math.inf
+
+    async def node_of(self, key: bytes) -> Redis:
+        """Return the client of the node that has this key."""
+        if not self._is_cluster:
+            return self._node(self._seeds[0])
+        while not self._slots:
+            async with self._lock:
+                if not self._slots:
+                    await self._look_up_slots()
+        if address := self._slots[key_slot(key)]:
+            return self._node(address)
+        raise problems.ClusterDownError("no node has a part of the runs", status_code="CLUSTERDOWN")
+
+    async def any_node(self) -> Redis:
+        """Return any node to subscribe at: a cluster forwards messages to all its nodes."""
+        _ = await self.node_of(b"")
+        return self._node(random.choice(self._known))  # noqa: S311 - not a secret
+
+    def forget_slots(self) -> None:
+        """Look up the slots again before the next command, because a node has failed."""
+        self._slots = []
+
+    def redirected(self, error: problems.AskError) -> Redis:
+        """Return the node that a redirection names. Store it if the slot has moved permanently."""
+        if not self._is_cluster:
+            raise error
+        if not error.host:  # the same host that sent the error
+            raise problems.TryAgainError(*error.args)
+        address = _address(error.host, error.port)
+        if isinstance(error, problems.MovedError) and self._slots:
+            self._slots[error.slot_id] = address
+        return self._node(address)
+
+    def waits(self, node: Redis) -> bool:
+        """Return True if a write to this node should wait until a replica has it."""
+        return node in self._replicated and _clock() > self._replicated_after
+
+    def not_replicated(self) -> None:
+        logger.warning("no replica has confirmed a write within %g s", _REPLICATED_WITHIN)
+        self._replicated_after = _clock() + _UNREPLICATED
+        self.forget_slots()
+
+    async def aclose(self) -> None:
+        for node in self._nodes.values():
+            await node.aclose()
+
+    def _node(self, address: str) -> Redis:
+        if address not in self._nodes:
+            self._nodes[address] = self._connect(address)
+        return self._nodes[address]
+
+    async def _look_up_slots(self) -> None:
+        problem: Exception = problems.TimeoutError()
+        addresses = {*self._seeds, *self._known}
+        for address in random.sample(sorted(addresses), len(addresses)):
+            try:
+                async with asyncio.timeout(1.0):
+                    execute: Any = self._node(address).execute_command
+                    found = await execute("CLUSTER", "SLOTS", **_RAW)
+            except (TimeoutError, problems.RedisError) as error:
+                problem = error if isinstance(error, problems.RedisError) else problem
+                continue
+            here = address.rsplit(":", 1)[0]  # a node may not know its own host
+            self._slots, self._known, self._replicated = [""] * SLOTS, [], set()
+            for first, last, *nodes in found:
+                names = [_address((one[0] or b"").decode() or here, one[1]) for one in nodes]
+                self._slots[first : last + 1] = [names[0]] * (last + 1 - first)
+                self._known += names
+                self._replicated |= {self._node(name) for name in names[:1] if names[1:]}
+            return
+        raise problem
 
 
-class _Open(NamedTuple):
-    client: _Client
-    keeper: AsyncGenerator[_Client, None]
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
-class _Clients:
-    """Returns the client to use. One that was given is used for all, and never closed."""
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
 
-    def __init__(self, server: str | Redis, options: Mapping[str, Any]) -> None:
+
+class _Command(NamedTuple):
+    """A command about keys of one slot, and if it runs a script, its name."""
+
+    key: bytes
+    words: Sequence[_Argument | int]
+    script: str = ""
+    is_durable: bool = False  # on a cluster, wait until a replica has it
+
+
+def _script(
+    name: str, keys: Sequence[bytes], *arguments: _Argument, is_durable: bool = False
+) -> _Command:
+    words = ["EVALSHA", _HASHES[name], len(keys), *keys, *arguments]
+    return _Command(keys[0], words, name, is_durable)
+
+
+class _Calls:
+    """Sends commands, and repeats them while a server or a node of a cluster is unreachable.
+
+    Each event loop has a client of its own. A client that the user passed is never closed.
+    """
+
+    def __init__(self, server: str | Redis, options: Mapping[str, Any], patience: float) -> None:
+        self.patience = patience
         self._given: Redis | None = None
-        self._home: ref[AbstractEventLoop] | None = None  # the loop of the one that was given
-        self._open: dict[AbstractEventLoop, _Open] = {}
+        self._home: ref[AbstractEventLoop] | None = None  # the event loop of that client
+        self._open: dict[AbstractEventLoop, tuple[_Client, AsyncGenerator[_Client, None]]] = {}
         self._is_closed = False
+        self._before, self._seeds, self._after = "", [""], ""  # the parts of each node's address
+        self._is_cluster = False
         if isinstance(server, str):
-            self._url, self._options = server, {**_OPTIONS, **options}
-            self._settle({**options, **_settings(server)})
+            self._seeds, self._options = [server], {**_OPTIONS, **options}
+            if cluster := _CLUSTER.fullmatch(server):
+                scheme, user, hosts, self._after = cluster.groups(default="")
+                self._before, self._seeds = f"{scheme}://{user}", hosts.split(",")
+                self._is_cluster = True
+            self._set_address({**options, **_settings(self._url(self._seeds[0]))})
+            if cluster:
+                self.place = cluster[3]
+                if self.database:
+                    raise UsageError(f"a cluster has only database 0, not {self.database}")
             return
         if not isinstance(server, Redis):
             raise UsageError(
@@ -440,51 +660,121 @@ class _Clients:
                 f"redis.asyncio.Redis, not {type(server).__module__}.{type(server).__name__}"
             )
         if options:
-            raise UsageError("options need an address as server: a client has its own options")
+            raise UsageError(
+                "options can be passed only with an address. A client has its own options"
+            )
         self._given = server
-        self._settle(server.connection_pool.connection_kwargs)
+        self._set_address(server.connection_pool.connection_kwargs)
 
-    def _settle(self, settings: Mapping[str, Any]) -> None:
-        self.place = _place_of(settings)
+    def _set_address(self, settings: Mapping[str, Any]) -> None:
+        address = f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
+        self.place = str(settings.get("path") or address)
         self.database = int(settings.get("db") or 0)
+
+    async def run(self, command: _Command) -> Any:
+        """Return the answer to a command. It may be sent repeatedly: each script detects that."""
+        problem: problems.RedisError | None = None
+        deadline = _clock() + self.patience
+        for pause in _pauses():
+            client = await self.client()
+            try:
+                # Half of the time for one attempt: perhaps only this connection is dead.
+                async with asyncio.timeout_at(min(deadline, _clock() + self.patience / 2)):
+                    return await self._send(client, command)
+            except TimeoutError:
+                # An earlier error is more specific.
+                problem = problem or problems.TimeoutError()
+            except problems.RedisError as error:
+                problem = error
+            client.forget_slots()
+            if not _is_transient(problem) or _clock() + pause >= deadline:
+                break
+            await asyncio.sleep(pause)
+        raise _failure(problem, self.place, self.patience) from problem
+
+    async def run_all(self, commands: Sequence[_Command]) -> list[Any]:
+        """Send commands together, to each node its own. Failed ones are sent again one by one."""
+        client = await self.client()
+        answers: dict[int, Any] = dict.fromkeys(range(len(commands)), problems.TimeoutError())
+
+        async def send(node: Redis, places: list[int]) -> None:
+            found = await _send_pipeline(client, node, [commands[place] for place in places])
+            answers.update(zip(places, found, strict=True))
+
+        with suppress(problems.RedisError, TimeoutError):
+            async with asyncio.timeout(self.patience / 2), client.turns:
+                nodes: dict[Redis, list[int]] = {}
+                for place, command in enumerate(commands):
+                    nodes.setdefault(await client.node_of(command.key), []).append(place)
+                await asyncio.gather(*(send(*one) for one in nodes.items()), return_exceptions=True)
+        for place, answer in answers.items():
+            if isinstance(answer, problems.RedisError):
+                answers[place] = await self.run(commands[place])
+        return list(answers.values())
+
+    async def _send(self, client: _Client, command: _Command) -> Any:
+        async with client.turns:
+            node, asking = await client.node_of(command.key), False
+            for _ in range(_REDIRECTIONS):
+                try:
+                    if not asking and not (command.is_durable and client.waits(node)):
+                        return await cast("Any", node.execute_command)(*command.words, **_RAW)
+                    [answer] = await _send_pipeline(client, node, [command], asking=asking)
+                    if not isinstance(answer, problems.RedisError):
+                        return answer
+                    raise answer
+                except problems.NoScriptError:
+                    # The server was restarted or replaced, or its script cache was flushed.
+                    words = ["EVAL", SCRIPTS[command.script], *command.words[2:]]
+                    command = command._replace(words=words)
+                except problems.AskError as error:
+                    node = client.redirected(error)
+                    asking = not isinstance(error, problems.MovedError)
+        raise problems.TryAgainError("too many redirections between nodes")
 
     async def client(self) -> _Client:
         loop = asyncio.get_running_loop()
         found = self._open.get(loop)
-        if self._is_closed:  # what was under way must not open anything again
+        if self._is_closed:  # a command in progress must not open connections again
             raise StoreError("the store is closed. Open a new one")
         if found is None:
             self._require_one_loop(loop)
-            self._forget_loops_that_are_over()
-            is_ours = self._given is None
-            keeper = _kept(ref(self), loop, self._given or self._made(), is_ours=is_ours)
+            for closed in [one for one in self._open if one.is_closed()]:
+                self.forget(closed)
+            client = _Client(self._connect, self._seeds, is_cluster=self._is_cluster)
+            keeper = _kept(ref(self), loop, client, is_ours=self._given is None)
             # The generator does not wait before it yields, so no other task makes one meanwhile.
-            found = _Open(await anext(keeper), keeper)
-            self._open[loop] = found
-        return found.client
+            found = self._open[loop] = await anext(keeper), keeper
+        return found[0]
 
     async def close(self) -> None:
         """Close all clients: that of this event loop now, others when their loops run."""
         self._is_closed = True
         here = asyncio.get_running_loop()
-        for loop, one in list(self._open.items()):
+        for loop, (_, keeper) in list(self._open.items()):
             self.forget(loop)
             if loop is here:
-                await one.keeper.aclose()
-            else:
-                _soon(loop, _close, loop, one.keeper)
+                await keeper.aclose()
+            elif not loop.is_closed():
+                with suppress(RuntimeError):  # it may be closed by now
+                    asyncio.run_coroutine_threadsafe(keeper.aclose(), loop)
 
     def forget(self, loop: AbstractEventLoop) -> None:
         self._open.pop(loop, None)
 
-    def _made(self) -> Redis:
-        # What was lost is tried again elsewhere, where it is known for how long.
+    def _connect(self, address: str) -> Redis:
+        if self._given is not None:
+            return self._given
+        # ``run`` retries, because it knows the deadline.
         retry = Retry(NoBackoff(), 0)
-        client: Redis = Redis.from_url(self._url, retry=retry, **self._options)
+        client: Redis = Redis.from_url(self._url(address), retry=retry, **self._options)
         return client
 
+    def _url(self, address: str) -> str:
+        return f"{self._before}{address}{self._after}"
+
     def _require_one_loop(self, loop: AbstractEventLoop) -> None:
-        """Refuse another event loop to a given client: its connections belong to one."""
+        """Raise ``UsageError`` if the user's client belongs to another event loop."""
         if self._given is None:
             return
         self._home = self._home or ref(loop)
@@ -494,262 +784,231 @@ class _Clients:
                 "or pass the address of the server"
             )
 
-    def _forget_loops_that_are_over(self) -> None:
-        for loop in list(self._open):
-            if loop.is_closed():
-                self.forget(loop)
-
 
 async def _kept(
-    owner: ReferenceType[_Clients], loop: AbstractEventLoop, redis: Redis, *, is_ours: bool
+    owner: ReferenceType[_Calls], loop: AbstractEventLoop, client: _Client, *, is_ours: bool
 ) -> AsyncGenerator[_Client, None]:
     try:
-        yield _Client(redis, Semaphore(_AT_ONCE))
+        yield client
     finally:
-        if (clients := owner()) is not None:
-            clients.forget(loop)
+        if (calls := owner()) is not None:
+            calls.forget(loop)
         if is_ours:
-            await redis.aclose()
-
-
-def _soon(
-    loop: AbstractEventLoop, act: Callable[[Unpack[_Given]], object], *given: *_Given
-) -> None:
-    """Call something in the thread of an event loop, unless that is closed."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(act, *given)
-
-
-def _close(loop: AbstractEventLoop, keeper: AsyncGenerator[_Client, None]) -> None:
-    closing = loop.create_task(keeper.aclose())
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
-
-
-_closing: set[asyncio.Task[None]] = set()  # keeps a reference until they are done
+            await client.aclose()
 
 
 def _settings(url: str) -> Mapping[str, Any]:
-    """Parse an address. No part of it may be shown: it may hold a password."""
+    """Parse an address. Errors do not show it, because it may contain a password."""
     _, *rest = _AUTHORITY_END.split(url.partition("://")[2], maxsplit=1)
-    is_cut_off = "@" in "".join(rest)  # what is before it would be taken for something else
-    with suppress(ValueError):  # it may tell a part of the password
+    is_cut_off = "@" in "".join(rest)  # the password contains one of / ? #, and ends there
+    with suppress(ValueError):  # its message may contain a part of the password
         if not is_cut_off:
             return parse_url(url)
     raise UsageError(
-        "not a Redis address. Use redis://HOST:PORT/DATABASE, rediss://… or unix://PATH. Write a "
-        "password as :PASSWORD@HOST, and percent-encode @, /, ? and # in it (%40, %2F, %3F, %23)"
+        "not a Redis address. Use redis://HOST:PORT/DATABASE, rediss://…, unix://PATH or "
+        "redis+cluster://HOST:PORT. Write a password as :PASSWORD@HOST, and percent-encode @, /, ? "
+        "and # in it (%40, %2F, %3F, %23)"
     )
 
 
-class _Calls:
-    """Has the server run its scripts."""
-
-    def __init__(self, clients: _Clients, patience: float) -> None:
-        self._clients = clients
-        self._patience = patience
-
-    async def run(
-        self, name: str, keys: Sequence[bytes], arguments: Sequence[_Argument] = ()
-    ) -> list[Any]:
-        """Run a script and return its answer. Each script can be repeated: it detects that."""
-        clock = asyncio.get_running_loop().time
-        deadline = clock() + self._patience
-        problem: RedisError | None = None
-        for pause in _pauses():
-            try:
-                # Not all at once: it may be this connection that is dead, and not the server.
-                async with asyncio.timeout_at(min(deadline, clock() + self._patience / 2)):
-                    answer = await self._run_once(name, keys, arguments)
-            except TimeoutError:
-                problem = problem or NoAnswer()  # what had gone wrong before tells more
-            except RedisError as error:
-                problem = error
-            else:
-                # It may have been the attempt before that has forgotten it.
-                is_forgotten = problem and name in _FORGET and answer == [b"unknown"]
-                return [b"done"] if is_forgotten else answer
-            if not _may_pass(problem) or clock() + pause >= deadline:
-                break
-            await asyncio.sleep(pause)
-        raise _failure(problem, self._clients.place, self._patience) from problem
-
-    async def _run_once(
-        self, name: str, keys: Sequence[bytes], arguments: Sequence[_Argument]
-    ) -> list[Any]:
-        client = await self._clients.client()
-        execute: Any = client.redis.execute_command  # it has no types
-        given = (len(keys), *keys, *arguments)
-        options = {NEVER_DECODE: True}
-        async with client.turns:
-            try:
-                answer = await execute("EVALSHA", _HASHES[name], *given, **options)
-            except NoScriptError:
-                # The server was started anew, or is another one, or was told to forget its scripts.
-                answer = await execute("EVAL", SCRIPTS[name], *given, **options)
-        return list(answer)
+async def _send_pipeline(
+    client: _Client, node: Redis, commands: Sequence[_Command], *, asking: bool = False
+) -> list[Any]:
+    """Send commands over one connection, and return their answers, which may be errors."""
+    pipeline: Any = node.pipeline(transaction=False)
+    if asking:
+        pipeline.execute_command("ASKING")
+    for command in commands:
+        pipeline.execute_command(*command.words, **_RAW)
+    if waits := any(command.is_durable for command in commands) and client.waits(node):
+        pipeline.execute_command("WAIT", 1, round(_REPLICATED_WITHIN * 1000))
+    answers: list[Any] = await pipeline.execute(raise_on_error=False)
+    if waits and answers.pop() == 0:
+        client.not_replicated()
+    return answers[asking:]
 
 
 def _pauses() -> Iterator[float]:
-    """Yield how long to wait before each retry: longer and longer, never the same."""
+    """Yield how long to wait before each retry: exponential backoff with jitter."""
     longest = _FIRST_PAUSE
     while True:
-        yield longest * random.uniform(0.5, 1.0)  # noqa: S311 - so that not all come back at once
+        yield longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
         longest = min(2 * longest, _LONGEST_PAUSE)
 
 
-class _Whose(NamedTuple):
-    """The conversation and the user of a run."""
+class _Entry(NamedTuple):
+    """The entry of a run in the indexes."""
 
+    identity: str
+    run_id: str
     conversation_id: str
     user: str
 
     def to_json(self) -> bytes:
         return msgspec.json.encode(self)
 
-    @classmethod
-    def from_json(cls, text: bytes) -> "_Whose":
-        try:
-            return msgspec.json.decode(text, type=cls)
-        except msgspec.MsgspecError as error:
-            problem = f"invalid conversation or user of a run in Redis: {text!r}: {error}"
-            raise StoreError(problem) from error
+    @property
+    def ending(self) -> bytes:
+        """The last bytes of all entries of this user, and of no others: JSON escapes quotes."""
+        return b",%b]" % msgspec.json.encode(self.user)
 
 
 class _Keys:
     """The keys that begin with one prefix."""
 
-    def __init__(self, prefix: bytes, clients: _Clients) -> None:
+    def __init__(self, prefix: bytes, database: int) -> None:
         self._prefix = prefix
-        self._clients = clients
-        self.index = prefix + b":runs"
-        self.unfinished = prefix + b":unfinished"
-        self.whose = prefix + b":whose"
+        self._database = database
+        self.old_index = prefix + b":runs"  # of format 3 and older
+        self.runs = [self._named(str(shard)) + b"runs" for shard in range(_SHARDS)]
+        self.unfinished = [self._named(str(shard)) + b"unfinished" for shard in range(_SHARDS)]
 
     def run(self, run_id: str) -> bytes:
         return self._named(run_id) + b"run"
 
-    def channel(self, run_id: str) -> bytes:
-        return b"%bnews:%d" % (self._named(run_id), self._clients.database)
+    def log(self, run_id: str) -> bytes:
+        return self._named(run_id) + b"log"
 
-    def all_of(self, run_id: str) -> list[bytes]:
-        """Return the keys that the scripts for one run expect."""
-        log = self._named(run_id) + b"log"
-        shared = [self.unfinished, self.whose]
-        return [self.run(run_id), log, self.index, self.channel(run_id), *shared]
+    def of_run(self, run_id: str) -> list[bytes]:
+        return [self.run(run_id), self.log(run_id)]
+
+    def void(self, entry: _Entry) -> bytes:
+        return self._named(entry.run_id) + b"void:" + entry.identity.encode()
 
     def conversation(self, conversation_id: str) -> bytes:
         return self._named(conversation_id) + b"conversation"
 
-    def user(self, user: str) -> bytes:
-        return self._named(user) + b"user"
+    def about(self, conversation_id: str, user: str) -> bytes:
+        return self._named(conversation_id) + b"about:" + _encoded(user)
 
-    def sets(self, whose: _Whose | None) -> list[bytes]:
-        """Return the keys of the sets that a run is in, besides those of all runs."""
-        if whose is None:
-            return []
-        mine = [self.user(whose.user)] if whose.user else []
-        return [self.conversation(whose.conversation_id), *mine]
+    def channel(self, run_id: str) -> bytes:
+        return b"%bnews:%d" % (self._named(run_id), self._database)
+
+    def unfinished_of(self, entry: _Entry) -> bytes:
+        return self.unfinished[_shard(entry)]
+
+    def lists_of(self, entry: _Entry) -> list[bytes]:
+        """Return the indexes that a run stays in when it is over."""
+        lists = [self.runs[_shard(entry)], self.conversation(entry.conversation_id)]
+        return lists + ([self._named(entry.user) + b"user"] if entry.user else [])
+
+    def searched(self, wanted: Filter) -> list[bytes]:
+        """Return the smallest indexes that have all runs that are wanted."""
+        if wanted.conversation_id is not None:
+            return [self.conversation(wanted.conversation_id)]
+        if wanted.user:
+            return [self._named(wanted.user) + b"user"]
+        return self.unfinished if wanted.status in ("running", "paused") else self.runs
 
     def _named(self, name: str) -> bytes:
-        return b"%b:{%b}:" % (self._prefix, name.translate(_ENCODED).encode())
+        # A cluster ignores an empty hash tag.
+        return b"%b:{%b}:" % (self._prefix, _encoded(name) or b"%")
 
 
-class _Wanted(Struct):
+def _encoded(name: str) -> bytes:
+    return name.translate(_ENCODED).encode()
+
+
+def _shard(entry: _Entry) -> int:
+    return zlib.crc32(entry.run_id.encode()) % _SHARDS
+
+
+class _Channel(Struct):
     run_id: str
     identity: bytes | None = None
 
 
-class _News:
-    """Listens to channels while they are wanted. Belongs to one event loop.
+class _Subscriptions:
+    """Subscribes to the channels of followed runs. Belongs to one event loop.
 
-    If it cannot, it calls ``fail``. The next ``want`` makes it try again.
+    If that fails, the followers in this loop fail. The next ``add`` tries again.
     """
 
-    def __init__(
-        self, clients: _Clients, patience: float, tell: _Tell, fail: Callable[[StoreError], None]
-    ) -> None:
-        self._clients = clients
-        self._patience = patience
-        self._tell = tell
-        self._fail = fail
-        self._wanted: dict[bytes, _Wanted] = {}
+    def __init__(self, calls: "_Calls", keys: "_Keys", tails: Tails, store_id: str) -> None:
+        self._calls = calls
+        self._keys = keys
+        self._tails = tails
+        self._store_id = store_id
+        self._channels: dict[bytes, _Channel] = {}
         self._changed = asyncio.Event()
+        self._unannounced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._clock = self._loop.time
-        self._heard_at = -math.inf
+        self._received_at = -math.inf
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def is_wanted(self) -> bool:
-        return bool(self._wanted)
+    def is_used(self) -> bool:
+        return bool(self._channels)
 
-    def want(self, run_id: str, channel: bytes) -> None:
-        """Listen to the channel of a run from now on, of whichever run has it now."""
-        self._wanted[channel] = _Wanted(run_id)
+    def add(self, run_id: str, channel: bytes) -> None:
+        """Subscribe to the channel of the run that has this ID now."""
+        self._channels[channel] = _Channel(run_id)
         self._changed.set()
+        self._unannounced.set()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._listen())
 
     def leave(self, channel: bytes) -> None:
-        self._wanted.pop(channel, None)
+        self._channels.pop(channel, None)
         self._changed.set()
-        if not self._wanted:
+        if not self._channels:
             self.end()
 
-    def see(self, channel: bytes, identity: bytes) -> None:
-        """Note which run has this channel. News about another run with its name are not its."""
-        if (wanted := self._wanted.get(channel)) is not None and wanted.identity is None:
+    def set_identity(self, channel: bytes, identity: bytes) -> None:
+        """Note which run has this channel. Messages about another run with its ID are ignored."""
+        if (wanted := self._channels.get(channel)) is not None and wanted.identity is None:
             wanted.identity = identity
 
     def end(self) -> None:
-        self._wanted.clear()
+        self._channels.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def _listen(self) -> None:
         try:
-            client = await self._clients.client()
+            client = await self._calls.client()
         except ArgstreamError:
-            return  # closed, or of another event loop: followers get the error when they read
+            return  # followers get the error when they read
         try:
-            problem = await self._until_cut_off(client.redis.connection_pool)
-        except Exception as error:  # noqa: BLE001 - followers would wait for ever otherwise
+            problem = await self._until_cut_off(client)
+        except Exception as error:  # noqa: BLE001 - otherwise followers would wait forever
             if self._loop.is_closed():
-                return  # and those in it are, too
+                return  # no follower is left in it
             problem = StoreError(
-                f"Redis at {self._clients.place}: the store cannot receive updates any more: "
+                f"Redis at {self._calls.place}: the store can no longer receive updates: "
                 f"{type(error).__name__}: {error}"
             )
             problem.__cause__ = error
-        self._fail(problem)
+        self._tails.fail(lambda: StoreError(*problem.args), self._loop)
 
-    async def _until_cut_off(self, pool: ConnectionPool) -> StoreError:
-        """Listen, over one connection after the other, until it has been lost for too long."""
+    async def _until_cut_off(self, client: _Client) -> StoreError:
+        """Receive messages, and reconnect, until the connection has been lost for too long."""
         while True:
-            lost_at = self._clock()
+            lost_at = _clock()
             for pause in _pauses():
-                problem = await self._until_lost(pool)
-                if self._heard_at > lost_at:
+                problem = await self._until_lost(client)
+                if self._received_at > lost_at:
                     await asyncio.sleep(pause)
-                    break  # it had worked meanwhile: this is another loss, with time of its own
-                if not _may_pass(problem) or self._clock() - lost_at > self._patience:
-                    return _failure(problem, self._clients.place, self._patience)
+                    break  # it had worked meanwhile, so the time for reconnecting starts again
+                if not _is_transient(problem) or _clock() - lost_at > self._calls.patience:
+                    return _failure(problem, self._calls.place, self._calls.patience)
                 await asyncio.sleep(pause)
 
-    async def _until_lost(self, pool: ConnectionPool) -> RedisError:
-        """Listen over one connection, and return why that ended."""
+    async def _until_lost(self, client: _Client) -> problems.RedisError:
         try:
-            async with asyncio.timeout(self._patience):
-                connection = await pool.get_connection()  # type: ignore[no-untyped-call] # so it is
+            async with asyncio.timeout(self._calls.patience):
+                pool = (await client.any_node()).connection_pool
+                connection = await pool.get_connection()  # type: ignore[no-untyped-call] # in redis-py
         except TimeoutError:
-            return NoAnswer()
-        except RedisError as error:
+            return problems.TimeoutError()
+        except problems.RedisError as error:
+            client.forget_slots()
             return error
         sides = [
-            asyncio.create_task(self._hear(connection)),
+            asyncio.create_task(self._receive(connection)),
             asyncio.create_task(self._subscribe(connection)),
+            asyncio.create_task(self._keep_announced()),
         ]
         try:
             done, _ = await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
@@ -761,7 +1020,7 @@ class _News:
             await connection.disconnect(nowait=True)
             await pool.release(connection)
 
-    async def _hear(self, connection: AbstractConnection) -> RedisError:
+    async def _receive(self, connection: AbstractConnection) -> problems.RedisError:
         while True:
             try:
                 said = await connection.read_response(
@@ -770,221 +1029,313 @@ class _News:
                     disconnect_on_error=False,
                     push_request=True,
                 )
-            except RedisError as error:
+            except problems.RedisError as error:
                 return error
-            self._heard_at = self._clock()
+            self._received_at = _clock()
             match said:
                 case [b"message", bytes() as channel, bytes() as data]:
-                    self._say(channel, data)
+                    self._forward(channel, data)
                 case [b"subscribe", bytes() as channel, _]:
-                    self._say(channel, None)
+                    self._forward(channel, None)
                 case _:
-                    pass  # that we do not listen to something any more, or that it is still there
+                    pass  # an answer to UNSUBSCRIBE or PING
 
-    def _say(self, channel: bytes, said: bytes | None) -> None:
-        if (wanted := self._wanted.get(channel)) is not None:  # he may have left just now
-            self._tell(wanted.run_id, wanted.identity, said)
+    def _forward(self, channel: bytes, message: bytes | None) -> None:
+        """Report a published message about a run. ``_redis_lua`` describes its format."""
+        if (wanted := self._channels.get(channel)) is None:
+            return  # its last follower has just left
+        run_id, identity = wanted.run_id, wanted.identity
+        match (message or b"").split(b"\n"):
+            case [b"commands", of] if of == identity:
+                self._tails.commands_changed(run_id)
+            case [b"commands" | b"" as kind, of, first, *lines] if (
+                of == identity and _SEQ.fullmatch(first)
+            ):
+                if kind:
+                    self._tails.commands_changed(run_id)
+                if lines:
+                    self._tails.push(run_id, int(first), lines)
+                else:
+                    self._tails.mark_stale(run_id)
+            case _:
+                # The run was deleted, or another one has its ID. Its followers find out.
+                self._tails.mark_stale(run_id)
+                self._tails.commands_changed(run_id)
 
-    async def _subscribe(self, connection: AbstractConnection) -> RedisError:
-        """Subscribe to the wanted channels, and check that the server still answers."""
-        begun_at = self._clock()
-        beat_at = begun_at + _BEAT
-        asked: set[bytes] = set()
+    async def _subscribe(self, connection: AbstractConnection) -> problems.RedisError:
+        begun_at = _clock()
+        check_at = begun_at + _CHECK_SECONDS
+        subscribed: set[bytes] = set()
         while True:
             self._changed.clear()
-            wanted = set(self._wanted)
-            new, old, asked = wanted - asked, asked - wanted, wanted
+            wanted = set(self._channels)
+            new, old, subscribed = wanted - subscribed, subscribed - wanted, wanted
             try:
                 if new:
                     await connection.send_command("SUBSCRIBE", *new)
                 if old:
                     await connection.send_command("UNSUBSCRIBE", *old)
-                await self._changed_before(beat_at)
-                if self._clock() < beat_at:
+                await _set_before(self._changed, check_at)
+                if _clock() < check_at:
                     continue
                 await connection.send_command("PING")
-            except RedisError as error:
+            except problems.RedisError as error:
                 return error
-            beat_at = self._clock() + _BEAT
-            if self._clock() - max(self._heard_at, begun_at) > 2 * _BEAT:
-                return ConnectionLost("the server stopped answering")
-            for channel in asked:
-                self._say(channel, None)
+            check_at = _clock() + _CHECK_SECONDS
+            if _clock() - max(self._received_at, begun_at) > 2 * _CHECK_SECONDS:
+                return problems.ConnectionError("the server stopped answering")
+            for channel in subscribed:
+                self._forward(channel, None)
 
-    async def _changed_before(self, time: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(time):
-                await self._changed.wait()
-
-
-def _info_of(run_id: str, fields: Sequence[bytes], now: float) -> RunInfo:
-    found = dict(_pairs(fields))
-    if b"token" in found and found.get(b"format") != FORMAT.encode():
-        raise _other_format(run_id, found.get(b"format", b"1").decode(errors="replace"))
-    try:
-        conversation_id, agent, status, seq, created, updated = (found[name] for name in _NEEDED)
-        until = int(found.get(b"until", 0)) / 1000
-        is_driven = until > now
-        return RunInfo(
-            run_id=run_id,
-            conversation_id=conversation_id.decode(),
-            agent=agent.decode(),
-            status=cast("RunStatus", status.decode()),
-            seq=int(seq),
-            created=float(created),
-            updated=float(updated),
-            owner=found[b"owner"].decode() if is_driven else None,
-            leased_until=until or None,
-            pending={call_id: digest.decode() for call_id, digest in _calls(fields, b"pending:")},
-            has_commands=_commands_of(fields) not in (None, Commands()),
-            user=found[b"user"].decode(),
-        )
-    except (KeyError, ValueError) as error:
-        raise StoreError(
-            f"run {run_id!r} in Redis cannot be read. Another program may have changed it"
-        ) from error
+    async def _keep_announced(self) -> problems.RedisError:
+        """Ask the stores that write watched runs to publish. Earlier records are in the log."""
+        announced: dict[bytes, float] = {}
+        given = (self._store_id, _milliseconds(_WATCH_SECONDS))
+        while True:
+            self._unannounced.clear()
+            wanted, now = dict(self._channels), _clock()
+            announced = {channel: at for channel, at in announced.items() if channel in wanted}
+            due = [
+                one for one in wanted if now - announced.get(one, -math.inf) > _WATCH_SECONDS / 2
+            ]
+            keys = {channel: self._keys.of_run(wanted[channel].run_id) for channel in due}
+            commands = [_script("watch", keys[channel], channel, *given) for channel in due]
+            with suppress(StoreError):  # the next check tries again
+                await self._calls.run_all(commands)
+                announced.update(dict.fromkeys(due, now))
+                for channel in due:
+                    self._forward(channel, None)
+            await _set_before(self._unannounced, _clock() + _CHECK_SECONDS)
 
 
-def _other_format(run_id: str, version: str) -> StoreError:
+async def _set_before(event: asyncio.Event, time: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(time):
+            await event.wait()
+
+
+class _Found(NamedTuple):
+    """A run as a script returned it."""
+
+    run: StoredRun
+    now: Now
+    entry: _Entry
+    fields: Mapping[bytes, bytes] = {}  # as they were before any change; empty for a new run
+    listed: float = -math.inf  # the score of its entry: no record is later
+
+    @classmethod
+    def of(cls, run_id: str, answer: Sequence[Any]) -> "_Found | None":
+        """Decode what ``load`` returned; None if there is no such run."""
+        fields, time = _fields(answer), float(answer[1])
+        if not fields:
+            return None
+        if _is_of_another_format(fields):
+            raise _other_format(run_id, fields.get(b"format", b"1"))
+        try:
+            run = _decoder.decode(fields[b"state"])
+            run.seq, run.updated = int(fields[b"seq"]), float(fields[b"updated"])
+            listed = float(fields.get(b"listed") or -math.inf)
+            identity = fields[b"identity"].decode()
+        except (KeyError, ValueError, msgspec.MsgspecError) as error:
+            raise _unreadable(run_id) from error
+        entry = _Entry(identity, run_id, run.conversation_id, run.user)
+        return cls(run, Now(time, time), entry, fields, listed)
+
+    @property
+    def version(self) -> bytes:
+        return self.fields.get(b"changes", b"")[:NONCE]
+
+
+def _conversation(id_: str, user: str, row: Sequence[Any]) -> ConversationInfo:
+    """Decode a row. Raises TypeError or ValueError if a field is missing or cannot be read."""
+    title, created, updated, deleted_at = row
+    times = float(created), float(updated), deleted_at and float(deleted_at)
+    return ConversationInfo(id_, user, bytes.decode(title), *times)
+
+
+def _fields(answer: Sequence[Any]) -> dict[bytes, bytes]:
+    return dict(_pairs(answer[2]))
+
+
+def _is_of_another_format(fields: Mapping[bytes, bytes]) -> bool:
+    return b"token" in fields and fields.get(b"format") != FORMAT.encode()
+
+
+def _other_format(run_id: str, version: bytes) -> StoreError:
     return StoreError(
-        f"run {run_id!r} has format {version}, written by another version of argstream; this one "
-        f"reads format {FORMAT}. Use that version, or delete the run"
+        f"run {run_id!r} has format {version.decode(errors='replace')}, written by another version "
+        f"of argstream; this one reads format {FORMAT}. Use that version, or delete the run"
     )
 
 
-def _identity_of(fields: Sequence[bytes]) -> bytes:
-    """Return what tells a run from others that had its name, or will have it."""
-    return dict(_pairs(fields)).get(b"identity", b"")
-
-
-def _commands_of(fields: Sequence[bytes]) -> Commands | None:
-    """Return what was posted and has not been used; None if the run is over."""
-    found = dict(_pairs(fields))
-    if found.get(b"status") not in (b"running", b"paused"):
-        return None
-    reason = found.get(b"stop")
-    waiting = dict(_calls(fields, b"decision:"))
-    return commands_from_json(waiting, None if reason is None else reason.decode())
+def _unreadable(run_id: str) -> StoreError:
+    return StoreError(
+        f"run {run_id!r} in Redis cannot be read. Another program may have changed it"
+    )
 
 
 def _pairs(fields: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(fields[::2], fields[1::2], strict=True)
 
 
-def _calls(fields: Sequence[bytes], kind: bytes) -> Iterator[tuple[str, bytes]]:
-    for name, value in _pairs(fields):
-        if name.startswith(kind):
-            yield name[len(kind) :].decode(), value
+class _Listed(NamedTuple):
+    """An entry of an index, with its score."""
+
+    score: float
+    entry: _Entry
 
 
-class _Lists:
-    """The lists of the runs of one store."""
+class _Index:
+    """The indexes of the runs of one store. See the top of the module for the rules."""
 
     def __init__(self, calls: _Calls, keys: _Keys) -> None:
         self._calls = calls
         self._keys = keys
+        self._has_checked = False
 
-    async def newest(self, wanted: Wanted, limit: int | None) -> list[RunInfo]:
-        sets = self._sets(wanted)
-        found: dict[str, RunInfo] = {}
-        seen: set[bytes] = set()
-        count = _LISTED
+    async def add(self, entry: _Entry, score: str, *also: _Command) -> list[Any]:
+        """Add an entry before its run is written, or raise its score.
+
+        Other commands are sent first. Return their answers.
+        """
+        keys = [*self._keys.lists_of(entry), self._keys.unfinished_of(entry)]
+        commands = [*also, *(_addition(key, entry, "GT", score) for key in keys)]
+        return (await self._calls.run_all(commands))[: len(also)]
+
+    async def finalize(self, ended: Sequence[_Found]) -> None:
+        """Set the exact time in the entries of runs that are over."""
+        commands = []
+        for run, _, entry, *_ in ended:
+            lists = self._keys.lists_of(entry)
+            commands += [_addition(key, entry, "XX", repr(run.updated)) for key in lists]
+            commands.append(_removal(self._keys.unfinished_of(entry), entry))
+        await self._calls.run_all(commands)
+
+    async def remove(self, entries: Sequence[_Entry]) -> None:
+        """Remove entries whose runs can no longer exist, and conversations without entries."""
+        commands = []
+        for entry in entries:
+            runs, conversation, *user = self._keys.lists_of(entry)
+            others = [runs, *user, self._keys.unfinished_of(entry)]
+            keys = [conversation, self._keys.about(entry.conversation_id, entry.user)]
+            commands += [_removal(key, entry) for key in others]
+            commands.append(_script("leave", keys, entry.to_json(), entry.ending))
+        await self._calls.run_all(commands)
+
+    async def remove_gone(self, entries: Sequence[_Entry]) -> None:
+        """Remove the entries of runs that were not found, unless they have just been created."""
+        commands = [
+            _script("void", [self._keys.run(entry.run_id), self._keys.void(entry)], entry.identity)
+            for entry in entries
+        ]
+        answers = await self._calls.run_all(commands)
+        is_gone = [answer[0] == b"done" for answer in answers]
+        await self.remove(list(compress(entries, is_gone)))
+
+    async def newest(self, wanted: Filter, limit: int | None) -> list[_Found]:
+        """List runs. Scores are upper bounds, so entries are read until these are too low."""
+        await self._check_old_runs()
+        keys = self._keys.searched(wanted)
+        found: dict[str, _Found] = {}
+        seen: set[_Entry] = set()
+        examined, count = 0, _PER_PAGE
+
+        def is_enough(score: float) -> bool:
+            if limit is None or len(found) < limit:
+                return False
+            times = sorted((one.run.updated for one in found.values()), reverse=True)
+            return score < times[limit - 1] or examined > limit + _EXTRA_LISTED
+
         while True:
-            # From the first one on, each time: meanwhile others may have come to the front, or are
-            # no more, and those behind them are elsewhere.
-            _, names = await self._calls.run("newest", [self._keys.index, *sets], [str(count)])
-            new = [name for name in names if name not in seen]
-            seen.update(new)
-            for some in _pages(new):
-                for info in await self._infos(some):
-                    if wanted.fits(info.status, info.conversation_id, info.user):
-                        found[info.run_id] = info
-                if limit is not None and len(found) >= limit:
-                    break
-            if len(names) < count or (limit is not None and len(found) >= limit):
+            last = "-1" if limit is None else str(count - 1)
+            answers = await self._calls.run_all([_script("newest", [key], last) for key in keys])
+            listed = [one for _, pairs in answers for one in self._listed(pairs)]
+            new = sorted((one for one in listed if one.entry not in seen), reverse=True)
+            new = [one for one in new if wanted.matches(wanted.status or "", *one.entry[2:])]
+            seen.update(one.entry for one in listed)
+            size = min(limit or _PER_PAGE, _PER_PAGE)
+            while new and not is_enough(new[0].score):
+                page, new, examined = new[:size], new[size:], examined + size
+                for one in await self._load_listed(page, is_open=keys is self._keys.unfinished):
+                    if wanted.status in (None, one.run.status):
+                        found[one.run.run_id] = one
+                size = min(2 * size, _PER_PAGE)
+            rest = [float(pairs[-1]) for _, pairs in answers if len(pairs) == 2 * count]
+            if limit is None or not rest or is_enough(max(rest)):
                 break
-            count *= 2
-        ordered = sorted(found.values(), key=lambda info: (info.updated, info.run_id))
-        return ordered[::-1][:limit]
+            count *= 4
+        return _newest_first([*found.values()])[:limit]
 
-    def _sets(self, wanted: Wanted) -> list[bytes]:
-        """Return the sets in which a run must be. Runs without a user have no set."""
-        sets = (
-            []
-            if wanted.conversation_id is None
-            else [self._keys.conversation(wanted.conversation_id)]
-        )
-        sets += [self._keys.user(wanted.user)] if wanted.user else []
-        return sets + ([self._keys.unfinished] if wanted.status in ("running", "paused") else [])
+    async def older_than(self, seconds: float) -> list[_Found]:
+        """Return the runs whose last record is older, by the clocks of the servers."""
+        arguments = [repr(float(seconds)), repr(_AHEAD)]
+        commands = [_script("oldest", [key], *arguments) for key in self._keys.runs]
+        found: list[_Found] = []
+        for till, pairs in await self._calls.run_all(commands):
+            for page in _pages(self._listed(pairs)):
+                some = await self._load_listed(page, is_open=False)
+                found += [one for one in some if one.run.updated <= float(till)]
+        return _newest_first(found)
 
-    async def whose(self, run_id: str) -> bytes:
-        """Return the ``_Whose`` of a run as the lists have it; empty if they do not."""
-        return (await self._all_whose([run_id]))[0]
-
-    async def older_than(self, seconds: float) -> tuple[bytes, list[tuple[str, bytes]]]:
-        """Return the time until which runs are older, and these runs with their ``_Whose``."""
-        arguments = [repr(float(seconds))]
-        _, till, names = await self._calls.run("oldest", [self._keys.index], arguments)
-        found: list[tuple[str, bytes]] = []
-        for some in _pages(names):
-            run_ids = self._listed(some)
-            found += zip(run_ids, await self._all_whose(run_ids), strict=True)
-        return till, found
-
-    async def _all_whose(self, run_ids: Sequence[str]) -> list[bytes]:
-        _, found = await self._calls.run("whose", [self._keys.whose], run_ids)
-        return [value or b"" for value in found]
-
-    async def _infos(self, names: Sequence[bytes]) -> list[RunInfo]:
-        """Look at runs together. Those that have expired are removed from the lists."""
-        run_ids = self._listed(names)
-        if not run_ids:
-            return []
-        keys = [self._keys.run(run_id) for run_id in run_ids]
-        _, now, found = await self._calls.run("look", keys)
-        infos, gone = [], []
-        for run_id, fields in zip(run_ids, found, strict=True):
-            if not fields:
-                gone.append(run_id)
-                continue
+    async def _load_listed(self, listed: Sequence[_Listed], *, is_open: bool) -> list[_Found]:
+        commands = [_script("load", [self._keys.run(one.entry.run_id)]) for one in listed]
+        found, gone, over = [], [], []
+        for one, answer in zip(listed, await self._calls.run_all(commands), strict=True):
             try:
-                infos.append(_info_of(run_id, fields, float(now)))
+                seen = _Found.of(one.entry.run_id, answer)
             except StoreError as error:
                 logger.warning("%s. The run is not listed", error)  # but the others are
-        if gone:
-            await self._tidy(gone)
-        return infos
+                continue
+            if seen is None or seen.entry != one.entry:
+                gone.append(one.entry)
+                continue
+            found.append(seen)
+            if seen.run.is_over and (is_open or one.score != seen.run.updated):
+                over.append(seen)
+        await self.remove_gone(gone)
+        await self.finalize(over)
+        return found
 
-    def _listed(self, names: Sequence[bytes]) -> list[str]:
-        """Decode names in the index, except what something else put there."""
-        run_ids = []
-        for name in names:
-            try:
-                run_ids.append(name.decode())
-            except UnicodeDecodeError:
-                index = self._keys.index
-                logger.warning("Redis key %r contains %r, which is not a run ID", index, name)
-        return run_ids
+    def _listed(self, pairs: Sequence[bytes]) -> list[_Listed]:
+        entries = [(score, self._entry(member)) for member, score in _pairs(pairs)]
+        return [_Listed(float(score), entry) for score, entry in entries if entry is not None]
 
-    async def _tidy(self, gone: Sequence[str]) -> None:
-        keys = [self._keys.index, self._keys.unfinished, self._keys.whose]
-        arguments: list[str | bytes] = []
-        for run_id, told in zip(gone, await self._all_whose(gone), strict=True):
-            whose = _Whose.from_json(told) if told else _Whose("", "")
-            keys += [self._keys.run(run_id), self._keys.conversation(whose.conversation_id)]
-            keys.append(self._keys.user(whose.user))
-            arguments += [run_id, told]
-        await self._calls.run("tidy", keys, arguments)
+    def _entry(self, member: bytes) -> _Entry | None:
+        """Decode a member of an index; None if another program has put it there."""
+        try:
+            return msgspec.json.decode(member, type=_Entry)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            logger.warning("an index of runs in Redis contains %r, which is not an entry", member)
+            return None
+
+    async def _check_old_runs(self) -> None:
+        """Log once if there are runs of an older format: its indexes are not read."""
+        if not self._has_checked:
+            old = _Command(self._keys.old_index, ["EXISTS", self._keys.old_index])
+            if await self._calls.run(old):
+                logger.warning("%s. Its runs are not listed", _other_format("*", b"3 or older"))
+            self._has_checked = True
 
 
-def _pages(names: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(names), _LISTED):
-        yield names[start : start + _LISTED]
+def _addition(key: bytes, entry: _Entry, condition: str, score: str) -> _Command:
+    return _Command(key, ["ZADD", key, condition, score, entry.to_json()], is_durable=True)
+
+
+def _removal(key: bytes, entry: _Entry) -> _Command:
+    return _Command(key, ["ZREM", key, entry.to_json()])
+
+
+def _newest_first(found: Sequence[_Found]) -> list[_Found]:
+    return sorted(found, key=lambda one: (one.run.updated, one.run.run_id), reverse=True)
+
+
+def _pages(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), _PER_PAGE):
+        yield items[start : start + _PER_PAGE]
 
 
 def _nonce() -> str:
-    """Return a name for a request, by which a repetition of it is detected."""
-    return secrets.token_hex(8)
+    return secrets.token_hex(NONCE // 2)
 
 
 def _milliseconds(seconds: float) -> str:

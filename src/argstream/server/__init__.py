@@ -1,4 +1,4 @@
-"""An agent over HTTP: runs that survive, watched by any number, in the formats that others speak.
+"""Serves an agent over HTTP, with resumable runs and several UI protocols.
 
 ::
 

@@ -10,13 +10,15 @@
 A thread is a conversation. A request is one of three:
 
 - ``resume`` answers interrupts, and the run that waits for them continues. The ID of an interrupt
-  is the digest of its request, which covers the exact arguments. A client can cancel an interrupt
-  that is not pending any more: it has no other way to remove it, and gets the newest run.
+  is the digest of its request, which covers the exact arguments. A client can also cancel an
+  interrupt that is no longer pending, because it has no other way to remove it. It then gets the
+  stream of the newest run.
 - The last message is the user's, and starts a run.
-- It is not, or it is the prompt of the run in progress: the stream was cut, and is sent again.
+- The last message is not the user's, or is the prompt of the run in progress. Then the stream was
+  interrupted, and is sent again.
 
-The history is that of the store. Tools of the client are ignored, because agents run their tools on
-the server, and front ends send all that they have with each request.
+The history is that of the store. Tools of the client are ignored: agents run their tools on the
+server, and front ends send all of their tools with each request.
 
 An ``HttpAgent`` has no ``connect``. To continue after the page was loaded again, add one::
 
@@ -67,19 +69,19 @@ class _AgUiApi:
         self._runs = context.runs
 
     async def post(self, request: Request) -> Response:
-        asked = await self._context.body(request, RunAgentInput)
-        if asked.resume:
-            return await self._answer(request, asked, answers_of(asked.resume))
-        prompt = prompt_of(asked.messages)
-        info = await self._context.newest(request, asked.thread_id)
+        body = await self._context.body(request, RunAgentInput)
+        if body.resume:
+            return await self._answer(request, body, answers_of(body.resume))
+        prompt = prompt_of(body.messages)
+        info = await self._context.newest(request, body.thread_id)
         if info is not None and await self._is_about(prompt, info):
-            return await self._watch(request, info.run_id, asked)
+            return await self._watch(request, info.run_id, body)
         if prompt is None:
-            message = "there is nothing to do: the last message must be the user's"
+            message = "the last message must be the user's"
             raise Problem(422, "unusable", message)
-        conversation = await self._context.conversation(request, asked.thread_id)
+        conversation = await self._context.conversation(request, body.thread_id)
         run_id = await self._context.start(request, prompt, conversation)
-        return await self._watch(request, run_id, asked, after=0)
+        return await self._watch(request, run_id, body, after=0)
 
     async def connect(self, request: Request) -> Response:
         thread_id = request.path_params["thread"]
@@ -93,16 +95,16 @@ class _AgUiApi:
     async def stop(self, request: Request) -> Response:
         return await self._context.stop(request, request.path_params["thread"])
 
-    async def _answer(self, request: Request, asked: RunAgentInput, answers: Answers) -> Response:
-        info = await self._context.newest(request, asked.thread_id)
+    async def _answer(self, request: Request, body: RunAgentInput, answers: Answers) -> Response:
+        info = await self._context.newest(request, body.thread_id)
         if info is None:
             raise _unknown()
         decisions = _decisions(info, answers)
         if not decisions:
-            return await self._watch(request, info.run_id, asked)
+            return await self._watch(request, info.run_id, body)
         # The client watches before the decision, so that it misses nothing.
-        stream = await self._watch(request, info.run_id, asked, after=info.seq)
-        return await self._context.decide(stream, info.run_id, decisions)
+        stream = await self._watch(request, info.run_id, body, after=info.seq)
+        return await self._context.decide(request, stream, info.run_id, decisions)
 
     async def _is_about(self, prompt: str | None, info: RunInfo) -> bool:
         """Return True if a request without answers asks for the stream of this run."""
@@ -116,13 +118,13 @@ class _AgUiApi:
         return isinstance(event, RunStarted) and event.prompt == prompt
 
     async def _watch(
-        self, request: Request, run_id: str, asked: RunAgentInput, *, after: int | None = None
+        self, request: Request, run_id: str, body: RunAgentInput, *, after: int | None = None
     ) -> EventStream:
-        version = version_of(asked.protocol_version)
+        version = version_of(body.protocol_version)
         # A client that sees a run from its beginning has all messages.
-        known = None if after == 0 else known_of(asked.messages)
-        make = partial(AgUiEncoder, asked.thread_id, asked.run_id, version, known)
-        # The client names its request in the stream, so it cannot be shared.
+        known = None if after == 0 else known_of(body.messages)
+        make = partial(AgUiEncoder, body.thread_id, body.run_id, version, known)
+        # The stream contains the client's request ID, so it cannot be shared.
         return await self._context.watch(request, run_id, object(), make, after=after)
 
 
@@ -130,10 +132,10 @@ def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
     """Return the decisions by call ID. Raise Problem for an interrupt that is not pending."""
     calls = info.calls_by_digest
     if answers.resolved.keys() - calls.keys():
-        raise not_pending("cancel the interrupt to see how the run continued")
+        raise not_pending("Cancel the interrupt to see how the run continued")
     decided = {**answers.resolved, **answers.cancelled}
     return {calls[digest]: answer for digest, answer in decided.items() if digest in calls}
 
 
 def _unknown() -> Problem:
-    return Problem(404, "unknown-conversation", "there is no such thread here")
+    return Problem(404, "unknown-conversation", "no such thread")

@@ -1,28 +1,35 @@
-"""``/api/runs``: runs as argstream has them, for pages and programs of one's own.
+"""``/api/runs``: the native API, for your own front ends and programs.
 
 =======================================  =========================================================
-``POST /api/runs``                       ``{message, conversation?}`` begins a run; with ``Accept:
-                                         text/event-stream`` the answer is what ``events`` gives
-``GET /api/runs``                        lists them: ``?status=``, ``?conversation=``, ``?limit=``;
-                                         304 for a client that has that list (``If-None-Match``)
-``GET /api/runs/{id}``                   what is known of one, and what it waits for
-``GET /api/runs/{id}/events``            server-sent events: a snapshot, and then what comes; after
-                                         ``Last-Event-ID`` or ``?after=`` only what comes; with
-                                         ``?history=false`` without what was said before the run
+``POST /api/runs``                       starts a run: ``{message, conversation?, replaces?}``. With
+                                         ``Accept: text/event-stream``, responds as ``…/events``
+                                         does. ``replaces`` is the ID of the last run of the
+                                         conversation, which the new one takes the place of
+``GET /api/runs``                        lists runs: ``?status=``, ``?conversation=``, ``?limit=``;
+                                         304 if the list is unchanged (``If-None-Match``)
+``GET /api/runs/{id}``                   the summary of a run, with its pending requests
+``GET /api/runs/{id}/events``            server-sent events: a snapshot, then new events; with
+                                         ``Last-Event-ID`` or ``?after=`` only later events; with
+                                         ``?history=false`` without the messages before the run
 ``GET /api/runs/{id}/log``               all records so far, a line of JSON each; the same options
 ``POST /api/runs/{id}/decisions``        ``{decisions: {call_id: {decision, digest, …}}}``
-``POST /api/runs/{id}/stop``             ends it; ``{reason?}``
-``DELETE /api/runs/{id}``                forgets it
+``POST /api/runs/{id}/stop``             stops a run: ``{reason?}``
+``DELETE /api/runs/{id}``                deletes a run
+``GET /api/conversations``               lists conversations, each with the state of its newest run:
+                                         ``?limit=``; 304 if the list is unchanged
+``PATCH /api/conversations/{id}``        renames a conversation: ``{title}``
+``DELETE /api/conversations/{id}``       deletes a conversation; it can be restored for ten minutes
+``POST /api/conversations/{id}/restore`` restores it
 =======================================  =========================================================
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -31,29 +38,32 @@ from argstream.events import ApprovalRequested, ApprovalScope, RunStatus
 from argstream.protocols._base import Reason
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import NativeEncoder
-from argstream.runs._records import Approval, Approve, Deny, RunInfo
+from argstream.runs._records import Approval, Approve, ConversationInfo, Deny, RunInfo
 from argstream.server._context import Context
 from argstream.server._limits import client_of
 from argstream.server._problems import Problem, etag_of, is_known
-from argstream.server._runs import other_request
+from argstream.server._runs import Beginning, other_request
 from argstream.server._security import Token, no_cookie, token_cookie
 
 SESSION_PATH: Final = "/api/session"
 _MOST_BYTES: Final = 4 * 1024
-"""The size of a sign-in body: it holds only a token, and any client may send it."""
+"""The largest sign-in body. It holds only a token, and any client may send it."""
 _LARGEST: Final = 2**53
 _MOST: Final = 1_000
+_LONGEST_TITLE: Final = 200
 
 
 class _NewRun(Struct, forbid_unknown_fields=True):
     message: str
     conversation: str = ""
+    replaces: str = ""
+    """The last run of the conversation, to try it again: the new run takes its place."""
 
 
 class _Decision(Struct, forbid_unknown_fields=True):
     decision: Literal["approve", "deny"]
     digest: str
-    """Of the request that is decided on: it says what was shown to who decides."""
+    """The digest of the request, so that the decision is about the arguments that were shown."""
     arguments: dict[str, Any] | None = None
     always: ApprovalScope = "call"
     reason: Reason = ""
@@ -63,19 +73,43 @@ class _Decisions(Struct, forbid_unknown_fields=True):
     decisions: dict[str, _Decision]
 
 
+class _NewTitle(Struct, forbid_unknown_fields=True):
+    title: Annotated[str, Meta(min_length=1, max_length=_LONGEST_TITLE)]
+
+
+class _Conversation(Struct):
+    """A conversation in a list, with the state of its newest run."""
+
+    conversation: str
+    title: str
+    created: float
+    updated: float
+    run: str
+    status: RunStatus
+    is_driven: bool
+    pending: int
+
+
+class _ConversationList(Struct):
+    agent: str
+    model: str
+    signed_in: bool
+    conversations: "Sequence[_Conversation]"
+
+
 class _Stop(Struct, forbid_unknown_fields=True):
     reason: Reason = ""
 
 
-class _Asked(Struct):
-    """A pending call, without what it is about."""
+class _Pending(Struct):
+    """A pending call in a list, without its arguments."""
 
     call_id: str
     digest: str
 
 
 class _Run(Struct):
-    """A run as clients see it. They are not told which process drives it."""
+    """The summary of a run for clients. It does not name the process that drives the run."""
 
     run: str
     conversation: str
@@ -86,8 +120,10 @@ class _Run(Struct):
     updated: float
     is_driven: bool
     prompt: str
-    """What it was asked, as far as it fits into a list."""
-    pending: "Sequence[ApprovalRequested | _Asked]"
+    """The first characters of the prompt."""
+    replaces: str
+    """The run that it takes the place of; empty if there is none."""
+    pending: "Sequence[ApprovalRequested | _Pending]"
 
 
 def run_routes(context: Context) -> list[Route]:
@@ -96,7 +132,7 @@ def run_routes(context: Context) -> list[Route]:
         Route("/api/runs", api.start, methods=["POST"]),
         Route("/api/runs", api.list, methods=["GET"]),
         Route("/api/runs/{run_id}", api.show, methods=["GET"]),
-        Route("/api/runs/{run_id}", api.forget, methods=["DELETE"]),
+        Route("/api/runs/{run_id}", api.delete, methods=["DELETE"]),
         Route("/api/runs/{run_id}/events", api.events, methods=["GET"]),
         Route("/api/runs/{run_id}/log", api.log, methods=["GET"]),
         Route("/api/runs/{run_id}/decisions", api.decide, methods=["POST"]),
@@ -112,46 +148,51 @@ class _RunsApi:
     async def start(self, request: Request) -> Response:
         body = await self._context.body(request, _NewRun)
         conversation = await self._context.conversation(request, body.conversation)
+        if body.replaces:
+            conversation = await self._runs.conversation_before(body.replaces, conversation)
         watched = _wants_events(request)
         with_history = _with_history(request)
         run_id = await self._context.start(request, body.message, conversation, watched=watched)
         location = f"{request.url.path}/{run_id}"
         if watched:
-            named = quote(conversation.id)  # by the client, who may name it as he likes
+            named = quote(conversation.id)  # clients may choose any ID
             headers = {"x-argstream-conversation": named, "location": location}
             return await self._watch(request, run_id, headers, with_history=with_history)
         return _json({"run": run_id, "conversation": conversation.id}, 201, location=location)
 
     async def list(self, request: Request) -> Response:
         query = request.query_params
+        user, conversation_id = self._context.user(request), query.get("conversation")
         status = query.get("status")
         if status is not None and status not in get_args(RunStatus):
             known = ", ".join(get_args(RunStatus))
-            raise Problem(422, "unusable", f"the status of a run is one of {known}")
+            raise Problem(422, "unusable", f"status must be one of {known}")
         found = await self._runs.of_user(
-            self._context.user(request),
+            user,
             status=cast("RunStatus | None", status),
-            conversation_id=query.get("conversation"),
+            conversation_id=conversation_id,
             limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
         )
-        prompts = await self._runs.prompts.of(found)
-        told = [
-            _told(info, prompt, [_Asked(*one) for one in info.pending.items()])
-            for info, prompt in zip(found, prompts, strict=True)
+        if conversation_id and await self._runs.conversations.is_deleted(conversation_id, user):
+            found = []
+        beginnings = await self._runs.beginnings.of(found)
+        content = [
+            _summary(info, beginning, [_Pending(*one) for one in info.pending.items()])
+            for info, beginning in zip(found, beginnings, strict=True)
         ]
-        return _unless_known(request, _json({"runs": told}))
+        return _unless_known(request, _json({"runs": content}))
 
     async def show(self, request: Request) -> Response:
         info = await self._info(request)
-        [prompt] = await self._runs.prompts.of([info])
-        return _json(_told(info, prompt, await self._runs.pending(info.run_id)))
+        [beginning] = await self._runs.beginnings.of([info])
+        return _json(_summary(info, beginning, await self._runs.pending(info.run_id)))
 
     async def events(self, request: Request) -> Response:
         info = await self._info(request)
         after = _after(request)
         with_history = _with_history(request)
         if info.is_over and after is not None and after >= info.seq:
-            return Response(status_code=204)  # by which browsers know that there is no more
+            return Response(status_code=204)  # so that browsers do not reconnect
         return await self._watch(request, info.run_id, after=after, with_history=with_history)
 
     async def log(self, request: Request) -> Response:
@@ -160,29 +201,31 @@ class _RunsApi:
         return self._context.log(request, info, encoder, after=_after(request) or 0)
 
     async def decide(self, request: Request) -> Response:
-        info = await self._info(request)
+        run_id: str = request.path_params["run_id"]
+        loaded = await self._runs.load(run_id, self._context.user(request))
         body = await self._context.body(request, _Decisions)
         if not body.decisions:
-            raise Problem(422, "unusable", "there is nothing to decide: name at least one call")
+            raise Problem(422, "unusable", "decisions is empty. Decide on at least one call")
+        digests = {one.call_id: one.digest for one in loaded.state.pending}
         for call_id, decision in body.decisions.items():
-            if info.pending.get(call_id, decision.digest) != decision.digest:
+            if digests.get(call_id, decision.digest) != decision.digest:
                 raise other_request(call_id)
         decisions = {call_id: _approval(one) for call_id, one in body.decisions.items()}
-        await self._runs.decide(info.run_id, decisions)
-        return _json({"run": info.run_id}, 202)
+        await self._runs.decide(loaded, decisions)
+        return _json({"run": run_id}, 202)
 
     async def stop(self, request: Request) -> Response:
         info = await self._info(request)
         body = await self._context.body(request, _Stop, _Stop())
-        if not info.is_over:  # otherwise all is as wanted
+        if not info.is_over:
             await self._runs.stop(info.run_id, body.reason)
         return Response(status_code=204)
 
-    async def forget(self, request: Request) -> Response:
+    async def delete(self, request: Request) -> Response:
         info = await self._info(request)
         if info.owner is not None and not info.is_over:
-            raise Problem(409, "run-taken", "the run goes on: stop it first")
-        await self._runs.forget(info.run_id)
+            raise Problem(409, "run-taken", "the run is in progress. Stop it first")
+        await self._runs.delete(info.run_id)
         return Response(status_code=204)
 
     async def _watch(
@@ -203,10 +246,60 @@ class _RunsApi:
         return await self._runs.info(run_id, self._context.user(request))
 
 
+def conversation_routes(context: Context, token: str | None) -> list[Route]:
+    conversations = context.runs.conversations
+
+    async def list_all(request: Request) -> Response:
+        limit = _number(request.query_params.get("limit", "50"), "limit", 1, _MOST)
+        found = await conversations.of_user(context.user(request), limit)
+        listed = [_listed(row, newest) for row, newest in found]
+        runs = context.runs
+        content = _ConversationList(runs.agent, runs.model, token is not None, listed)
+        return _unless_known(request, _json(content))
+
+    async def rename(request: Request) -> Response:
+        conversation_id, user = request.path_params["id"], context.user(request)
+        body = await context.body(request, _NewTitle)
+        await conversations.find(conversation_id, user)
+        await context.runs.store.rename_conversation(conversation_id, body.title, user=user)
+        return Response(status_code=204)
+
+    async def delete(request: Request) -> Response:
+        await conversations.delete(request.path_params["id"], context.user(request))
+        return Response(status_code=204)
+
+    async def restore(request: Request) -> Response:
+        conversation_id, user = request.path_params["id"], context.user(request)
+        await conversations.find(conversation_id, user)
+        await context.runs.store.restore_conversation(conversation_id, user=user)
+        return Response(status_code=204)
+
+    one = "/api/conversations/{id:path}"
+    return [
+        Route("/api/conversations", list_all, methods=["GET"]),
+        Route(f"{one}/restore", restore, methods=["POST"]),
+        Route(one, rename, methods=["PATCH"]),
+        Route(one, delete, methods=["DELETE"]),
+    ]
+
+
+def _listed(row: ConversationInfo, newest: RunInfo) -> _Conversation:
+    return _Conversation(
+        row.conversation_id,
+        row.title,
+        row.created,
+        newest.updated,
+        newest.run_id,
+        newest.status,
+        newest.owner is not None,
+        0 if newest.is_over else len(newest.pending),
+    )
+
+
 def _approval(decision: _Decision) -> Approval:
     if decision.decision == "deny":
         if decision.arguments is not None or decision.always != "call":
-            raise Problem(422, "unusable", "what is denied has neither arguments nor always")
+            raise Problem(422, "unusable", "a denial has no arguments and no always")
         return Deny(decision.reason)
     return Approve(
         arguments=decision.arguments,
@@ -225,7 +318,7 @@ def _after(request: Request) -> int | None:
 def _with_history(request: Request) -> bool:
     given = request.query_params.get("history", "true")
     if given not in ("true", "false"):
-        raise Problem(422, "unusable", "history is true or false")
+        raise Problem(422, "unusable", "history must be true or false")
     return given == "true"
 
 
@@ -236,11 +329,13 @@ def _wants_events(request: Request) -> bool:
 
 def _number(text: str, what: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 16 and least <= int(text) <= most):
-        raise Problem(422, "unusable", f"{what} is a number from {least} to {most}")
+        raise Problem(422, "unusable", f"{what} must be a number from {least} to {most}")
     return int(text)
 
 
-def _told(info: RunInfo, prompt: str, pending: Sequence[ApprovalRequested | _Asked]) -> _Run:
+def _summary(
+    info: RunInfo, beginning: Beginning, pending: Sequence[ApprovalRequested | _Pending]
+) -> _Run:
     return _Run(
         info.run_id,
         info.conversation_id,
@@ -250,13 +345,14 @@ def _told(info: RunInfo, prompt: str, pending: Sequence[ApprovalRequested | _Ask
         info.created,
         info.updated,
         info.owner is not None,
-        prompt,
+        beginning.prompt,
+        beginning.replaces,
         pending,
     )
 
 
 def _unless_known(request: Request, answer: Response) -> Response:
-    """Return the answer, or 304 if the client has it: pages ask every few seconds."""
+    """Return the response, or 304 if the client has it. Pages poll the list."""
     etag = etag_of(bytes(answer.body))
     headers = {"etag": etag, "cache-control": "private, no-cache"}
     if is_known(request, etag):
@@ -265,15 +361,15 @@ def _unless_known(request: Request, answer: Response) -> Response:
     return answer
 
 
-def _json(told: object, status: int = 200, **headers: str) -> Response:
-    return Response(msgspec.json.encode(told), status, headers, "application/json")
+def _json(content: object, status: int = 200, **headers: str) -> Response:
+    return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 class _Message(Struct, forbid_unknown_fields=True):
     message: str
     conversation: str = ""
     tool_deltas: bool = False
-    """Whether texts in arguments are told while they grow."""
+    """Whether strings in arguments are sent while they grow."""
 
 
 def converse_routes(context: Context) -> list[Route]:
@@ -282,7 +378,7 @@ def converse_routes(context: Context) -> list[Route]:
         conversation = await context.conversation(request, body.conversation)
         run_id = await context.start(request, body.message, conversation)
         make = partial(ConverseEncoder, run_id, conversation.id, with_deltas=body.tool_deltas)
-        named = quote(conversation.id)  # by the client, who may name it as he likes
+        named = quote(conversation.id)  # clients may choose any ID
         headers = {"x-argstream-conversation": named}
         return await context.watch(
             request, run_id, ("converse", body.tool_deltas), make, headers=headers
@@ -304,17 +400,17 @@ class _Session(Struct):
 def session_routes(context: Context, token: str | None) -> list[Route]:
     async def show(request: Request) -> Response:
         has_token: bool = request.scope["argstream.has_token"]
-        told = _Session(not has_token, has_token and token is not None, context.runs.agent)
-        return Response(msgspec.json.encode(told), media_type="application/json")
+        content = _Session(not has_token, has_token and token is not None, context.runs.agent)
+        return Response(msgspec.json.encode(content), media_type="application/json")
 
     async def sign_in(request: Request) -> Response:
         body = await context.body(request, _SignIn, most=_MOST_BYTES)
         if token is None:
-            return Response(status_code=204)  # all is as wanted
+            return Response(status_code=204)  # no token is needed
         if not Token(token).is_same(body.token):
             context.rates.wrong_token(client_of(request.scope))
             raise Problem(401, "wrong-token", "wrong token", {"www-authenticate": "Bearer"})
-        cookie = token_cookie(token, secure=_is_secure(request), path=_place(request))
+        cookie = token_cookie(token, secure=_is_secure(request), path=_mount_path(request))
         return Response(status_code=204, headers={"set-cookie": cookie})
 
     async def sign_out(request: Request) -> Response:
@@ -322,7 +418,7 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
         cookies = "; ".join(request.headers.getlist("cookie")).encode("latin-1")
         if token is None or not Token(token).is_in_cookie(cookies):
             return Response(status_code=204)
-        cookie = no_cookie(token, secure=_is_secure(request), path=_place(request))
+        cookie = no_cookie(token, secure=_is_secure(request), path=_mount_path(request))
         return Response(status_code=204, headers={"set-cookie": cookie})
 
     return [
@@ -332,12 +428,12 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
     ]
 
 
-def _place(request: Request) -> str:
+def _mount_path(request: Request) -> str:
     """Return the path that the app is mounted at, as browsers write it."""
     return quote(request.scope.get("root_path", "")) or "/"
 
 
 def _is_secure(request: Request) -> bool:
-    """Return True if the browser used HTTPS, also behind a proxy that does not say so."""
+    """Return True if the browser used HTTPS, also behind a proxy that does not forward that."""
     origin = request.headers.get("origin", "")
     return request.url.scheme == "https" or origin.startswith("https://")

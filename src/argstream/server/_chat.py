@@ -49,8 +49,8 @@ from argstream.server._problems import Problem
 from argstream.server._viewers import EventStream
 
 _RUNS_SHOWN: Final = 100
-"""How many runs of a conversation are read for its messages. The oldest of them has the messages
-from before it."""
+"""How many runs of a conversation are read for its messages. Earlier messages come from the history
+of the oldest of them."""
 
 
 def routes(context: Context) -> list[Route]:
@@ -72,7 +72,7 @@ class _ChatApi:
         body = await self._context.body(request, ChatBody)
         match meant(body):
             case Said() as said:
-                return await self._say(request, body.id, said)
+                return await self._start(request, body.id, said)
             case Answered() as answered:
                 return await self._answer(request, body.id, answered)
 
@@ -104,7 +104,7 @@ class _ChatApi:
     async def stop(self, request: Request) -> Response:
         return await self._context.stop(request, request.path_params["id"])
 
-    async def _say(self, request: Request, chat_id: str, said: Said) -> Response:
+    async def _start(self, request: Request, chat_id: str, said: Said) -> Response:
         conversation = await self._context.conversation(request, chat_id)
         if said.is_again:
             before = history_before(conversation.messages, said)
@@ -121,7 +121,7 @@ class _ChatApi:
         decisions = _decisions(info, answered)
         # The client watches before the decision, so that it misses nothing.
         stream = await self._watch(request, info.run_id, after=info.seq)
-        return await self._context.decide(stream, info.run_id, decisions)
+        return await self._context.decide(request, stream, info.run_id, decisions)
 
     def _watch(
         self, request: Request, run_id: str, *, after: int | None = None
@@ -134,10 +134,10 @@ def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
     """Return the decisions by call ID. Raise Problem if they do not match what is pending."""
     calls = info.calls_by_digest
     if answered.answers.keys() - calls.keys():
-        raise not_pending("resume the stream to see the pending requests")
+        raise not_pending("Resume the stream to see the pending requests")
     is_current = calls.keys() == answered.answers.keys() | answered.unanswered
     if not is_current or info.status != "paused":
-        message = "the run has continued: resume the stream, and answer what is pending then"
+        message = "the run has continued. Resume the stream, and decide on its pending requests"
         raise Problem(409, "out-of-date", message)
     return {calls[digest]: _approval(digest, one) for digest, one in answered.answers.items()}
 

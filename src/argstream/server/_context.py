@@ -1,6 +1,6 @@
 """What the request handlers share: runs, viewers and limits."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from typing import Final, TypeVar
 
 from starlette.requests import Request
@@ -10,10 +10,10 @@ from argstream.agent import Conversation
 from argstream.protocols._base import Encoder
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Decisions, RunInfo
-from argstream.server._limits import Limits, Rates, Reservation, client_of, read_json
+from argstream.server._limits import Limits, Rates, client_of, read_json
 from argstream.server._problems import Problem
 from argstream.server._runs import Runs
-from argstream.server._viewers import Broadcasts, EventStream, LogReading, Source
+from argstream.server._viewers import Broadcasts, EventStream, log_pieces
 
 T = TypeVar("T")
 _LONGEST_ID: Final = 256
@@ -22,9 +22,9 @@ _LONGEST_ID: Final = 256
 class Context:
     """Starts runs and opens streams for clients, within the limits."""
 
-    def __init__(self, runs: Runs, channels: Broadcasts, limits: Limits, rates: Rates) -> None:
+    def __init__(self, runs: Runs, broadcasts: Broadcasts, limits: Limits, rates: Rates) -> None:
         self.runs = runs
-        self.channels = channels
+        self.broadcasts = broadcasts
         self.limits = limits
         self.rates = rates
 
@@ -48,12 +48,10 @@ class Context:
         """Return the conversation with this ID, or a new one if the ID is empty."""
         if len(conversation_id) > _LONGEST_ID:
             raise Problem(
-                422, "unusable", f"the id of a conversation has at most {_LONGEST_ID} characters"
+                422, "unusable", f"a conversation ID has at most {_LONGEST_ID} characters"
             )
         if not conversation_id.isprintable():
-            raise Problem(
-                422, "unusable", "the id of a conversation has no line breaks or the like"
-            )
+            raise Problem(422, "unusable", "a conversation ID must not contain control characters")
         user = self.user(request)
         if not conversation_id:
             return Conversation(user=user)
@@ -69,10 +67,13 @@ class Context:
             await self.runs.stop(info.run_id, "the user stopped it")
         return Response(status_code=204)
 
-    async def decide(self, stream: EventStream, run_id: str, decisions: Decisions) -> EventStream:
+    async def decide(
+        self, request: Request, stream: EventStream, run_id: str, decisions: Decisions
+    ) -> EventStream:
         """Decide on calls for a client whose stream is open already, so that it misses no event."""
         try:
-            await self.runs.decide(run_id, decisions)
+            loaded = await self.runs.load(run_id, self.user(request))
+            await self.runs.decide(loaded, decisions)
         except BaseException:
             stream.close()
             raise
@@ -81,12 +82,13 @@ class Context:
     async def start(
         self, request: Request, prompt: str, conversation: Conversation, *, watched: bool = True
     ) -> str:
-        """Begin a run for a client, and give its id.
+        """Start a run for a client, and return its ID.
 
-        If he is to watch it, there must be room for that first: what he is refused has not begun.
+        If the client will watch it, the limit of viewers is checked first, so that no run starts
+        that the client cannot watch.
         """
         if not prompt.strip():
-            raise Problem(422, "unusable", "a message is a text that is not empty")
+            raise Problem(422, "unusable", "the message must not be empty")
         if len(prompt) > (most := self.limits.max_prompt_chars):
             raise Problem(
                 413,
@@ -95,9 +97,9 @@ class Context:
             )
         client = client_of(request.scope)
         if watched:
-            self.rates.viewers.take(client).release()
+            self.rates.viewers.acquire(client).release()
         self.rates.start(client)
-        place = self.rates.running.take(client)
+        place = self.rates.running.acquire(client)
         return await self.runs.start(prompt, conversation, place.release)
 
     async def watch(
@@ -111,34 +113,39 @@ class Context:
         headers: Mapping[str, str] | None = None,
     ) -> EventStream:
         """Open a stream of a run: all so far, or only what follows ``after``."""
-        place = self.rates.viewers.take(client_of(request.scope))
+        place = self.rates.viewers.acquire(client_of(request.scope))
         try:
-            viewer = await self.channels.watch(run_id, key, make, after=after)
+            viewer = await self.broadcasts.watch(run_id, key, make, after=after)
         except BaseException:
             place.release()
             raise
-        return self._stream(viewer, place, run_id, headers)
+
+        def close() -> None:
+            viewer.close()
+            place.release()
+
+        return self._stream(viewer.pieces(), close, run_id, headers)
 
     def log(
         self, request: Request, info: RunInfo, encoder: NativeEncoder, *, after: int
     ) -> EventStream:
         """Open a stream of the log as it is now. It counts as a viewer."""
-        place = self.rates.viewers.take(client_of(request.scope))
-        reading = LogReading(self.runs.store, info.run_id, encoder, after=after, until=info.seq)
+        place = self.rates.viewers.acquire(client_of(request.scope))
+        pieces = log_pieces(self.runs.store, info.run_id, encoder, after=after, until=info.seq)
         headers = {"content-type": "application/x-ndjson", "cache-control": "no-store"}
-        return self._stream(reading, place, info.run_id, headers)
+        return self._stream(pieces, place.release, info.run_id, headers)
 
     def _stream(
-        self, source: Source, place: Reservation, run_id: str, headers: Mapping[str, str] | None
+        self,
+        pieces: AsyncGenerator[bytes, None],
+        close: Callable[[], None],
+        run_id: str,
+        headers: Mapping[str, str] | None,
     ) -> EventStream:
-        return EventStream(
-            source,
-            {"x-argstream-run": run_id, **(headers or {})},
-            place.release,
-            self.limits.stalled_seconds,
-        )
+        own = {"x-argstream-run": run_id, **(headers or {})}
+        return EventStream(pieces, own, close, self.limits.stalled_seconds)
 
 
 def not_pending(fix: str) -> Problem:
-    message = f"the request is no longer pending, or has other arguments: {fix}"
+    message = f"the request is no longer pending, or has other arguments. {fix}"
     return Problem(403, "not-pending", message)

@@ -1,6 +1,6 @@
-"""Limits of a server: everything that a client can make large, many or slow has a bound.
+"""Limits of a server: sizes, rates, connections and waiting times of clients.
 
-A refusal names the limit, so that the operator knows what to raise.
+An error names the limit, so that the operator knows which one to raise.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from argstream.server._problems import Problem
 T = TypeVar("T")
 
 _SHORT: Final = 64 * 1024
-"""Longer bodies are decoded in a thread and checked in pieces, so that others do not wait."""
+"""Longer bodies are decoded in a thread, and checked in pieces, to keep the event loop free."""
 
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(","): 0}
 _NO_MARKS: Final = bytes(set(range(256)) - _STEPS.keys())
 
-# What begins with a backslash: escaped backslashes, a surrogate pair, or else half of one.
+# Escaped backslashes, a surrogate pair, or half of a pair. Only the last is replaced.
 _SURROGATES: Final = re.compile(
     rb"\\(?:(\\(?:\\\\)*+|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -38,66 +38,65 @@ _LONGEST_NAME: Final = 100
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of one server process; the defaults are for some hundred people at once.
+    """The limits of one server process. The defaults suit a few hundred concurrent users.
 
-    A *client* is a user, where the host app names one, and else an address. Behind a proxy that is
-    the proxy's, unless the server is told to trust what it forwards: see ``serve``.
+    A *client* is the user that the host app names, or else an address. Behind a proxy that is the
+    address of the proxy, unless ``forwarded_from`` of ``serve`` names the proxy.
     """
 
     max_body_bytes: int = 4 * 1024 * 1024
-    """The longest body of a request; a chat front end sends its whole history each time."""
+    """The largest request body. A chat front end sends its whole history each time."""
     body_seconds: float = 20.0
     """How long a body may take to arrive."""
     max_depth: int = 256
-    """How deep the JSON of a body may be nested, as deep as a model may nest its arguments."""
+    """How deep the JSON of a body may be nested. The same as for the arguments of a call."""
     max_values: int = 250_000
-    """How many values the JSON of a body may hold, of whatever kind: they need far more room than
-    their text."""
+    """How many values the JSON of a body may have. Decoded, they need much more memory than as
+    text."""
     max_incoming_bytes: int = 128 * 1024 * 1024
-    """How many bytes of bodies may be held at once that are not read as a whole yet."""
+    """How many bytes of incomplete bodies may be in memory."""
     max_incoming_bytes_per_client: int = 32 * 1024 * 1024
-    """How many of these may be of one client."""
+    """The same for one client."""
     max_prompt_chars: int = 400_000
     """The longest message to the model."""
 
     requests_per_minute: int = 6_000
-    """How many requests a client may make, on average; a tenth of it may come at once. How often he
-    asks whether the server is alive is counted apart: a monitor may share its address."""
+    """How many requests a client may send, on average. A tenth of them may come at once. Health
+    checks are counted separately, because a monitor may share the address of a client."""
     wrong_tokens_per_minute: int = 10
-    """How many wrong tokens a client may name, in a header or to sign in; all of them may come at
-    once. What is over is told to come later. Who names the right one is let in all the same, as
-    others may share his address: so it is the length of a token, and ``requests_per_minute``, that
-    keep it from being found by trying."""
+    """How many wrong tokens a client may send, in a header or to sign in. All may come at once.
+    Further ones get 429. The right token is always accepted, because clients may share an address.
+    So guessing is prevented by the length of the token and by ``requests_per_minute``."""
     runs_per_minute: int = 120
-    """How many runs a client may start, on average; a tenth of it may come at once."""
+    """How many runs a client may start, on average. A tenth of them may come at once."""
     max_clients: int = 20_000
-    """The number of clients whose rates are kept. The least recent one is dropped."""
+    """How many clients have their rates kept. The least recent one is dropped."""
 
     max_running: int = 1_000
     """How many runs may be driven at once."""
     max_running_per_client: int = 200
-    """How many of these may be of one client."""
+    """The same for one client."""
     max_viewers: int = 10_000
     """How many streams may be open at once."""
     max_viewers_per_client: int = 1_000
-    """How many of these may be of one client."""
+    """The same for one client."""
 
     stalled_seconds: float = 60.0
     """The seconds after which a connection that does not read is closed."""
 
     max_connections: int = 12_000
-    """How many connections may be open; for one more, the one that idles longest is closed."""
+    """How many connections may be open. For one more, the longest idle one is closed."""
     head_seconds: float = 10.0
     """How long a connection may take to send the whole head of a request."""
     max_head_bytes: int = 64 * 1024
-    """The longest head of a request: its path, its query and its headers."""
+    """The largest head of a request: path, query and headers."""
     keep_alive_seconds: float = 30.0
-    """How long a connection without a request is kept, and then one whose answer is not read."""
+    """How long an idle connection is kept, and then how long one whose response is not read."""
 
     drain_seconds: float = 5.0
-    """At the end: how long viewers are given to be told to come again."""
+    """At shutdown: how long viewers may take to receive the message that they should reconnect."""
     grace_seconds: float = 5.0
-    """At the end: how long requests are given to be answered after that."""
+    """At shutdown: how long the remaining requests may take after that."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -108,77 +107,52 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 class Rates:
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._requests = RateLimit(limits.requests_per_minute, limits.max_clients)
-        self._starts = RateLimit(limits.runs_per_minute, limits.max_clients)
-        # A user who mistypes the token tries again at once.
-        self._wrong_tokens = RateLimit(
-            limits.wrong_tokens_per_minute, limits.max_clients, at_once=1.0
-        )
-        self.viewers = Quota(
-            "open streams", "max_viewers", limits.max_viewers, limits.max_viewers_per_client
-        )
-        """The quota of viewers: one per stream, reserved while it is open."""
-        self.running = Quota(
-            "runs", "max_running", limits.max_running, limits.max_running_per_client
-        )
-        """The quota of runs: one per run, reserved while it is driven here."""
-        self.incoming = Quota(
-            "bytes of bodies",
-            "max_incoming_bytes",
-            limits.max_incoming_bytes,
-            limits.max_incoming_bytes_per_client,
-        )
-        """The quota of bodies: one per byte, reserved until the body is read."""
-
-    def request(self, client: str) -> None:
-        limit = f"requests_per_minute={self._limits.requests_per_minute}"
-        _refuse(self._requests.take(client), "too-many-requests", "requests", limit)
-
-    def wrong_token(self, client: str) -> None:
-        """Count a wrong token, or raise a 429 that does not say whether the token was right."""
-        limit = f"wrong_tokens_per_minute={self._limits.wrong_tokens_per_minute}"
-        _refuse(self._wrong_tokens.take(client), "too-many-wrong-tokens", "wrong tokens", limit, "")
-
-    def start(self, client: str) -> None:
-        limit = f"runs_per_minute={self._limits.runs_per_minute}"
-        _refuse(self._starts.take(client), "too-many-starts", "new runs", limit)
-
-
-def _refuse(
-    seconds: float, code: str, what: str, limit: str, burst: str = ", a tenth of it at once"
-) -> None:
-    if seconds:
-        wait = math.ceil(seconds)
-        detail = f"too many {what}: the limit is {limit} per client{burst}. Retry in {wait} s"
-        raise Problem(429, code, detail, {"retry-after": str(wait)})
+        self.request = RateLimit("requests", "requests_per_minute", limits).acquire
+        # A user who mistypes the token tries again at once. The refusal does not say whether the
+        # token was right.
+        wrong_tokens = RateLimit("wrong tokens", "wrong_tokens_per_minute", limits, at_once=1.0)
+        self.wrong_token = wrong_tokens.acquire
+        self.start = RateLimit("new runs", "runs_per_minute", limits, "too-many-starts").acquire
+        self.viewers = Quota("open streams", "max_viewers", limits)  # one per open stream
+        self.running = Quota("runs", "max_running", limits)  # one per run that is driven here
+        # One per byte of a body, until the body is read.
+        self.incoming = Quota("bytes of bodies", "max_incoming_bytes", limits)
 
 
 class RateLimit:
     """Token buckets of one rate, one for each client."""
 
-    def __init__(self, per_minute: float, max_clients: int, at_once: float = 0.1) -> None:
-        """Let so much of what a minute allows come at once, a tenth as a rule, and at least one."""
+    def __init__(
+        self, what: str, limit: str, limits: Limits, code: str = "", *, at_once: float = 0.1
+    ) -> None:
+        """``limit`` is a field of ``Limits``. ``at_once`` is the fraction that may come at once."""
+        per_minute: int = getattr(limits, limit)
+        burst = "" if at_once == 1 else ", a tenth of it at once"
+        self._refusal = f"too many {what}: the limit is {limit}={per_minute} per client{burst}"
+        self._code = code or f"too-many-{what.replace(' ', '-')}"
         self._interval = 60 / per_minute
         self._burst = max(1.0, per_minute * at_once) * self._interval
-        self._max_clients = max_clients
+        self._max_clients = limits.max_clients
         self._full_at: dict[str, float] = {}
 
-    def take(self, client: str) -> float:
-        """Use a token. Return 0, or the seconds until one is available."""
+    def acquire(self, client: str) -> None:
+        """Use a token. Raise Problem (429) with the seconds until one is available."""
         now = time.monotonic()
         full_at = max(self._full_at.pop(client, now), now)
         wait = full_at + self._interval - now - self._burst
         refused = wait > 1e-9
-        # Put back last: who asked longest ago is first, and the first to be forgotten.
+        # Appended, so that the least recent client is first, and is dropped first.
         self._full_at[client] = full_at if refused else full_at + self._interval
         if len(self._full_at) > self._max_clients:
             del self._full_at[next(iter(self._full_at))]
-        return wait if refused else 0.0
+        if refused:
+            retry = str(math.ceil(wait))
+            detail = f"{self._refusal}. Retry in {retry} s"
+            raise Problem(429, self._code, detail, {"retry-after": retry})
 
 
 class Reservation:
-    """What a client has reserved until it is released. Releasing twice does no harm."""
+    """What a client has reserved, until it is released. Releasing twice is harmless."""
 
     __slots__ = ("_client", "_places", "_size")
 
@@ -195,48 +169,48 @@ class Reservation:
     def release(self) -> None:
         size, self._size = self._size, 0
         if size:
-            self._places.give_back(self._client, size)
+            self._places.release(self._client, size)
 
 
 class Quota:
     """A bounded number of places, with a bound for each client."""
 
-    def __init__(self, what: str, limit: str, in_all: int, per_client: int) -> None:
-        """``name`` (plural) and ``limit`` appear in the error of a refused client."""
+    def __init__(self, what: str, limit: str, limits: Limits) -> None:
+        """``limit`` is a field of ``Limits``. The error message names it and ``what``."""
         self._what = what
         self._limit = limit
-        self._in_all = in_all
-        self._per_client = per_client
-        self._taken: Counter[str] = Counter()
+        self._in_all: int = getattr(limits, limit)
+        self._per_client: int = getattr(limits, f"{limit}_per_client")
+        self._reserved: Counter[str] = Counter()
         self._total = 0
 
-    def take(self, client: str) -> Reservation:
+    def acquire(self, client: str) -> Reservation:
         place = Reservation(self, client)
         place.grow(1)
         return place
 
     def reserve(self, client: str, size: int) -> None:
-        """Count places, or raise Problem: 429 if the client has too many, 503 if all have."""
-        taken = self._taken.get(client, 0)
-        if taken + size > self._per_client:
+        """Reserve places. Raise Problem: 429 if the client has too many, 503 if all have."""
+        reserved = self._reserved.get(client, 0)
+        if reserved + size > self._per_client:
             raise self._refused(429, f"{self._limit}_per_client={self._per_client}", "a client")
         if self._total + size > self._in_all:
             raise self._refused(503, f"{self._limit}={self._in_all}", "this server")
-        self._taken[client] = taken + size
+        self._reserved[client] = reserved + size
         self._total += size
 
-    def give_back(self, client: str, size: int) -> None:
-        self._taken[client] -= size
+    def release(self, client: str, size: int) -> None:
+        self._reserved[client] -= size
         self._total -= size
-        if not self._taken[client]:
-            del self._taken[client]
+        if not self._reserved[client]:
+            del self._reserved[client]
 
-    def _refused(self, status: int, limit: str, who: str) -> Problem:
+    def _refused(self, status: int, limit: str, owner: str) -> Problem:
         return Problem(
             status,
             f"too-many-{self._what.replace(' ', '-')}",
-            f"too many {self._what}: the limit is {limit} at once for {who}. Retry when some have "
-            "ended",
+            f"too many {self._what}: the limit is {limit} at once for {owner}. Retry when some "
+            "have ended",
             {"retry-after": "5"},
         )
 
@@ -244,7 +218,7 @@ class Quota:
 def client_of(scope: Scope) -> str:
     """Return the name under which a client is counted: its user, or else its address.
 
-    Who has an IPv6 address has 2⁶⁴ of them: the network counts.
+    For IPv6 it is the network, because a client has 2⁶⁴ addresses.
     """
     user: str = scope.get("argstream.user", "")
     if user:
@@ -255,7 +229,7 @@ def client_of(scope: Scope) -> str:
     if ":" in address:
         try:
             known = IPv6Address(address)
-        except ValueError:  # a server may put there what it likes
+        except ValueError:  # the ASGI server may put any text there
             return f"address {address[:_LONGEST_NAME]}"
         mapped = known.ipv4_mapped
         return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
@@ -271,27 +245,27 @@ async def read_json(
     default: T | None = None,
     most: int | None = None,
 ) -> T:
-    """Decode a JSON body. ``Problem`` says what is wrong with it, and where.
+    """Decode a JSON body. Raise Problem if it is not valid.
 
-    With a default, the body may be missing. ``incoming`` bounds what all bodies together need
-    while they arrive. ``most`` is a lower bound for bodies that are always short.
+    With a default, the body may be missing. ``incoming`` bounds the memory of all bodies while they
+    arrive. ``most`` is a smaller limit than ``max_body_bytes``, for bodies that are always short.
 
     Half of a surrogate pair becomes U+FFFD: a page can cut a text there, and no store could keep
-    it. 400: it is not valid JSON, or repeats a key. 408: it did not arrive in time. 413: it is too
-    long. 422: it is JSON of another shape. 429 and 503: too much is on its way.
+    it. 400: not valid JSON, or a repeated key. 408: it did not arrive in time. 413: too long. 422:
+    JSON of another shape. 429 and 503: too many bytes are incoming.
     """
     place = Reservation(incoming, client_of(request.scope))
     try:
         try:
             body = await _read(request, limits, place, most)
         except Problem as problem:
-            # What is left unread is not waited for, so the connection cannot be used again.
+            # The rest of the body is not read, so the connection cannot be used again.
             problem.headers["connection"] = "close"
             raise
         if not body:
             if default is not None:
                 return default
-            raise Problem(400, "no-body", "the request has no body: send a JSON object")
+            raise Problem(400, "no-body", "the request has no body. Send a JSON object")
         if len(body) <= _SHORT:
             return _decode(body, kind, limits)
         return await asyncio.to_thread(_decode, body, kind, limits)
@@ -302,12 +276,12 @@ async def read_json(
 async def _read(request: Request, limits: Limits, place: Reservation, most: int | None) -> bytes:
     longest = min(limits.max_body_bytes, most or limits.max_body_bytes)
     named = "" if longest == most else f" (max_body_bytes={longest})"
-    detail = f"the body is longer than {longest} bytes, which is all that is taken{named}"
+    detail = f"the body must have at most {longest} bytes{named}"
     too_long = Problem(413, "body-too-long", detail)
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
-        raise Problem(400, "wrong-length", "the header Content-Length is no number")
-    # So many digits are more than is ever allowed, and int() would be slow.
+        raise Problem(400, "wrong-length", "the header Content-Length must be a number")
+    # More digits are never allowed, and int() would be slow.
     if len(length) > 18 or int(length) > longest:
         raise too_long
     chunks: list[bytes] = []
@@ -332,21 +306,21 @@ def _decode(body: bytes, kind: type[T], limits: Limits) -> T:
         body = _SURROGATES.sub(lambda match: match[0] if match[1] else rb"\ufffd", body)
     try:
         decoded = msgspec.json.decode(body, type=kind)
-        # Only the keys are looked at: whatever else it holds is counted, and forgotten.
+        # Checks only the keys. Numbers are not converted.
         json.loads(body.decode(), object_pairs_hook=_check_keys, parse_int=len, parse_float=len)
     except msgspec.ValidationError as error:
-        raise Problem(422, "wrong-body", f"the body is not what is asked for: {error}") from None
+        raise Problem(422, "wrong-body", f"the body has the wrong shape: {error}") from None
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Problem(400, "no-json", f"the body is not valid JSON: {error}") from None
     return decoded
 
 
 def _check_shape(body: bytes, limits: Limits) -> None:
-    """Refuse bodies that are nested too deep, before anything recurses, or that hold too much."""
+    """Raise Problem for a body with too many values or levels, before a decoder recurses."""
     opened = body.count(b"[") + body.count(b"{")
     if opened <= limits.max_depth and len(body) <= limits.max_values:
         return
-    # What is escaped ends no string; outside of one it is no JSON, which is found out later.
+    # An escaped quote does not end a string. Outside of strings, decoding fails later.
     text = body.replace(rb"\\", b"").replace(rb"\"", b"")
     inside = level = values = 0
     for start in range(0, len(text), _SHORT):
@@ -365,9 +339,9 @@ def _check_shape(body: bytes, limits: Limits) -> None:
 
 
 def _check_keys(pairs: list[tuple[str, object]]) -> None:
-    """Refuse an object with a repeated key: other readers could take another of its values."""
+    """Raise Problem for a repeated key: other readers could use another of its values."""
     seen: set[str] = set()
     for key, _ in pairs:
         if key in seen:
-            raise Problem(400, "doubled-key", f"an object of the body has the key {key!r} twice")
+            raise Problem(400, "doubled-key", f"an object in the body has the key {key!r} twice")
         seen.add(key)

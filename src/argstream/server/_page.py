@@ -1,17 +1,20 @@
-"""The page of a server at ``/``, and what it is made of at ``/static/…``.
+"""The web page at ``/``, and its files at ``/static/…``.
 
-The files are not secret and need no token. What the page shows comes from ``/api``, which does. Its
+The files are public and need no token. The page gets its data from ``/api``, which needs one. Its
 content security policy allows scripts and styles of this server only, requests to this server only,
 and no string that becomes markup (``_POLICY``).
 
-``/static/visible-table.js`` is generated from ``argstream.sanitise``, so that the page shows hidden
-characters as a terminal does.
+The document links to ``/static/DIGEST/NAME``, where the digest is that of all files. Browsers keep
+these for good, so a reload asks only for the document. Their comments are left out, which are a
+third of the bytes. ``/static/NAME`` has the files as they are under names that do not change, for
+other pages and for people who read them: these are revalidated.
 """
 
 import asyncio
-import json
+import gzip
+import hashlib
 import re
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,104 +23,132 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argstream import sanitise
 from argstream.server._problems import Problem, etag_of, is_known
 
 _FOLDER: Final = Path(__file__).with_name("static")
 _INDEX: Final = "index.html"
 _BELOW: Final = "/static/"
-_TABLE: Final = "visible-table.js"
 _KINDS: Final = {
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "png": "image/png",
-    "svg": "image/svg+xml",
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
-# No dot but that of the kind: such a name leads nowhere else.
-_NAME: Final = re.compile(rf"(?:[a-z0-9-]{{1,60}}/){{0,3}}[a-z0-9-]{{1,60}}\.({'|'.join(_KINDS)})")
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_HEADERS: Final = {
+_DOCUMENT_HEADERS: Final = {
+    "cache-control": "no-cache",
     "content-security-policy": _POLICY,
-    # A page that opens this one must not keep a hold on it: it could lead it elsewhere later.
+    # A site that opens this page gets no reference to it, so the site cannot navigate the page.
     "cross-origin-opener-policy": "same-origin",
 }
+_REVALIDATED: Final = {"cache-control": "no-cache"}
+_IMMUTABLE: Final = {"cache-control": "public, max-age=31536000, immutable"}
+# Comments that begin a line and are all that follows on it. They become blank, so that the numbers
+# of lines stay. Every test of the page runs on what is left.
+_COMMENTS: Final = re.compile(rb"^[ \t]*(?://.*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)$", re.MULTILINE)
+_GZIP: Final = re.compile(r"\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 
 
 class _Asset(Struct, frozen=True):
-    content: bytes
     kind: str
+    content: bytes
     etag: str
-    """What a browser that has it can name it by."""
-    version: tuple[int, int]
-    """Modification time and size: they change when the file is edited."""
+    compressed: bytes
+    compressed_etag: str
+
+
+class _Files(Struct, frozen=True):
+    """The files of the page, as they were when they were read."""
+
+    versions: Mapping[Path, tuple[int, int]]  # modification times and sizes
+    digest: str
+    assets: Mapping[str, _Asset]
+    bare: Mapping[str, _Asset]  # without comments
 
 
 class Page:
     def __init__(self) -> None:
-        self._assets: dict[str, _Asset] = {}
+        self._files: _Files | None = None
 
     @staticmethod
     def is_at(path: str) -> bool:
         """Return True if a path belongs to the page, whether the file exists or not."""
         return path in ("", "/") or path.startswith(_BELOW)
 
+    @staticmethod
+    def is_public(path: str) -> bool:
+        """Return True if pages of any origin may load this path: it is code, and no data."""
+        return path.startswith(_BELOW)
+
     def routes(self) -> list[Route]:
         return [
             Route("/", self._show, methods=["GET"]),
-            Route(f"{_BELOW}{{name:path}}", self._give, methods=["GET"]),
+            Route(f"{_BELOW}{{path:path}}", self._send_file, methods=["GET"]),
         ]
 
     async def _show(self, request: Request) -> Response:
-        page = await asyncio.to_thread(self._read, _INDEX, "text/html; charset=utf-8")
-        # Also with a 304, whose headers take the place of those that the browser has kept.
-        return _answer(request, page, _HEADERS)
+        files = await asyncio.to_thread(self._read)
+        # Also with a 304: its headers replace those that the browser has cached.
+        return _answer(request, files.assets[_INDEX], _DOCUMENT_HEADERS)
 
-    async def _give(self, request: Request) -> Response:
-        name: str = request.path_params["name"]
-        if name == _TABLE:
-            return _answer(request, await asyncio.to_thread(_visible_table))
-        match = _NAME.fullmatch(name)
-        if match is None:
-            raise _nothing()
-        return _answer(request, await asyncio.to_thread(self._read, name, _KINDS[match[1]]))
+    async def _send_file(self, request: Request) -> Response:
+        digest, slash, name = request.path_params["path"].rpartition("/")
+        files = self._files
+        if files is None or digest != files.digest:
+            files = await asyncio.to_thread(self._read)
+        asset = (files.bare if slash else files.assets).get(name)
+        if asset is None or name == _INDEX or (slash and digest != files.digest):
+            raise Problem(404, "not-found", "no such file")
+        return _answer(request, asset, _IMMUTABLE if slash else _REVALIDATED)
 
-    def _read(self, name: str, kind: str) -> _Asset:
-        """Return a file from memory. An edited file is read again, so a reload shows it.
+    def _read(self) -> _Files:
+        """Return the files from memory. If one was edited, they are read again.
 
-        It looks at the disk, so it is called in a thread.
+        It reads from the disk, so it is called in a thread.
         """
-        path = _FOLDER / name
-        try:
-            status = path.stat()
-            version = (status.st_mtime_ns, status.st_size)
-            asset = self._assets.get(name)
-            if asset is None or asset.version != version:
-                asset = self._assets[name] = _asset(path.read_bytes(), kind, version)
-        except (FileNotFoundError, NotADirectoryError):
-            raise _nothing() from None
-        return asset
+        versions: dict[Path, tuple[int, int]] = {}
+        for path in sorted(_FOLDER.iterdir()):
+            if path.suffix in _KINDS:
+                status = path.stat()
+                versions[path] = status.st_mtime_ns, status.st_size
+        files = self._files
+        if files is None or files.versions != versions:
+            files = self._files = _files_of(versions)
+        return files
 
 
-def _asset(content: bytes, kind: str, version: tuple[int, int] = (0, 0)) -> _Asset:
-    return _Asset(content, kind, etag_of(content), version)
+def _files_of(versions: Mapping[Path, tuple[int, int]]) -> _Files:
+    contents = {path.name: path.read_bytes() for path in versions}
+    named = b"".join(name.encode() + b"\0" + content for name, content in contents.items())
+    digest = hashlib.sha256(named).hexdigest()[:16]
+    linked = f'"static/{digest}/'.encode()
+    contents[_INDEX] = contents[_INDEX].replace(b'"static/', linked)
+    assets = {name: _asset(name, content) for name, content in contents.items()}
+    bare = {name: _asset(name, _without_comments(content)) for name, content in contents.items()}
+    return _Files(versions, digest, assets, bare)
 
 
-@cache
-def _visible_table() -> _Asset:
-    table = json.dumps(sanitise.table(), separators=(",", ":"))
-    return _asset(f"export const table = {table};\n".encode(), _KINDS["js"])
+def _without_comments(content: bytes) -> bytes:
+    return _COMMENTS.sub(lambda comment: b"\n" * comment[0].count(b"\n"), content)
 
 
-def _nothing() -> Problem:
-    return Problem(404, "not-found", "there is no such file here")
+def _asset(name: str, content: bytes) -> _Asset:
+    compressed = gzip.compress(content, mtime=0)
+    kind = _KINDS[Path(name).suffix]
+    return _Asset(kind, content, etag_of(content), compressed, etag_of(compressed))
 
 
-def _answer(request: Request, asset: _Asset, headers: dict[str, str] | None = None) -> Response:
-    headers = {"etag": asset.etag, "cache-control": "no-cache", **(headers or {})}
-    if is_known(request, asset.etag):
+def _answer(request: Request, asset: _Asset, headers: Mapping[str, str]) -> Response:
+    is_compressed = _GZIP.search(request.headers.get("accept-encoding", "")) is not None
+    etag = asset.compressed_etag if is_compressed else asset.etag
+    headers = {**headers, "etag": etag, "vary": "accept-encoding"}
+    if is_known(request, etag):
         return Response(status_code=304, headers=headers)
-    return Response(asset.content, 200, {**headers, "content-type": asset.kind})
+    headers["content-type"] = asset.kind
+    if not is_compressed:
+        return Response(asset.content, headers=headers)
+    return Response(asset.compressed, headers={**headers, "content-encoding": "gzip"})

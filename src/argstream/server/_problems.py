@@ -1,4 +1,4 @@
-"""Why a request is refused: problem+json (RFC 9457), in words that say what to do."""
+"""Error responses: problem+json (RFC 9457) with the problem and what to do."""
 
 import hashlib
 import re
@@ -20,13 +20,13 @@ from argstream.errors import (
     UsageError,
 )
 
-# An answer is no place to give back what was sent: it would be as large as that.
+# An error must not repeat a large request.
 _LONGEST_DETAIL: Final = 400
 _LONGEST_INSTANCE: Final = 200
 
 
 class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
-    """A refused request, as the client is told."""
+    """The reason why a request is refused, for the client."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
         *,
         raw_detail: object = None,
     ) -> None:
-        """Name it with a code that programs can act on, such as ``unknown-run``.
+        """``code`` is for programs, such as ``unknown-run``. ``detail`` is for people.
 
         ``raw_detail`` is sent unchanged in place of ``detail``.
         """
@@ -49,9 +49,8 @@ class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
         self.raw_detail = raw_detail
 
 
-# The last is what is told in place of what the error says: places and processes are the business of
-# who runs the server.
-_OURS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
+# The last item replaces the message of the error, which may contain paths and process names.
+_PROBLEMS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
     (RunNotFoundError, 404, "unknown-run", ""),
     (AlreadyDecidedError, 403, "already-decided", ""),
     (UsageError, 422, "unusable", ""),
@@ -66,7 +65,7 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, HTTPException):
         return _of_router(error)
-    for kind, status, code, words in _OURS:
+    for kind, status, code, words in _PROBLEMS:
         if isinstance(error, kind):
             return Problem(status, code, words or str(error))
     return Problem(500, "internal-error", "internal error. See the server log")
@@ -77,14 +76,14 @@ def _of_router(error: HTTPException) -> Problem:
         return Problem(404, "not-found", "not found")
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = dict(error.headers or {})
-        detail = f"this path takes {allowed.get('Allow', 'other methods')}"
+        detail = f"this path accepts {allowed.get('Allow', 'other methods')}"
         return Problem(405, "method-not-allowed", detail, allowed)
     phrase = HTTPStatus(error.status_code).phrase.lower()
     return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
 
 
 def problem_of_host_app(error: HTTPException) -> Problem:
-    """Return what ``user=`` has raised: the same status, detail and headers."""
+    """Return the problem for an exception of ``user=``, with its status, detail and headers."""
     code = {401: "not-signed-in", 403: "not-allowed"}.get(error.status_code, "refused")
     return Problem(
         error.status_code, code, str(error.detail), error.headers, raw_detail=error.detail

@@ -1,11 +1,10 @@
-"""The runs of a server: begun, decided on and ended, in whatever process they are."""
+"""The runs of a server: starts, resumes, decides on, stops and recovers them."""
 
 import asyncio
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -13,49 +12,67 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
 from argstream.agent import Agent, Conversation
 from argstream.agent.approvals import Grant
-from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, StoreError, UsageError
+from argstream.agent.observer import ObserverLoop
+from argstream.errors import (
+    AlreadyDecidedError,
+    ArgstreamError,
+    RunBusyError,
+    RunNotFoundError,
+    StoreError,
+    UsageError,
+)
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
-from argstream.runs._records import Approval, Approve, Decisions, RunInfo
+from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, RunInfo
+from argstream.runs._state import RunState
 from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.server._problems import Problem
 
-_REMEMBERED: Final = 10_000
+_MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""
 _AFTER_EXPIRY: Final = 0.05
-"""Seconds after an expiry before the run is resumed: the clocks of others may be behind."""
+"""Seconds after an expiry until the run is resumed, because other clocks may be behind."""
 
 logger = logging.getLogger("argstream.server")
-_PAUSED_EACH: Final = 6
-"""Every how many rounds of recovery paused runs are checked too."""
-_CHARACTERS: Final = 200
-_KEPT: Final = 5_000
+_PAUSED_EVERY: Final = 6
+"""Paused runs are checked in every sixth round of recovery."""
+_PROMPT_CHARACTERS: Final = 200
+_MAX_PROMPTS: Final = 5_000
 _PROMPTS_AT_ONCE: Final = 16
 """How many logs are read at once: their first records may hold a long history."""
+_RECENT_RUNS: Final = 100
+"""How many runs are listed to find the newest run of each conversation. Others are looked up."""
+_MOST_ROWS: Final = 1_000
+_KEEP_DELETED: Final = 600.0
+"""Seconds until a deleted conversation can no longer be restored."""
 _UNREADABLE_SECONDS: Final = 60.0
-"""How long a log that cannot be read is left alone: pages ask for lists every few seconds."""
+"""How long an unreadable log is not read again. Pages poll the list every few seconds."""
 
 V = TypeVar("V")
-_AT_ONCE: Final = 10
-"""How many runs of a conversation may have been begun at the same moment."""
+_MAX_CONCURRENT: Final = 10
+"""How many runs of a conversation may start at the same moment."""
 
 T = TypeVar("T")
 
 
 class DrivenRun(Protocol):
-    """A run that advances while its events are consumed."""
+    """A run that this process drives."""
 
     @property
     def run_id(self) -> str: ...
 
-    def __aiter__(self) -> AsyncIterator[Event]: ...
+    async def finished(self, begun: "asyncio.Future[None] | None") -> Event | None:
+        """Return the last event before the run ended or paused.
+
+        ``begun`` is done when the run is in the store.
+        """
 
     async def aclose(self) -> None: ...
 
@@ -66,6 +83,14 @@ class Driver(Protocol):
     @property
     def name(self) -> str:
         """The value of ``RunInfo.agent`` of its runs. It cannot resume others."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model, which the page shows; "" if it has none."""
+
+    @property
+    def can_replace(self) -> bool:
+        """Whether a run may take the place of another, with the messages before that."""
 
     @property
     def store(self) -> Store: ...
@@ -79,24 +104,36 @@ class Driver(Protocol):
     async def conversation(self, id: str, user: str) -> Conversation:
         """Return a stored or new conversation, with the ID of its run that is not over."""
 
-    async def check(self, run_id: str, decisions: Decisions) -> None:
-        """Raise ``UsageError`` if a decision could not be used; nothing changes."""
+    async def load(self, run_id: str) -> "LoadedRun":
+        """Read a run from the store."""
 
     async def stop(self, run_id: str, reason: str) -> None:
-        """Stop a run, in whatever process it is driven. If none drives it, write its end."""
+        """Stop a run, whichever process drives it. If none does, write its end."""
 
     async def aclose(self) -> None: ...
 
 
+class LoadedRun(NamedTuple):
+    """A run that was read from the store."""
+
+    state: RunState
+    check: Callable[[Decisions], None]
+    """Raises ``UsageError`` if a decision could not be used."""
+    run: DrivenRun | None = None
+    """Resumes the run from what was read; None if its driver cannot resume runs."""
+
+
 class Runs:
-    """The runs of a server, in whatever process they are driven."""
+    """The runs of a server, whichever process drives them."""
 
     def __init__(self, driver: Driver, *, recovery_seconds: float, max_running: int) -> None:
         self._driver = driver
         self._driving = RunSupervisor(driver, max_running)
-        self.recovery = Recovery(driver.store, self._driving, recovery_seconds)
-        self.prompts = Prompts(driver.store)
-        """What they were asked."""
+        self.beginnings = Beginnings(driver.store)
+        self.conversations = Conversations(driver.store, driver.name)
+        self.recovery = Recovery(
+            driver.store, self._driving, recovery_seconds, self.conversations.purge
+        )
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -108,6 +145,10 @@ class Runs:
     def agent(self) -> str:
         return self._driver.name
 
+    @property
+    def model(self) -> str:
+        return self._driver.model
+
     def open(self) -> None:
         self._driving.open()
         self.recovery.begin()
@@ -118,18 +159,17 @@ class Runs:
         await self._driver.aclose()
 
     async def info(self, run_id: str, user: str) -> RunInfo:
-        """Return what is known of a run.
+        """Return the summary of a run. Raise Problem if there is none.
 
-        A run of another user, or of another agent that uses the store, is as unknown as one that
-        never existed: what was approved for one agent must not be run by another.
+        A run of another user, or of another agent that uses the store, counts as unknown. A call
+        that was approved for one agent must not be run by another.
         """
-        unknown = Problem(404, "unknown-run", "there is no such run here")
         try:
             info = await self.store.info(run_id)
-        except UsageError:  # it is not there, or nothing could have such an id
-            raise unknown from None
+        except UsageError:  # there is no such run, or the ID is not valid
+            raise _unknown_run() from None
         if info.user != user or not self._is_ours(info):
-            raise unknown
+            raise _unknown_run()
         return info
 
     async def of_user(
@@ -163,7 +203,7 @@ class Runs:
         newest = await self.store.runs(conversation_id=conversation_id, user=user, limit=1)
         if newest and not self._is_ours(newest[0]):
             raise Problem(
-                409, "other-agent", "this conversation is one with another agent: name another"
+                409, "other-agent", "this conversation belongs to another agent. Use another ID"
             )
         conversation = await self._driver.conversation(conversation_id, user)
         if conversation.run_id is not None:
@@ -172,6 +212,21 @@ class Runs:
             self._newest[conversation] = newest[0].run_id
         return conversation
 
+    async def conversation_before(self, run_id: str, conversation: Conversation) -> Conversation:
+        """Return the conversation as it was before its newest run, which the next one replaces."""
+        if not self._driver.can_replace:
+            raise Problem(422, "unusable", "this agent keeps its own history: send a new message")
+        if self._newest.get(conversation) != run_id:
+            raise Problem(
+                409, "conversation-changed", "only the last run of a conversation can be replaced"
+            )
+        before = (await self.store.snapshot(run_id)).history
+        replaced = Conversation(before, id=conversation.id, user=conversation.user)
+        replaced.grants, replaced.replaces = conversation.grants, run_id
+        replaced.updated = conversation.updated
+        self._newest[replaced] = run_id
+        return replaced
+
     async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
         return (await self.store.snapshot(run_id)).pending
 
@@ -179,16 +234,16 @@ class Runs:
         self,
         prompt: str,
         conversation: Conversation,
-        rested: Callable[[], None],
+        on_inactive: Callable[[], None],
     ) -> str:
-        """Begin a run, and return its ID when it is in the store.
+        """Start a run, and return its ID when it is in the store.
 
-        ``rested`` is called when it is not driven here any more, or could not be begun.
+        ``on_inactive`` is called when it is no longer driven here, or could not start.
         """
-        return await _finished(self._start(prompt, conversation, rested))
+        return await _finished(self._start(prompt, conversation, on_inactive))
 
     async def _start(
-        self, prompt: str, conversation: Conversation, rested: Callable[[], None]
+        self, prompt: str, conversation: Conversation, on_inactive: Callable[[], None]
     ) -> str:
         try:
             async with self._turn(conversation):
@@ -196,11 +251,11 @@ class Runs:
                 if self._driving.is_full:
                     raise _full("retry")
                 run = self._driver.begin(prompt, conversation)
-                await self._driving.begin(run, rested)
+                await self._driving.begin(run, on_inactive)
                 await self._require_first(run.run_id, conversation)
-                self.prompts.keep(run.run_id, prompt)
+                self.beginnings.keep(run.run_id, prompt, conversation.replaces)
         except BaseException:
-            rested()
+            on_inactive()
             raise
         return run.run_id
 
@@ -217,9 +272,9 @@ class Runs:
             )
 
     async def _require_first(self, run_id: str, conversation: Conversation) -> None:
-        """If several processes began a run at the same moment, let only the first go on."""
+        """If several processes started a run at the same moment, stop all but the first."""
         found = await self.store.runs(
-            conversation_id=conversation.id, user=conversation.user, limit=_AT_ONCE
+            conversation_id=conversation.id, user=conversation.user, limit=_MAX_CONCURRENT
         )
         going = [info for info in found if not info.is_over]
         first = min(going, key=lambda info: (info.created, info.run_id), default=None)
@@ -228,51 +283,54 @@ class Runs:
             raise _busy(first.run_id)
 
     def _turn(self, conversation: Conversation) -> asyncio.Lock:
-        """Return the lock that keeps two concurrent messages from beginning a run each."""
+        """Return the lock that keeps two concurrent messages from starting a run each."""
         return self._turns.setdefault((conversation.user, conversation.id), asyncio.Lock())
 
-    async def decide(self, run_id: str, decisions: Decisions) -> None:
+    async def load(self, run_id: str, user: str) -> LoadedRun:
+        """Read a run of a user. Raise Problem as ``info`` does."""
+        try:
+            loaded = await self._driver.load(run_id)
+        except UsageError:
+            raise _unknown_run() from None
+        if loaded.state.user != user or loaded.state.agent != self.agent:
+            raise _unknown_run()
+        return loaded
+
+    async def decide(self, loaded: LoadedRun, decisions: Decisions) -> None:
         """Decide on pending calls and resume the run.
 
-        Raise Problem 403 for calls that are not pending (any more): the first decision on a call
-        counts. Edited arguments must be valid.
+        Raise Problem 403 for calls that are not pending. The first decision on a call counts.
+        Edited arguments must be valid.
         """
-        asked = await self._require_pending(run_id, decisions)
+        for call_id in decisions:
+            call = loaded.state.calls.get(call_id)
+            if call is not None and call.decision is not None:
+                raise AlreadyDecidedError(call_id)
+        pending = _require_pending(loaded.state.pending, decisions)
         if self._driving.is_full:
             raise _full("decide again")
         kept = {
-            call_id: _keeping_unchanged(decision, asked[call_id])
+            call_id: _keep_numbers(decision, pending[call_id])
             for call_id, decision in decisions.items()
         }
-        await _finished(self._decide(run_id, kept))
+        await _finished(self._decide(loaded, kept))
 
-    async def _decide(self, run_id: str, decisions: Decisions) -> None:
+    async def _decide(self, loaded: LoadedRun, decisions: Decisions) -> None:
+        run_id = loaded.state.run_id
         try:
-            await self._driver.check(run_id, decisions)
+            loaded.check(decisions)
             await self.store.decide(run_id, decisions)
-        except UsageError:
-            await self._require_pending(run_id, decisions)  # another decision may have been first
+        except AlreadyDecidedError:
             raise
-        await self._driving.go_on(run_id)
+        except UsageError:  # the request may have been withdrawn meanwhile
+            _require_pending(await self.pending(run_id), decisions)
+            raise
+        if loaded.run is not None:
+            self._driving.resume(loaded.run)
 
-    async def _require_pending(
-        self, run_id: str, decisions: Decisions
-    ) -> Mapping[str, ApprovalRequested]:
-        """Return the pending requests by call ID. Raise Problem for decisions on others."""
-        waiting = {request.call_id: request for request in await self.pending(run_id)}
-        for call_id, decision in decisions.items():
-            request = waiting.get(call_id)
-            if request is None:
-                raise Problem(403, "not-pending", f"no pending approval for call {call_id!r}")
-            if request.expires_at is not None and request.expires_at <= time.time():
-                raise Problem(403, "expired", f"it is too late to decide on the call {call_id!r}")
-            if isinstance(decision, Approve) and decision.digest != request.digest:
-                raise other_request(call_id)
-        return waiting
-
-    async def forget(self, run_id: str) -> None:
+    async def delete(self, run_id: str) -> None:
         await self.store.delete(run_id)
-        self.prompts.forget(run_id)
+        self.beginnings.forget(run_id)
 
     async def stop(self, run_id: str, reason: str = "") -> None:
         """Stop a run. Do nothing if it has ended meanwhile."""
@@ -284,6 +342,26 @@ class Runs:
         except UsageError:
             if not (await self.store.info(run_id)).is_over:
                 raise
+
+
+def _require_pending(
+    pending: Iterable[ApprovalRequested], decisions: Decisions
+) -> Mapping[str, ApprovalRequested]:
+    """Return the pending requests by call ID. Raise Problem for decisions on others."""
+    waiting = {request.call_id: request for request in pending}
+    for call_id, decision in decisions.items():
+        request = waiting.get(call_id)
+        if request is None:
+            raise Problem(403, "not-pending", f"no pending approval for call {call_id!r}")
+        if request.expires_at is not None and request.expires_at <= time.time():
+            raise Problem(403, "expired", f"the approval request for call {call_id!r} has expired")
+        if isinstance(decision, Approve) and decision.digest != request.digest:
+            raise other_request(call_id)
+    return waiting
+
+
+def _unknown_run() -> Problem:
+    return Problem(404, "unknown-run", "no such run")
 
 
 def other_request(call_id: str) -> Problem:
@@ -299,17 +377,25 @@ class AgentDriver:
     def __init__(self, agent: Agent) -> None:
         if agent.store is None:
             raise UsageError(
-                "the server finds its runs in a store: give the agent one, such as "
+                "the agent has no store, which the server needs. Pass one, such as "
                 'Agent(…, store="runs.db")'
             )
         self._agent = agent
         self._store = agent.store
-        # Grants are not in the store: rules of the same name may differ in another process.
+        # Grants are not stored, because rules of the same name may differ in another process.
         self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
 
     @property
     def name(self) -> str:
         return self._agent.name
+
+    @property
+    def model(self) -> str:
+        return self._agent.model.name
+
+    @property
+    def can_replace(self) -> bool:
+        return True
 
     @property
     def store(self) -> Store:
@@ -324,7 +410,7 @@ class AgentDriver:
         name = (conversation.user, conversation.id)
         grants = self._grants.setdefault(name, conversation.grants)
         self._grants.move_to_end(name)
-        if len(self._grants) > _REMEMBERED:
+        if len(self._grants) > _MAX_GRANTS:
             self._grants.popitem(last=False)
         return grants
 
@@ -335,12 +421,16 @@ class AgentDriver:
 
     async def conversation(self, id: str, user: str) -> Conversation:
         conversation = await self._agent.conversation(id, user=user)
-        if conversation.is_fresh:  # whatever was there under this name is forgotten
+        if conversation.is_fresh:  # an earlier conversation with this ID was deleted
             self._grants.pop((user, id), None)
         return conversation
 
-    async def check(self, run_id: str, decisions: Decisions) -> None:
-        await self._agent.check(run_id, decisions)
+    async def load(self, run_id: str) -> LoadedRun:
+        run = self._agent.resume(run_id)
+        state = await run.load(self._grants_in)
+        if state.mode == "observed":
+            return LoadedRun(state, ObserverLoop(run_id, state).check)
+        return LoadedRun(state, run.check_all, run)
 
     async def stop(self, run_id: str, reason: str) -> None:
         await self._agent.stop_async(run_id, reason)
@@ -372,14 +462,22 @@ class RunSupervisor:
         """Return True for a run of our agent that is not driven here already."""
         return info.agent == self._driver.name and info.run_id not in self._driven
 
-    async def begin(self, run: DrivenRun, rested: Callable[[], None]) -> None:
+    async def begin(self, run: DrivenRun, on_inactive: Callable[[], None]) -> None:
         """Drive a run, and return when its beginning is in the store."""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._drive(run, begun).add_done_callback(lambda _: rested())
+        self._drive(run, begun).add_done_callback(lambda _: on_inactive())
         await begun
 
-    async def go_on(self, run_id: str) -> None:
-        """Resume a run, unless a process drives it. If there are too many, recovery will."""
+    def resume(self, run: DrivenRun) -> None:
+        """Resume a loaded run, unless it is driven here.
+
+        If the server is full or closing, recovery resumes it later.
+        """
+        if run.run_id not in self._driven and not (self.is_full or self._is_closed):
+            _ = self._drive(run, None)
+
+    async def resume_undriven(self, run_id: str) -> None:
+        """Resume a run, unless a process drives it. If the server is full, recovery does that."""
         info = await self._store.info(run_id)
         if info.is_over or info.owner is not None or not self.is_ours(info):
             return
@@ -389,25 +487,22 @@ class RunSupervisor:
         if run is not None:
             _ = self._drive(run, None)
         elif info.is_abandoned:
-            await self._driver.stop(run_id, "the process that ran it has ended")
+            await self._driver.stop(run_id, "the process that drove the run has ended")
 
     def _drive(self, run: DrivenRun, begun: "asyncio.Future[None] | None") -> "asyncio.Task[None]":
         self._driven.add(run.run_id)
-        return self._do(self._follow(run, begun))
+        return self._start_task(self._await_end(run, begun))
 
-    def _do(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _follow(self, run: DrivenRun, begun: "asyncio.Future[None] | None") -> None:
+    async def _await_end(self, run: DrivenRun, begun: "asyncio.Future[None] | None") -> None:
         last: Event | None = None
         try:
-            async for event in run:
-                last = event
-                if begun is not None and not begun.done():
-                    begun.set_result(None)  # what is told is in the store
+            last = await run.finished(begun)
         except Exception as error:  # noqa: BLE001 - raised to the waiting request, or logged
             if begun is not None and not begun.done():
                 begun.set_exception(error)
@@ -419,9 +514,9 @@ class RunSupervisor:
                 begun.cancel()  # does nothing if it is done
         match last:
             case RunPaused(pending=pending):
-                # Who decided while this task was about to end has left it to this task.
-                await reported(run.run_id, self.resume_if_commands_wait(run.run_id))
-                self.expect(run.run_id, pending)
+                # A decision that arrived while this task was ending has not resumed the run.
+                await await_and_log(run.run_id, self.resume_if_commands_wait(run.run_id))
+                self.resume_at_expiry(run.run_id, pending)
             case RunFailed(code=code, message=message):
                 logger.warning("run %s: failed: %s: %s", run.run_id, code, visible_line(message))
             case _:
@@ -429,20 +524,20 @@ class RunSupervisor:
 
     async def resume_if_commands_wait(self, run_id: str) -> None:
         if (await self._store.info(run_id)).has_commands:
-            await self.go_on(run_id)
+            await self.resume_undriven(run_id)
 
-    def expect(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
+    def resume_at_expiry(self, run_id: str, pending: Iterable[ApprovalRequested]) -> None:
         """Resume a paused run when the first of its approval requests expires."""
         times = [request.expires_at for request in pending if request.expires_at is not None]
         if times and run_id not in self._expiring:
             self._expiring.add(run_id)
-            self._do(self._expire(run_id, min(times))).add_done_callback(
+            self._start_task(self._expire(run_id, min(times))).add_done_callback(
                 lambda _: self._expiring.discard(run_id)
             )
 
     async def _expire(self, run_id: str, moment: float) -> None:
         await asyncio.sleep(max(moment - time.time(), 0.0) + _AFTER_EXPIRY)
-        await reported(run_id, self.go_on(run_id))
+        await await_and_log(run_id, self.resume_undriven(run_id))
 
     def open(self) -> None:
         self._is_closed = False
@@ -456,14 +551,14 @@ class RunSupervisor:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._tasks.clear()  # of an event loop that has ended before, there is nothing to end
+        self._tasks.clear()  # tasks of other event loops have ended with them
 
 
-async def reported(run_id: str, work: Awaitable[None]) -> bool:
+async def await_and_log(run_id: str, work: Awaitable[None]) -> bool:
     """Await work for a run. If it fails, log why and return False."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - logged; the look-out comes back to it
+    except Exception as error:  # noqa: BLE001 - logged; recovery tries again
         _report(run_id, error)
         return False
     return True
@@ -471,27 +566,34 @@ async def reported(run_id: str, work: Awaitable[None]) -> bool:
 
 def _report(run_id: str, error: Exception) -> None:
     if isinstance(error, RunBusyError):
-        logger.debug("run %s: another process was quicker", run_id)
+        logger.debug("run %s: another process has resumed it", run_id)
     elif isinstance(error, ArgstreamError):
-        logger.warning("run %s: cannot go on: %s", run_id, error)
+        logger.warning("run %s: cannot be resumed: %s", run_id, error)
     else:
-        logger.error("run %s: cannot go on", run_id, exc_info=error)
+        logger.error("run %s: cannot be resumed", run_id, exc_info=error)
 
 
 class Recovery:
     """Recovers runs whose process has died or that have unread commands, every few seconds."""
 
-    def __init__(self, store: Store, driving: RunSupervisor, seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        driving: RunSupervisor,
+        seconds: float,
+        purge: Callable[[], Awaitable[None]],
+    ) -> None:
         self._store = store
         self._driving = driving
         self._seconds = seconds
+        self._purge = purge
         self._task: asyncio.Task[None] | None = None
         self._seen: dict[str, int] = {}  # runs that wait for a person, and at which record
 
     def begin(self) -> None:
         task = self._task
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._task = asyncio.create_task(self._keep_looking())
+            self._task = asyncio.create_task(self._run_forever())
 
     async def aclose(self) -> None:
         task, self._task = self._task, None
@@ -499,25 +601,26 @@ class Recovery:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _keep_looking(self) -> None:
+    async def _run_forever(self) -> None:
         number = 0
         while True:
             try:
-                await self._look_for_abandoned()
-                if number % _PAUSED_EACH == 0:
-                    await self._look_at_paused()
-            except Exception as error:  # noqa: BLE001 - of the store, which may work again
+                await self._resume_abandoned()
+                if number % _PAUSED_EVERY == 0:
+                    await self._check_paused()
+                    await self._purge()
+            except Exception as error:  # noqa: BLE001 - the store may work again later
                 logger.warning("cannot look for abandoned runs: %s", error)
             number += 1
             await asyncio.sleep(self._seconds)
 
-    async def _look_for_abandoned(self) -> None:
+    async def _resume_abandoned(self) -> None:
         for info in await self._store.runs(status="running"):
             if info.is_abandoned and self._driving.is_ours(info):
                 logger.info("run %s: no process drives it, so it is resumed here", info.run_id)
-                await reported(info.run_id, self._driving.go_on(info.run_id))
+                await await_and_log(info.run_id, self._driving.resume_undriven(info.run_id))
 
-    async def _look_at_paused(self) -> None:
+    async def _check_paused(self) -> None:
         paused = [
             info
             for info in await self._store.runs(status="paused")
@@ -526,69 +629,157 @@ class Recovery:
         seen, self._seen = self._seen, {}
         for info in paused:
             if info.has_commands or info.is_abandoned:
-                await reported(info.run_id, self._driving.go_on(info.run_id))
-            elif seen.get(info.run_id) == info.seq or await reported(
-                info.run_id, self._expect(info)
+                await await_and_log(info.run_id, self._driving.resume_undriven(info.run_id))
+            elif seen.get(info.run_id) == info.seq or await await_and_log(
+                info.run_id, self._resume_at_expiry(info)
             ):
                 self._seen[info.run_id] = info.seq
 
-    async def _expect(self, info: RunInfo) -> None:
+    async def _resume_at_expiry(self, info: RunInfo) -> None:
         [last] = await self._store.read(info.run_id, info.seq - 1, 1)
         if isinstance(last.event, RunPaused):
-            self._driving.expect(info.run_id, last.event.pending)
+            self._driving.resume_at_expiry(info.run_id, last.event.pending)
 
 
-class Prompts:
-    """The first characters of the prompts of runs."""
+class Conversations:
+    """The conversations with an agent, each with its newest run."""
+
+    def __init__(self, store: Store, agent: str) -> None:
+        self._store = store
+        self._agent = agent
+        self._over: OrderedDict[str, RunInfo] = OrderedDict()
+        """Newest runs that are over, by user and conversation: they are not read again."""
+
+    async def of_user(self, user: str, limit: int) -> list[tuple[ConversationInfo, RunInfo]]:
+        """List the conversations of a user, those with the newest run first."""
+        wanted = limit
+        while True:
+            rows = await self._store.conversations(user=user, limit=wanted)
+            newest = await self._newest(rows, user)
+            found = [
+                (row, newest[row.conversation_id]) for row in rows if row.conversation_id in newest
+            ]
+            ours = [(row, info) for row, info in found if self._is_ours(info)]
+            if len(ours) >= limit or len(rows) < wanted:
+                return ours[:limit]
+            wanted *= 4
+
+    async def _newest(self, rows: Sequence[ConversationInfo], user: str) -> dict[str, RunInfo]:
+        """Return the newest run of each conversation, by its ID."""
+        newest: dict[str, RunInfo] = {}
+        for info in await self._store.runs(user=user, limit=_RECENT_RUNS):
+            newest.setdefault(info.conversation_id, info)
+        others = [row for row in rows if row.conversation_id not in newest]
+        for start in range(0, len(others), _PROMPTS_AT_ONCE):
+            some = others[start : start + _PROMPTS_AT_ONCE]
+            found = await asyncio.gather(*map(self._newest_of, some))
+            newest |= {info.conversation_id: info for info in found if info is not None}
+        return newest
+
+    async def find(self, conversation_id: str, user: str) -> RunInfo:
+        """Return the newest run of a conversation. Raise Problem if there is none."""
+        runs = await self._store.runs(conversation_id=conversation_id, user=user, limit=1)
+        if not (runs and self._is_ours(runs[0])):
+            raise Problem(404, "unknown-conversation", "no such conversation")
+        return runs[0]
+
+    async def is_deleted(self, conversation_id: str, user: str) -> bool:
+        return any(
+            row.conversation_id == conversation_id and row.deleted_at is not None
+            for row in await self._store.conversations(user=user, deleted=True, limit=_MOST_ROWS)
+        )
+
+    async def delete(self, conversation_id: str, user: str) -> None:
+        """Hide a conversation. Its runs are deleted later, so that this can be undone."""
+        newest = await self.find(conversation_id, user)
+        if newest.owner is not None and not newest.is_over:
+            raise Problem(409, "run-taken", "a run is in progress. Stop it first")
+        await self._store.delete_conversation(conversation_id, user=user)
+
+    async def purge(self) -> None:
+        """Delete the runs of conversations that were deleted some time ago."""
+        before = time.time() - _KEEP_DELETED
+        for row in await self._store.conversations(deleted=True):
+            if row.deleted_at is None or row.deleted_at > before:
+                continue
+            for info in await self._store.runs(conversation_id=row.conversation_id, user=row.user):
+                if self._is_ours(info):
+                    await await_and_log(info.run_id, self._store.delete(info.run_id))
+
+    def _is_ours(self, info: RunInfo) -> bool:
+        return info.agent == self._agent
+
+    async def _newest_of(self, row: ConversationInfo) -> RunInfo | None:
+        key = f"{row.user}\n{row.conversation_id}"
+        known = self._over.get(key)
+        if known is not None and known.created >= row.updated:
+            self._over.move_to_end(key)
+            return known
+        runs = await self._store.runs(conversation_id=row.conversation_id, user=row.user, limit=1)
+        if runs and runs[0].is_over:
+            _put(self._over, key, runs[0])
+        return runs[0] if runs else None
+
+
+class Beginning(NamedTuple):
+    prompt: str = ""  # its first characters
+    replaces: str = ""
+
+
+_UNKNOWN: Final = Beginning()
+
+
+class Beginnings:
+    """A cache of how runs began."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: OrderedDict[str, str] = OrderedDict()
+        self._kept: OrderedDict[str, Beginning] = OrderedDict()
         self._unreadable: OrderedDict[str, float] = OrderedDict()  # and when it is tried again
 
-    async def of(self, runs: Sequence[RunInfo]) -> list[str]:
-        """Return prompts; "" for a log that cannot be read, which must not hide the others."""
+    async def of(self, runs: Sequence[RunInfo]) -> list[Beginning]:
+        """Return how runs began; an empty beginning for a log that cannot be read."""
         known = {info.run_id: self._known(info) for info in runs}
-        unknown = [run_id for run_id, prompt in known.items() if prompt is None]
+        unknown = [run_id for run_id, beginning in known.items() if beginning is None]
         for start in range(0, len(unknown), _PROMPTS_AT_ONCE):
             some = unknown[start : start + _PROMPTS_AT_ONCE]
             known.update(zip(some, await asyncio.gather(*map(self._read, some)), strict=True))
-        return [known[info.run_id] or "" for info in runs]
+        return [known[info.run_id] or _UNKNOWN for info in runs]
 
-    def keep(self, run_id: str, prompt: str) -> str:
+    def keep(self, run_id: str, prompt: str, replaces: str) -> Beginning:
         self._unreadable.pop(run_id, None)
-        short = prompt[:_CHARACTERS]
-        _put(self._kept, run_id, short)
-        return short
+        beginning = Beginning(prompt[:_PROMPT_CHARACTERS], replaces)
+        _put(self._kept, run_id, beginning)
+        return beginning
 
     def forget(self, run_id: str) -> None:
         self._kept.pop(run_id, None)
         self._unreadable.pop(run_id, None)
 
-    def _known(self, info: RunInfo) -> str | None:
+    def _known(self, info: RunInfo) -> Beginning | None:
         if (kept := self._kept.get(info.run_id)) is not None:
             self._kept.move_to_end(info.run_id)
             return kept
         tried = time.monotonic() < self._unreadable.get(info.run_id, 0.0)
-        return "" if tried or not info.seq else None  # or nothing is written yet
+        return _UNKNOWN if tried or not info.seq else None
 
-    async def _read(self, run_id: str) -> str:
+    async def _read(self, run_id: str) -> Beginning:
         try:
             first = await self._store.read(run_id, limit=1)
         except RunNotFoundError:  # it was deleted meanwhile
-            return ""
+            return _UNKNOWN
         except StoreError as error:
-            self._give_up(run_id, str(error))
-            return ""
-        if first and isinstance(first[0].event, RunStarted):
-            return self.keep(run_id, first[0].event.prompt)
-        self._give_up(run_id, "its log does not begin with the start of a run")
-        return ""
+            self._skip_for_a_while(run_id, str(error))
+            return _UNKNOWN
+        if first and isinstance(event := first[0].event, RunStarted):
+            return self.keep(run_id, event.prompt, event.replaces)
+        self._skip_for_a_while(run_id, "its log does not begin with the start of a run")
+        return _UNKNOWN
 
-    def _give_up(self, run_id: str, why: str) -> None:
-        """Leave a log alone for a while. Log that once."""
+    def _skip_for_a_while(self, run_id: str, why: str) -> None:
+        """Do not read this log again for a while. Log that once."""
         if run_id not in self._unreadable:
-            logger.warning("what the run %s was asked cannot be read: %s", run_id, why)
+            logger.warning("run %s: its prompt cannot be read: %s", run_id, why)
         _put(self._unreadable, run_id, time.monotonic() + _UNREADABLE_SECONDS)
 
 
@@ -596,21 +787,21 @@ def _put(kept: OrderedDict[str, V], run_id: str, value: V) -> None:
     """Add a value as the newest, and drop the least recently used one if there are too many."""
     kept[run_id] = value
     kept.move_to_end(run_id)
-    if len(kept) > _KEPT:
+    if len(kept) > _MAX_PROMPTS:
         kept.popitem(last=False)
 
 
-def keeping(original: Any, edited: Any) -> Any:
-    """Return the edited arguments, with the original form of all that is equal.
+def keep_numbers(original: Any, edited: Any) -> Any:
+    """Return the edited arguments. Numbers that are equal keep their form, such as ``5.0``.
 
-    >>> keeping({"x": 5.0, "1": "a"}, {"1": "b", "x": 5})
+    >>> keep_numbers({"x": 5.0, "1": "a"}, {"1": "b", "x": 5})
     {'x': 5.0, '1': 'b'}
     """
     if isinstance(original, Mapping) and isinstance(edited, Mapping):
-        kept = {key: keeping(original[key], edited[key]) for key in original if key in edited}
+        kept = {key: keep_numbers(original[key], edited[key]) for key in original if key in edited}
         return kept | {key: value for key, value in edited.items() if key not in original}
     if isinstance(original, list) and isinstance(edited, list):
-        kept_items = [keeping(*pair) for pair in zip(original, edited, strict=False)]
+        kept_items = [keep_numbers(*pair) for pair in zip(original, edited, strict=False)]
         return kept_items + edited[len(kept_items) :]
     if _is_number(original) and _is_number(edited) and original == edited:
         return original
@@ -621,23 +812,23 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _keeping_unchanged(decision: Approval, request: ApprovalRequested) -> Approval:
+def _keep_numbers(decision: Approval, request: ApprovalRequested) -> Approval:
     if isinstance(decision, Approve) and decision.arguments is not None:
-        return replace(decision, arguments=keeping(request.arguments, decision.arguments))
+        return replace(decision, arguments=keep_numbers(request.arguments, decision.arguments))
     return decision
 
 
 async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that is completed even if the client that asked for it disconnects."""
+    """Await work that continues even if the client disconnects."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        task.add_done_callback(_is_told_to_nobody)
+        task.add_done_callback(_log_failure)
         raise
 
 
-def _is_told_to_nobody(task: "asyncio.Future[Any]") -> None:
+def _log_failure(task: "asyncio.Future[Any]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("a request of a client that disconnected failed: %s", error)
 
@@ -646,7 +837,7 @@ def _full(what_to_do: str) -> Problem:
     return Problem(
         503,
         "too-many-runs",
-        f"the server is busy (max_running): {what_to_do} in a moment",
+        f"the server drives too many runs (max_running): {what_to_do} in a moment",
         {"retry-after": "5"},
     )
 

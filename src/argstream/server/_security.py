@@ -27,11 +27,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from argstream.errors import StoreError, UsageError
 from argstream.server._limits import Rates, client_of
 from argstream.server._problems import Problem, problem_of, problem_of_host_app, problem_response
+from argstream.server._viewers import STREAMS
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
-"""The names by which a browser on the same machine asks for a server."""
+"""The host names of this machine for a browser on it."""
 
 _SHORTEST_TOKEN: Final = 16
 
@@ -40,12 +41,12 @@ _COOKIE: Final = "argstream_token"
 _NAME_DIGITS: Final = 8
 logger: Final = logging.getLogger("argstream.server")
 
-_SHORTEST_SECRET: Final = 6  # what is shorter would take half the text with it
+_SHORTEST_SECRET: Final = 6  # a shorter one would remove unrelated text
 OPEN_PATH: Final = "/healthz"
 """The health check. It needs no token."""
 
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-_ALLOWED_METHODS: Final = b"GET, POST, DELETE"
+_ALLOWED_METHODS: Final = b"GET, POST, PATCH, DELETE"
 _ALLOWED_HEADERS: Final = (
     b"authorization, content-type, if-none-match, last-event-id, user-agent, "
     b"x-vercel-ai-ui-message-stream"
@@ -60,19 +61,24 @@ _SECURITY_HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
-    (b"x-frame-options", b"DENY"),  # a click on "approve" must not be stolen
+    (b"x-frame-options", b"DENY"),  # prevents clickjacking of "approve"
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
 
-# Headers that are looked at here, and that may be there once only.
+_PUBLIC: Final = (
+    (b"access-control-allow-origin", b"*"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+)
+
+# Headers that are checked here. Each may occur only once.
 _SINGLE: Final = frozenset(
     (b"host", b"origin", b"authorization", b"content-type", b"sec-fetch-site", b"sec-fetch-mode")
 )
 
 _LONGEST_PATH: Final = 200  # in the log
 
-_ENDS_A_LINE: Final = re.compile(rb"[\r\n\0]")
+_LINE_END: Final = re.compile(rb"[\r\n\0]")
 
 Headed: TypeAlias = list[tuple[bytes, bytes]]
 IsOpen: TypeAlias = Callable[[str, str], bool]
@@ -93,10 +99,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     """What a client must send: ``Authorization: Bearer …``, or in a browser the cookie."""
     hosts: tuple[str, ...] | None = LOOPBACK_HOSTS
-    """By which names the server may be asked for, with or without a port; None is any."""
+    """The accepted Host names, with or without a port; None accepts any."""
     origins: tuple[str, ...] = ()
-    """Whose pages may ask besides the server's own (CORS), such as ``http://localhost:3000``. With
-    ``*`` admits all pages that send the token in the header; no cookie is sent then."""
+    """The origins of other pages that may send requests (CORS), such as ``http://localhost:3000``.
+    ``*`` allows all pages that send the token in the header. No cookie is accepted from them."""
     user: NameUser | None = None
     """Returns the user of a request; None or "" if no user is signed in (401). It may raise
     ``HTTPException`` to refuse the request. It is called in the event loop, so a function that does
@@ -109,11 +115,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             and self.token.isprintable()
             and " " not in self.token
         ):
-            raise UsageError("a token must be of visible ASCII characters, without spaces")
+            raise UsageError("token must consist of visible ASCII characters, without spaces")
         if self.token is not None and len(self.token) < _SHORTEST_TOKEN:
             raise UsageError(
-                f"a token has at least {_SHORTEST_TOKEN} characters, so that it cannot be guessed: "
-                "take one of chance, such as openssl rand -hex 16 gives"
+                f"token must have at least {_SHORTEST_TOKEN} characters, so that it cannot be "
+                "guessed. Generate one: openssl rand -hex 16"
             )
         _check_is_no_text("hosts", self.hosts)
         _check_is_no_text("origins", self.origins)
@@ -122,7 +128,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         for origin in self.origins:
             normal_origin(origin)
         if "*" in self.origins and self.token is None:
-            raise UsageError("with the origin '*' any website could ask: give a token too")
+            raise UsageError("the origin '*' allows any website. Pass token=… as well")
 
     def __repr__(self) -> str:
         token = "None" if self.token is None else "'…'"
@@ -132,10 +138,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def token_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
-    """Write the ``Set-Cookie`` header that lets a browser in for as long as it is open.
+    """Return the ``Set-Cookie`` header that signs a browser in until it is closed.
 
-    Scripts cannot read it, and a browser sends it with no request that another site has caused.
-    ``secure`` is for pages that came over https.
+    Scripts cannot read the cookie, and browsers do not send it with requests of other sites.
+    ``secure`` is for pages over HTTPS.
     """
     return _cookie(token, _digest("cookie", token), path, secure=secure)
 
@@ -148,9 +154,20 @@ def no_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
 class SecurityMiddleware:
     """ASGI middleware that checks requests before they reach the routes."""
 
-    def __init__(self, app: ASGIApp, access: Access, rates: Rates, is_open: IsOpen) -> None:
-        """``is_open`` returns True if a method and path need no token."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        rates: Rates,
+        is_open: IsOpen,
+        is_public: Callable[[str], bool],
+    ) -> None:
+        """``is_open`` returns True if a method and path need no token.
+
+        ``is_public`` returns True if pages of any origin may read a path.
+        """
         self._app = app
+        self._is_public = is_public
         self._hosts = None if access.hosts is None else frozenset(map(normal_host, access.hosts))
         self._origins = frozenset(map(normal_origin, access.origins))
         self._any_origin = "*" in self._origins
@@ -165,19 +182,23 @@ class SecurityMiddleware:
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008, "reason": "there are no sockets"})
+            await send(
+                {"type": "websocket.close", "code": 1008, "reason": "WebSockets are not supported"}
+            )
             return
         scope = dict(scope)
-        # With an app, a router raises what it would answer as plain text; without the handlers of
-        # an app around us, that gets here.
+        # With "app" in the scope, the router raises errors instead of sending plain text. Without
+        # the handlers of an app around this one, they arrive here.
         scope["app"] = self
         scope.pop("starlette.exception_handlers", None)
+        streams: list[ASGIApp] = []
+        scope[STREAMS] = streams
         added: Headed = []
         status = 0
         began = time.monotonic()
 
         def answer(message: Message) -> Awaitable[None]:
-            # No coroutine of its own: what streams pays a call for each chunk, and no more.
+            # Not a coroutine, so that each chunk of a stream costs only one call.
             nonlocal status
             if not status:
                 _add_headers(message, added)
@@ -187,15 +208,17 @@ class SecurityMiddleware:
         try:
             preflight = await self._admit(scope, receive, added)
             await (self._app if preflight is None else preflight)(scope, receive, answer)
+            while streams:
+                await streams.pop()(scope, receive, answer)
         except ClientDisconnect:
             return  # no client is left to answer
-        except Exception as error:  # noqa: BLE001 - all that fails is told, and logged
+        except Exception as error:  # noqa: BLE001 - sent to the client, and logged
             problem = problem_of(error)
             if problem is not error and problem.status >= 500:
                 log_failure(error, problem, scope, self._secrets)
             if problem.status == 405:
-                self._name_methods(problem, scope)
-            # A head that is sent cannot be taken back: to end here makes the server hang up.
+                self._list_methods(problem, scope)
+            # If the head was sent, returning here makes the server close the connection.
             if not status:
                 await problem_response(problem, Request(scope))(scope, receive, answer)
         finally:
@@ -217,10 +240,14 @@ class SecurityMiddleware:
             )
         method: str = scope["method"]
         safe = method in _SAFE_METHODS
-        own_page = self._check_origin(headers, host, scope["scheme"], added, safe=safe)
+        path = _path(scope)
+        if safe and self._is_public(path):
+            added += _PUBLIC
+            own_page = False
+        else:
+            own_page = self._check_origin(headers, host, scope["scheme"], added, safe=safe)
         if method == "OPTIONS" and {b"origin", b"access-control-request-method"} <= headers.keys():
             return _preflight
-        path = _path(scope)
         if path == OPEN_PATH and safe:
             self._count(scope, "health ")
             return None
@@ -230,7 +257,7 @@ class SecurityMiddleware:
         scope["argstream.has_token"] = has_token
         is_open = self._is_open(method, path)
         if has_token and not is_open:
-            scope["argstream.user"] = await self._name_user(Request(scope, receive))
+            scope["argstream.user"] = await self._get_user(Request(scope, receive))
         self._count(scope)
         # Also on open paths: their answers differ for clients that have the token.
         if not has_token and _names_token(headers):
@@ -239,7 +266,7 @@ class SecurityMiddleware:
             raise Problem(
                 401,
                 "token-needed",
-                "this server needs a token: send the header 'Authorization: Bearer …'",
+                "this server needs a token. Send the header 'Authorization: Bearer …'",
                 {"www-authenticate": "Bearer"},
             )
         if not safe:
@@ -249,7 +276,7 @@ class SecurityMiddleware:
     def _check_origin(
         self, headers: dict[bytes, bytes], host: str, scheme: str, added: Headed, *, safe: bool
     ) -> bool:
-        """Refuse pages of other origins. Return True if it is certainly a page of this server."""
+        """Refuse pages of other origins. Return True if the page is certainly of this server."""
         if self._origins:
             added.append((b"vary", b"origin"))
         raw = headers.get(b"origin")
@@ -267,7 +294,7 @@ class SecurityMiddleware:
                 (b"access-control-allow-credentials", b"true"),
                 (b"access-control-expose-headers", _EXPOSED_HEADERS),
             )
-            # What ends TLS before us makes a page of our own look like one of another scheme.
+            # Behind a proxy that terminates TLS, a page of this server has another scheme.
             return own or origin.partition("://")[2] == host.lower()
         if own:
             return True
@@ -279,7 +306,7 @@ class SecurityMiddleware:
         )
         return False
 
-    async def _name_user(self, request: Request) -> str:
+    async def _get_user(self, request: Request) -> str:
         if self._user is None:
             return ""
         try:
@@ -306,15 +333,15 @@ class SecurityMiddleware:
     def _count(self, scope: Scope, prefix: str = "") -> None:
         self._rates.request(f"{prefix}{client_of(scope)}")
 
-    def _name_methods(self, problem: Problem, scope: Scope) -> None:
-        """Name the methods of all routes of a path. The router names those of the first only."""
+    def _list_methods(self, problem: Problem, scope: Scope) -> None:
+        """List the methods of all routes of a path. The router lists only those of the first."""
         methods: set[str] = set()
         for route in getattr(self._app, "routes", ()):
             if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
                 methods |= route.methods or set()
         if methods:
             problem.headers["Allow"] = ", ".join(sorted(methods))
-            problem.detail = f"this path takes {problem.headers['Allow']}"
+            problem.detail = f"this path accepts {problem.headers['Allow']}"
 
 
 class Token:
@@ -354,7 +381,7 @@ def normal_host(host: str) -> str:
     match = _HOST.fullmatch(written.lower())
     if match is None or match[2]:
         raise UsageError(
-            f"{host!r} is no name of a host: write it without scheme, port and path, such as "
+            f"{host!r} is not a host name. Write it without scheme, port and path, such as "
             "'example.com' or '::1'"
         )
     return match[1]
@@ -367,7 +394,7 @@ def normal_origin(origin: str) -> str:
     scheme, separator, host = origin.lower().rstrip("/").partition("://")
     if scheme not in _DEFAULT_PORTS or not separator or _host_name(host) is None:
         raise UsageError(
-            f"{origin!r} is no origin: write it with scheme and host and without a path, such as "
+            f"{origin!r} is not an origin. Write scheme and host without a path, such as "
             "'https://example.com' or 'http://localhost:3000'"
         )
     return f"{scheme}://{_without_default_port(scheme, host)}"
@@ -409,12 +436,10 @@ def log_failure(
     *,
     where: str = "",
 ) -> None:
-    """Log what went wrong, with all that helps to find it.
+    """Log an error with its traceback, without secrets.
 
-    ``where`` names the callback that raised the error: its type and message are then in the first
-    line.
-
-    That a store does not work happens, and then to each request: a line says all there is to say.
+    ``where`` names the callback that raised the error. Its type and message are then in the first
+    line. A ``StoreError`` is logged in one line, because it may repeat with each request.
     """
     text = (
         " ".join(str(error).split())
@@ -426,7 +451,7 @@ def log_failure(
         text = f"{where} raised {type(error).__name__}: {message}{text}"
     for secret in sorted({*secrets, *_secrets_of(scope)}, key=len, reverse=True):
         text = text.replace(secret, "[removed]")
-    # A path may hold what would look like another line of the log.
+    # The path is quoted: a line break in it could imitate another log line.
     logger.error(
         "%s %r: %d %s: %s", scope["method"], scope["path"], problem.status, problem.code, text
     )
@@ -435,7 +460,7 @@ def log_failure(
 def _secrets_of(scope: Scope) -> Iterator[str]:
     query = scope.get("query_string", b"").decode("latin-1")
     candidates = [query, *_forms(query)]
-    # Names too: ?=secret and ?secret are no more than another spelling.
+    # Names too: a secret may be sent as ?secret or ?=secret.
     for part in re.split("[&;=]", query):
         candidates += _forms(part)
     for name, value in scope["headers"]:
@@ -453,13 +478,13 @@ def _forms(text: str) -> tuple[str, ...]:
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:
-    """Return the headers. One that could be read in two ways is refused."""
+    """Return the headers. Raise Problem for a repeated header that must be unique."""
     headers: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name not in headers:
             headers[name] = value
         elif name in _SINGLE:
-            raise Problem(400, "doubled-header", f"the header {name.decode()} is there twice")
+            raise Problem(400, "doubled-header", f"the header {name.decode()} occurs twice")
         elif name == b"cookie":
             headers[name] += b"; " + value
     return headers
@@ -482,7 +507,7 @@ def _has_token(token: Token, headers: dict[bytes, bytes], *, cookie_counts: bool
 
 
 def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
-    """Require JSON: a form of another site cannot send that without a preflight."""
+    """Require JSON. A form of another site cannot send it without a preflight."""
     if method == "DELETE" and b"content-type" not in headers:
         return  # no form can send it
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -498,7 +523,7 @@ def _broken_user() -> Problem:
 
 
 def _wrong_origin(origin: str) -> Problem:
-    """Return the problem. It says how to allow the origin, if that is possible."""
+    """Return the problem, with how to allow the origin if that is possible."""
     try:
         normal = normal_origin(origin)
     except UsageError:  # "null", for example
@@ -514,9 +539,9 @@ def _wrong_origin(origin: str) -> Problem:
 
 def _add_headers(message: Message, added: Headed) -> None:
     headers = list(message.get("headers", ()))
-    if _ENDS_A_LINE.search(b"".join([value for _, value in headers])):
-        raise ValueError("a header of an answer would have had a second line")
-    there = {name for name, _ in headers}
-    headers += [header for header in _SECURITY_HEADERS if header[0] not in there]
+    if _LINE_END.search(b"".join([value for _, value in headers])):
+        raise ValueError("a response header contains a line break or NUL")
+    present = {name for name, _ in (*headers, *added)}
+    headers += [header for header in _SECURITY_HEADERS if header[0] not in present]
     headers += added
     message["headers"] = headers

@@ -1,7 +1,7 @@
-"""Serves an app with uvicorn: on loopback, or with a token. Shuts down without losing anything.
+"""Serves an app with uvicorn: on loopback, or with a token. Shuts down gracefully.
 
-There is no TLS. Where others can listen, put a proxy that speaks HTTPS before it, and name the
-proxy's address in ``forwarded_from``. Forwarded headers of others are not trusted.
+There is no TLS. On other networks, put a proxy with HTTPS in front of it, and pass the proxy's
+address in ``forwarded_from``. Forwarded headers from other addresses are ignored.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from ipaddress import ip_address
-from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import uvicorn
 from uvicorn import Config
@@ -42,25 +42,25 @@ logger = logging.getLogger("argstream.server")
 
 _SEND_BUFFER: Final = 128 * 1024
 _BACKLOG: Final = 2048
-_TRIES: Final = 20  # to find a port that is free for all addresses of a name
+_MAX_TRIES: Final = 20  # to find a port that is free for all addresses of a name
 
 _Address = tuple[socket.AddressFamily, str]
-_COLLECTIONS: Final = (50_000, 20, 50)
-_LOOK: Final = 0.05  # how often it is looked whether all is done, at the end
+_GC_THRESHOLDS: Final = (50_000, 20, 50)
+_POLL_SECONDS: Final = 0.05  # between two checks whether all requests are done, at shutdown
 _Handler = Callable[[int, FrameType | None], object]
 _MAX_AHEAD: Final = 8
-"""How many requests may wait on a connection for the one before them to be answered."""
+"""How many pipelined requests may wait on a connection."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_NOTHING_LINGERS: Final = struct.pack("ii", 1, 0)
-_HANG_UP: Final = {"connection": "close"}
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
+_CLOSE: Final = {"connection": "close"}
 
 _NO_ROOM: Final = Problem(
     503,
     "too-many-connections",
-    "this server has as many connections as it takes (max_connections, or what the system lets it "
-    "open): come again later",
-    {"retry-after": "5", **_HANG_UP},
+    "the server has too many connections (max_connections, or the limit of open files). Retry "
+    "later",
+    {"retry-after": "5", **_CLOSE},
 )
 
 
@@ -74,14 +74,14 @@ def serve(
     before_start: Callable[[], None] | None = None,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve an app until SIGINT or SIGTERM; a second one ends the process at once.
+    """Serve an app until SIGINT or SIGTERM. A second signal ends the process at once.
 
     ``before_start`` is called once the port is bound, before any request is read. If it raises, the
     port is released. ``on_listening`` is called with the address, such as
-    ``http://127.0.0.1:8000``, when requests can come.
+    ``http://127.0.0.1:8000``, when requests are accepted.
 
-    Raise ``UsageError`` if the app cannot be served: the port is taken, or other machines could
-    reach it and it has no token. With ``loopback_only``, a token does not change that.
+    Raise ``UsageError`` if the port is in use, or if other machines could reach the app and it has
+    no token. With ``loopback_only``, other machines are refused even with a token.
     """
     serving = Serving(
         app, host=host, port=port, forwarded_from=forwarded_from, loopback_only=loopback_only
@@ -96,13 +96,13 @@ def serve(
 def _collecting_seldom() -> Iterator[None]:
     """Collect reference cycles less often than by default.
 
-    With some hundred runs there is so much to look at that looking takes a sixth of the time, and
-    each collection takes a tenth of a second, in which nothing is sent.
+    With a few hundred runs, garbage collection takes a sixth of the CPU time, and each collection
+    blocks the event loop for a tenth of a second.
     """
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_COLLECTIONS)
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         yield
     finally:
@@ -111,10 +111,10 @@ def _collecting_seldom() -> Iterator[None]:
 
 
 class Serving:
-    """A server that listens already: connections wait until it runs.
+    """A server with a bound port. Connections wait until it runs.
 
-    ``run()`` is for a process, ``await serve()`` for a loop that is there, and ``with`` runs it in
-    a thread for as long as the block lasts. Signals are heeded in the main thread only.
+    ``run()`` runs it in this thread, ``await serve()`` in the running event loop, and ``with`` in a
+    thread until the block ends. Signals are handled only in the main thread.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Serving:
             )
         if app.access.token is None and app.access.hosts is None:
             raise UsageError(
-                "with any Host and without a token, every website could ask this server: give a "
-                "token, or the hosts by which it is asked for"
+                "with hosts=None and without a token, any website could send requests to this "
+                "server. Pass token=… or hosts=…"
             )
         self._sockets = listen(host, port, only_loopback=loopback_only or app.access.token is None)
         self.host = host
@@ -157,17 +157,17 @@ class Serving:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def run(self, on_listening: Callable[[str], None] | None = None) -> None:
-        """Serve in an event loop of its own, until it is told to end."""
+        """Serve in an event loop of its own, until a signal or ``end()``."""
         factory = self._server.config.get_loop_factory()
         with asyncio.Runner(loop_factory=factory) as runner:
             runner.run(self.serve(on_listening))
 
     async def serve(self, on_listening: Callable[[str], None] | None = None) -> None:
-        """Serve in the running event loop, until it is told to end."""
+        """Serve in the running event loop, until a signal or ``end()``."""
         try:
             with self._server.capture_signals():
                 async with self._app:
-                    await self._server.run_until_told(self._sockets, self.url, on_listening)
+                    await self._server.run_until_stopped(self._sockets, self.url, on_listening)
         finally:
             self.close()
 
@@ -186,15 +186,10 @@ class Serving:
         self._thread.start()
         ready.wait()
         if self._failure is not None:
-            self.__exit__(None, None, None)
+            self.__exit__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
         if self._thread is not None:
             self._thread.join()
@@ -218,8 +213,8 @@ def _config(app: "AgentServer", forwarded_from: Sequence[str]) -> uvicorn.Config
         http=Connection,
         ws="none",
         interface="asgi3",
-        lifespan="off",  # the app is entered by who serves it, so that what it raises gets to him
-        log_config=None,  # logging is the business of who runs it
+        lifespan="off",  # ``serve`` enters the app, so that its errors are raised there
+        log_config=None,  # the program configures logging
         log_level="info",  # below it, uvicorn would log requests with their query
         access_log=False,
         server_header=False,
@@ -236,7 +231,7 @@ class _Server(uvicorn.Server):
         self._app = app
         self._limits = app.limits
 
-    async def run_until_told(
+    async def run_until_stopped(
         self, sockets: list[socket.socket], url: str, on_listening: Callable[[str], None] | None
     ) -> None:
         """Do what uvicorn's ``serve`` does, except for its lifespan and logging."""
@@ -250,7 +245,7 @@ class _Server(uvicorn.Server):
         await self.shutdown(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, tell viewers to reconnect, then wait for the other requests."""
+        """Stop listening, ask viewers to reconnect, then wait for the other requests."""
         for server in self.servers:
             server.close()
         for listener in sockets or ():
@@ -259,19 +254,19 @@ class _Server(uvicorn.Server):
         try:
             async with asyncio.timeout(self._limits.drain_seconds):
                 await self._app.drain()
-        except Exception:  # it ends, whatever the app makes of that
-            logger.exception("not all who watch could be told to come again")
+        except Exception:  # the shutdown continues
+            logger.exception("not all viewers could be asked to reconnect")
         self._let_connections_end()
         try:
             async with asyncio.timeout(self._limits.grace_seconds):
                 while self.server_state.tasks or self.server_state.connections:
-                    await asyncio.sleep(_LOOK)
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
-            logger.warning("%d requests were cut off at the end", len(self.server_state.tasks))
+            logger.warning("%d requests were aborted at shutdown", len(self.server_state.tasks))
         await self._cut_off()
 
     def _let_connections_end(self) -> None:
-        """Close idle connections. The others end with their answer."""
+        """Close idle connections. Others are closed after their response."""
         for connection in list(self.server_state.connections):
             connection.shutdown()
 
@@ -279,7 +274,7 @@ class _Server(uvicorn.Server):
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
                 connection.hang_up()
-        await asyncio.sleep(_LOOK)  # handlers that notice the disconnect end by themselves
+        await asyncio.sleep(_POLL_SECONDS)  # handlers that notice the disconnect end by themselves
         tasks = list(self.server_state.tasks)
         for task in tasks:
             task.cancel()
@@ -300,7 +295,7 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End gracefully, the second time at once: what was acknowledged is in the store."""
+        """End gracefully; at the second signal, at once. Acknowledged writes are in the store."""
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
@@ -318,7 +313,7 @@ class Connections(ServerState):
 
     def make_room(self) -> None:
         """Close the connection that has been idle longest, if there are too many."""
-        if self.are_too_many and len(self.idle) > 1:  # one of them has just come
+        if self.are_too_many and len(self.idle) > 1:  # the newest one has just connected
             next(iter(self.idle)).hang_up()
 
     @property
@@ -342,11 +337,11 @@ class Connection(HttpToolsProtocol):
         self._all = server_state
         self._limits = server_state.limits
         self._deadline: asyncio.TimerHandle | None = None
-        self._stuck: asyncio.TimerHandle | None = None
+        self._stalled_timer: asyncio.TimerHandle | None = None
         self._in_head = False
         self._is_lost = False
         self._unanswered: deque[RequestResponseCycle] = deque()
-        # Bytes that have made neither a head nor a piece of a body: the parser may hold them all.
+        # Bytes since the last complete head or body chunk: the parser may buffer all of them.
         self._unread = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in the class above
@@ -356,8 +351,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_lost = True
-        self._have_head()
-        self._is_taken()
+        self._head_received()
+        self._cancel_stalled_timer()
         # uvicorn keeps its keep-alive timer when the peer has reset the connection.
         self._unset_keepalive_if_required()
         # uvicorn signals the disconnect to the last request only, not to the one being answered.
@@ -373,19 +368,19 @@ class Connection(HttpToolsProtocol):
             return
         if self._unread > self._limits.max_head_bytes:
             most = self._limits.max_head_bytes
-            detail = f"the head of a request has at most {most} bytes (max_head_bytes={most})"
-            self._refuse(Problem(431, "head-too-long", detail, _HANG_UP))
+            detail = f"the head of the request is longer than allowed (max_head_bytes={most})"
+            self._refuse(Problem(431, "head-too-long", detail, _CLOSE))
         elif not self._unanswered:
             self._await_head()
         else:
-            self._have_head()
+            self._head_received()
 
     def on_message_begin(self) -> None:
         self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header, unless it is a trailer: those come after the request was checked."""
+        """Add a header. Trailers are ignored, because the request was already checked."""
         if self._in_head:
             super().on_header(name, value)
 
@@ -393,11 +388,11 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._unread = 0
         if len(self.pipeline) >= _MAX_AHEAD:
-            raise ValueError("too many requests at once on a connection")  # makes a 400
-        # For an answer that the client does not read: only the connection can end that.
-        extensions: Any = {"argstream.abort": self.hang_up}  # not one of those that ASGI names
+            raise ValueError("too many requests at once on a connection")  # becomes a 400
+        # If the client does not read a response, only closing the connection ends it.
+        extensions: Any = {"argstream.abort": self.hang_up}  # not defined by ASGI
         self.scope["extensions"] = extensions
-        self.app = _no_room if self._all.are_too_many else self._app
+        self.app = problem_response(_NO_ROOM) if self._all.are_too_many else self._app
         super().on_headers_complete()
         self._unanswered.append(self.cycle)
 
@@ -413,44 +408,44 @@ class Connection(HttpToolsProtocol):
         self._unanswered.popleft()
         super().on_response_complete()
         if self.transport.is_closing():
-            self._hang_up_later()
+            self._close_later()
         elif not self._unanswered:
             self._all.idle[self] = None
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that is idle, also one whose last answer is not read."""
+        """Close a connection that is idle, also one whose last response is not read."""
         super().timeout_keep_alive_handler()
-        self._hang_up_later()
+        self._close_later()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._stuck is None:
-            self._stuck = self.loop.call_later(self._limits.stalled_seconds, self.hang_up)
+        if self._stalled_timer is None:
+            self._stalled_timer = self.loop.call_later(self._limits.stalled_seconds, self.hang_up)
 
     def resume_writing(self) -> None:
-        self._is_taken()
+        self._cancel_stalled_timer()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(Problem(400, "no-http", msg, _HANG_UP))
+        self._refuse(Problem(400, "no-http", msg, _CLOSE))
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Log nothing: a request for an upgrade is answered like any other."""
+        """Log nothing. A request for an upgrade is answered like any other."""
 
     def hang_up(self) -> None:
         """Close the connection at once. Do nothing if it is lost already."""
         if self._is_lost:
             return
-        self._have_head()
-        self._is_taken()
-        self.connections.discard(self)  # at once: the next to come is counted before it is gone
+        self._head_received()
+        self._cancel_stalled_timer()
+        self.connections.discard(self)  # now, because the next connection is counted before the end
         connection = self.transport.get_extra_info("socket")
-        if connection is not None:  # the kernel, too, would wait for a client that does not read
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOTHING_LINGERS)
+        if connection is not None:  # otherwise the kernel waits for a client that does not read
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         self.transport.abort()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer a request that never reaches the app, unless another answer is being sent."""
+        """Respond to a request that does not reach the app. Close if another response is open."""
         if self._unanswered:
             self.hang_up()
             return
@@ -460,57 +455,53 @@ class Connection(HttpToolsProtocol):
         self.transport.write(b"".join([*lines, b"\r\n", response.body]))
         self.transport.close()
 
-    def _hang_up_later(self) -> None:
-        """Let the client read what was sent, for a limited time."""
+    def _close_later(self) -> None:
+        """Close the connection after the client had time to read the response."""
         if self._deadline is None and not self._is_lost:
             self._deadline = self.loop.call_later(self._limits.keep_alive_seconds, self.hang_up)
 
-    def _is_taken(self) -> None:
-        if self._stuck is not None:
-            self._stuck.cancel()
-            self._stuck = None
+    def _cancel_stalled_timer(self) -> None:
+        if self._stalled_timer is not None:
+            self._stalled_timer.cancel()
+            self._stalled_timer = None
 
     def _await_head(self) -> None:
         self._all.idle.setdefault(self)
         if self._deadline is None:
             self._deadline = self.loop.call_later(self._limits.head_seconds, self.hang_up)
 
-    def _have_head(self) -> None:
+    def _head_received(self) -> None:
         self._all.idle.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
 
-async def _no_room(scope: Any, receive: Any, send: Any) -> None:
-    await problem_response(_NO_ROOM)(scope, receive, send)
-
-
 def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
-    """Listen on all addresses of a host, on the same port; 0 is one that is free.
+    """Listen on all addresses of a host, on the same port; 0 is any free one.
 
-    A name is looked up once: what was checked is what is listened on.
+    The name is resolved once, so that the checked addresses are those that are used.
     """
     if not 0 <= port <= 65535:
-        raise UsageError(f"{port} is no port: take one from 1 to 65535, or 0 for one that is free")
+        raise UsageError(f"port must be from 0 to 65535, not {port}. 0 is any free port")
     addresses = _resolve(host)
     if only_loopback and not all(ip_address(address).is_loopback for _, address in addresses):
         raise UsageError(
-            f"{host or 'all addresses'!r} is reachable from other machines: set a token "
+            f"{host or 'all addresses'!r} is reachable from other machines. Set a token "
             "(ARGSTREAM_TOKEN, or token=… in Python), which clients send as a Bearer token, or "
             "listen on 127.0.0.1"
         )
-    for _ in range(_TRIES if port == 0 else 1):
+    for _ in range(_MAX_TRIES if port == 0 else 1):
         sockets = _listen_on(addresses, host, port)
         if sockets:
             return sockets
-    raise _taken(host, port)
+    raise _port_in_use(host, port)
 
 
 def room_for(connections: int) -> int:
     """Raise the limit of open files, and return the number of connections that it allows.
 
-    A quarter is left for what else a server opens: its store, its providers, its tools.
+    A quarter is left for the store, the providers and the tools.
     """
     if os.name != "posix":
         return connections
@@ -518,7 +509,7 @@ def room_for(connections: int) -> int:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # macOS names a limit that it does not grant: then it stays as it is.
+        # macOS reports a hard limit that it does not allow. Then the limit stays as it is.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
@@ -531,12 +522,13 @@ def _resolve(host: str) -> list[_Address]:
             host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     except (OSError, UnicodeError) as error:
-        raise UsageError(f"there is no host {host!r} to listen on: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot resolve host {host!r}: {reason}") from None
     return list(dict.fromkeys((family, str(address[0])) for family, *_, address in found))
 
 
 def _listen_on(addresses: list[_Address], host: str, port: int) -> list[socket.socket]:
-    """Listen on each address; on none if a free port of the first is taken on another."""
+    """Listen on each address. Return [] if the free port of the first is in use on another."""
     sockets: list[socket.socket] = []
     try:
         for family, address in addresses:
@@ -552,7 +544,7 @@ def _listen_on(addresses: list[_Address], host: str, port: int) -> list[socket.s
                 f"cannot listen on port {port} of {host!r}: {error.strerror}"
             ) from None
         if port:
-            raise _taken(host, port) from None
+            raise _port_in_use(host, port) from None
         return []
     if not sockets:
         raise UsageError(f"this machine has no address {host!r} to listen on")
@@ -560,7 +552,7 @@ def _listen_on(addresses: list[_Address], host: str, port: int) -> list[socket.s
 
 
 def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
-    """Listen on an address; None if this machine does not have it, such as one of IPv6."""
+    """Listen on an address; None if this machine does not have it, for example without IPv6."""
     try:
         listener = socket.socket(family, socket.SOCK_STREAM)
     except OSError:
@@ -568,13 +560,13 @@ def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.
     try:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # By default the kernel keeps megabytes for a connection whose client does not read,
-        # and a thousand of these would be gigabytes.
+        # By default the kernel buffers megabytes for a client that does not read. A thousand of
+        # them would need gigabytes.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((address, port))
-        # At once: two may be bound to a port, as long as neither listens.
+        # Listen at once: two sockets can be bound to a port if neither listens.
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
@@ -585,37 +577,34 @@ def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.
     return listener
 
 
-def _taken(host: str, port: int) -> UsageError:
+def _port_in_use(host: str, port: int) -> UsageError:
     return UsageError(
         f"port {port} of {host!r} is already in use. Choose another, or 0 for any free port"
     )
 
 
-class _Heard(NamedTuple):
-    handler: _Handler
-    before: _Handler
+class ShutdownSignals:
+    """Calls a function in the event loop at SIGINT and SIGTERM."""
 
-
-class Endings:
-    """Calls a function in the event loop when the process is told to end."""
-
-    def __init__(self, told: Callable[[], None]) -> None:
-        self._told = told
-        self._heard: dict[int, _Heard] = {}
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._handlers: dict[
+            int, tuple[_Handler, _Handler]
+        ] = {}  # by signal: the new handler, and the one before
 
     def listen(self) -> None:
         """Add signal handlers, if the event loop runs in the main thread."""
-        if self._heard or threading.current_thread() is not threading.main_thread():
+        if self._handlers or threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             before = signal.getsignal(number)
-            if callable(before):  # otherwise the process just ends
-                handler = partial(self._hear, loop, before)
-                self._heard[number] = _Heard(handler, before)
+            if callable(before):  # otherwise the signal ends the process
+                handler = partial(self._handle, loop, before)
+                self._handlers[number] = handler, before
                 signal.signal(number, handler)
 
-    def _hear(
+    def _handle(
         self,
         loop: asyncio.AbstractEventLoop,
         before: _Handler,
@@ -623,11 +612,11 @@ class Endings:
         frame: FrameType | None,
     ) -> None:
         if not loop.is_closed():
-            loop.call_soon_threadsafe(self._told)
+            loop.call_soon_threadsafe(self._callback)
         before(number, frame)
 
     def forget(self) -> None:
-        for number, (handler, before) in self._heard.items():
-            if signal.getsignal(number) is handler:  # otherwise others have taken it over
+        for number, (handler, before) in self._handlers.items():
+            if signal.getsignal(number) is handler:  # otherwise another handler has replaced it
                 signal.signal(number, before)
-        self._heard.clear()
+        self._handlers.clear()

@@ -1,22 +1,23 @@
-"""Sends runs to viewers. A viewer is an index into the chunks that a channel keeps.
+"""Sends runs to viewers. A viewer is an index into the chunks that a broadcast keeps.
 
-A channel follows the store once for each run and format, in this process or another. It collects
-records for a moment, and its encoder writes them as one chunk: all viewers are sent the same bytes
-object. A viewer that has fallen behind the chunks that are kept is sent an replay, written once
-for all viewers that need one. Where the format does not allow that in the middle of a stream, the
-viewer is told to reconnect. So a client that does not read costs what its connection buffers.
+A broadcast follows one run in the store for one format. It collects records for a moment, and its
+encoder writes them as one chunk, which is sent to all viewers. A viewer that has fallen behind the
+kept chunks is sent a replay, written once for all viewers that need one. If the format does not
+allow a replay in the middle of a stream, the viewer is asked to reconnect. So a client that does
+not read only costs its connection's buffer.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import aclosing
-from typing import Final, NamedTuple, Protocol
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Mapping
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
@@ -31,23 +32,24 @@ _HEARTBEAT: Final = 15.0
 """Seconds of silence before a comment is sent: proxies close idle connections."""
 
 _PIECE: Final = 16_000
-"""Bytes sent at once. No more than this waits for a client that does not read, besides what the
-server buffers for each connection."""
-_EXACT: Final = 1_000
-"""How many missed records a reconnecting viewer is sent one by one, without an replay."""
+"""Bytes sent at once. For a client that does not read, only these are held, and the buffer of its
+connection."""
+_MAX_EXACT: Final = 1_000
+"""How many missed records a reconnecting viewer is sent one by one, without a replay."""
 _PAGE: Final = 100
-_PATIENCE: Final = 5.0
-"""Seconds to wait for a record that another process has sent already."""
+_PATIENCE: Final = 5.0  # seconds to wait for a record that another process has sent already
 _SECONDS_PER_VIEWER: Final = 0.00005
-"""How much longer to collect for each viewer, so that sending does not take all the time."""
-_LONGEST: Final = 0.2
+"""How much longer records are collected for each viewer, to bound the time that sending takes."""
+_MAX_EXTRA_INTERVAL: Final = 0.2
 _HEADERS: Final = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
-_LOOKS: Final = 4
-"""How often to check, within ``stalled_seconds``, whether the client reads."""
+_RAW_HEADERS: Final = {name: (name.encode(), value.encode()) for name, value in _HEADERS.items()}
+STREAMS: Final = "argstream.streams"
+"""The key in a scope of the list of streams to run after the router has returned."""
+_STALL_CHECKS: Final = 4  # how often to check, within stalled_seconds, whether the client reads
 
 logger = logging.getLogger("argstream.server")
 
@@ -56,80 +58,82 @@ class Replay(NamedTuple):
     """All of a run up to a record, for a new viewer."""
 
     seq: int
-    number: int
-    """Of the chunk that goes on from there."""
+    number: int  # of the chunk that follows it
     written: Written
 
 
 class _Chunk(Struct, frozen=True, gc=False):
     """Bytes written at once. There are many, so the garbage collector skips them."""
 
-    seq: int
-    """Of the last record that it tells of."""
+    seq: int  # of its last record
     data: bytes
     ends: bool = False
 
 
-def portions(records: Iterable[Record]) -> Iterator[list[Record]]:
+def portions(records: list[Record]) -> list[list[Record]]:
     """Split records after each pause, where a stream may end. Neighbouring deltas are joined."""
+    if len(records) == 1:
+        return [records]
+    found: list[list[Record]] = []
     portion: list[Record] = []
     for record in records:
         portion.append(record)
         if isinstance(record.event, RunPaused):
-            yield joined(portion)
+            found.append(joined(portion))
             portion = []
-    if portion:
-        yield joined(portion)
+    return [*found, joined(portion)] if portion else found
 
 
 class RunBroadcast:
-    """A run on its way to those who watch it.
+    """Sends one run in one format to its viewers.
 
-    ``crowded`` says how long to collect at least, in seconds, as of now: longer where many watch.
+    ``extra_interval`` returns for how many seconds to collect records at least: longer with many
+    viewers.
     """
 
     def __init__(
-        self, store: Store, run_id: str, encoder: Encoder, crowded: Callable[[], float]
+        self, store: Store, run_id: str, encoder: Encoder, extra_interval: Callable[[], float]
     ) -> None:
         self.run_id = run_id
         self.encoder = encoder
         self.viewers = 0
         self.close_reason: CloseReason | None = None
-        """Why nothing more comes, if that is not the end of the run."""
+        """Why the stream ends before the run does, if so."""
         self._store = store
-        self._crowded = crowded
+        self._extra_interval = extra_interval
         self._replay: Replay | None = None
         self._chunks: deque[_Chunk] = deque()
         self._bytes = 0
         self._room = _KEPT_BYTES
         self._first = 0  # the number of the first chunk that is kept
+        self.end = 0  # the number of the next chunk
         self._start = 0  # the seq before it
-        self._arrived: list[Record] = []  # and not written
-        self._is_read = False  # whether all has arrived that there will be
-        self._news = asyncio.Event()
+        self._unwritten: list[Record] = []  # records that arrived
+        self._has_all = False  # all records of the run have arrived
+        self._waiting: list[asyncio.Future[None]] = []  # done with the next write
         self._following: asyncio.Task[None] | None = None
         self._due = 0.0  # when the next chunk may be written
-        self._writing: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Handle | None = None
         self._kept_at = 0.0
-        self._heart: asyncio.TimerHandle | None = None
+        self._heartbeat_timer: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         """Read the snapshot and follow the run from there. Raise what the store raises."""
         snapshot = await self._store.snapshot(self.run_id)
         self.encoder.begin(snapshot)
         self._start = snapshot.seq
-        self._is_read = snapshot.end is not None
-        if not self._is_read:
+        self._has_all = snapshot.end is not None
+        if not self._has_all:
             self._kept_at = asyncio.get_running_loop().time()
             self._following = asyncio.create_task(self._follow(snapshot.seq))
-            self._beat()
+            self._send_heartbeat()
 
-    def part(self, why: CloseReason) -> None:
+    def disconnect(self, why: CloseReason) -> None:
         self.close_reason = self.close_reason or why
         self._wake()
 
     async def close(self) -> None:
-        for timer in (self._writing, self._heart):
+        for timer in (self._writing, self._heartbeat_timer):
             if timer is not None:
                 timer.cancel()
         if self._following is not None:
@@ -140,48 +144,49 @@ class RunBroadcast:
         try:
             async with aclosing(self._store.follow(self.run_id, after)) as records:
                 async for record in records:
-                    self._arrived.append(record)
+                    self._unwritten.append(record)
                     self._write_soon()
         except ArgstreamError as error:  # of the store; or the run was deleted
             logger.warning("the run %s cannot be followed: %s", self.run_id, error)
-            self.part("failure")
-        except Exception:  # a fault of ours: those who watch must not wait for ever
+            self.disconnect("failure")
+        except Exception:  # a bug: viewers must not wait forever
             logger.exception("the run %s cannot be followed", self.run_id)
-            self.part("failure")
+            self.disconnect("failure")
         else:
-            self._is_read = True
+            self._has_all = True
             self._write_soon()
 
     def _write_soon(self) -> None:
         """Schedule the next write. Records that arrive before it are written together."""
         if self._writing is None:
             loop = asyncio.get_running_loop()
-            self._writing = loop.call_at(max(self._due, loop.time()), self._write)
+            if self._due <= loop.time():
+                self._writing = loop.call_soon(self._write)
+            else:
+                self._writing = loop.call_at(self._due, self._write)
 
     def _write(self) -> None:
         self._writing = None
-        records, self._arrived = self._arrived, []
+        records, self._unwritten = self._unwritten, []
         if self.close_reason is None:
             try:
                 for portion in portions(records):
-                    self._tell(portion)
-            except Exception:  # as above; the encoder is not where it should be any more
+                    written = self.encoder.encode(portion)
+                    if written.data or written.ends:
+                        self._keep(_Chunk(portion[-1].seq, written.data, written.ends))
+            except Exception:  # as above; the state of the encoder is no longer valid
                 logger.exception("the run %s cannot be shown", self.run_id)
-                self.part("failure")
-        pause = max(self.encoder.interval, self._crowded())
+                self.disconnect("failure")
+        pause = max(self.encoder.interval, self._extra_interval())
         self._due = asyncio.get_running_loop().time() + pause
-        self._wake()  # some may wait for a record of which there is nothing to tell, or for the end
-
-    def _tell(self, records: list[Record]) -> None:
-        written = self.encoder.encode(records)
-        if written.data or written.ends:
-            self._keep(_Chunk(records[-1].seq, written.data, written.ends))
+        self._wake()  # viewers may wait for a record without output, or for the end
 
     def _keep(self, chunk: _Chunk) -> None:
         self._kept_at = asyncio.get_running_loop().time()
         if chunk.ends:
-            self._replay = None  # later viewers must not be disconnected by it
+            self._replay = None  # it would end the streams of later viewers
         self._chunks.append(chunk)
+        self.end += 1
         self._bytes += len(chunk.data)
         while len(self._chunks) > _KEPT_CHUNKS or (
             self._bytes > self._room and len(self._chunks) > 1
@@ -190,23 +195,20 @@ class RunBroadcast:
             self._bytes -= len(gone.data)
             self._first, self._start = self._first + 1, gone.seq
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self.is_over:
             return
         loop = asyncio.get_running_loop()
         if loop.time() >= self._kept_at + _HEARTBEAT:
             self._keep(_Chunk(self.seq, comment()))
             self._wake()
-        self._heart = loop.call_at(self._kept_at + _HEARTBEAT, self._beat)
+        self._heartbeat_timer = loop.call_at(self._kept_at + _HEARTBEAT, self._send_heartbeat)
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-    @property
-    def end(self) -> int:
-        """The number of the next chunk."""
-        return self._first + len(self._chunks)
+        waiting, self._waiting = self._waiting, []
+        for woken in waiting:
+            if not woken.done():  # it is, if its viewer has left
+                woken.set_result(None)
 
     @property
     def seq(self) -> int:
@@ -215,7 +217,7 @@ class RunBroadcast:
 
     @property
     def is_over(self) -> bool:
-        return (self._is_read and not self._arrived) or self.close_reason is not None
+        return (self._has_all and not self._unwritten) or self.close_reason is not None
 
     def place_after(self, seq: int) -> int | None:
         """Return the number of the chunk after a record; None if the record is inside a chunk."""
@@ -228,7 +230,7 @@ class RunBroadcast:
         return None if place is None else self._first + place
 
     def chunk(self, number: int) -> Written | None:
-        """Return a chunk; None if it is not kept any more."""
+        """Return a chunk; None if it was dropped."""
         place = number - self._first
         if place < 0:
             return None
@@ -238,37 +240,42 @@ class RunBroadcast:
     def replay(self, after: int = 0) -> Replay:
         """Return all of the run, at least up to ``after``.
 
-        It is written once for all viewers that come while the chunks after it are kept.
+        It is written once for all viewers that connect while the chunks after it are kept.
         """
         replay = self._replay
         if (
             replay is None
             or replay.number < self._first
             or replay.seq < after
-            or (replay.written.ends and replay.seq < self.seq)  # it has gone on since it paused
+            or (replay.written.ends and replay.seq < self.seq)  # the run was resumed since
         ):
             replay = self._replay = Replay(self.seq, self.end, self.encoder.replay())
             self._room = max(_KEPT_BYTES, len(replay.written.data))
         return replay
 
-    async def grown(self, number: int) -> None:
+    async def wait_for_chunk(self, number: int) -> None:
         """Wait for a chunk, or for the end."""
         while self.end <= number and not self.is_over:
-            await self._news.wait()
+            await self._next_write()
 
-    async def reached(self, seq: int) -> None:
+    async def wait_for_record(self, seq: int) -> None:
         """Wait until a record is written, or for the end."""
         while self.seq < seq and not self.is_over:
-            await self._news.wait()
+            await self._next_write()
+
+    def _next_write(self) -> "asyncio.Future[None]":
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(woken)
+        return woken
 
 
 class _Entry(NamedTuple):
-    channel: RunBroadcast
+    broadcast: RunBroadcast
     opened: "asyncio.Task[None]"
 
 
 class Broadcasts:
-    """The channels of the runs that are being watched."""
+    """The broadcasts of all runs that have viewers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -285,20 +292,20 @@ class Broadcasts:
         *,
         after: int | None = None,
     ) -> "Viewer":
-        """Watch a run, in the format that ``make`` makes an encoder of.
+        """Add a viewer of a run. ``make`` creates the encoder of its format.
 
-        Viewers with the same run and key share one. They are told all so far and then what comes;
-        with ``after``, only what comes after that record.
+        Viewers with the same run and key share an encoder. A viewer is sent the run so far and then
+        what follows; with ``after``, only what follows that record.
         """
         name = (run_id, key)
         entry = self._entry(name, run_id, make)
-        viewer = Viewer(entry.channel, lambda: self._leave(name, entry))
-        entry.channel.viewers += 1
+        viewer = Viewer(entry.broadcast, lambda: self._leave(name, entry))
+        entry.broadcast.viewers += 1
         self._viewers += 1
         try:
             # A viewer that leaves must not close the broadcast for the others.
             await asyncio.shield(entry.opened)
-            await self._place(viewer, entry.channel, make, after)
+            await self._position(viewer, entry.broadcast, make, after)
         except BaseException:
             viewer.close()
             raise
@@ -306,72 +313,72 @@ class Broadcasts:
 
     def _entry(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> _Entry:
         entry = self._entries.get(name)
-        if entry is None or entry.channel.close_reason is not None or _has_failed(entry.opened):
-            channel = RunBroadcast(self._store, run_id, make(), self._crowded)
+        if entry is None or entry.broadcast.close_reason is not None or _has_failed(entry.opened):
+            broadcast = RunBroadcast(self._store, run_id, make(), self._extra_interval)
             if self._is_draining:
-                channel.part("shutdown")
-            entry = self._entries[name] = _Entry(channel, asyncio.create_task(channel.open()))
+                broadcast.disconnect("shutdown")
+            entry = self._entries[name] = _Entry(broadcast, asyncio.create_task(broadcast.open()))
         return entry
 
-    def _crowded(self) -> float:
-        return min(self._viewers * _SECONDS_PER_VIEWER, _LONGEST)
+    def _extra_interval(self) -> float:
+        return min(self._viewers * _SECONDS_PER_VIEWER, _MAX_EXTRA_INTERVAL)
 
-    async def _place(
+    async def _position(
         self,
         viewer: "Viewer",
-        channel: RunBroadcast,
+        broadcast: RunBroadcast,
         make: Callable[[], Encoder],
         after: int | None,
     ) -> None:
         if after is None:
             viewer.begin_with_replay(0)
             return
-        if after > channel.seq:
-            await self._wait_for(channel, after)
-        number = channel.place_after(after)
+        if after > broadcast.seq:
+            await self._wait_for(broadcast, after)
+        number = broadcast.place_after(after)
         if number is not None:
             viewer.begin(number)
-        elif after > channel.seq:
-            viewer.begin_with_replay(0)  # there is no such record: he has seen something else
-        elif channel.encoder.can_catch_up and channel.seq - after > _EXACT:
+        elif after > broadcast.seq:
+            viewer.begin_with_replay(0)  # there is no such record
+        elif broadcast.encoder.can_catch_up and broadcast.seq - after > _MAX_EXACT:
             viewer.begin_with_replay(after)
         else:
-            missed = self._missed(channel.run_id, make(), after, channel.seq)
-            viewer.begin(channel.end, missed)
+            missed = self._missed(broadcast.run_id, make(), after, broadcast.seq)
+            viewer.begin(broadcast.end, missed)
 
-    async def _wait_for(self, channel: RunBroadcast, after: int) -> None:
-        """Wait for a record that another process has sent and that may not have arrived here."""
-        if after <= (await self._store.info(channel.run_id)).seq:
+    async def _wait_for(self, broadcast: RunBroadcast, after: int) -> None:
+        """Wait for a record that another process has sent, but that has not arrived here."""
+        if after <= (await self._store.info(broadcast.run_id)).seq:
             try:
                 async with asyncio.timeout(_PATIENCE):
-                    await channel.reached(after)
+                    await broadcast.wait_for_record(after)
             except TimeoutError:
-                return  # he is given all of it
+                return  # the viewer is sent a replay
 
     async def _missed(
         self, run_id: str, encoder: Encoder, after: int, until: int
     ) -> AsyncGenerator[Written, None]:
-        """Yield what was sent between two records. Only one page of it is held at a time."""
+        """Yield the output between two records. Only one page of records is held at a time."""
         seq = 0
         while seq < until:
             limit = min(_PAGE, (after if seq < after else until) - seq)
             records = await self._store.read(run_id, seq, limit)
             if not records:
-                return  # the run was deleted, and its viewers are told
+                return  # the run was deleted; ``close_reason`` is sent next
             is_known = seq < after
             seq = records[-1].seq
             for portion in portions(records):
                 written = encoder.encode(portion)
                 if not is_known:
                     yield written
-            await asyncio.sleep(0)  # a long log must not hold up the others
+            await asyncio.sleep(0)  # a long log must not block the event loop
 
     def _leave(self, name: Hashable, entry: _Entry) -> None:
-        """Remove a viewer. The channel is closed with the last one."""
-        channel = entry.channel
-        channel.viewers -= 1
+        """Remove a viewer. The last one closes the broadcast."""
+        broadcast = entry.broadcast
+        broadcast.viewers -= 1
         self._viewers -= 1
-        if channel.viewers:
+        if broadcast.viewers:
             return
         if self._entries.get(name) is entry:
             del self._entries[name]
@@ -386,7 +393,7 @@ class Broadcasts:
         """Ask all viewers to reconnect, because the server shuts down."""
         self._is_draining = True
         for entry in self._entries.values():
-            entry.channel.part("shutdown")
+            entry.broadcast.disconnect("shutdown")
 
     async def aclose(self) -> None:
         self.drain()
@@ -406,14 +413,14 @@ async def _end(entry: _Entry) -> None:
     entry.opened.cancel()  # does nothing if it is done
     await asyncio.wait([entry.opened])
     _has_failed(entry.opened)  # mark the exception as retrieved
-    await entry.channel.close()
+    await entry.broadcast.close()
 
 
 class Viewer:
-    """An index into the chunks of a channel, and what to send before them."""
+    """An index into the chunks of a broadcast, and what to send before them."""
 
-    def __init__(self, channel: RunBroadcast, left: Callable[[], None]) -> None:
-        self._channel = channel
+    def __init__(self, broadcast: RunBroadcast, left: Callable[[], None]) -> None:
+        self._broadcast = broadcast
         self._left = left
         self._number = 0  # of the next chunk
         self._before: AsyncGenerator[Written, None] | None = None
@@ -423,7 +430,7 @@ class Viewer:
         self._number, self._before = number, before
 
     def begin_with_replay(self, after: int) -> None:
-        replay = self._channel.replay(after)
+        replay = self._broadcast.replay(after)
         self.begin(replay.number, _only(replay.written))
 
     def close(self) -> None:
@@ -432,13 +439,14 @@ class Viewer:
             self._left()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """Yield what to send, until the run is over, or rests and the format ends there."""
+        """Yield what to send, until the run ends, or pauses and the format ends there."""
         try:
             while (written := await self._next()) is not None:
-                for piece in cut(written.data):
+                data = written.data
+                for piece in (data,) if 0 < len(data) < _PIECE else cut(data):
                     yield piece
-                    if len(piece) == _PIECE:  # of a long one, which must not hold up the others,
-                        await asyncio.sleep(0)  # nor be sent on after the client has left
+                    if len(piece) == _PIECE:  # of long data: let other tasks run,
+                        await asyncio.sleep(0)  # and notice that the client has disconnected
                 if written.ends:
                     return
         finally:
@@ -446,22 +454,22 @@ class Viewer:
                 await self._before.aclose()
 
     async def _next(self) -> Written | None:
-        """Return the next chunk. A slow viewer holds on to no more than one."""
+        """Return the next chunk. A slow viewer keeps at most one in memory."""
         if self._before is not None:
             if (written := await anext(self._before, None)) is not None:
                 return written
             self._before = None
-        channel = self._channel
-        await channel.grown(self._number)
-        if self._number == channel.end:
-            why = channel.close_reason
-            return None if why is None else Written(channel.encoder.close_reason(why), ends=True)
-        if (chunk := channel.chunk(self._number)) is not None:
+        broadcast = self._broadcast
+        await broadcast.wait_for_chunk(self._number)
+        if self._number == broadcast.end:
+            why = broadcast.close_reason
+            return None if why is None else Written(broadcast.encoder.close_reason(why), ends=True)
+        if (chunk := broadcast.chunk(self._number)) is not None:
             self._number += 1
             return chunk
-        if not channel.encoder.can_catch_up:
-            return Written(channel.encoder.close_reason("behind"), ends=True)
-        replay = channel.replay()
+        if not broadcast.encoder.can_catch_up:
+            return Written(broadcast.encoder.close_reason("behind"), ends=True)
+        replay = broadcast.replay()
         self._number = replay.number
         return replay.written
 
@@ -480,35 +488,39 @@ def cut(data: bytes) -> Iterator[bytes]:
         yield data[start : start + _PIECE]
 
 
-class Source(Protocol):
-    def pieces(self) -> AsyncGenerator[bytes, None]: ...
-
-    def close(self) -> None: ...
-
-
 class EventStream(Response):
-    """Sends a source until it ends or the client goes away."""
+    """Sends pieces until they end or the client disconnects."""
 
     def __init__(
         self,
-        viewer: Source,
+        pieces: AsyncGenerator[bytes, None],
         headers: Mapping[str, str],
-        closed: Callable[[], None],
+        close: Callable[[], None],
         stalled_seconds: float,
     ) -> None:
-        """Send what the viewer watches; ``closed`` is called when that is over.
+        """Send the pieces. ``close`` is called at the end, also if they are not sent.
 
-        Whose connection takes nothing for ``stalled_seconds`` is not waited for any longer.
+        If the client reads nothing for ``stalled_seconds``, its connection is closed.
         """
         self.status_code = 200
         self.background = None
-        self._viewer = viewer
-        self._closed = closed
+        self._pieces = pieces
+        self.close = close
         self._stalled_seconds = stalled_seconds
-        self._since: float | None = None  # when that was handed over which is not taken yet
-        self.init_headers({**_HEADERS, **headers})
+        self._since: float | None = None  # when the unread piece was sent
+        self._check_timer: asyncio.TimerHandle | None = None
+        self.raw_headers = _raw_headers({**_HEADERS, **headers})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The stack frames of the router would take half of the memory of a viewer. So the stream is
+        # run by the middleware around the router, after the router has returned.
+        streams: list[ASGIApp] | None = scope.get(STREAMS)
+        if streams is None:
+            await self._stream(scope, receive, send)
+        else:
+            streams.append(self._stream)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             if scope["method"] == "HEAD":
                 await self._send_head(send)
@@ -518,27 +530,32 @@ class EventStream(Response):
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Release the viewer of a stream that is not sent."""
-        self._viewer.close()
-        self._closed()
-
     async def _watch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        tasks = {sending, leaving}
-        look = self._stalled_seconds / _LOOKS
+        """Send until all is sent, the client disconnects, or has not read for too long."""
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        sending = asyncio.timeout(None)
         try:
-            while not (sending.done() or leaving.done() or self._is_stalled()):
-                await asyncio.wait(tasks, timeout=look, return_when=asyncio.FIRST_COMPLETED)
-            if self._is_stalled():
-                _abort(scope)
+            async with sending:
+                leaving.add_done_callback(partial(_cut_off, sending))
+                self._check_reading(scope, sending)
+                await self._send(send)
+        except TimeoutError:
+            if not sending.expired():
+                raise
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        if not sending.cancelled():
-            sending.result()
+            if self._check_timer is not None:
+                self._check_timer.cancel()
+            leaving.cancel()
+            await asyncio.wait([leaving])
+
+    def _check_reading(self, scope: Scope, sending: asyncio.Timeout) -> None:
+        """Check from time to time whether the client reads."""
+        if self._is_stalled():
+            _abort(scope)
+            _cut_off(sending)
+        else:
+            loop, seconds = asyncio.get_running_loop(), self._stalled_seconds / _STALL_CHECKS
+            self._check_timer = loop.call_later(seconds, self._check_reading, scope, sending)
 
     def _is_stalled(self) -> bool:
         now = asyncio.get_running_loop().time()
@@ -550,59 +567,65 @@ class EventStream(Response):
             self._since = now()
             await self._send_head(send)
             self._since = None
-            async with aclosing(self._viewer.pieces()) as pieces:
+            async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     self._since = now()
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                     self._since = None
             self._since = now()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except OSError:  # how some servers say that the client has left
+        except OSError:  # some ASGI servers raise it when the client has disconnected
             return
 
     async def _send_head(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
 
-async def _gone(receive: Receive) -> None:
+def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """Encode headers. Viewers share the objects of common headers, which saves memory."""
+    return [
+        _RAW_HEADERS[name]
+        if _HEADERS.get(name) == value
+        else (name.encode("latin-1"), value.encode("latin-1"))
+        for name, value in headers.items()
+    ]
+
+
+def _cut_off(sending: asyncio.Timeout, _: object = None) -> None:
+    with suppress(RuntimeError):  # it has ended
+        sending.reschedule(0.0)
+
+
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def _abort(scope: Scope) -> None:
-    """Close the connection of a client that does not read; sending would wait for it."""
+    """Close the connection of a client that does not read. Otherwise sending would wait."""
     abort = scope.get("extensions", {}).get("argstream.abort")
     if abort is not None:
         abort()
 
 
-class LogReading:
-    """The log of a run as a source. Only one page is held for a client that does not read."""
+async def log_pieces(
+    store: Store, run_id: str, encoder: NativeEncoder, *, after: int, until: int
+) -> AsyncGenerator[bytes, None]:
+    """Yield the log of a run. Only one page is held for a client that does not read.
 
-    def __init__(
-        self, store: Store, run_id: str, encoder: NativeEncoder, *, after: int, until: int
-    ) -> None:
-        """Read the records before ``after`` too: the encoder needs them."""
-        self._store = store
-        self._run_id = run_id
-        self._encoder = encoder
-        self._after = after
-        self._until = until
-
-    def close(self) -> None: ...
-
-    async def pieces(self) -> AsyncGenerator[bytes, None]:
-        seq = 0
-        while seq < self._until and (records := await self._page(seq)):
-            seq = records[-1].seq
-            lines = [(record.seq, self._encoder.line(record)) for record in records]
-            for piece in cut(b"".join(line for place, line in lines if place > self._after)):
-                yield piece
-                await asyncio.sleep(0)  # or it is sent on after the client has left
-            await asyncio.sleep(0)  # a long log must not hold up the others
-
-    async def _page(self, seq: int) -> list[Record]:
+    The records before ``after`` are read too: the encoder needs them.
+    """
+    seq = 0
+    while seq < until:
         try:
-            return await self._store.read(self._run_id, seq, min(_PAGE, self._until - seq))
-        except RunNotFoundError:  # it was deleted meanwhile: there is no more of it
-            return []
+            records = await store.read(run_id, seq, min(_PAGE, until - seq))
+        except RunNotFoundError:  # it was deleted meanwhile
+            return
+        if not records:
+            return
+        seq = records[-1].seq
+        lines = [(record.seq, encoder.line(record)) for record in records]
+        for piece in cut(b"".join(line for place, line in lines if place > after)):
+            yield piece
+            await asyncio.sleep(0)  # notice that the client has disconnected
+        await asyncio.sleep(0)  # a long log must not block the event loop

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum
-from types import TracebackType
 from typing import Final, Self
 
 from starlette.applications import Starlette
@@ -29,26 +28,26 @@ from argstream.server._security import (
     NameUser,
     SecurityMiddleware,
 )
-from argstream.server._serve import Endings
+from argstream.server._serve import ShutdownSignals
 from argstream.server._viewers import Broadcasts
 
 __all__ = ["AgentServer"]
 
 _HEALTHY_WITHIN: Final = 2.0
-"""How long the store may take to answer, in seconds, to be taken for one that works."""
+"""Seconds within which the store must answer a health check."""
 
 
 class _Unset(Enum):
-    """Tells an argument that was left out from one that is None."""
+    """The default of an argument for which None is a valid value."""
 
     UNSET = "unset"
 
 
-_CLOSED: Final = Problem(503, "closed", "this server has ended: enter it again to use it")
+_CLOSED: Final = Problem(503, "closed", "the server is closed. Enter it again to use it")
 
 
 class AgentServer:
-    """Serves the runs of an agent, in our own format and in those that front ends speak.
+    """Serves the runs of an agent, in the native format and for AI SDK and AG-UI front ends.
 
     ::
 
@@ -57,8 +56,8 @@ class AgentServer:
         other_app.mount("/agent", AgentServer(agent, hosts=None, user=name_of_user))
 
     Inside another app, which checks the Host itself, pass ``hosts=None``. Enter the server
-    (``async with server:``) when that app starts, so that runs which another process has left are
-    resumed before the first request. Otherwise the first request does it.
+    (``async with server:``) when that app starts. It then resumes the runs of processes that died.
+    Otherwise the first request starts that.
     """
 
     def __init__(
@@ -87,8 +86,8 @@ class AgentServer:
         FastAPI's is): status, detail and headers are sent as they are. Any other exception is
         logged, and the answer is 500.
 
-        Every ``recovery_seconds`` the server resumes runs that another process has left. A web
-        page is served at ``/`` unless ``page`` is False.
+        Every ``recovery_seconds`` the server resumes runs whose process died. A web page is served
+        at ``/`` unless ``page`` is False.
         """
         if isinstance(token, _Unset):
             if user is None:
@@ -98,24 +97,25 @@ class AgentServer:
                 )
             token = None
         self.limits: Limits = limits or Limits()
-        """How much it takes on."""
+        """The limits on sizes, rates and connections."""
         self.access: Access = Access(token=token, hosts=hosts, origins=origins, user=user)
-        """What it lets in."""
+        """Which requests are accepted."""
         driver = AgentDriver(agent) if isinstance(agent, Agent) else agent
         self._runs = Runs(
             driver, recovery_seconds=recovery_seconds, max_running=self.limits.max_running
         )
-        self._channels = Broadcasts(driver.store)
-        self._endings = Endings(self._channels.drain)
+        self._broadcasts = Broadcasts(driver.store)
+        self._shutdown_signals = ShutdownSignals(self._broadcasts.drain)
         self._is_closed = False
-        self._app = self._guarded(has_page=page)
+        self._app = self._make_app(has_page=page)
 
-    def _guarded(self, *, has_page: bool) -> SecurityMiddleware:
+    def _make_app(self, *, has_page: bool) -> SecurityMiddleware:
         rates = Rates(self.limits)
-        context = Context(self._runs, self._channels, self.limits, rates)
+        context = Context(self._runs, self._broadcasts, self.limits, rates)
         routes = [
             Route(OPEN_PATH, self._health, methods=["GET"]),
             *_api.run_routes(context),
+            *_api.conversation_routes(context, self.access.token),
             *_api.converse_routes(context),
             *_api.session_routes(context, self.access.token),
             *_chat.routes(context),
@@ -127,12 +127,15 @@ class AgentServer:
             is_page = has_page and method in ("GET", "HEAD") and Page.is_at(path)
             return is_page or path == SESSION_PATH
 
+        def is_public(path: str) -> bool:
+            return has_page and Page.is_public(path)
+
         return SecurityMiddleware(
-            Router(routes, lifespan=self._lifespan), self.access, rates, is_open
+            Router(routes, lifespan=self._lifespan), self.access, rates, is_open, is_public
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, as ASGI has it."""
+        """Handle an ASGI connection."""
         if scope["type"] == "http":
             if self._is_closed:
                 await problem_response(_CLOSED)(scope, receive, send)
@@ -142,36 +145,28 @@ class AgentServer:
 
     async def __aenter__(self) -> Self:
         self._runs.open()
-        self._channels.open()
+        self._broadcasts.open()
         self._is_closed = False
         self._begin()
         return self
 
     def _begin(self) -> None:
-        """Begin to look for runs that others have left, and to hear of the end; once is enough."""
+        """Start recovery and listen for signals, unless that was done."""
         self._runs.recovery.begin()
-        self._endings.listen()
+        self._shutdown_signals.listen()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def drain(self) -> None:
-        """Ask all viewers to reconnect: the first step of a shutdown.
-
-        Runs that go on are left to other processes, or to the next start of this one.
-        """
-        self._channels.drain()
+        """Ask all viewers to reconnect: the first step of a shutdown."""
+        self._broadcasts.drain()
 
     async def aclose(self) -> None:
-        """End what goes on here; what has happened is in the store."""
+        """Stop driving runs. Other processes, or the next start of this one, resume them."""
         self._is_closed = True
-        self._endings.forget()
-        await self._channels.aclose()
+        self._shutdown_signals.forget()
+        await self._broadcasts.aclose()
         await self._runs.aclose()
 
     @asynccontextmanager
@@ -180,7 +175,6 @@ class AgentServer:
             yield
 
     async def _health(self, _: Request) -> Response:
-        """Answer that the server is alive, if its store is."""
         try:
             async with asyncio.timeout(_HEALTHY_WITHIN):
                 await self._runs.store.runs(limit=1)

@@ -1,12 +1,12 @@
-"""Runs of Claude Code for the server: started here, by the Claude Agent SDK, and observed.
+"""Runs of Claude Code for the server: started by the Claude Agent SDK, and observed.
 
-Claude Code runs its tools itself, and asks before it does what could do harm: that is told as
-``ApprovalRequested``, and a decision in the store counts, from any process.
+Claude Code runs its own tools, and asks for permission before some of them. Such a call becomes an
+``ApprovalRequested``, and any process can decide in the store.
 
-What was said before is in a session of Claude Code's own, in a file on this machine. The session of
-a run has an id that follows from the run's; the next run of a conversation is a fork of the newest
-one that the store has. So all that must be known is in the store, and a conversation goes on after
-its process has ended; one that was begun on another machine does not.
+Claude Code keeps the history of a conversation in a session file on this machine. The ID of a
+session is derived from the ID of its run. The next run of a conversation forks the session of the
+newest run in the store. So a conversation continues after its process has ended, but not on another
+machine.
 """
 
 from collections.abc import AsyncGenerator
@@ -17,11 +17,13 @@ from uuid import UUID, uuid5
 
 from anyio import to_thread
 
-from argstream.agent import Conversation, Observer
+from argstream.agent import Conversation, Observer, Run
+from argstream.agent.observer import ObserverLoop
 from argstream.errors import MissingExtraError, UsageError
-from argstream.runs._records import Approve, Decisions, RunInfo
+from argstream.runs._records import RunInfo
+from argstream.runs._state import RunState
 from argstream.runs._store import Store
-from argstream.server._runs import DrivenRun
+from argstream.server._runs import LoadedRun
 
 try:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Message, get_session_info
@@ -32,9 +34,9 @@ except ModuleNotFoundError:
 __all__ = ["ClaudeAgentDriver"]
 
 _SESSIONS: Final = UUID("5b1f0c1e-6f4e-4f0e-9d0a-6f2d3a1c8e57")
-"""What the ids of sessions are made in, of the ids of runs."""
-_EARLIER: Final = 50
-"""How many runs of a conversation are looked at for one that has a session."""
+"""The UUID namespace of session IDs, which are derived from run IDs."""
+_MAX_EARLIER: Final = 50
+"""How many runs of a conversation are checked for a session."""
 _CONFIG: Final = "CLAUDE_CONFIG_DIR"
 
 
@@ -46,15 +48,15 @@ class ClaudeAgentDriver:
     ) -> None:
         """Run Claude Code with these options, except for those that the log and approvals need.
 
-        ``cwd`` is the folder that it works in. Each call that its settings do not allow is asked
-        about, since ``permission_mode`` is ``default`` unless another is given. A prompt is taken
-        as it is written: no command, and no file that it would have read.
+        ``cwd`` is the folder that it works in. ``permission_mode`` is ``default`` unless another is
+        set, so each call that the settings of Claude Code do not allow needs an approval. Prompts
+        are sent verbatim: slash commands and file references in them have no effect.
         """
         options = options or ClaudeAgentOptions()
         if _CONFIG in options.env:
             raise UsageError(
-                f"{_CONFIG} says where sessions are found again: set it for the whole process, "
-                "not in the env of the options"
+                f"{_CONFIG} must not be in the env of the options, because this process reads the "
+                "sessions too. Set it for the whole process"
             )
         self._observer = Observer(store=store)
         self._options = replace(
@@ -81,11 +83,21 @@ class ClaudeAgentDriver:
         return self._observer.agent
 
     @property
+    def model(self) -> str:
+        """The name that the page shows for the model."""
+        return self._options.model or "Claude Code"
+
+    @property
+    def can_replace(self) -> bool:
+        """Return False: only Claude Code has the history."""
+        return False
+
+    @property
     def store(self) -> Store:
         """The store of its runs."""
         return self._observer.store
 
-    def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
+    def begin(self, prompt: str, conversation: Conversation) -> Run:
         """Return a run that starts Claude Code when its first event is requested."""
         source = _ClaudeCode(self, prompt, conversation)
         run = self._observer.observe(
@@ -94,59 +106,56 @@ class ClaudeAgentDriver:
         source.run_id = run.run_id
         return run
 
-    def resume(self, info: RunInfo) -> DrivenRun | None:
+    def resume(self, info: RunInfo) -> Run | None:
         """Return None: a run of Claude Code cannot continue in another process."""
         return None
 
     async def conversation(self, id: str, user: str) -> Conversation:
-        """Return a conversation. Its history is known to Claude Code only."""
+        """Return a conversation without messages: only Claude Code has its history."""
         conversation = Conversation(id=id, user=user)
         newest = await self.store.runs(conversation_id=id, user=user, limit=1)
         if newest and not newest[0].is_over:
             conversation.run_id = newest[0].run_id
         return conversation
 
-    async def check(self, run_id: str, decisions: Decisions) -> None:
-        """Refuse decisions that mean nothing here. Claude Code checks edited arguments itself."""
-        for decision in decisions.values():
-            if isinstance(decision, Approve) and decision.always == "rule":
-                raise UsageError(
-                    'no rule asks about this call: approve it always for the "conversation"'
-                )
+    async def load(self, run_id: str) -> LoadedRun:
+        """Read a run from the store."""
+        state = RunState.from_records(await self.store.read(run_id), arguments="off")
+        return LoadedRun(state, ObserverLoop(run_id, state).check)
 
     async def stop(self, run_id: str, reason: str) -> None:
-        """Stop a run, in whatever process it is. If that process is gone, write its end."""
+        """Stop a run, whichever process drives it. If that process has died, write its end."""
         await self._observer.stop_async(run_id, reason)
 
     async def aclose(self) -> None:
-        """Close the store, if it is our own."""
+        """Close the store, if it was opened here."""
         await self._observer.aclose()
 
     async def options_for(self, run_id: str, conversation: Conversation) -> ClaudeAgentOptions:
         """Return the options for a run that continues the newest session on this machine."""
         runs = await self.store.runs(
-            conversation_id=conversation.id, user=conversation.user, limit=_EARLIER
+            conversation_id=conversation.id, user=conversation.user, limit=_MAX_EARLIER
         )
         earlier = [run for run in runs if run.agent == self.name and run.run_id != run_id]
         session = _session_of(run_id)
         for run in earlier:
             before = _session_of(run.run_id)
-            if await to_thread.run_sync(self._is_here, before):
+            if await to_thread.run_sync(self._has_session, before):
                 return replace(self._options, session_id=session, resume=before, fork_session=True)
         if any(run.status == "completed" for run in earlier):
             raise UsageError(
-                "what was said before in this conversation is not known to the Claude Code of this "
-                "machine and folder: begin another conversation"
+                "Claude Code has no session of this conversation for this folder on this machine. "
+                "Start another conversation"
             )
         return replace(self._options, session_id=session)
 
-    def _is_here(self, session: str) -> bool:
+    def _has_session(self, session: str) -> bool:
         directory = str(Path(self._options.cwd or ".").absolute())
         return get_session_info(session, directory) is not None
 
 
 class _ClaudeCode:
-    """The source of one run: starts Claude Code when it is read, and ends it after that."""
+    """The source of one run: starts Claude Code when it is read, and ends it afterwards."""
 
     def __init__(self, driver: ClaudeAgentDriver, prompt: str, conversation: Conversation) -> None:
         self.run_id = ""

@@ -65,7 +65,7 @@ class AsyncPump:
 
     def expect_readers(self) -> None:
         """Let the task fetch from the first item, unless a loop over the events has started."""
-        if self._work.held is None:
+        if not self._work.has_begun:
             self._work.is_direct = False
 
     async def value_of(self, awaited: Awaited[Value]) -> Value:
@@ -105,7 +105,7 @@ class AsyncEvents(AsyncIterator[Event]):
         self._is_running = True
         work = self._work
         try:
-            if work.held is None:
+            if not work.has_begun:
                 self._begin()
             while work.is_direct:
                 work.fetcher = self._current_task()
@@ -135,6 +135,10 @@ class AsyncEvents(AsyncIterator[Event]):
         finally:
             self._is_running = False
 
+    def rest_of_batch(self) -> list[Event]:
+        """Return the other events of the item that the last event came from."""
+        return list(self._batch)
+
     def stop(self) -> None:
         """End the iteration because the stream was closed. This does not wake a waiting task."""
         if not self._is_running:
@@ -142,19 +146,18 @@ class AsyncEvents(AsyncIterator[Event]):
             self._batch = iter(())
 
     def _begin(self) -> None:
-        self._work.held = deque()
+        self._work.has_begun = True
         with suppress(RuntimeError):  # another event loop than asyncio's
             self._pump.loop = get_running_loop()
             self._current_task = current_task
 
     async def _next_held(self) -> Event:
         work, progress = self._work, self._pump.progress
-        held = work.held
-        while held or not progress.ended:
-            if not held:
-                await self._pump.wait(lambda: bool(held))
-            while held:
-                self._batch = iter(held.popleft())
+        while work.held or not progress.ended:
+            if not work.held:
+                await self._pump.wait(lambda: bool(work.held))
+            while work.held:
+                self._batch = iter(work.held.popleft())
                 for event in self._batch:
                     return event
         if (failure := progress.failure) is not None:
@@ -203,7 +206,8 @@ class _Fetching:
 
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.batches = batches
-        self.held: deque[list[Event]] | None = None  # batches for a loop over the events
+        self.has_begun = False  # a loop over the events has started
+        self.held: deque[list[Event]] | None = None  # batches that the task fetched for that loop
         self.is_direct: bool = True  # the loop fetches itself
         self.fetcher: Task[Any] | None = None  # the task of the loop while it fetches
         self.waiting: dict[Future[None], Callable[[], bool]] = {}  # readers and their conditions
@@ -212,7 +216,7 @@ class _Fetching:
         self.progress = progress
         self.task: Task[None] | None = None
         self._idle: Future[None] | None = None  # the task waits for this while no reader waits
-        self._closing = Lock()
+        self._closing: Lock | None = None
 
     def start(self) -> AbstractEventLoop:
         try:
@@ -307,7 +311,8 @@ class _Fetching:
                 batch = await anext(self.batches, None)
                 if batch is None:
                     break
-                if self.held is not None:
+                if self.has_begun:
+                    self.held = deque() if self.held is None else self.held
                     self.held.append(batch)
                 if self.wake():
                     await sleep(0)  # lets readers see early values before the next fetch
@@ -331,6 +336,7 @@ class _Fetching:
         """Close the source, and end a loop in another task that waits for it."""
         if self.fetcher is not None:
             await self._interrupt(self.fetcher)
+        self._closing = self._closing or Lock()
         async with self._closing:
             await self.batches.aclose()
 

@@ -7,14 +7,14 @@ for a loop over the events, if there is one.
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from enum import Enum
 from itertools import islice
 from reprlib import Repr
 from types import GeneratorType, TracebackType
 from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
-from argstream.assembly import Call
+from argstream.assembly import Assembler, Call
 from argstream.checks import is_settled, value_at, verdict_words
 from argstream.errors import ArgumentUnavailableError, StreamError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, StreamFailed
@@ -37,19 +37,16 @@ OUTCOMES: Final = frozenset({StreamFailed, RunFailed, RunCompleted})
 
 
 class StreamProgress:
-    def __init__(
-        self, calls_from: Callable[[int], list[Call]], abort: Callable[[], object]
-    ) -> None:
-        self.calls_from = calls_from
+    def __init__(self, assembler: Assembler) -> None:
+        self.assembler = assembler
         self.ended: bool = False
         self.failed: StreamFailed | RunFailed | None = None  # the first one; RunCompleted clears it
         # The first failure since the first reader was created. Readers do not receive events.
         self.reported: StreamFailed | RunFailed | None = None
         self.has_readers = False
-        self._abort = abort
         self._failure: BaseException | None = None
         self._traceback: TracebackType | None = None
-        self._failed_calls: set[int] = set()
+        self._failed_calls: Collection[int] = ()
 
     def note(self, event: Event) -> None:
         """Record the failure in an outcome event, or clear it."""
@@ -66,14 +63,13 @@ class StreamProgress:
             return  # the error comes from closing the source
         self._failure = failure
         self._traceback = failure.__traceback__
-        self._failed_calls = {
-            call.index for call in self.calls_from(0) if call.verdict in ("open", "aborted")
-        }
+        calls, cut_off = self.assembler.calls_from(0), ("open", "aborted")
+        self._failed_calls = {call.index for call in calls if call.verdict in cut_off}
 
     def stop(self) -> None:
         """End the stream. Every open call gets its verdict."""
         self.ended = True
-        self._abort()
+        self.assembler.abort()
 
     @property
     def failure(self) -> BaseException | None:
@@ -84,8 +80,7 @@ class StreamProgress:
         return self.failure if call.index in self._failed_calls else None
 
     def call_by_id(self, call_id: str) -> Call:
-        """Return the last call with this ID."""
-        calls = self.calls_from(0)
+        calls = self.assembler.calls_from(0)
         for call in reversed(calls):
             if call.id == call_id:
                 return call
@@ -391,7 +386,7 @@ class NextCall(Generic[Reader]):
 
     def ready(self) -> bool:
         if not self._found:
-            self._found.extend(self._progress.calls_from(self._seen))
+            self._found.extend(self._progress.assembler.calls_from(self._seen))
             self._seen += len(self._found)
         return bool(self._found) or self._progress.ended
 
@@ -438,13 +433,13 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
         return failure
     call = progress.call
     place, value, is_whole_path = _nearest(call.partial, path)
-    asked = f"{_format_path(path)} of {_name(progress)}"
+    subject = f"{_format_path(path)} of {_name(progress)}"
     if is_whole_path:
-        return _error(progress, path, f"{asked} is incomplete: {verdict_words(call)}")
+        return _error(progress, path, f"{subject} is incomplete: {verdict_words(call)}")
     contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{asked} is missing: {verdict_words(call)}; {contents}")
-    return _error(progress, path, f"{asked} is missing: {contents}")
+        return _error(progress, path, f"{subject} is missing: {verdict_words(call)}; {contents}")
+    return _error(progress, path, f"{subject} is missing: {contents}")
 
 
 def incomplete(progress: CallProgress) -> BaseException:
@@ -465,12 +460,12 @@ def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: st
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
     """Return the error for a value that differs from what was read before."""
-    asked = (
+    subject = (
         f"{_format_path(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
     )
     reason = progress.call.reinterpreted
     message = (
-        f"{asked} differs from what was read before: the call was reinterpreted at its "
+        f"{subject} differs from what was read before: the call was reinterpreted at its "
         f"end ({reason}). Use arguments() for the final values"
     )
     return _error(progress, path, message)

@@ -1,8 +1,8 @@
 """``stream()``: any kind of source → events."""
 
-from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
-from types import AsyncGeneratorType, TracebackType
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator
+from contextlib import suppress
+from types import AsyncGeneratorType
 from typing import TYPE_CHECKING, NoReturn, Self, overload
 
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
@@ -15,6 +15,7 @@ from argstream.streaming._input import (
     AsyncSource,
     InputDecoder,
     Source,
+    SourceContexts,
     awaited,
     close_async_source,
     close_source,
@@ -142,7 +143,7 @@ class _Reading:
     def __init__(self, source: object, intake: InputDecoder) -> None:
         self._source = source
         self._intake = intake
-        self._progress = StreamProgress(intake.assembler.calls_from, intake.assembler.abort)
+        self._progress = StreamProgress(intake.assembler)
 
     def raise_for_failure(self) -> None:
         """Raise ``StreamError`` if the stream has failed, with the code and message of the event.
@@ -235,12 +236,7 @@ class EventStream(_Reading, Iterator[Event]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -302,6 +298,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         batches = _AsyncBatches(source, intake, self._progress)
         self._pump = AsyncPump(batches, self._progress)
         self._events = self._pump.events()
+        self.rest_of_batch: Callable[[], list[Event]] = self._events.rest_of_batch
 
     def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
         return self._events
@@ -348,12 +345,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
@@ -367,7 +359,7 @@ class _AsyncBatches:
         self._source = source
         self._intake = intake
         self._progress = progress
-        self._stack = AsyncExitStack()  # contexts of the source that were entered
+        self._contexts = SourceContexts()
         self._items: AsyncIterator[object] | None = None
         self._has_begun = False
         self._is_over = False
@@ -384,7 +376,7 @@ class _AsyncBatches:
             if items is None:
                 self._has_begun = True
                 self._source = await awaited(self._source)
-                items = self._items = aiter(await open_async_items(self._source, self._stack))
+                items = self._items = aiter(await open_async_items(self._source, self._contexts))
             while True:
                 try:
                     item = await items.__anext__()
@@ -480,7 +472,6 @@ class _AsyncBatches:
     async def _leave(self, error: BaseException | None = None) -> bool:
         """Leave the contexts of the source, and return True if they suppress the error."""
         items, self._items = self._items, None
-        stack = self._stack.pop_all()
         try:
             if isinstance(items, AsyncGeneratorType) and items is not self._source:
                 with suppress(Exception):  # do not hide the reason why the stream ended
@@ -488,8 +479,8 @@ class _AsyncBatches:
         finally:
             traceback = None if error is None else error.__traceback__
             kind = None if error is None else type(error)
-            is_suppressed = await stack.__aexit__(kind, error, traceback)
-        return bool(is_suppressed)
+            is_suppressed = await self._contexts.__aexit__(kind, error, traceback)
+        return is_suppressed
 
     async def _close_source(self, error: BaseException | None = None) -> None:
         try:

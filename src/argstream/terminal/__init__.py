@@ -19,7 +19,7 @@ from argstream.errors import MissingExtraError
 if TYPE_CHECKING:
     from argstream.terminal._approval import TerminalApprover
     from argstream.terminal._layout import row_of, rows_of
-    from argstream.terminal._live import LiveTerminal, PlainTerminal, Terminal, open_terminal
+    from argstream.terminal._live import LiveTerminal, PlainTerminal, Terminal, open_terminal, show
     from argstream.terminal._run_view import RunView
     from argstream.terminal._screen import Palette, Screen
     from argstream.terminal._text import Line, Span, Spans, line, shown
@@ -63,13 +63,14 @@ __all__ = [
     "open_terminal",
     "row_of",
     "rows_of",
+    "show",
     "shown",
 ]
 
 _HOMES = {
     "_approval": "TerminalApprover",
     "_layout": "row_of rows_of",
-    "_live": "LiveTerminal PlainTerminal Terminal open_terminal",
+    "_live": "LiveTerminal PlainTerminal Terminal open_terminal printing show",
     "_run_view": "RunView",
     "_screen": "Palette Screen",
     "_text": "Line Span Spans line shown",
@@ -77,7 +78,7 @@ _HOMES = {
     "ToolViews file_reader",
 }
 
-if not all(find_spec(name) for name in ("pygments", "rich", "wcwidth")):
+if not all(find_spec(name) for name in ("markdown_it", "pygments", "rich", "wcwidth")):
     raise MissingExtraError("terminal", "argstream.terminal")
 
 if not TYPE_CHECKING:

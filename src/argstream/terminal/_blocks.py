@@ -1,4 +1,4 @@
-"""The blocks of a run view: what the model says, the arguments of a call, a tool that runs.
+"""The blocks of a run view: a text of the model, the arguments of a call, a running tool.
 
 A block grows until it is over. ``settled`` returns its final lines, ``growing`` the others.
 """
@@ -6,26 +6,18 @@ A block grows until it is over. ``settled`` returns its final lines, ``growing``
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentsError,
-    ArgumentStarted,
-    InvalidVerdict,
-    ToolArgsDelta,
-    ToolCallStarted,
-)
+from argstream import events as ev
 from argstream.jsonstream import JsonPath
-from argstream.providers._deltas import FREE_TEXT_KINDS
+from argstream.runs import Call
+from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible, visible_line
-from argstream.terminal._highlight import Highlighter, is_closed_by, opened_by
-from argstream.terminal._layout import break_rows as breaking_rows
-from argstream.terminal._layout import expand_tabs, fit, rows_of, width
+from argstream.terminal._highlight import Markdown
+from argstream.terminal._layout import behind, break_rows, cut, expand_tabs, fit, rows_of, width
+from argstream.terminal._parts import Block, GrowingText
 from argstream.terminal._text import (
     Breaks,
     Line,
@@ -40,411 +32,596 @@ from argstream.terminal._text import (
     size,
     text_of,
 )
-from argstream.terminal.tool_views import ArgumentsView, ToolViews
+from argstream.terminal.tool_views import ArgumentEvent, ArgumentsView, ToolViews
 
 # Deeper than the lines below it, so that a long title does not look like one of them.
 _REST: Final[Spans] = (Span("    "),)
-_FIRST: Final = 10
-_LAST: Final = 5
+_BRIEF: Final = 40  # columns of what stands for a title
+# Why a call is incomplete, where the end of the turn or of the stream says the same.
+_TOLD_BELOW: Final = ("the turn was cut off", "the provider failed")
+_NEAR: Final = 20  # characters that are shown before the one that is not valid
+_READY: Final = "●"  # the mark of a call that is complete and has not run
+_RESULT_HEAD: Final = 5  # lines of a result; half as many at its end
+_ERROR_HEAD: Final = 10
 _LONGEST: Final = 600
 _RESULT: Final = "  └ "
 _FAILURE: Final = "  ✗ "
 _RESULT_REST: Final = "    "
 _AS_ABOVE: Final = "(the output above)"
 _BEHIND: Final = 8  # columns: a character is at most as wide, with all that belongs to it
-_OUTPUT: Final = "  ┆ "
+_OUTPUT: Final[Spans] = (Span("  ┆ ", "faint"),)
 _UNDER: Final[Spans] = (Span("  "),)
-_RUNS: Final = line(Span("runs", "faint"), margin=_UNDER)
-_COMPARED: Final = 1_000_000  # characters; of more it is not asked whether the result repeats them
-_LONG: Final = 2.0  # seconds; what takes no longer is not worth a word
-_HEADING: Final = re.compile(r" {0,3}#{1,6} ")
-_MARKED: Final = re.compile(r"(`[^`]+`)|(\*\*[^*]+\*\*)")
-_OPENING: Final = re.compile(r"`|\*\*")
-# A bar, so that what the model says never looks like a line of ours.
+_RUNS: Final = line(Span("running…", "faint"), margin=_UNDER)
+_NEWEST: Final = 1000  # characters of output among which its newest line is looked for
+_LONG: Final = 2.0  # seconds; a shorter time is not shown
+# A bar, so that text of the model never looks like a line of ours.
 _SAID: Final[Spans] = (Span("│ ", "faint"),)
 _THOUGHT: Final[Spans] = (Span("~ ", "thought"),)
-_VERDICTS: Final[dict[InvalidVerdict, str]] = {
-    "truncated": "cut off",
-    "malformed": "malformed",
-    "rejected": "rejected",
-    "aborted": "aborted",
-}
+_denial: Final = re.compile(r"a call to .{1,200}? is denied by the policy").match
 _MOMENT: Final = 1.0  # seconds
 _FEW: Final = 200  # bytes
 _GOOD: Final[Spans] = (Span("  ✓ ", "good"),)
 _BAD: Final[Spans] = (Span("  ✗ ", "bad"),)
+_STOPPED: Final[Spans] = (Span("  ■ ", "warning"),)
 
 
-class LinePart(NamedTuple):
-    """A line, or a part of one."""
+class Compact(NamedTuple):
+    """How much is shown of long texts."""
 
-    text: str
-    is_rest: bool = False  # whether the line began in the part before
-
-
-class Call:
-    def __init__(self, event: ToolCallStarted, view: ArgumentsView | None = None) -> None:
-        self.call_id = event.call_id
-        self.name = event.name
-        self.kind = event.kind
-        self.speaker = event.parent_id
-        self.arguments: dict[str, Any] | str | None = None  # those that run
-        self.is_refused = False  # it was said why it does not run
-        self._view = view
-        self._title: Spans = ()
-
-    @property
-    def title(self) -> Spans:
-        return self._title if self._view is None else self._view.title
-
-    def end_writing(self) -> None:
-        """Forget the view of its arguments, and keep the title."""
-        self._title = self.title
-        self._view = None
-
-    @property
-    def label(self) -> Spans:
-        kind = () if self.kind == "function" else (Span(f" ({self.kind})", "faint"),)
-        title = self.title
-        return (shown(self.name, "tool"), *kind, *((Span("  "), *title) if title else ()))
-
-    def header(self, dot: Role = "title") -> Line:
-        return Line(self.label, (Span("● ", dot),), _REST, "words")
-
-    def header_again(self, what: str = "goes on") -> Line:
-        """Return the line that names the call again after lines of others came in between."""
-        label = (*self.label, Span(f" … {what}", "faint"))
-        return Line(label, (Span("● ", "faint"),), _REST, "words")
+    is_full: bool = False
+    hint: str = ""  # where the rest can be seen
 
 
-class TextBlock:
-    waits_as: Final = ""  # no mark says how it ended
-    has_begun: Final = False
+class Fold:
+    """Holds back the lines of a long text after the first ones, until the text ends."""
 
-    def __init__(
-        self, speaker: str | None, block: int, began: float | None, *, is_thought: bool
-    ) -> None:
+    def __init__(self, compact: Compact) -> None:
+        self.is_full, self._hint = compact
+        self._count = 0  # lines of the current text
+        self.held: list[Line] = []
+        self.hides = False  # whether lines were left out
+
+    def add(self, lines: Iterable[Line]) -> list[Line]:
+        """Add lines, and return those that are final."""
+        final: list[Line] = []
+        for one in lines:
+            if not one.fold or self.is_full:
+                final += [*self.end(), one]
+            elif self._count < one.fold:
+                self._count += 1
+                final.append(one)
+            else:
+                self.held.append(one)
+        return final
+
+    def end(self) -> list[Line]:
+        """Return the held lines: all of them, or a note and the last ones."""
+        held, self.held, self._count = self.held, [], 0
+        last = held[0].fold // 2 if held else 0
+        hidden = len(held) - last
+        if self.is_full or hidden < 2:
+            return held
+        self.hides = True
+        margin = held[0].margin if held[0].rest is None else held[0].rest
+        note = Span(f"… {hidden} more lines{self._hint}", "faint")
+        return [Line((note,), margin, margin, "words"), *held[-last:]]
+
+
+def _place_in(text: str, offset: int) -> Spans:
+    """Return the end of a text up to a character, which is marked."""
+    before = text[max(offset - _NEAR, 0) : offset]
+    cut_off = Span("…" if offset > _NEAR else "", "faint")
+    return Span(": ", "bad"), cut_off, shown(before), shown(text[offset : offset + 1], "key")
+
+
+def _beginning_of(arguments: Any) -> Spans:
+    """Return the beginning of the first text among arguments: it tells calls apart."""
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    text = next((one.strip() for one in values if isinstance(one, str) and one.strip()), "")
+    return cut((shown(text.split("\n")[0][:_BRIEF], "title"),), _BRIEF - 1) if text else ()
+
+
+class _Block:
+    def __init__(self, speaker: str | None, began: float | None) -> None:
         self.speaker = speaker
-        self.block = block
-        self.is_thought = is_thought
+        self.subject: object = self  # what its lines are about
         self.is_over = False
         self.is_known = False  # whether lines of it were committed
-        self._timer = Timer(began)
-        self.lines = 0
-        self.size = 0
-        self._text = WrappedText()
-        self._markdown = Markdown()
-        self._settled: list[Line] = []
+        self.waits_as = ""  # the mark that says how it ended
+        self._began = began
+        self._ended: float | None = None
+        self._lines: list[Line] = []  # that are not committed yet
+
+    def settled(self) -> list[Line]:
+        """Return the lines that became final."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def took(self, now: float) -> float | None:
+        """Return the seconds that it took, so far; None if it is not known when it began."""
+        if self._began is None:
+            return None
+        return (now if self._ended is None else self._ended) - self._began
+
+    def said_time(self, now: float, before: str = "") -> list[str]:
+        took = self.took(now)
+        return [] if took is None else [before + duration(took)]
 
     @property
-    def subject(self) -> object:
-        return self
+    def has_begun(self) -> bool:
+        return False
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is over, and its last lines wait."""
+        return False
+
+    def release(self) -> None:
+        """Return the last lines from now on."""
+
+
+class Note(_Block):
+    """Lines of ours, which are final at once."""
+
+    def __init__(self, lines: Sequence[Line], head: "CallBlock | None" = None) -> None:
+        super().__init__(None if head is None else head.speaker, None)
+        self.subject = head or self
+        self.is_over = True
+        self._head = head
+        self._lines = list(lines)
+
+    def headed(self, lines: list[Line]) -> list[Line]:
+        """Return the lines below a header. Lines about no call need none."""
+        return lines if self._head is None else [self._head.again(), *lines]
+
+
+class TextBlock(_Block):
+    """A text of the model. Of a line with many rows, the first are final before the others."""
+
+    def __init__(self, block: Text, began: float | None) -> None:
+        super().__init__(block.parent_id, began)
+        self.block = block
+        self._margin = _THOUGHT if block.is_thinking else _SAID
+        self._markup = _Thought() if block.is_thinking else Markdown()
+        self._text = GrowingText()
+        self._is_rest = False  # whether rows of the line that grows are final
+        self._too_many: tuple[int, Breaks] | None = None  # rows of it, when it was last shown
 
     @property
     def label(self) -> Spans:
-        return (Span("thinking" if self.is_thought else "text"),)
+        return (Span("thinking" if self.block.is_thinking else "text"),)
 
     @property
     def doing(self) -> str:
-        return "thinking" if self.is_thought else "writing"
+        return "thinking" if self.block.is_thinking else "writing"
 
     def counters(self, now: float) -> Iterator[str]:
-        if self.size:
-            yield from lines_and_size(self.lines, self.size)
-        yield from self._timer.said(now)
+        if self.block.text:
+            yield from lines_and_size(self.block.text.count("\n"), bytes_of(self.block.text))
+        yield from self.said_time(now)
 
     def add(self, text: str) -> None:
-        self.size += bytes_of(text)
-        self.lines += text.count("\n")
-        self._settle(self._text.add(text))
+        for complete in self._text.add(text):
+            self._commit(complete, is_whole=True)
 
     def end(self, now: float) -> None:
-        self.is_over = True
-        self._timer.stop(now)
-        self._settle(self._text.finish())
-        if self.is_thought and not self.size:
-            told = f"thought{''.join(self._timer.said(now, ' for '))}, and does not say what"
-            self._settled.append(Line((Span(told, "faint"),), _THOUGHT, _THOUGHT, "words"))
+        self.is_over, self._ended = True, now
+        if self._text.length:
+            self._commit(self._text.end(), is_whole=True)
+        self._lines += self._behind_margin(self._markup.finish())
+        if self.block.is_thinking and not self.block.text:
+            told = f"Thought{''.join(self.said_time(now, ' for '))} (hidden)"
+            self._lines.append(Line((Span(told, "faint"),), _THOUGHT, _THOUGHT, "words"))
 
     def headed(self, lines: list[Line]) -> list[Line]:
         return lines
 
     def settled(self) -> list[Line]:
-        self._settle(self._text.complete_rows())
-        settled, self._settled = self._settled, []
-        return settled
+        if self._too_many is not None and (end := self._end_of_rows(*self._too_many)):
+            text = self._text.end()
+            self._text.add(text[end:])
+            self._commit(text[:end], is_whole=False)
+        self._too_many = None
+        return super().settled()
 
     def growing(self, columns: int, rows: int) -> list[Line]:
-        part = self._text.growing
-        if not part.text:
-            return []
-        return self._text.last_rows(self._line(part, is_final=False), columns, rows)
+        held = self._behind_margin(self._markup.held)
+        last: list[Line] = []
+        if text := self._text.whole():
+            (line,) = self._behind_margin([self._markup.growing(text, is_rest=self._is_rest)])
+            last = [Line(row) for row in rows_of(line, columns)]
+            if len(last) > rows:
+                margin = min(width(text_of(line.margin)), columns // 2)
+                self._too_many = max(columns - margin, 1), line.breaks
+                last = last[-rows:] if rows > 0 else []
+        room = rows - len(last)
+        return last_rows(held[-max(room, 0) :], columns, room) + last
 
-    def _settle(self, parts: list[LinePart]) -> None:
-        self._settled += [self._line(part, is_final=True) for part in parts]
+    def _commit(self, text: str, *, is_whole: bool) -> None:
+        """Commit a complete line, or the beginning of one."""
+        lines = self._markup.add(text, is_rest=self._is_rest, is_whole=is_whole)
+        self._lines += self._behind_margin(lines)
+        self._is_rest, self._too_many = not is_whole, None
 
-    def _line(self, part: LinePart, *, is_final: bool) -> Line:
-        if self.is_thought:
-            return Line((text_span(part.text, "thought"),), _THOUGHT, _THOUGHT, "words")
-        breaks = self._markdown.breaks
-        spans = (self._markdown.final if is_final else self._markdown.growing)(part)
-        return Line(spans, _SAID, _SAID, breaks)
+    def _behind_margin(self, lines: Iterable[Line]) -> list[Line]:
+        return [behind(self._margin, line) for line in lines]
+
+    def _end_of_rows(self, room: int, breaks: Breaks) -> int:
+        """Return where the rows of the text end that stay as they are, whatever follows.
+
+        The end of a row depends on the word behind it, and that on whether it fits on the next
+        one: so more than a row must be known behind it.
+        """
+        # How wide a tab is depends on all before it.
+        text, render = self._text.whole().partition("\t")[0], self._shown
+        shown = render(text)
+        starts = [start for start, _ in break_rows(shown, room, room, breaks)][1:]
+        ends = [start for start in starts if fit(shown, start, room + _BEHIND) < len(shown)]
+        # What is spelled out takes more characters than were written; marks take none.
+        for end in reversed(ends):
+            row = shown[:end].rstrip()
+            alone = [start for start, _ in break_rows(row, room, room, breaks)][1:]
+            if alone != starts[: len(alone)] or len(alone) != starts.index(end):
+                continue  # without what follows, its last word would be broken elsewhere
+            place = end
+            if shown != text:
+                lengths = range(len(text) + 1)
+                place = bisect_right(lengths, len(row), key=lambda one: len(render(text[:one]))) - 1
+                place += len(text[place:]) - len(text[place:].lstrip(" "))
+            if place < 1 or render(text[:place]).rstrip() != row:
+                continue
+            after = text[place : place + 1]
+            if self._markup.is_final(text[:place], after, is_rest=self._is_rest):
+                return place
+        return 0
+
+    def _shown(self, text: str) -> str:
+        return text_of(self._markup.growing(text, is_rest=self._is_rest).spans)
 
 
-class CallBlock:
-    def __init__(self, call: Call, view: ArgumentsView, began: float | None) -> None:
-        self.call = self.subject = call
+class _Thought(Markdown):
+    """Thoughts are shown as they are."""
+
+    def add(self, text: str, *, is_rest: bool, is_whole: bool) -> list[Line]:
+        return [self.growing(text, is_rest=is_rest)]
+
+    def growing(self, text: str, *, is_rest: bool) -> Line:
+        return Line((text_span(text, "thought"),), (), (), "words")
+
+    def is_final(self, text: str, after: str, *, is_rest: bool) -> bool:
+        return True
+
+
+class CallBlock(_Block):
+    """The arguments of a call, below a line that names it: ``● write_file  src/app.py``.
+
+    When they are complete, they are held until it is known whether the call needs approval: then
+    they are shown in full.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        view: ArgumentsView,
+        compact: Compact,
+        began: float | None,
+        *,
+        has_tail: bool,
+    ) -> None:
+        super().__init__(call.parent_id, began)
+        self.call = call
+        self._has_tail = has_tail  # without one, nothing is held
         self._view = view
-        self.speaker = call.speaker
-        self.is_over = False
-        self.is_known = False  # whether lines of it were committed
-        self._timer = Timer(began)
-        self.waits_as = ""  # the mark that says how it ended
+        self._title: Spans = ()  # once it is over
+        self._fold = Fold(compact)
         self._amount = Amount()
-        self._renamed: list[Line] = []
-        self._is_free_text = call.kind in FREE_TEXT_KINDS
         self._open: JsonPath = ()  # the argument that is being written
         self._seen: dict[str, Any] = {}  # arguments that were shown, by name
-        self._has_lines = False
-        self._ending: list[Line] = []
+        self.lines = 0  # of the arguments, shown or not
+        self._is_released = False
+        self._is_bare = False  # the request shows the arguments
+        self._is_titled = False  # it has a title, and lines were final before its end
 
-    def take(
-        self, event: ArgumentStarted | ArgumentDelta | ArgumentCompleted | ToolArgsDelta
-    ) -> None:
+    @property
+    def title(self) -> Spans:
+        return self._title if self.is_over else self._view.title
+
+    @property
+    def label(self) -> Spans:
+        """The name and the title or, without one, the beginning of the first text."""
+        return self._named(self.title or _beginning_of(self.call.arguments))
+
+    def head(self, dot: Role = "title", *, has_title: bool = True) -> Line:
+        label = self._named(self.title) if has_title else (shown(self.call.name, "tool"),)
+        return Line(label, (Span("● ", dot),), _REST, "words")
+
+    def again(self, what: str = "") -> Line:
+        """Return the line that names the call again, below lines of others."""
+        label = (*self.label, Span(f" {what}" if what else "", "faint"))
+        return Line(label, (Span("└ ", "faint"),), _REST, "words")
+
+    def _named(self, title: Spans) -> Spans:
+        call = self.call
+        kind = () if call.kind == "function" else (Span(f" ({call.kind})", "faint"),)
+        return (shown(call.name, "tool"), *kind, *((Span("  "), *title) if title else ()))
+
+    @property
+    def is_held(self) -> bool:
+        return self.is_over and self._has_tail and not self._is_released
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether the request can show the arguments: nothing else would be on the screen."""
+        return self.is_held and not self.is_known and not self._is_titled
+
+    @property
+    def hides(self) -> bool:
+        """Whether some of the arguments were not shown."""
+        return self._fold.hides or self._is_bare
+
+    def take(self, event: ArgumentEvent) -> None:
         match event:
-            case ToolArgsDelta(delta=text):
-                self._amount.write(text)
-                if self._is_free_text:
-                    self._amount.add(text)
-            case ArgumentStarted(path=path):
+            case ev.ToolArgsDelta(delta=text) if self.call.is_free_text:
+                self._amount.add(text)
+            case ev.ArgumentStarted(path=path):
                 self._open = path
-            case ArgumentDelta(path=path, text=text):
+            case ev.ArgumentDelta(path=path, text=text):
                 self._open = path
                 self._amount.add(text)
-            case ArgumentCompleted(path=path, value=value):
+            case ev.ArgumentCompleted(path=path, value=value):
                 self._open = path[:-1]
                 self._amount.end_text()
                 if len(path) == 1:
                     self._seen[str(path[0])] = value
         self._view.take(event)
 
-    def rename(self, name: str) -> None:
-        if name != self.call.name:
-            self.call.name = name
-            if self.is_known:
-                self._renamed = [
-                    line(Span("is called ", "warning"), shown(name, "tool"), margin=_UNDER)
-                ]
+    def rename(self) -> None:
+        if self.is_known:
+            name = shown(self.call.name, "tool")
+            self._lines.append(line(Span("is called ", "warning"), name, margin=_UNDER))
 
-    def complete(self, arguments: dict[str, Any] | str, looks: ToolViews, now: float) -> None:
-        self.call.arguments = arguments
-        self._end(now)
-        if isinstance(arguments, dict) and arguments != self._seen:
+    def complete(self, views: ToolViews, now: float, *, is_run: bool) -> None:
+        """End with complete arguments. In a run, the result says the rest."""
+        call = self.call
+        lines: list[Line] = []
+        if isinstance(call.arguments, dict) and call.arguments != self._seen:
             # The provider corrected itself, or the text means something else than it says.
-            self._has_lines = True
-            self._ending.append(line(Span("this is what it means:", "warning"), margin=_UNDER))
-            self._ending += looks.whole(self.call.name, arguments, call_id=self.call.call_id)
-        self.waits_as = "✓"
-        self._ending += self._completion(now)
+            lines.append(line(Span("Interpreted as:", "warning"), margin=_UNDER))
+            lines += views.whole(call.name, call.arguments, call_id=call.call_id)
+        self._end(now, lines)
+        self.waits_as = _READY
+        self._lines += [] if is_run else self._completion(now)
 
-    def refuse(self, verdict: InvalidVerdict, error: ArgumentsError, now: float) -> None:
-        path = error.path or self._open
-        self._end(now)
+    def refuse(self, now: float) -> None:
+        """End with arguments that are not valid: show where, and why."""
+        call, error = self.call, self.call.error
+        path = (error.path if error else ()) or self._open
+        self._end(now, [])
+        self.release()
         self.waits_as = "✗"
-        self.call.is_refused = True
-        if verdict in ("truncated", "aborted"):
-            where = f" after {size(self._amount.size)}"
-        else:
-            where = "" if error.offset is None else f" at character {error.offset}"
-        inside = f", in {path_name(path)}" if path else ""
-        message = error.message.removesuffix(f" (at character {error.offset})")
-        told = f"{_VERDICTS[verdict]}{where}{inside}{because(message)}"
-        self._ending.append(line(Span(told, "bad"), margin=_BAD))
+        inside = path_name(path) if path else "the arguments"
+        amount = size(self._size)
+        why = error.message.removesuffix(f" (at character {error.offset})") if error else ""
+        margin = _BAD
+        near: Spans = ()
+        match call.verdict:
+            case "truncated":
+                # The parser says nothing more, and the end of the turn is told below.
+                is_new = error and why == error.message and not why.startswith(_TOLD_BELOW)
+                more = because(why) if is_new else ""
+                told = f"Incomplete: ended while writing {inside} ({amount}){more}"
+            case "aborted":
+                more = "" if why == "reading was stopped" else because(why)
+                told = f"Stopped while writing {inside} ({amount}){more}"
+                margin = _STOPPED
+            case "malformed":
+                told = f"Invalid JSON in {inside}{because(why)}"
+                if error is not None and error.offset is not None and why != error.message:
+                    near = _place_in(call.raw, error.offset)
+            case _ if error is not None and error.reason == "denied":
+                denial = _denial(why)
+                rest = visible_line(why[denial.end() :]) if denial else because(why)
+                told = f"Blocked by policy{rest}"
+            case _:
+                is_named = not path or f"'{inside}'" in why
+                told = f"Invalid arguments{'' if is_named else f' in {inside}'}{because(why)}"
+        self._lines.append(line(Span(told, margin[0].role), *near, margin=margin))
 
     def leave(self, why: str, now: float) -> None:
-        self._end(now)
+        """End where the call was cut off, unless it is over."""
+        if self.is_over:
+            return
+        self._end(now, [])
+        self.release()
         self.waits_as = "✗"
         told = ", ".join(self.counters(now))
-        self._ending.append(line(Span(f"{why} after {told}", "bad"), margin=_BAD))
+        self._lines.append(line(Span(f"{why} after {told}", "warning"), margin=_STOPPED))
 
-    @property
-    def label(self) -> Spans:
-        return self.call.label
+    def release(self, *, is_full: bool = False) -> None:
+        self._is_released = True
+        self._fold.is_full |= is_full
+
+    def leave_to_request(self) -> None:
+        """Show only the name: the request shows the arguments."""
+        self._is_bare = self._is_released = True
+        self._lines.clear()
+        self._fold.held.clear()
 
     @property
     def doing(self) -> str:
         return f"writing {visible_line(self.call.name)}"
 
     def counters(self, now: float) -> Iterator[str]:
-        yield from self._amount.said()
-        yield from self._timer.said(now)
+        if self.waits_as == _READY:
+            yield "ready"
+            return
+        yield from self._amount.said(self._size)
+        yield from self.said_time(now)
+
+    @property
+    def _size(self) -> int:
+        return bytes_of(self.call.raw)
 
     @property
     def has_begun(self) -> bool:
-        return not self.is_known and (self.is_over or not self._view.is_title_open)
+        is_named = not self._has_tail and not self._view.is_title_open
+        return not self.is_known and (self.is_over or self.lines > 0 or is_named)
 
     def headed(self, lines: list[Line]) -> list[Line]:
-        goes_on = self.is_known and not self.is_over
-        return [self.call.header_again() if goes_on else self.call.header(), *lines]
+        if self.is_known:
+            return [self.again("" if self.is_over else "(continued)"), *lines]
+        return [self.head(has_title=not self._is_bare), *lines]
 
     def settled(self) -> list[Line]:
-        if self.is_over:
-            settled, self._ending = self._ending, []
-            return settled
-        settled = self._renamed + self._view.settled()
-        self._renamed = []
-        self._see(settled)
-        return settled
+        if not self.is_over:
+            self._add(self._view.settled())
+        lines = self._fold.add(super().settled())
+        return lines + self._fold.end() if self.is_over else lines
 
     def growing(self, columns: int, rows: int) -> list[Line]:
-        above = [] if self.is_known else [self.call.header("faint")]
+        above = [] if self.is_known else [self.head("faint")]
         room = rows - len(above)
-        return above[:rows] + last_rows(self._view.growing(room), columns, room)
+        lines = (self._fold.held + self._lines)[-max(room, 0) :]
+        if not self.is_over:
+            lines += self._view.growing(room)
+        return above[:rows] + last_rows(lines, columns, room)
 
-    def _end(self, now: float) -> None:
-        self.is_over = True
-        self._timer.stop(now)
-        self._ending += [*self._renamed, *self._view.settled(), *self._view.finish()]
-        self._see(self._ending)
-        self.call.end_writing()
+    def _end(self, now: float, more: list[Line]) -> None:
+        self._title = self.title
+        self.is_over, self._ended = True, now
+        begun = self._view.settled()
+        self._is_titled = bool(begun and self._title)
+        self._add([*begun, *self._view.finish(), *more])
 
-    def _see(self, lines: list[Line]) -> None:
-        self._has_lines = self._has_lines or bool(lines)
+    def _add(self, lines: list[Line]) -> None:
+        self.lines += len(lines)
         self._amount.see(lines)
+        self._lines += lines
 
     def _completion(self, now: float) -> list[Line]:
-        took = self._timer.took(now)
-        amount = self._amount
-        is_short = took is not None and took < _MOMENT and amount.size < _FEW and amount.lines < 2
-        if is_short or not self._has_lines:
-            return []  # what stands there says it all
-        told = ", ".join(amount.said())
-        in_all = "".join(self._timer.said(now, " in "))
+        took, amount = self.took(now), self._amount
+        is_quick = took is None or took < _MOMENT
+        is_short = is_quick and self._size < _FEW and amount.lines < 2
+        if is_short or not self.lines:
+            return []
+        told = ", ".join(amount.said(self._size))
+        in_all = "".join(self.said_time(now, " in "))
         return [line(Span(told + in_all, "good"), margin=_GOOD)]
 
 
-class ToolBlock:
-    has_begun: Final = False
+class ToolBlock(_Block):
+    """A running tool: its output, then its result."""
 
     def __init__(
-        self, call: Call, began: float | None, attempt: int = 0, *, is_watched: bool = True
+        self,
+        head: CallBlock,
+        compact: Compact,
+        began: float | None,
+        attempt: int = 0,
+        *,
+        is_watched: bool = True,
     ) -> None:
-        """Start; attempt 0 if no event said so.
+        """Start; attempt 0 if no event reported the start.
 
-        Without a tail, a line says that it runs, and none of its output is folded.
-
+        Without a tail, a line reports that it runs, and its output is not folded.
         """
-        self.call = self.subject = call
-        self.speaker = call.speaker
-        self.is_over = False
-        self.is_known = False  # whether lines of it were committed
-        self._timer = Timer(began)
-        self._said: list[str] = []  # all output, to compare it with the result
-        self._text = WrappedText()
+        super().__init__(head.speaker, began)
+        self.head = self.subject = head
         self._is_watched = is_watched
-        self._unseen: list[LinePart] = []  # output that is not final yet
-        self._last = LinePart("")
-        self._ending: list[Line] = []
-        self._beginning = _begins(attempt, is_told=not is_watched)
-        self._size = 0
-        self.waits_as = ""  # the mark that says how it ended
-
-    def put_out(self, text: str) -> None:
-        self._size += len(text)
-        if self._size <= _COMPARED:
-            self._said.append(text)
-        self._see(self._text.add(text))
-
-    def complete(self, result: Any, now: float) -> None:
-        self._end("✓", now)
-        self._ending += result_lines(result, "".join(self._said))
-        self._ending += self._time(now, "faint")
-
-    def fail(self, error: Any, now: float) -> None:
-        self._end("✗", now)
-        self._ending += failure_lines(error)
-        self._ending += self._time(now, "bad")
-
-    def leave(self, why: str, now: float) -> None:
-        self._end("✗", now)
-        self._ending += failure_lines(why + "".join(self._timer.said(now, " after ")))
+        self._compact = compact
+        self._out: list[Line] = []  # that is not final yet
+        self._text = Block(self._out, _output_margin)
+        # A crash may have ended attempts before this one.
+        self._start = len(head.call.output) if attempt else 0
+        self._fold = Fold(compact if is_watched else compact._replace(is_full=True))
+        if attempt > 1:
+            told = Span(f"running again (attempt {attempt})", "warning")
+            self._lines.append(line(told, margin=_UNDER))
+        elif attempt and not is_watched:
+            self._lines.append(_RUNS)
 
     @property
     def label(self) -> Spans:
-        return self.call.label
+        return self.head.label
+
+    def put_out(self, text: str) -> None:
+        self._text.hold(text)
+
+    def forget_time(self) -> None:
+        """Show no duration: the process of the tool died at an unknown time."""
+        self._began = None
+
+    def end(self, now: float) -> None:
+        """End with the outcome of the call."""
+        call = self.head.call
+        is_good = call.outcome == "completed"
+        self._end("✓" if is_good else "✗", now)
+        if is_good:
+            self._lines += result_lines(call.result, self._compact, call.output[self._start :])
+        else:
+            self._lines += failure_lines(call.result, self._compact)
+        self._lines += self._time(now, "faint" if is_good else "bad")
+
+    def leave(self, why: str, now: float) -> None:
+        self._end("✗", now)
+        told = why + "".join(self.said_time(now, " after "))
+        self._lines.append(line(Span(told, "warning"), margin=_STOPPED))
 
     def newest(self, length: int) -> str:
-        growing = self._text.beginning(length)
-        return growing if growing.strip() else self._last.text[:length]
+        """Return the beginning of the newest line of output that is not blank."""
+        lines = self.head.call.output[-_NEWEST:].split("\n")
+        return next((one for one in reversed(lines) if one.strip()), "")[:length]
 
     @property
     def doing(self) -> str:
-        return f"{visible_line(self.call.name)} runs"
+        return f"running {visible_line(self.head.call.name)}"
 
     def counters(self, now: float) -> Iterator[str]:
-        yield from self._timer.said(now)
+        yield from self.said_time(now)
 
     def headed(self, lines: list[Line]) -> list[Line]:
         if lines[0] is _RUNS:  # one line says both
-            return [self.call.header_again("runs"), *lines[1:]]
-        goes_on = self.is_known and not self.is_over
-        return [self.call.header_again() if goes_on else self.call.header("faint"), *lines]
+            return [self.head.again("· running…"), *lines[1:]]
+        is_part = self.is_known and not self.is_over
+        return [self.head.again("(continued)" if is_part else ""), *lines]
 
     def settled(self) -> list[Line]:
         """Return the lines that became final: the output is complete while it streams."""
-        if self.is_over:
-            settled, self._ending = self._ending, []
-            return settled
-        self._see(self._text.complete_rows())
-        lines = self._beginning + [_output(part) for part in self._unseen]
-        self._beginning = []
-        self._unseen = []
-        return lines
+        if not self.is_over:
+            self._text.write()
+            self._fold_output()
+        return super().settled()
 
     def growing(self, columns: int, rows: int) -> list[Line]:
-        part = self._text.growing
-        return self._text.last_rows(_output(part), columns, rows) if part.text else []
-
-    def _see(self, parts: list[LinePart]) -> None:
-        self._unseen += parts
-        self._last = next((part for part in reversed(parts) if part.text.strip()), self._last)
+        return last_rows(self._fold.held[-max(rows, 0) :] + self._text.growing(), columns, rows)
 
     def _end(self, mark: str, now: float) -> None:
-        self.is_over = True
+        self.is_over, self._ended = True, now
         self.waits_as = mark
-        self._timer.stop(now)
-        self._see(self._text.finish())
-        self._ending += self._beginning
-        if self.is_known or not self._is_watched:
-            self._ending += [_output(part) for part in self._unseen]
-        elif self._unseen:
-            text = "".join("\n" * (not part.is_rest) + part.text for part in self._unseen)
-            self._ending += folded_lines(text.removeprefix("\n"), _OUTPUT, _OUTPUT)
-        self._unseen = []
+        self._text.finish()
+        self._fold_output()
+        self._lines += self._fold.end()
+
+    def _fold_output(self) -> None:
+        self._lines += self._fold.add(self._out)
+        self._out.clear()
 
     def _time(self, now: float, role: Role) -> list[Line]:
-        took = self._timer.took(now)
+        took = self.took(now)
         if took is None or took < _LONG:
             return []
-        return [line(Span(f"ran for {duration(took)}", role), margin=_UNDER)]
+        return [line(Span(f"took {duration(took)}", role), margin=_UNDER)]
 
 
-def _begins(attempt: int, *, is_told: bool) -> list[Line]:
-    if attempt > 1:
-        return [line(Span(f"runs again, attempt {attempt}", "warning"), margin=_UNDER)]
-    return [_RUNS] if attempt and is_told else []
+def _output_margin(_number: int) -> tuple[Spans, Spans]:
+    return _OUTPUT, _OUTPUT
 
 
-def _output(part: LinePart) -> Line:
-    margin: Spans = (Span(_OUTPUT, "faint"),)
-    return Line((text_span(part.text),), margin, margin, "words")
-
-
-def result_lines(result: Any, output: str = "") -> list[Line]:
+def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
     """Return what a tool returned, without what its output has shown already."""
     said = output.strip()
     result = _text_of_blocks(result)
-    breaks: Breaks = "words" if isinstance(result, str) else "anywhere"
+    breaks: Breaks = "words" if isinstance(result, str) else "spaces"
     if isinstance(result, str):
         text = _without(result, said)
     else:
@@ -454,57 +631,43 @@ def result_lines(result: Any, output: str = "") -> list[Line]:
     text = text.rstrip("\n")
     if not text or text == _AS_ABOVE:
         return []
-    return folded_lines(text, _RESULT, _RESULT_REST, breaks=breaks)
+    return folded_lines(text, _RESULT, "plain", breaks, head=_RESULT_HEAD, compact=compact)
 
 
-def failure_lines(error: Any) -> list[Line]:
+def failure_lines(error: Any, compact: Compact) -> list[Line]:
     is_text = isinstance(error, str)
     text = error if is_text else json.dumps(error, ensure_ascii=False, default=repr)
-    return folded_lines(text.rstrip("\n") or "failed", _FAILURE, _RESULT_REST, "bad")
+    told = f"Failed: {text.rstrip()}" if text.rstrip() else "Failed"
+    return folded_lines(told, _FAILURE, "bad", "words", head=_ERROR_HEAD, compact=compact)
 
 
 def folded_lines(
-    text: str, margin: str, rest: str, role: Role = "plain", breaks: Breaks = "words"
+    text: str, margin: str, role: Role, breaks: Breaks, *, head: int, compact: Compact
 ) -> list[Line]:
     """Return the lines of a text without the middle of many. A single line is never hidden."""
-    texts = text.split("\n")
-    hidden = len(texts) - _FIRST - _LAST
-    if hidden < 2:
-        first, last, between = texts, [], []
-    else:
-        first, last = texts[:_FIRST], texts[-_LAST:]
-        between = [Line((Span(f"… {hidden} more lines", "faint"),), (Span(rest, "faint"),))]
-    return [
-        *(
-            _line(text, rest if place else margin, rest, role, breaks)
-            for place, text in enumerate(first)
-        ),
-        *between,
-        *(_line(text, rest, rest, role, breaks) for text in last),
-    ]
-
-
-def _line(text: str, margin: str, rest: str, role: Role, breaks: Breaks) -> Line:
-    hidden = len(text) - _LONGEST
-    spans = [text_span(text if hidden < 2 else text[:_LONGEST], role)]
-    if hidden >= 2:
-        spans.append(Span(f" … {hidden} more characters", "faint"))
     margin_role: Role = "bad" if role == "bad" else "faint"
-    return Line(tuple(spans), (Span(margin, margin_role),), (Span(rest, margin_role),), breaks)
+    first, rest = (Span(margin, margin_role),), (Span(_RESULT_REST, margin_role),)
+    lines: list[Line] = []
+    for text_line in text.split("\n"):
+        hidden = 0 if compact.is_full else len(text_line) - _LONGEST
+        spans = [text_span(text_line if hidden < 2 else text_line[:_LONGEST], role)]
+        if hidden >= 2:
+            spans.append(Span(f" … {hidden} more characters", "faint"))
+        lines.append(Line(tuple(spans), rest if lines else first, rest, breaks, head))
+    fold = Fold(compact)
+    return [*fold.add(lines), *fold.end()]
 
 
 def _text_of_blocks(result: Any) -> Any:
     """Return the text of a list that holds nothing but blocks of text, as many tools return it."""
-    if not isinstance(result, list) or not result:
-        return result
     texts = []
-    for block in result:
+    for block in result if isinstance(result, list) else ():
         match block:
             case {"type": "text", "text": str(text), **rest} if not rest:
                 texts.append(text)
             case _:
                 return result
-    return "\n".join(texts)
+    return "\n".join(texts) if texts else result
 
 
 def _without(value: Any, said: str) -> Any:
@@ -514,150 +677,9 @@ def _without(value: Any, said: str) -> Any:
     if value.strip() == said:
         return _AS_ABOVE
     if value.rstrip().endswith("\n" + said):
-        return value.rstrip().removesuffix(said) + _AS_ABOVE
+        return value.rstrip().removesuffix(said).rstrip()
     # A short one may stand there by chance.
     return value.replace(said, _AS_ABOVE, 1) if len(said) > len(_AS_ABOVE) else value
-
-
-class Markdown:
-    def __init__(self) -> None:
-        self._fence = ""  # what opened the block of code that we are in
-        self._highlighter = Highlighter()
-        self._opened = ""  # by the last part, for the rest of the line
-
-    @property
-    def breaks(self) -> Breaks:
-        return "anywhere" if self._fence else "words"
-
-    def final(self, part: LinePart) -> Spans:
-        if self._fence:
-            if part.is_rest or not is_closed_by(part.text, self._fence):
-                return self._highlighter.line(part.text)
-            self._fence = ""
-        elif not part.is_rest and (fence := opened_by(part.text)):
-            self._fence = fence.marks
-            self._highlighter = Highlighter(fence.language)
-        else:
-            spans = self.growing(part)
-            self._opened = _left_open(self._before(part) + part.text)
-            return spans
-        return (text_span(part.text, "faint"),)
-
-    def growing(self, part: LinePart) -> Spans:
-        if self._fence:
-            return (text_span(part.text),)
-        before = self._before(part)
-        if _HEADING.match(before + part.text):
-            return (text_span(part.text, "heading"),)
-        return tuple(_marked(part.text, before))
-
-    def _before(self, part: LinePart) -> str:
-        return self._opened if part.is_rest else ""
-
-
-def _left_open(text: str) -> str:
-    """Return the mark that a text leaves open for the rest of its line."""
-    if heading := _HEADING.match(text):
-        return heading[0]
-    opening = _OPENING.search(_MARKED.sub("", text))
-    return opening[0] if opening else ""
-
-
-def _marked(text: str, before: str) -> Iterator[Span]:
-    """Yield a text with its marks, read as if ``before`` stood before it."""
-    end = 0
-    for match in _MARKED.finditer(before + text):
-        start = max(match.start() - len(before), 0)
-        if start > end:
-            yield text_span(text[end:start])
-        role: Role = "code" if match[1] else "strong"
-        end = match.end() - len(before)
-        yield text_span(text[start:end], role)
-    if end < len(text) or not text:
-        yield text_span(text[end:])
-
-
-class WrappedText:
-    def __init__(self) -> None:
-        self._pieces: list[str] = []  # of the line that grows
-        self._is_rest = False
-        self._too_many: _Rows | None = None  # rows of it, when it was last shown
-
-    @property
-    def growing(self) -> LinePart:
-        text = "".join(self._pieces)
-        self._pieces = [text] if text else []
-        return LinePart(text, self._is_rest)
-
-    def beginning(self, length: int) -> str:
-        taken = ""
-        for piece in self._pieces:
-            taken += piece[: length - len(taken)]
-            if len(taken) >= length:
-                break
-        return taken
-
-    def add(self, piece: str) -> list[LinePart]:
-        *complete, rest = piece.split("\n")
-        parts: list[LinePart] = []
-        for text in complete:
-            self._pieces.append(text)
-            parts.append(self._end())
-        if rest:
-            self._pieces.append(rest)
-        return parts
-
-    def finish(self) -> list[LinePart]:
-        return [self._end()] if self._pieces else []
-
-    def last_rows(self, line: Line, columns: int, rows: int) -> list[Line]:
-        seen = rows_of(line, columns)
-        if len(seen) > rows:
-            margin = min(width(text_of(line.margin)), columns // 2)
-            self._too_many = _Rows(max(columns - margin, 1), line.breaks)
-        return [Line(row) for row in seen[-rows:]] if rows > 0 else []
-
-    def complete_rows(self) -> list[LinePart]:
-        """Return the rows that cannot change any more, if there were too many to be seen."""
-        if self._too_many is None:
-            return []
-        text = self.growing.text
-        ends = _ends_of_rows(text, *self._too_many)
-        self._too_many = None
-        parts = []
-        for start, end in pairwise([0, *ends]):
-            parts.append(LinePart(text[start:end], self._is_rest))
-            self._is_rest = True
-        if ends:
-            self._pieces = [text[ends[-1] :]]
-        return parts
-
-    def _end(self) -> LinePart:
-        part = self.growing
-        self._pieces, self._is_rest, self._too_many = [], False, None
-        return part
-
-
-def _ends_of_rows(text: str, room: int, breaks: Breaks) -> list[int]:
-    """Return where those rows of a text end that stay as they are, whatever follows.
-
-    The end of a row depends on the word behind it, and that on whether it fits on the next one: so
-    more than a row must be known behind it.
-    """
-    text = text.partition("\t")[0]  # how wide a tab is depends on all before it
-    shown = text_span(text).text
-    starts = [start for start, _ in breaking_rows(shown, room, room, breaks)][1:]
-    ends = [start for start in starts if fit(shown, start, room + _BEHIND) < len(shown)]
-    if len(shown) == len(text):
-        return ends
-    # What is spelled out takes more characters than were written.
-    lengths = list(accumulate(len(text_span(character).text) for character in text))
-    return sorted({bisect_right(lengths, end) for end in ends} - {0})
-
-
-class _Rows(NamedTuple):
-    room: int
-    breaks: Breaks
 
 
 def last_rows(lines: Iterable[Line], columns: int, rows: int) -> list[Line]:
@@ -667,10 +689,9 @@ def last_rows(lines: Iterable[Line], columns: int, rows: int) -> list[Line]:
 
 
 class Amount:
-    """Counts bytes, and lines: of a diff, those that are added and removed."""
+    """Counts lines: of a diff, those that are added and removed."""
 
     def __init__(self) -> None:
-        self.size = 0  # in bytes
         self._before = 0  # lines of the texts before
         self._newlines = 0
         self._is_open = False
@@ -680,9 +701,6 @@ class Amount:
     @property
     def lines(self) -> int:
         return self._before + self._newlines + self._is_open
-
-    def write(self, text: str) -> None:
-        self.size += bytes_of(text)
 
     def add(self, text: str) -> None:
         if text:
@@ -701,36 +719,17 @@ class Amount:
                 self._added += span.role == "added"
                 self._removed += span.role == "removed"
 
-    def said(self) -> Iterator[str]:
+    def said(self, in_bytes: int) -> Iterator[str]:
         """Yield the counts. Of a change, the lines of both texts together would mean nothing."""
         if not self._added and not self._removed:
-            yield from lines_and_size(self.lines, self.size)
+            yield from lines_and_size(self.lines, in_bytes)
             return
-        if self._added and self._removed:
-            yield f"{count(self._added, 'line')} added, {self._removed} removed"
-        elif self._added:
-            yield f"{count(self._added, 'line')} added"
+        if self._added:
+            removed = f", {self._removed} removed" if self._removed else ""
+            yield f"{count(self._added, 'line')} added{removed}"
         else:
             yield f"{count(self._removed, 'line')} removed"
-        yield size(self.size)
-
-
-class Timer:
-    def __init__(self, began: float | None) -> None:
-        self._began = began
-        self._ended: float | None = None
-
-    def stop(self, now: float) -> None:
-        self._ended = now
-
-    def took(self, now: float) -> float | None:
-        if self._began is None:
-            return None
-        return (now if self._ended is None else self._ended) - self._began
-
-    def said(self, now: float, before: str = "") -> list[str]:
-        took = self.took(now)
-        return [] if took is None else [before + duration(took)]
+        yield size(in_bytes)
 
 
 def lines_and_size(lines: int, count: int) -> Iterator[str]:

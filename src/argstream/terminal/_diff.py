@@ -19,14 +19,23 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
-from functools import partial
-from typing import Final, Literal, NamedTuple, TypeAlias
+from itertools import islice
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted
+from argstream.events import ArgumentCompleted, ArgumentDelta, ArgumentStarted, ToolArgsDelta
 from argstream.jsonstream import JsonPath
+from argstream.sanitise import visible_line
 from argstream.terminal._highlight import source_spans
-from argstream.terminal._parts import CUT, ArgumentEvent, Files, GrowingText, PlainPart, said
-from argstream.terminal._text import Line, Role, Span, Spans, path_name, shown
+from argstream.terminal._parts import (
+    CUT,
+    ArgumentEvent,
+    Files,
+    GrowingText,
+    PlainPart,
+    TitlePart,
+    said,
+)
+from argstream.terminal._text import Line, Role, Span, Spans, path_name, words
 
 WINDOW: Final = 300
 MAX_HELD: Final = 300
@@ -34,35 +43,20 @@ _MAX_PAIRS: Final = 40_000  # of lines that are compared between two meetings
 _PROOF: Final = 25  # for every so many lines that a meeting is away, one more must be equal
 _TRIED: Final = 10  # places of a line that occurs again and again
 _LARGE: Final = 3  # lines of a change beside which an equal bracket is chance
-_SAYS_LITTLE: Final = frozenset(
-    [
-        "begin",
-        "break",
-        "continue",
-        "do",
-        "done",
-        "else",
-        "else:",
-        "end",
-        "endif",
-        "fi",
-        "finally:",
-        "pass",
-        "return",
-        "return;",
-        "then",
-        "try",
-        "try:",
-    ]
+_SAYS_LITTLE: Final = words(
+    "begin break continue do done else else: end endif fi finally: pass return return; then try "
+    "try:"
 )
 Sign: TypeAlias = Literal[" ", "-", "+"]
+_FOLD: Final = 30  # lines of a hunk that are shown at its beginning
 CONTEXT: Final = 3  # how many lines around a change are shown
 # Lines with their newlines; splitlines() knows more line ends than files have.
-lines_of: Final = re.compile(r"[^\n]*\n|[^\n]+").findall
+_LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
+lines_of: Final = _LINES.findall
 _ROLES: Final[dict[str, Role]] = {"+": "added", "-": "removed", "?": "faint"}
 _REST: Final[Spans] = (Span("         │ ", "faint"),)
 _OURS: Final[Spans] = (Span("       · │ ", "faint"),)  # no line of a text has this margin
-_EVERYWHERE: Final = frozenset({"replace_all", "replaceAll", "all", "global", "all_occurrences"})
+_EVERYWHERE: Final = words("replace_all replaceAll all global all_occurrences")
 
 
 class DiffNames(NamedTuple):
@@ -84,14 +78,9 @@ class StreamingDiff:
     def __init__(self, old: Sequence[str]) -> None:
         self._old: list[str] = []
         self._at = 0  # how many old lines are settled
-        self._held: list[str] = []
+        self.held: list[str] = []  # new lines that may turn out to be equal to old ones
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self.extend(old)
-
-    @property
-    def held(self) -> Sequence[str]:
-        """The new lines that may turn out to be equal to old ones."""
-        return self._held
 
     @property
     def rest(self) -> Sequence[str]:
@@ -99,47 +88,45 @@ class StreamingDiff:
         return self._old[self._at :]
 
     def extend(self, old: Sequence[str]) -> None:
-        """Append lines to the old text."""
         for place, line in enumerate(old, len(self._old)):
             self._places[line].append(place)
         self._old += old
 
     def add(self, line: str) -> list[Change]:
         """Add the next new line, and return what is certain now."""
-        if not self._held:
+        if not self.held:
             if self._at == len(self._old):
                 return [Change("+", line)]
             if self._old[self._at] == line:
                 self._at += 1
                 return [Change(" ", line)]
-        self._held.append(line)
+        self.held.append(line)
         if meeting := self._meeting():
             return self._settle(*meeting)
-        if len(self._held) > MAX_HELD:
-            return [Change("+", self._held.pop(0))]
+        if len(self.held) > MAX_HELD:
+            return [Change("+", self.held.pop(0))]
         return []
 
     def finish(self) -> list[Change]:
-        """End the new text, and return the rest."""
         return self._settle(len(self._old), 0)
 
     def cut(self) -> list[Change]:
         """Cut the new text off. What becomes of ``rest`` stays unknown."""
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         return [Change("+", line) for line in held]
 
     def _settle(self, place: int, run: int) -> list[Change]:
         """Go on at this place in the old text, before which so many lines are known as equal."""
-        split = len(self._held) - run
-        changes = [*_compared(self._old[self._at : place - run], self._held[:split])]
-        changes += [Change(" ", line) for line in self._held[split:]]
+        split = len(self.held) - run
+        changes = [*_compared(self._old[self._at : place - run], self.held[:split])]
+        changes += [Change(" ", line) for line in self.held[split:]]
         self._at = place
-        self._held = []
+        self.held = []
         return changes
 
     def _meeting(self) -> tuple[int, int] | None:
         """Find where the newest line has an equal that is not equal by chance."""
-        places = self._places.get(self._held[-1], ())
+        places = self._places.get(self.held[-1], ())
         first = bisect_left(places, self._at)
         near = places[first : bisect_left(places, self._at + WINDOW)]
         for place in near[:_TRIED]:
@@ -147,14 +134,14 @@ class StreamingDiff:
             away = place + 1 - run - self._at
             is_sure = away == 0 or run > 1 or len(near) == 1
             if is_sure and telling > away // _PROOF:
-                return place + 1, self._run(place, len(self._held))[0]
+                return place + 1, self._run(place, len(self.held))[0]
         return None
 
     def _run(self, place: int, limit: int) -> tuple[int, int]:
         """Count the equal lines before and at a place, and those of them that say something."""
         run = telling = 0
-        while run < min(limit, len(self._held), place + 1 - self._at):
-            line = self._held[-1 - run]
+        while run < min(limit, len(self.held), place + 1 - self._at):
+            line = self.held[-1 - run]
             if self._old[place - run] != line:
                 break
             run += 1
@@ -207,34 +194,18 @@ class Place(NamedTuple):
     after: tuple[str, ...] = ()  # whole lines around it; one more after it than is shown
 
 
-class _Item:
-    def __init__(self, out: list[Line], prefix: JsonPath) -> None:
-        self.edit = Edit(out)
-        self.prefix = prefix
-        self.sides: dict[str, JsonPath] = {}  # where they are, by their signs
-        self.path: tuple[JsonPath, str] | None = None  # where it is said, and what
-        self.is_everywhere = False
-        self.is_over = False  # nothing more comes that belongs to it
-
-
 class DiffPart:
     """Shows edits one after the other, each as soon as it is known what it replaces and where."""
 
     def __init__(
-        self,
-        out: list[Line],
-        names: DiffNames,
-        files: Files,
-        *,
-        is_array: bool = False,
+        self, out: list[Line], names: DiffNames, files: Files, *, is_array: bool = False
     ) -> None:
         self._out = out
         self._names = names
         self._depth = 2 if is_array else 0  # of the object that is an edit
         self._plain = PlainPart(out)
-        self._path_lines: list[Line] = []  # of the path of an edit, if it turns out to be too late
-        self._path_part = PlainPart(self._path_lines)
-        self._items: list[_Item] = []
+        self._path_part = TitlePart(out, self._offer_path)
+        self._edits: list[Edit] = []
         self._current = 0  # the first that is not shown to its end
         self._files = files
         self._path: str | None = None
@@ -247,13 +218,11 @@ class DiffPart:
         self._go_on()
 
     def take(self, event: ArgumentEvent) -> None:
-        match event:
-            case ArgumentStarted() | ArgumentDelta() | ArgumentCompleted():
-                path = event.path
-            case _:
-                return
+        if isinstance(event, ToolArgsDelta):
+            return
+        path = event.path
         if len(path) == self._depth + 1:
-            self._take_field(self._item(path[:-1]), path, event)
+            self._take_field(self._edit(path[:-1]), path, event)
         elif len(path) > self._depth + 1:
             self._plain.take(event)
         else:
@@ -262,141 +231,110 @@ class DiffPart:
 
     def growing(self, rows: int) -> list[Line]:
         lines = self._path_part.growing(rows) + self._plain.growing(rows)
-        for item in reversed(self._items[self._current :]):
+        for edit in reversed(self._edits[self._current :]):
             if len(lines) >= rows:
                 break
-            lines = item.edit.growing(rows) + lines
+            lines = edit.growing(rows) + lines
         return lines[-rows:]
 
     def finish(self) -> None:
         self._is_path_open = False
-        for item in self._items:
-            item.is_over = True
+        for edit in self._edits:
+            edit.is_over = True
         self._path_part.finish()
-        self._write_path()
         self._plain.finish()
         self._go_on()
 
-    def _item(self, prefix: JsonPath) -> _Item:
-        if not self._items or self._items[-1].prefix != prefix:
-            self._items.append(_Item(self._out, prefix))
-        return self._items[-1]
+    def _edit(self, prefix: JsonPath) -> "Edit":
+        if not self._edits or self._edits[-1].prefix != prefix:
+            self._edits.append(Edit(self._out, prefix))
+        return self._edits[-1]
 
     def _take_outer(self, path: JsonPath, event: ArgumentEvent) -> None:
         if isinstance(event, ArgumentStarted) and event.kind in {"array", "object"}:
             return  # its parts will say more
         self._plain.take(event)
         if isinstance(event, ArgumentCompleted) and isinstance(event.value, dict) and event.value:
-            self._item(path).is_over = True
+            self._edit(path).is_over = True
 
-    def _take_field(self, item: _Item, path: JsonPath, event: ArgumentEvent) -> None:
+    def _take_field(self, edit: "Edit", path: JsonPath, event: ArgumentEvent) -> None:
         name = path[-1]
         if isinstance(event, ArgumentStarted) and event.kind == "string":
-            sign = "-" if name in self._names.old else "+" if name in self._names.new else None
-            if sign is not None and sign not in item.sides:
-                item.sides[sign] = path
-                item.edit.start(sign)
-        sign = next((sign for sign, place in item.sides.items() if place == path), None)
-        if sign is not None:
-            self._take_side(item, sign, event)
+            if name in self._names.old:
+                edit.old = edit.old or _Side("-", path)
+            elif name in self._names.new:
+                edit.new = edit.new or _Side("+", path)
+        side = next((one for one in (edit.old, edit.new) if one and one.path == path), None)
+        if side is not None:
+            if isinstance(event, ArgumentDelta):
+                side.add(event.text)
+            elif isinstance(event, ArgumentCompleted):
+                side.value = event.value
+            edit.compare()
         elif name in self._names.path and self._depth:
-            self._take_path(item, event)
+            edit.path_at = path if edit.path is None else edit.path_at
+            self._path_part.take(event)
         else:
             if isinstance(event, ArgumentCompleted) and name in _EVERYWHERE:
-                item.is_everywhere = event.value is True
+                edit.is_everywhere = event.value is True
             self._plain.take(event)
 
-    def _take_side(self, item: _Item, sign: str, event: ArgumentEvent) -> None:
-        if isinstance(event, ArgumentDelta):
-            item.edit.add(sign, event.text)
-        elif isinstance(event, ArgumentCompleted):
-            item.edit.complete(sign, event.value)
-
-    def _take_path(self, item: _Item, event: ArgumentEvent) -> None:
-        self._path_part.take(event)
-        if not isinstance(event, ArgumentCompleted):
-            return
-        if isinstance(event.value, str) and not item.edit.has_begun and item.path is None:
-            item.path = event.path, event.value
-            self._path_lines.clear()  # it will be said where the edit is shown
-        else:
-            self._write_path()
-
-    def _write_path(self) -> None:
-        self._out += self._path_lines
-        self._path_lines.clear()
+    def _offer_path(self, path: Any) -> bool:
+        """Use a path for the newest edit, which says it where it is shown, unless it is late."""
+        edit = self._edits[-1]
+        if not isinstance(path, str) or edit.has_begun or edit.path is not None:
+            return False
+        edit.path = path
+        return True
 
     def _go_on(self) -> None:
-        while self._current < len(self._items):
-            item = self._items[self._current]
-            if not item.edit.has_begun:
-                if not self._is_ready(item):
+        while self._current < len(self._edits):
+            edit = self._edits[self._current]
+            if not edit.has_begun:
+                if not self._is_ready(edit):
                     return
-                if item.edit.old is None or "+" not in item.sides:
-                    self._show_plainly(item)
+                if not edit.can_begin:
+                    edit.show_plainly()
                     self._current += 1
                     continue
-                self._begin(item)
-            if item.edit.new is None and not item.is_over:
+                self._begin(edit)
+            if not edit.is_written and not edit.is_over:
                 return
-            item.edit.finish()
-            if (path := self._path_of(item)) is not None:
-                self._files.change(path, partial(_changed, item))  # of which more may be said
+            edit.finish()
+            if (path := self._path_of(edit)) is not None:
+                self._files.change(path, edit.changed)  # of which more may be said
             self._current += 1
 
-    def _is_ready(self, item: _Item) -> bool:
+    def _is_ready(self, edit: "Edit") -> bool:
         """Return whether it is known what an edit replaces, and where, or that it never will be."""
-        if item.edit.old is None or "+" not in item.sides:
-            return item.is_over
-        if self._path_of(item) is not None:
+        if not edit.can_begin:
+            return edit.is_over
+        if self._path_of(edit) is not None:
             return True
-        may_have_own = self._depth > 0 and bool(self._names.path) and not item.is_over
+        may_have_own = self._depth > 0 and bool(self._names.path) and not edit.is_over
         return not self._is_path_open and not may_have_own
 
-    def _path_of(self, item: _Item) -> str | None:
-        return self._path if item.path is None else item.path[1]
+    def _path_of(self, edit: "Edit") -> str | None:
+        return self._path if edit.path is None else edit.path
 
-    def _begin(self, item: _Item) -> None:
-        old = item.edit.old or ""
-        path = self._path_of(item)
+    def _begin(self, edit: "Edit") -> None:
+        old = edit.old_text
+        path = self._path_of(edit)
         text = None if path is None else self._files.text(path)
         place = nowhere(old) if text is None else locate(old, text)
-        heading = self._where(item, place) if self._depth else []
+        heading = self._where(edit, place) if self._depth else []
         if text is not None and path is not None and old and place.number is None:
-            heading += [
-                Span("(not found in ", "warning"),
-                shown(path, "warning"),
-                Span(")", "warning"),
-            ]
+            heading.append(Span(f"(text not found in {visible_line(path)})", "warning"))
         elif place.places > 1:
             heading.append(Span(f"({place.places} places)", "warning"))
         if heading:
             self._out.append(said(*heading))
-        item.edit.begin(place)
+        edit.begin(place)
 
-    def _where(self, item: _Item, place: Place) -> list[Span]:
-        where = [Span("@@ ", "place")]
-        if item.path is not None:
-            where += [shown(item.path[1], "place"), Span(", ", "place")]
-        if place.number is None:
-            where.append(Span(path_name(item.prefix), "place"))
-        else:
-            where.append(Span(f"line {place.number}", "place"))
-        return [*where, Span(" @@ ", "place")]
-
-    def _show_plainly(self, item: _Item) -> None:
-        """Show an edit that lacks one of its texts."""
-        found = [] if item.path is None else [item.path]
-        found += [(item.sides[sign], text) for sign, text in item.edit.so_far]
-        for path, text in found:
-            PlainPart(self._out).take(ArgumentCompleted("", "", path, text))
-
-
-def _changed(item: _Item, text: str) -> str:
-    old, new = item.edit.old, item.edit.new
-    if old is None or new is None or not old:
-        return text or new or ""
-    return text.replace(old, new, -1 if item.is_everywhere else 1)
+    def _where(self, edit: "Edit", place: Place) -> list[Span]:
+        file = "" if edit.path is None else f"{visible_line(edit.path)}, "
+        where = path_name(edit.prefix) if place.number is None else f"line {place.number}"
+        return [Span(f"@@ {file}{where} @@ ", "place")]
 
 
 class Hunk:
@@ -440,7 +378,7 @@ class Hunk:
         """Write the old lines whose fate is unknown: the new text was cut off."""
         self._begin()
         if rest:
-            self._out.append(_note("cut off; what becomes of these?"))
+            self._out.append(_note("incomplete edit: these lines may be removed"))
         for text in rest:
             self._line("?", text, self._old_number)
             self._old_number = _number(self._old_number, 1)
@@ -474,121 +412,22 @@ class Hunk:
             self._out.append(_note("no newline at the end"))
 
 
-class Edit:
-    """Collects the old and the new text until the diff can begin, then shows it."""
-
-    def __init__(self, out: list[Line]) -> None:
-        self._out = out
-        self._old = _Side("-")
-        self._new = _Side("+")
-        self._hunk: Hunk | None = None
-        self._diff = StreamingDiff(())
-        self._place = Place(0, None)
-        self._is_first = True  # whether the first new line is still to come
-
-    @property
-    def old(self) -> str | None:
-        return self._old.value
-
-    @property
-    def new(self) -> str | None:
-        return self._new.value
-
-    @property
-    def so_far(self) -> tuple[tuple[str, str], ...]:
-        sides = (self._old, self._new)
-        return tuple((side.sign, side.so_far()) for side in sides if side.has_begun)
-
-    @property
-    def has_begun(self) -> bool:
-        return self._hunk is not None
-
-    def start(self, sign: str) -> None:
-        """Note that a text begins: "-" is the old one, "+" the new one."""
-        self._side(sign).has_begun = True
-
-    def add(self, sign: str, text: str) -> None:
-        side = self._side(sign)
-        side.add(text)
-        if side is self._new and self._hunk is not None:
-            self._go_on(self._hunk)
-
-    def complete(self, sign: str, value: str) -> None:
-        side = self._side(sign)
-        side.value = value
-        if side is self._new and self._hunk is not None:
-            self._end(self._hunk)
-
-    def begin(self, place: Place) -> None:
-        """Show the diff from now on: the old text is complete and stands here."""
-        self._place = place
-        self._hunk = hunk = Hunk(self._out, place)
-        self._diff = StreamingDiff(lines_of(place.lead + (self.old or "") + place.trail))
-        self._go_on(hunk)
-        if self.new is not None:
-            self._end(hunk)
-
-    def growing(self, rows: int) -> list[Line]:
-        if self._hunk is None:
-            sides = sorted((self._old, self._new), key=lambda side: side.value is None)
-            lines = [line for side in sides for line in side.growing(rows)]  # what grows is last
-        elif self.new is None:
-            held = self._diff.held
-            lines = self._hunk.growing(held)
-            lines += self._new.growing_line(self._hunk.number_after(held))
-        else:
-            lines = []
-        return lines[-rows:]
-
-    def finish(self) -> None:
-        if self._hunk is not None and self.new is None:
-            self._hunk.take(self._diff.cut())
-            if last := self._new.text.end():
-                self._hunk.take(self._diff.add(self._whole(last) + "\n") + self._diff.cut())
-            self._hunk.leave_open(self._diff.rest)
-
-    def _side(self, sign: str) -> "_Side":
-        return self._old if sign == "-" else self._new
-
-    def _go_on(self, hunk: Hunk) -> None:
-        lines, self._new.lines = self._new.lines, []
-        for line in lines:
-            hunk.take(self._diff.add(self._whole(line) + "\n"))
-
-    def _whole(self, line: str) -> str:
-        """Return a new line; the first one with what stands before it in the file."""
-        is_first, self._is_first = self._is_first, False
-        return self._place.lead + line if is_first else line
-
-    def _end(self, hunk: Hunk) -> None:
-        last = self._whole(self._new.text.end())
-        if self.new or self._place.number is not None:  # else nothing is left of whole lines
-            last += self._place.trail
-        after = self._place.after
-        joined = after[:1] if last and not last.endswith("\n") else ()
-        self._diff.extend(joined)
-        if last:
-            hunk.take(self._diff.add(last + "".join(joined)))
-        hunk.take(self._diff.finish())
-        hunk.end(after[len(joined) :])
-
-
 class _Side:
-    def __init__(self, sign: str) -> None:
+    """The old or the new text of an edit."""
+
+    def __init__(self, sign: Sign, path: JsonPath) -> None:
         self.sign = sign
-        self.has_begun = False
-        self.value: str | None = None
+        self.path = path
+        self.value: str | None = None  # once it is complete
         self.text = GrowingText()
         self.lines: list[str] = []  # complete, and not yet compared
-        self._pieces: list[str] = []
 
     def add(self, text: str) -> None:
-        self.has_begun = True
-        self._pieces.append(text)
         self.lines += self.text.add(text)
 
     def so_far(self) -> str:
-        return "".join(self._pieces) if self.value is None else self.value
+        """Return what came, if nothing of it was compared."""
+        return "\n".join([*self.lines, self.text.whole()]) if self.value is None else self.value
 
     def growing(self, rows: int) -> list[Line]:
         lines = [diff_line(self.sign, line) for line in self.lines[-rows:]]
@@ -597,6 +436,107 @@ class _Side:
     def growing_line(self, number: int | None = None) -> list[Line]:
         length = self.text.length
         return [diff_line(self.sign, self.text.tail(), number, cut=length > CUT)] if length else []
+
+
+class Edit:
+    """Collects the old and the new text until the diff can begin, then shows it."""
+
+    def __init__(self, out: list[Line], prefix: JsonPath) -> None:
+        self._out = out
+        self.prefix = prefix
+        self.old: _Side | None = None
+        self.new: _Side | None = None
+        self.path: str | None = None  # of its file, if it says so itself
+        self.path_at: JsonPath = ()  # where it says so
+        self.is_everywhere = False
+        self.is_over = False  # nothing more comes that belongs to it
+        self._hunk: Hunk | None = None
+        self._diff = StreamingDiff(())
+        self._place = Place(0, None)
+        self._is_first = True  # whether the first new line is still to come
+
+    @property
+    def old_text(self) -> str:
+        return (self.old and self.old.value) or ""
+
+    @property
+    def can_begin(self) -> bool:
+        return self.old is not None and self.old.value is not None and self.new is not None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._hunk is not None
+
+    @property
+    def is_written(self) -> bool:
+        return self.new is not None and self.new.value is not None
+
+    def begin(self, place: Place) -> None:
+        """Show the diff from now on: the old text is complete and stands here."""
+        self._place = place
+        self._hunk = Hunk(self._out, place)
+        self._diff = StreamingDiff(lines_of(place.lead + self.old_text + place.trail))
+        self.compare()
+
+    def compare(self) -> None:
+        """Show what is certain of the new text so far, if the diff has begun."""
+        if self._hunk is None or self.new is None:
+            return
+        lines, self.new.lines = self.new.lines, []
+        for line in lines:
+            self._hunk.take(self._diff.add(self._whole(line) + "\n"))
+        if self.new.value is not None:
+            self._end(self._hunk, self.new)
+
+    def growing(self, rows: int) -> list[Line]:
+        if self._hunk is None or self.new is None:
+            sides = [side for side in (self.old, self.new) if side is not None]
+            sides.sort(key=lambda side: side.value is None)  # what grows is last
+            lines = [line for side in sides for line in side.growing(rows)]
+        elif self.new.value is None:
+            held = self._diff.held
+            lines = self._hunk.growing(held)
+            lines += self.new.growing_line(self._hunk.number_after(held))
+        else:
+            lines = []
+        return lines[-rows:]
+
+    def finish(self) -> None:
+        if self._hunk is not None and self.new is not None and self.new.value is None:
+            self._hunk.take(self._diff.cut())
+            if last := self.new.text.end():
+                self._hunk.take(self._diff.add(self._whole(last) + "\n") + self._diff.cut())
+            self._hunk.leave_open(self._diff.rest)
+
+    def show_plainly(self) -> None:
+        """Show an edit that lacks one of its texts."""
+        found = [] if self.path is None else [(self.path_at, self.path)]
+        found += [(side.path, side.so_far()) for side in (self.old, self.new) if side is not None]
+        for path, text in found:
+            PlainPart(self._out).take(ArgumentCompleted("", "", path, text))
+
+    def changed(self, text: str) -> str:
+        """Return what the edit makes of the text of its file."""
+        if not self.is_written or not self.old_text or self.new is None:
+            return text or (self.new and self.new.value) or ""
+        return text.replace(self.old_text, self.new.value or "", -1 if self.is_everywhere else 1)
+
+    def _whole(self, line: str) -> str:
+        """Return a new line; the first one with what stands before it in the file."""
+        is_first, self._is_first = self._is_first, False
+        return self._place.lead + line if is_first else line
+
+    def _end(self, hunk: Hunk, new: _Side) -> None:
+        last = self._whole(new.text.end())
+        if new.value or self._place.number is not None:  # else nothing is left of whole lines
+            last += self._place.trail
+        after = self._place.after
+        joined = after[:1] if last and not last.endswith("\n") else ()
+        self._diff.extend(joined)
+        if last:
+            hunk.take(self._diff.add(last + "".join(joined)))
+        hunk.take(self._diff.finish())
+        hunk.end(after[len(joined) :])
 
 
 def nowhere(old: str) -> Place:
@@ -612,19 +552,15 @@ def locate(old: str, text: str) -> Place:
         return nowhere(old)
     first = text.rfind("\n", 0, start) + 1
     end = start + len(old)
-    last = end if old.endswith("\n") else _next_line(text, end)
+    last = end if old.endswith("\n") else text.find("\n", end) + 1 or len(text)
     return Place(
         text.count(old),
         text.count("\n", 0, first) + 1,
         text[first:start],
         text[end:last],
         _lines_before(text, first),
-        _lines_after(text, last),
+        tuple(found[0] for found in islice(_LINES.finditer(text, last), CONTEXT + 1)),
     )
-
-
-def _next_line(text: str, place: int) -> int:
-    return text.find("\n", place) + 1 or len(text)
 
 
 def _lines_before(text: str, end: int) -> tuple[str, ...]:
@@ -634,20 +570,13 @@ def _lines_before(text: str, end: int) -> tuple[str, ...]:
     return tuple(lines_of(text[start:end]))
 
 
-def _lines_after(text: str, start: int) -> tuple[str, ...]:
-    end = start
-    for _ in range(CONTEXT + 1):
-        end = _next_line(text, end)
-    return tuple(lines_of(text[start:end]))
-
-
 def diff_line(sign: str, text: str, number: int | None = None, *, cut: bool = False) -> Line:
     """Return one line of a diff. A line that is cut shows its end."""
     role = _ROLES.get(sign, "plain")
     told = "" if number is None else str(number)
     margin = (Span(f"{told:>6} ", "faint"), Span(sign, role), Span(" │ ", "faint"))
     ellipsis = (Span("…", "faint"),) if cut else ()
-    return Line(ellipsis + source_spans([(text, role)]), margin, _REST)
+    return Line(ellipsis + source_spans([(text, role)]), margin, _REST, fold=_FOLD)
 
 
 def _note(text: str) -> Line:

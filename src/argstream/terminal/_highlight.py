@@ -1,4 +1,4 @@
-"""Source code in colours, one completed line at a time.
+"""Source code in colours and Markdown, one completed line at a time.
 
 A line costs a tenth of a millisecond, however many came before it. Colours are not worth a failure
 or a wait: a lexer that raises or is slow is not asked again, and lines that no person wrote are
@@ -11,31 +11,30 @@ visible after that.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
 from time import thread_time
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 # Pygments has no types.
 from pygments.lexer import ExtendedRegexLexer, Lexer, LexerContext, RegexLexer
 from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename
 from pygments.lexers.data import YamlLexer, YamlLexerContext
-from pygments.lexers.markup import MarkdownLexer
 from pygments.lexers.special import TextLexer
 from pygments.token import Comment, Error, Generic, String
 from pygments.util import ClassNotFound
 
 from argstream.sanitise import visible
 from argstream.terminal._layout import expand_tabs, width
-from argstream.terminal._text import Role, Span, Spans
+from argstream.terminal._text import Line, Role, Span, Spans, text_of
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token as MarkdownToken
 
 _Match: TypeAlias = Callable[[str, int], re.Match[str] | None]
 Rule: TypeAlias = tuple[_Match, Any, Any]
 """As Pygments has it: what matches, what is made of it, and the state that follows."""
-# What means something else inside a larger pattern: references to groups, and their names.
-_refers: Final = re.compile(r"\\[1-9]|\(\?P|\(\?\(").search
-_flags_first: Final = re.compile(r"\A\(\?[ims]+\)")
-_LETTERS: Final = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
-_ALLOWED: Final = re.UNICODE | re.IGNORECASE | re.MULTILINE | re.DOTALL
-_LARGE: Final = 20_000  # characters of patterns: more take too long to compile
 # A language may be followed by anything but backticks: those would be code within a sentence.
 _opening: Final = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$").match
 Token: TypeAlias = tuple[Any, str]  # a type of Pygments, and the text
@@ -59,53 +58,29 @@ _slow: Final[Counter[type[Lexer]]] = Counter()  # how often each has been, as lo
 # A rule can need time that grows with the square or the cube of a line's length, and no one can
 # stop it. So what is too long for a person is not lexed, and a lexer has one chance.
 _LONG_LINE: Final = 240
+_LONGEST_FENCE: Final = 2000  # characters of a line
 _SLOW: Final = 0.05  # seconds of work
-_ROLES: Final[dict[tuple[str, ...], Role]] = {
-    ("Comment",): "comment",
-    ("Comment", "Preproc"): "keyword",
-    ("Comment", "PreprocFile"): "string",
-    ("Keyword",): "keyword",
-    ("Keyword", "Constant"): "builtin",
-    ("Keyword", "Type"): "builtin",
-    ("Literal", "String"): "string",
-    ("Literal", "Number"): "number",
-    ("Literal", "Date"): "number",
-    ("Name", "Attribute"): "builtin",
-    ("Name", "Builtin"): "builtin",
-    ("Name", "Class"): "name",
-    ("Name", "Decorator"): "name",
-    ("Name", "Exception"): "builtin",
-    ("Name", "Function"): "name",
-    ("Name", "Tag"): "name",
-    ("Operator",): "operator",
-    ("Operator", "Word"): "keyword",
-    ("Generic", "Code"): "code",
-    ("Generic", "Deleted"): "removed",
-    ("Generic", "Heading"): "heading",
-    ("Generic", "Inserted"): "added",
-    ("Generic", "Strong"): "strong",
-    ("Generic", "EmphStrong"): "strong",
-    ("Generic", "Subheading"): "heading",
+_KINDS: Final[dict[Role, str]] = {
+    "comment": "Comment",
+    "keyword": "Keyword Comment.Preproc Operator.Word",
+    "string": "Literal.String Comment.PreprocFile",
+    "number": "Literal.Number Literal.Date",
+    "builtin": "Keyword.Constant Keyword.Type Name.Attribute Name.Builtin Name.Exception",
+    "name": "Name.Class Name.Decorator Name.Function Name.Tag",
+    "operator": "Operator",
+    "code": "Generic.Code",
+    "removed": "Generic.Deleted",
+    "added": "Generic.Inserted",
+    "heading": "Generic.Heading Generic.Subheading",
+    "strong": "Generic.Strong Generic.EmphStrong",
 }
-_role_of_type: dict[Any, Role] = {}  # the same, for each type that was seen
+_ROLES: Final = {
+    tuple(kind.split(".")): role for role, kinds in _KINDS.items() for kind in kinds.split()
+}
 
 
-class Fence(NamedTuple):
-    marks: str
-    language: str  # as named in the fence; may be empty
-
-
-class LineLexer(Protocol):
-    """Lexes a text line by line."""
-
-    @property
-    def kind(self) -> type[Lexer]:
-        """The lexer of the next line."""
-        ...
-
-    def tokens(self, line: str) -> list[Token]:
-        """Return the tokens of the next line, which ends with its newline."""
-        ...
+# Lexes a text line by line: ``kind`` is the lexer of the next line, which ends with its newline.
+LineLexer: TypeAlias = "_LineByLine | _ByContext | _ByRules | _Markdown"
 
 
 class Highlighter:
@@ -138,7 +113,7 @@ class Highlighter:
         pieces = _pieces(tokens)
         is_slow = thread_time() - begun > _SLOW
         if is_slow:
-            give_up(kind)
+            _slow[kind] += 1  # soon it is not used any more, for any text
         if is_slow or "".join(piece for piece, _ in pieces) != text:
             self._lexer = None
             return [(text, "plain")]
@@ -147,18 +122,12 @@ class Highlighter:
 
 def source_spans(pieces: Iterable[tuple[str, Role]]) -> Spans:
     """Make the pieces of one line visible; tabs become spaces up to the next multiple of four."""
-    safe = [Span(visible(text), role) for text, role in pieces]
-    return _expanded(safe) if any("\t" in span.text for span in safe) else tuple(safe)
-
-
-def _expanded(spans: Iterable[Span]) -> Spans:
-    expanded = []
+    spans: list[Span] = []
     column = 0
-    for text, role in spans:
-        span = Span(expand_tabs(text, column), role)
-        column += width(span.text)
-        expanded.append(span)
-    return tuple(expanded)
+    for text, role in pieces:
+        spans.append(Span(expand_tabs(visible(text), column), role))
+        column += width(spans[-1].text)
+    return tuple(spans)
 
 
 def _pieces(tokens: Iterable[Token]) -> list[tuple[str, Role]]:
@@ -168,25 +137,26 @@ def _pieces(tokens: Iterable[Token]) -> list[tuple[str, Role]]:
         text = token_text.removesuffix("\n")
         if not text:
             continue
-        role = _role_of_type.get(token) or _find_role(token)
+        role = _role_of(token)
         if pieces and pieces[-1][1] == role:
             text = pieces.pop()[0] + text
         pieces.append((text, role))
     return pieces
 
 
-def _find_role(token: tuple[str, ...]) -> Role:
+@cache
+def _role_of(token: tuple[str, ...]) -> Role:
     """Return the role of a type, or of the nearest type that it is a kind of."""
     names = tuple(token)
     while names and names not in _ROLES:
         names = names[:-1]
-    return _role_of_type.setdefault(token, _ROLES[names] if names else "plain")
+    return _ROLES.get(names, "plain")
 
 
-def opened_by(line: str) -> Fence | None:
-    """Return the fence that a line outside of code is."""
-    opening = _opening(line)
-    return None if opening is None else Fence(opening[1], opening[2])
+def opened_by(line: str) -> tuple[str, str] | None:
+    """Return the marks of the fence that a line outside of code is, and the language it names."""
+    opening = _opening(line) if len(line) <= _LONGEST_FENCE else None
+    return None if opening is None else (opening[1], opening[2])
 
 
 def is_closed_by(line: str, marks: str) -> bool:
@@ -195,28 +165,18 @@ def is_closed_by(line: str, marks: str) -> bool:
     return bare.startswith(marks) and not bare.strip(marks[0])
 
 
-def lexer_for(language: str | None, path: str | None) -> LineLexer | None:
+def lexer_for(language: str | None, path: str | None) -> "LineLexer | None":
     """Return a lexer for a language, or else for a file name; None if there is none."""
     found = None
     if language:
-        try:
+        with suppress(ClassNotFound):  # a name that a model made up
             found = find_lexer_class_by_name(language)
-        except ClassNotFound:
-            found = None  # a name that a model made up
     if found is None and path:
         found = find_lexer_class_for_filename(path)
     if found is None or issubclass(found, TextLexer) or _slow[found] >= _CHANCES:
         return None
-    return _line_lexer(found(stripnl=False, ensurenl=False))
-
-
-def give_up(kind: type[Lexer]) -> None:
-    """Note that a lexer was far too slow. Soon it is not used any more, for any text."""
-    _slow[kind] += 1
-
-
-def _line_lexer(lexer: Lexer) -> LineLexer:
-    if isinstance(lexer, MarkdownLexer):
+    lexer = found(stripnl=False, ensurenl=False)
+    if lexer.name == "Markdown":  # its class takes long to import
         return _Markdown(_ByRules(lexer))
     if isinstance(lexer, ExtendedRegexLexer):
         return _ByContext(lexer)
@@ -255,55 +215,6 @@ class _ByContext:
         return tokens
 
 
-class Rules:
-    """Finds the first rule that matches."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = rules
-        self._combined: tuple[_Match, dict[int | None, Rule]] | None = None
-
-    def first(self, line: str, position: int) -> tuple[re.Match[str], Any, Any] | None:
-        rules = self._rules
-        if self._combined is not None:
-            match_any, by_group = self._combined
-            which = match_any(line, position)
-            if which is None:
-                return None
-            rules = (by_group[which.lastindex],)
-        for match_here, action, new_state in rules:
-            match = match_here(line, position)
-            if match is not None:
-                return match, action, new_state
-        return None
-
-    def combine(self) -> None:
-        """Make one pattern of all rules, if they allow it; that takes some milliseconds."""
-        self._combined = _combined(self._rules)
-
-
-def _combined(rules: Sequence[Rule]) -> tuple[_Match, dict[int | None, Rule]] | None:
-    """Return a pattern that matches as any of the rules do, with the rule as its last group."""
-    by_group: dict[int | None, Rule] = {}
-    alternatives = []
-    group = 0
-    for rule in rules:
-        pattern = getattr(rule[0], "__self__", None)
-        if not isinstance(pattern, re.Pattern):  # Pygments has other things that match
-            return None
-        if pattern.flags & ~_ALLOWED or _refers(pattern.pattern):
-            return None
-        letters = "".join(letter for flag, letter in _LETTERS.items() if pattern.flags & flag)
-        # The empty group at its end tells that it was this one.
-        alternatives.append(f"(?{letters}:{_flags_first.sub('', pattern.pattern)})()")
-        group += pattern.groups + 1
-        by_group[group] = rule
-    pattern = "|".join(alternatives)
-    return (re.compile(pattern).match, by_group) if len(pattern) <= _LARGE else None
-
-
-_rules: Final[dict[type[Lexer], dict[str, Rules]]] = {}
-
-
 class _Spanning(NamedTuple):
     """Something that may span lines, and is a single rule of its lexer."""
 
@@ -318,7 +229,7 @@ class _ByRules:
     def __init__(self, lexer: RegexLexer) -> None:
         self.kind = type(lexer)
         self._lexer = lexer
-        self._rules = _rules_of(self.kind)
+        self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
         self._stack = ["root"]
         self._inside: _Spanning | None = None
         self._spanning: dict[str, list[_Spanning]] = {}  # by state
@@ -342,7 +253,7 @@ class _ByRules:
         return found
 
     def _step(self, line: str, position: int, found: list[Token]) -> int:
-        rule = self._rules[self._stack[-1]].first(line, position)
+        rule = _first(self._rules[self._stack[-1]], line, position)
         if rule is None:
             if line[position] == "\n":
                 self._stack = ["root"]
@@ -397,7 +308,7 @@ class _ByRules:
         """Find out which of the usual delimiters a single rule of this state knows."""
         for opening, closing in _DELIMITERS:
             sample = f"{opening} x\nx {closing}"
-            rule = self._rules[state].first(sample, 0)
+            rule = _first(self._rules[state], sample, 0)
             if rule is None:
                 continue
             match, action, _ = rule
@@ -406,12 +317,15 @@ class _ByRules:
                 yield _Spanning(opening, closing, action)
 
 
-def _rules_of(kind: type[RegexLexer]) -> dict[str, Rules]:
-    if kind not in _rules:
-        states = kind._tokens  # noqa: SLF001 - there is no other way to them
-        _rules[kind] = {state: Rules(rules) for state, rules in states.items()}
-        _rules[kind]["root"].combine()  # where most of most texts is
-    return _rules[kind]
+def _first(
+    rules: Iterable[Rule], line: str, position: int
+) -> tuple[re.Match[str], Any, Any] | None:
+    """Return the match of the first rule that matches here, and what follows from it."""
+    for match_here, action, new_state in rules:
+        match = match_here(line, position)
+        if match is not None:
+            return match, action, new_state
+    return None
 
 
 class _Markdown:
@@ -434,11 +348,245 @@ class _Markdown:
                 return [
                     (_CODE if token is String.Backtick else token, text) for token, text in tokens
                 ]
-            self._fence = fence.marks
-            self._code = lexer_for(fence.language, None)
+            self._fence, language = fence
+            self._code = lexer_for(language, None)
         elif is_closed_by(line, self._fence):
             self._fence = ""
             self._code = None
         elif self._code is not None:
             return self._code.tokens(line)
         return [(_CODE, line)]
+
+
+# Markdown
+
+_DEEPEST: Final = 12  # columns; a line that is deeper is shown no further to the right
+_MOST_MARKED: Final = 4000  # characters; a longer line is shown as it is
+_WIDEST: Final = 76  # columns of a table
+_CLOSERS: Final = ("`", "``", "*", "**", "_", "__", "](x)", ">")
+_is_delimiter: Final = re.compile(r" *\|?(?: *:?-+:? *\|)+(?: *:?-+:?)? *\|? *").fullmatch
+_is_task: Final = re.compile(r"\[([ xX])\] ").match
+_RULE: Final = "─" * 24
+_ALIGNMENT: Final = "text-align:"
+_Pieces: TypeAlias = list[tuple[str, Role]]
+
+
+class Markdown:
+    """Renders the Markdown of a model, one complete line at a time; a table when it is complete.
+
+    Each line is parsed by itself, so a mark that goes on in the next line is shown as it is
+    written. Marks disappear, and nothing else: a link is followed by its target.
+    """
+
+    def __init__(self) -> None:
+        self._fence = ""  # what opened the block of code that we are in
+        self._highlighter = Highlighter()
+        self._is_in_list = False
+        self._is_after_blank = True
+        self._table: list[str] = []  # its lines so far; one line may become the first of a table
+        self._begun: Line | None = None  # the line whose first rows were final before the others
+
+    @property
+    def held(self) -> list[Line]:
+        """The lines of a table that is not complete."""
+        return [Line(source_spans([(text, "plain")])) for text in self._table]
+
+    def add(self, text: str, *, is_rest: bool, is_whole: bool) -> list[Line]:
+        """Add a complete line, or a part of a long one, and return the lines that are final."""
+        if is_rest or not is_whole:
+            lines = [] if is_rest else self.finish()
+            line = self.growing(text, is_rest=is_rest)
+            self._begun, self._is_after_blank = None if is_whole else line, False
+            return [*lines, line]
+        if self._table and "|" in text and (len(self._table) > 1 or _is_delimiter(text)):
+            self._table.append(text)
+            return []
+        lines = self.finish()
+        if not self._fence and "|" in text and not opened_by(text):
+            self._table = [text]
+            return lines
+        return lines + self._add(text)
+
+    def finish(self) -> list[Line]:
+        """Return the lines of a table, which is complete."""
+        held, self._table = self._table, []
+        table = _table_lines(held) if len(held) > 1 else []
+        return table or [line for text in held for line in self._add(text)]
+
+    def growing(self, text: str, *, is_rest: bool) -> Line:
+        """Return a line that is not complete."""
+        if is_rest and self._begun is not None:
+            before = self._begun
+            role: Role = before.spans[-1].role if before.spans else "plain"
+            role = role if role == "heading" else "plain"
+            pieces = [(text, role)] if self._fence else _inline(text.rstrip(" "), role)
+            rest = before.margin if before.rest is None else before.rest
+            return Line(source_spans(pieces), rest, rest, before.breaks)
+        if self._fence:
+            return Line(source_spans([(text, "plain")]), _CODE_MARGIN, _CODE_MARGIN)
+        return self._line(text)
+
+    def is_final(self, text: str, after: str, *, is_rest: bool) -> bool:
+        """Return whether text that follows cannot change how this beginning of a line is shown.
+
+        ``after`` is the next character. A mark that follows no space depends on what is before it.
+        """
+        if len(text) > _LONGEST_FENCE:
+            return True
+        if not text[-1:].isspace() and not after.isalnum():
+            return False
+        if not is_rest and self._may_be_fence(text):
+            return False
+        if self._fence:
+            return True
+        ends = (f"{text.rstrip()}x{closer}" for closer in _CLOSERS)
+        seen, *others = (text_of(self.growing(one, is_rest=is_rest).spans) for one in (text, *ends))
+        return all(other.startswith(seen) for other in others)
+
+    def _may_be_fence(self, text: str) -> bool:
+        """Return whether a line that begins like this may begin or end a block of code."""
+        bare = text.strip()
+        if self._fence:
+            return not bare.strip(self._fence[0])
+        return not bare.strip("`") or not bare.strip("~") or opened_by(text) is not None
+
+    def _add(self, text: str) -> list[Line]:
+        if self._fence:
+            if len(text) > _LONGEST_FENCE or not is_closed_by(text, self._fence):
+                return [Line(self._highlighter.line(text), _CODE_MARGIN, _CODE_MARGIN)]
+            self._fence = ""
+            return []
+        if fence := opened_by(text):
+            self._fence, self._highlighter = fence[0], Highlighter(fence[1])
+            return []
+        line = self._line(text)
+        is_blank = not text.strip()
+        if not is_blank:
+            is_item = len(line.margin) > 0 and line.margin[-1].role == "operator"
+            is_deeper = self._is_in_list and text.startswith("  ")
+            self._is_in_list = is_item or is_deeper
+        self._is_after_blank = is_blank
+        return [line]
+
+    def _line(self, text: str) -> Line:
+        body = text.strip(" \t\r")
+        indent = width(expand_tabs(text)) - width(expand_tabs(text).lstrip(" "))
+        if len(text) > _MOST_MARKED:
+            return Line(source_spans([(text, "plain")]), breaks="words")
+        if indent >= 4 and self._is_after_blank and not self._is_in_list:
+            return Line(source_spans([(text, "code")]))
+        margin = (Span(" " * min(indent, _DEEPEST)),) if self._is_in_list and indent else ()
+        return _block_line(body, margin)
+
+
+_CODE_MARGIN: Final[Spans] = (Span("  "),)
+
+
+def _block_line(text: str, margin: Spans) -> Line:
+    """Return one line of Markdown: its containers become the margin."""
+    margins, rest = list(margin), list(margin)
+    role: Role = "plain"
+    pieces: _Pieces = [(text, "plain")]
+    for token in _parsed(text):
+        match token.type:
+            case "blockquote_open":
+                margins.append(Span("▎ ", "faint"))
+                rest.append(Span("▎ ", "faint"))
+            case "list_item_open":
+                bullet = f"{token.info}{token.markup} " if token.info else "• "
+                margins.append(Span(bullet, "operator"))
+                rest.append(Span(" " * len(bullet)))
+                pieces = []
+            case "heading_open":
+                role = "heading"
+                pieces = []
+            case "hr":
+                pieces = [(_RULE, "faint")]
+            case "inline":
+                pieces = _spans_of(token.children or (), role)
+            case "fence" | "code_block":
+                pieces = [(token.content.rstrip("\n") or text, "code")]
+    if pieces and margins and margins[-1].role == "operator" and (task := _is_task(pieces[0][0])):
+        box = "☐ " if task[1] == " " else "☑ "
+        pieces[0] = (box + pieces[0][0][task.end() :], pieces[0][1])
+    return Line(source_spans(pieces), tuple(margins), tuple(rest), "words")
+
+
+def _inline(text: str, role: Role) -> _Pieces:
+    """Return a part of a line with its marks."""
+    tokens = [token for token in _parsed(text, is_inline=True) if token.type == "inline"]
+    return _spans_of(tokens[0].children or (), role) if tokens else [(text, role)]
+
+
+def _spans_of(tokens: "Iterable[MarkdownToken]", role: Role) -> _Pieces:
+    pieces: _Pieces = []
+    roles: list[Role] = [role]
+    links: list[tuple[str, int]] = []  # targets, and how many pieces were before them
+    for token in tokens:
+        match token.type:
+            case "strong_open":
+                roles.append("strong")
+            case "em_open":
+                roles.append("strong" if "strong" in roles else "emphasis")
+            case "link_open":
+                links.append((str(token.attrs.get("href", "")), len(pieces)))
+                roles.append("link")
+            case "link_close":
+                roles.pop()
+                target, start = links.pop()
+                if "".join(text for text, _ in pieces[start:]) != target.removeprefix("mailto:"):
+                    pieces.append((f" ({target})", "faint"))
+            case "strong_close" | "em_close":
+                roles.pop()
+            case "image":
+                pieces.append((f"{token.content} ({token.attrs.get('src', '')})", "faint"))
+            case "code_inline":
+                pieces.append((token.content, role if role == "heading" else "code"))
+            case "softbreak" | "hardbreak":
+                pieces.append((" ", role))
+            case _:
+                pieces.append((token.content, role if role == "heading" else roles[-1]))
+    return [(text.replace("\n", " "), role) for text, role in pieces if text]
+
+
+def _table_lines(rows: Sequence[str]) -> list[Line]:
+    """Return the lines of a table; nothing if it is none, or too wide."""
+    cells: list[list[Spans]] = []
+    is_right: list[bool] = []
+    for token in _parsed("\n".join(row.strip() for row in rows)):
+        if token.type == "tr_open":
+            cells.append([])
+        elif token.type == "th_open":
+            is_right.append(str(token.attrs.get("style", "")) == f"{_ALIGNMENT}right")
+        elif token.type == "inline" and cells:
+            role: Role = "strong" if len(cells) == 1 else "plain"
+            cells[-1].append(source_spans(_spans_of(token.children or (), role)))
+    widths = [max(width(text_of(cell)) for cell in column) for column in zip(*cells, strict=False)]
+    if not cells or sum(widths) + 3 * len(widths) > _WIDEST:
+        return []
+    lines = [Line(tuple(_row(row, widths, is_right))) for row in cells]
+    rule = Span("─┼─".join("─" * columns for columns in widths), "faint")
+    return [lines[0], Line((rule,)), *lines[1:]]
+
+
+def _row(cells: Sequence[Spans], widths: Sequence[int], is_right: Sequence[bool]) -> Iterator[Span]:
+    for index, (cell, columns, right) in enumerate(zip(cells, widths, is_right, strict=False)):
+        if index:
+            yield Span(" │ ", "faint")
+        blank = Span(" " * (columns - width(text_of(cell))))
+        yield from (blank, *cell) if right else (*cell, blank)
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    from markdown_it import MarkdownIt  # it takes 40 ms, and only texts need it
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _parsed(text: str, *, is_inline: bool = False) -> "list[MarkdownToken]":
+    """Parse Markdown. HTML is text. What cannot be parsed has no tokens."""
+    try:
+        return _parser().parseInline(text) if is_inline else _parser().parse(text)
+    except Exception:  # noqa: BLE001 - a model wrote the text, which must be shown in any case
+        return []

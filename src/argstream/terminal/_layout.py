@@ -7,7 +7,7 @@ it gets a ``◌`` of ours, lest it change our margin.
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from wcwidth import iter_graphemes, wcwidth
@@ -28,7 +28,7 @@ def width(text: str) -> int:
 
 def columns_of(text: str) -> int:
     """Return the same for a text that is harmless already."""
-    return len(text) if text.isascii() else sum(map(_widths.__getitem__, text))
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def is_mark(character: str) -> bool:
@@ -36,14 +36,7 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character).startswith("M")
 
 
-class _Widths(dict[str, int]):
-    """The columns of each character that was ever asked for."""
-
-    def __missing__(self, character: str) -> int:
-        columns = self[character] = _columns(character)
-        return columns
-
-
+@cache
 def _columns(character: str) -> int:
     if character in _AT_TIMES_WIDE:
         return 2
@@ -52,9 +45,6 @@ def _columns(character: str) -> int:
         return columns
     # Marks that take room, and vowels of Hangul that may stand alone: some terminals count them.
     return 1
-
-
-_widths: Final = _Widths()
 
 
 # Chinese and Japanese are broken between any two characters, but for these.
@@ -67,7 +57,7 @@ def break_rows(text: str, room: int, room_later: int, breaks: Breaks) -> Iterato
     start = 0
     while True:
         end = fit(text, start, room - lacks_base(text, start))
-        if breaks == "words" and end < len(text):
+        if end < len(text):
             end = _word_end(text, start, end, room_later)
         yield start, end
         start = end
@@ -121,7 +111,6 @@ def _word_end(text: str, start: int, end: int, room_later: int) -> int:
 
 
 def _last_place(text: str, start: int, end: int) -> int | None:
-    """Return the last place between words that is behind ``start`` and before ``end``."""
     piece = text[start:end]
     if piece.isascii():
         return text.rfind(" ", start, end) + 1 or None
@@ -163,7 +152,8 @@ def rows_of(line: Line, columns: int) -> list[Spans]:
     room = columns - columns_of(text_of(margin))
     if columns_of(text) <= room and not lacks_base(text, 0):
         return [margin + spans]
-    rest = _crop(line.rest, columns // 2) if line.rest is not None else _blank(margin)
+    blank = (Span(" " * (columns - room)),) if margin else ()
+    rest = blank if line.rest is None else _crop(line.rest, columns // 2)
     room_later = columns - columns_of(text_of(rest))
     places = list(break_rows(text, room, room_later, line.breaks))
     rows: list[Spans] = []
@@ -171,6 +161,12 @@ def rows_of(line: Line, columns: int) -> list[Spans]:
         before = rest if rows else margin
         rows.append((*before, _BASE, *piece) if lacks_base(text, start) else before + piece)
     return rows
+
+
+def behind(before: Spans, line: Line) -> Line:
+    """Return a line with something before the margin of each of its rows."""
+    rest = (Span(" " * width(text_of(line.margin))),) if line.rest is None else line.rest
+    return line._replace(margin=before + line.margin, rest=before + rest)
 
 
 def row_of(line: Line, columns: int) -> Spans:
@@ -182,8 +178,10 @@ def row_of(line: Line, columns: int) -> Spans:
 
 def cut(spans: Spans, columns: int) -> Spans:
     """Keep what fits on one row; "…" at its end marks the cut."""
-    beginning, is_all = _beginning(spans, 4 * columns + 64)
+    longest = 4 * columns + 64  # characters, since a line may have any length
+    beginning = _harmless(next(_pieces(spans, [(0, longest)])))
     text = text_of(beginning)
+    is_all = sum(len(span.text) for span in spans) <= longest
     if is_all and columns_of(text) <= columns:
         return beginning
     end = fit(text, 0, columns - 1)
@@ -208,26 +206,11 @@ def expand_tabs(text: str, column: int = 0) -> str:
     return "".join([*expanded, last])
 
 
-def _beginning(spans: Spans, length: int) -> tuple[Spans, bool]:
-    """Return the first characters, and whether that is all: a line may have any length."""
-    taken: list[Span] = []
-    for span in spans:
-        if length < len(span.text):
-            return (*taken, Span(harmless(span.text[:length]), span.role)), False
-        taken.append(Span(harmless(span.text), span.role))
-        length -= len(span.text)
-    return tuple(taken), True
-
-
 def _harmless(spans: Spans) -> Spans:
     text = text_of(spans)
     if harmless(text) == text:  # as nearly always: one look at a line, and not one at each piece
         return spans
     return tuple(Span(harmless(span.text), span.role) for span in spans)
-
-
-def _blank(margin: Spans) -> Spans:
-    return (Span(" " * columns_of(text_of(margin))),) if margin else ()
 
 
 @lru_cache(maxsize=256)  # most lines have the margin of their neighbours

@@ -10,17 +10,25 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol, Self, TextIO, TypeAlias
+from functools import partial
+from typing import Any, Final, Generic, Protocol, Self, TextIO, TypeAlias, TypeVar
 
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested, Event
+from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPaused, RunSnapshot
+from argstream.runs import Record
+from argstream.runs._records import Approve
 from argstream.terminal._layout import rows_of
 from argstream.terminal._run_view import RunView
 from argstream.terminal._screen import Palette, Screen, is_live, size_of, tail_bound
 from argstream.terminal._text import Line, Span, Spans
 from argstream.terminal.tool_views import ToolViews
+
+Shown: TypeAlias = Event | Record | RunSnapshot
+"""What can be shown. The times of a record are those at which it was written."""
+
+_Shown = TypeVar("_Shown", bound=Shown)
 
 Tail: TypeAlias = Callable[[float, int, int], list[Line]]
 """Given the time, columns and rows: lines for the tail, each of which will be one row."""
@@ -29,6 +37,25 @@ _FRAME: Final = 0.05  # seconds between two frames, at least
 _TICK: Final = 0.1  # seconds between two frames if nothing came
 _REST: Final = 2  # after a frame, the thread rests at least so many times as long as the frame took
 _LONGEST_REST: Final = 1.0  # seconds; a terminal that was stopped for a while goes on at once
+
+
+class Terminal(Protocol):
+    """Shows events to a person as they come. Use it with ``with``."""
+
+    def show(self, event: Shown) -> None:
+        """Show an event, without waiting for the terminal."""
+
+    def say(self, *lines: Line) -> None:
+        """Show lines of your own in between."""
+
+    def close(self) -> None:
+        """Show what is left, and leave a clean screen."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class _Question:
@@ -45,7 +72,7 @@ class _Question:
             self.seen = times_away, time.monotonic()
 
 
-class LiveTerminal:
+class LiveTerminal(Terminal):
     """A terminal that shows a scene. Its methods may be called from any thread."""
 
     def __init__(
@@ -56,19 +83,17 @@ class LiveTerminal:
         screen: Screen | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Show a scene, on standard output by default."""
         self._scene = scene
         self._screen = screen or Screen(sys.stdout if output is None else output)
         self._clock = clock
         self._process = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()  # reentrant: a question may ask is_last
         # All of these belong to who holds the lock. It is never held while something is written.
         self._said: list[Line] = []  # committed, and not painted yet
         self._last: tuple[object, int] | None = None  # what that is about; how often we were away
         self._question: _Question | None = None
         self._is_dirty = False
         self._is_closed = False
-        self._suspensions = 0
         self._failure: Exception | None = None
         self._is_failure_told = False
         self._painting = threading.Lock()  # held while a frame is made and written
@@ -78,23 +103,19 @@ class LiveTerminal:
         self._screen.open()
         self._painter.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         """Show an event soon. Raise, once, what went wrong with the terminal meanwhile."""
         with self._change() as is_shown:
             if not is_shown:
                 return
-            is_request = isinstance(event, ApprovalRequested)
+            bare = event.event if isinstance(event, Record) else event
+            is_request = isinstance(bare, ApprovalRequested | ApprovalDecided)
             if is_request:  # what was final before is not about it
                 self._collect()
+            before = self._scene.asked
             self._scene.take(event, self._clock())
-            if is_request:
-                self._collect(event)
+            if is_request and self._scene.asked is not before:
+                self._collect(self._scene.asked)
 
     def say(self, *lines: Line, about: object = None) -> None:
         """Commit lines of ours, behind everything that is final. ``is_last`` compares ``about``."""
@@ -102,14 +123,16 @@ class LiveTerminal:
             if is_shown:
                 self._collect()
                 self._commit(lines, about)
+                if isinstance(about, Approve):
+                    self._scene.shown_edit = about.arguments
 
     def is_last(self, about: object) -> bool:
         """Return whether the last committed lines are about this.
 
         It is what lines were said to be about, or a request for approval that was shown.
         """
-        with self._change() as is_shown:
-            if is_shown:
+        with self._changed:
+            if self._failure is None and not self._is_elsewhere():
                 self._collect()
             return self._last == (about, self._screen.times_away)
 
@@ -131,7 +154,6 @@ class LiveTerminal:
         return seen[1]
 
     def tail_size(self) -> tuple[int, int]:
-        """Return the columns and rows that the tail can have now."""
         columns, rows = self._screen.size()
         return max(columns - 1, 1), tail_bound(rows)
 
@@ -139,22 +161,18 @@ class LiveTerminal:
     def suspended(self) -> Iterator[None]:
         """Leave the terminal to another program, such as an editor, with everything final on it."""
         with self._change() as is_shown:
-            if is_shown:
-                self._suspensions += 1
+            pass
         if not is_shown:
             yield
             return
+        with self._painting:
+            self._paint()
+            self._screen.suspend()
         try:
-            with self._painting:
-                self._paint()
-                self._screen.suspend()
-            try:
-                yield
-            finally:
-                self._screen.resume()
+            yield
         finally:
+            self._screen.resume()
             with self._changed:
-                self._suspensions -= 1
                 self._is_dirty = True
                 self._changed.notify()  # even if it was before: the painter has not looked
 
@@ -233,7 +251,7 @@ class LiveTerminal:
         with self._changed:
             while not self._is_closed:
                 due = rested if self._is_dirty else ticks
-                if self._suspensions:
+                if self._screen.is_suspended:
                     due = None
                 timeout = None if due is None else due - time.monotonic()
                 if timeout is not None and timeout <= 0:
@@ -263,30 +281,10 @@ class LiveTerminal:
         asked = self._question.tail(now, columns, rows)[-rows:]
         # One more, since its last line is the status.
         others = self._scene.tail(now, columns, rows - len(asked) + 1)[:-1]
-        return others + asked
+        return asked + others
 
 
-class Terminal(Protocol):
-    """Shows events to a person as they come. Use it with ``with``."""
-
-    def show(self, event: Event) -> None:
-        """Show an event, without waiting for the terminal."""
-        ...
-
-    def say(self, *lines: Line) -> None:
-        """Show lines of your own in between."""
-        ...
-
-    def close(self) -> None:
-        """Show what is left, and leave a clean screen."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-class PlainTerminal:
+class PlainTerminal(Terminal):
     """Shows lines that never change: for pipes, files and terminals that cannot be repainted.
 
     They are written when they are complete. In a terminal they are wrapped at its width, so that
@@ -300,31 +298,22 @@ class PlainTerminal:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Write what becomes final in a scene to an output."""
         self._output = output
         self._scene = RunView(has_tail=False) if scene is None else scene
         self._clock = clock
         self._palette = Palette.of(output)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: Shown) -> None:
         """Write at once what an event completes."""
         self._scene.take(event, self._clock())
         self._write(self._scene.committed())
 
     def say(self, *lines: Line) -> None:
-        """Write lines."""
         self._write([*self._scene.committed(), *lines])
 
     def close(self) -> None:
-        """Write what is left."""
         self._scene.finish(self._clock())
         self._write(self._scene.committed())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _write(self, lines: Iterable[Line]) -> None:
         rows = [self._palette.ansi(_stripped(row)) + "\n" for row in self._rows(lines)]
@@ -350,7 +339,6 @@ def _in_encoding_of(output: TextIO, text: str) -> str:
 
 
 def _stripped(spans: Spans) -> Spans:
-    """Leave out the spaces at the end."""
     for count in range(len(spans), 0, -1):
         text, role = spans[count - 1]
         if text.rstrip(" "):
@@ -358,7 +346,14 @@ def _stripped(spans: Spans) -> Spans:
     return ()
 
 
-def open_terminal(looks: ToolViews | None = None, output: TextIO | None = None) -> Terminal:
+def open_terminal(
+    looks: ToolViews | None = None,
+    output: TextIO | None = None,
+    *,
+    full: bool = False,
+    stored: bool | str = False,
+    timed: bool = True,
+) -> Terminal:
     """Return a terminal for standard output, or for another output.
 
     ::
@@ -367,9 +362,71 @@ def open_terminal(looks: ToolViews | None = None, output: TextIO | None = None) 
             async for event in agent.run_stream("Make the tests pass"):
                 terminal.show(event)
 
-    ``looks`` say how the arguments of tools look, where that should not be guessed.
+    ``looks`` choose how the arguments of tools are shown. Long texts are folded, unless ``full``.
+    If the run is ``stored``, notes name the command that shows the rest, with this ``--store``. If
+    events are not ``timed``, they come faster than they did, and no durations are shown.
     """
     output = sys.stdout if output is None else output
-    if is_live(output):
-        return LiveTerminal(RunView(looks), output)
-    return PlainTerminal(output, RunView(looks, has_tail=False))
+    is_terminal = is_live(output)
+    view = RunView(looks, has_tail=is_terminal, full=full, stored=stored, timed=timed)
+    return LiveTerminal(view, output) if is_terminal else PlainTerminal(output, view)
+
+
+class ShownEvents(Generic[_Shown]):
+    """Events that are printed while they are iterated over, with ``for`` or ``async for``."""
+
+    def __init__(
+        self, events: Iterable[_Shown] | AsyncIterable[_Shown], open_: Callable[[], Terminal]
+    ) -> None:
+        self._events: Any = events
+        self._open = open_
+
+    def __iter__(self) -> Iterator[_Shown]:
+        with self._open() as terminal:
+            for event in self._events:
+                terminal.show(event)
+                yield event
+
+    async def __aiter__(self) -> AsyncIterator[_Shown]:
+        with self._open() as terminal:
+            async for event in self._events:
+                terminal.show(event)
+                yield event
+
+
+def show(
+    events: Iterable[_Shown] | AsyncIterable[_Shown],
+    looks: ToolViews | None = None,
+    output: TextIO | None = None,
+    *,
+    full: bool = False,
+) -> ShownEvents[_Shown]:
+    """Print events while you iterate over them, in a terminal, a pipe or a notebook.
+
+    ::
+
+        for event in show(stream(source)):
+            ...
+
+    ``events`` are those of ``stream()`` or of a run, sync or async. They are yielded unchanged. The
+    options are those of ``open_terminal``.
+    """
+    if not isinstance(events, Iterable | AsyncIterable):
+        raise UsageError(f"show() needs an iterable of events, not {type(events).__name__}")
+    return ShownEvents(events, partial(open_terminal, looks, output, full=full))
+
+
+def printing(then: Callable[[Record], Any] | None) -> Callable[[Record], Any]:
+    """Return a hook that prints runs, then calls another one: for ``Agent(show=True)``."""
+    terminals: dict[str, Terminal] = {}
+
+    def hook(record: Record) -> Any:
+        terminal = terminals.get(record.run_id)
+        if terminal is None:
+            terminal = terminals[record.run_id] = open_terminal()
+        terminal.show(record)
+        if record.event.ends_run or isinstance(record.event, RunPaused):
+            terminals.pop(record.run_id).close()
+        return None if then is None else then(record)
+
+    return hook

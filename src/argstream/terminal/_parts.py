@@ -7,17 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
-from argstream.events import (
-    ArgumentCompleted,
-    ArgumentDelta,
-    ArgumentStarted,
-    ToolArgsDelta,
-    ToolCallStarted,
-)
-from argstream.jsonstream import JsonPath, Kind
+from argstream import events as ev
+from argstream.jsonstream import JsonPath
 from argstream.terminal._highlight import source_spans
 from argstream.terminal._text import Line, Role, Span, Spans, path_name, quoted, shown
 
+FOLD: Final = 8  # lines of a long text that are shown at its beginning; at its end, half as many
 CUT: Final = 500  # how many of the newest characters of a growing line are looked at
 
 
@@ -50,6 +45,11 @@ class GrowingText:
         self._pieces = []
         self.length = 0
         return line
+
+    def whole(self) -> str:
+        """Return the line that grows; its price grows with it."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
 
     def tail(self) -> str:
         """Return the end of the line that grows; all of it, unless it is longer than ``CUT``."""
@@ -151,19 +151,22 @@ class Block:
         for text in complete:
             self._written += 1
             margin, rest = self._margins(self._written)
-            self._out.append(Line(self._paint(text), margin, rest))
+            self._out.append(Line(self._paint(text), margin, rest, fold=FOLD))
 
     def end(self) -> None:
         """Write the last line as well, which no newline has ended; it may be empty."""
         self._complete.append(self._text.end())
         self.write()
 
-    def drop(self) -> None:
-        self._text.end()
+    def finish(self) -> None:
+        """Write what is complete, and a line that was cut off."""
+        self.write()
+        if self.has_open_line:
+            self.end()
 
-    def growing(self) -> list[Line]:
+    def growing(self, rows: int = 1) -> list[Line]:
         """Return the line that grows, from its end if it is long. It is not coloured yet."""
-        if not self.has_open_line:
+        if not self.has_open_line or rows < 1:
             return []
         margin, rest = self._margins(self.lines + 1)
         cut = (Span("…", "faint"),) if self._text.length > CUT else ()
@@ -199,7 +202,7 @@ def said(*spans: Span) -> Line:
     return Line(spans, INDENT, None, "words")
 
 
-ArgumentEvent: TypeAlias = ArgumentStarted | ArgumentDelta | ArgumentCompleted | ToolArgsDelta
+ArgumentEvent: TypeAlias = ev.ArgumentEvent | ev.ToolArgsDelta
 """What a view is told. ``ToolArgsDelta`` matters only where the arguments are no JSON."""
 
 
@@ -213,21 +216,17 @@ class ArgumentsView(Protocol):
 
     def take(self, event: ArgumentEvent) -> None:
         """Handle an event of this call."""
-        ...
 
     @property
     def title(self) -> Spans:
         """What stands beside the tool's name, such as a path; () while it is unknown."""
-        ...
 
     @property
     def is_title_open(self) -> bool:
         """Whether a title may still come. Until then, the line that names the tool can wait."""
-        ...
 
     def settled(self) -> list[Line]:
         """Return the lines that became final since the last call, in their order."""
-        ...
 
     def growing(self, rows: int) -> list[Line]:
         """Return the newest of what is not final, at most so many lines.
@@ -235,95 +234,96 @@ class ArgumentsView(Protocol):
         The work is bounded, however long the text is. A line that is very long begins with "…": its
         end is what is new.
         """
-        ...
 
     def finish(self) -> list[Line]:
         """Return everything that was held back: the call is complete, cut or refused."""
-        ...
 
 
 @runtime_checkable
 class CustomView(Protocol):
     """A look of your own: anything that makes a view for a call."""
 
-    def view(self, call: ToolCallStarted) -> ArgumentsView:
+    def view(self, call: ev.ToolCallStarted) -> ArgumentsView:
         """Make the view that is told of this call alone."""
-        ...
 
 
-_CONTAINERS: Final = ("object", "array")
 _PATCHES: Final = ("diff", "patch")  # names of arguments that are one, however it begins
 
 
 class PlainPart:
+    """Shows each argument by its name: a string in quotes while it is short, then as a block."""
+
     def __init__(self, out: list[Line], when_long: Callable[[], None] = lambda: None) -> None:
         """Write to ``out``; ``when_long`` is called when something may become long."""
         self._out = out
         self._when_long = when_long
-        self._string: _OpenString | None = None
+        self._path: JsonPath | None = None  # of the string that is being written
+        self._short = ""  # what came of it, as long as it is short
+        self._block: Block | None = None  # once it is long
         self._packed: _Packed | None = None
 
     def take(self, event: ArgumentEvent) -> None:
         match event:
-            case ArgumentStarted(path=path, kind=kind):
-                self._start(path, kind)
-            case ArgumentDelta(path=path, text=text):
-                if self._string is None:  # its beginning was not seen
-                    self._start(path, "string")
-                self._add(text)
-            case ArgumentCompleted(path=path, value=value):
+            case ev.ArgumentStarted(path=path, kind="string"):
+                self._path = path
+            case ev.ArgumentStarted(path=path, kind="array" | "object"):
+                self._unpack()
+                self._when_long()
+                if event.kind == "array":
+                    self._packed = _Packed(path)
+            case ev.ArgumentDelta(path=path, text=text):
+                self._add(path, text)
+            case ev.ArgumentCompleted(path=path, value=value):
                 self._complete(path, value)
-            case _:
-                pass
 
     def growing(self, rows: int) -> list[Line]:
         lines = [self._packed.line(is_open=True)] if self._packed and self._packed.values else []
-        return (lines + (self._string.growing() if self._string else []))[-rows:]
+        return (lines + (self._block.growing() if self._block else self._unclosed()))[-rows:]
 
     def finish(self) -> None:
         self._unpack()
-        if self._string is not None:
-            self._string.end(is_complete=False)
-            self._string = None
+        if self._block is not None:
+            self._block.finish()
+        else:
+            self._out += self._unclosed()
+        self._path, self._short, self._block = None, "", None
 
-    def _start(self, path: JsonPath, kind: Kind) -> None:
-        if kind in _CONTAINERS:
+    def _unclosed(self) -> list[Line]:
+        """Return a short string that is not complete: it has no closing quote."""
+        return [value_line(self._path, quoted(self._short)[:-1])] if self._path is not None else []
+
+    def _add(self, path: JsonPath, text: str) -> None:
+        self._path = path  # its beginning may not have been seen
+        if self._block is not None:
+            self._block.add(text)
+            return
+        self._short += text
+        if len(self._short) > SHORT or "\n" in self._short:
             self._unpack()
             self._when_long()
-            if kind == "array":
-                self._packed = _Packed(path)
-        elif kind == "string":
-            self._string = _OpenString(self._out, path)
-
-    def _add(self, text: str) -> None:
-        string = self._string
-        if string is not None and string.add(text):
-            self._unpack()
-            self._when_long()
-            string.become_block()
+            self._out.append(Line((Span(path_name(path), "argument"), Span(" =")), INDENT))
+            paint = PaintByFirstLine(is_patch=True if path[-1] in _PATCHES else None)
+            self._block = Block(self._out, bar, paint)
+            self._block.add(self._short)
 
     def _complete(self, path: JsonPath, value: Any) -> None:
         if isinstance(value, dict | list):
-            self._complete_container(path, value)
+            if self._packed is not None and self._packed.path == path:
+                self._out.append(self._packed.line(is_open=False))
+                self._packed = None
+            elif not value:
+                self._out.append(value_line(path, value_text(value)))
             return
-        if isinstance(value, str) and self._string is None:  # its beginning was not seen
-            self._start(path, "string")
-            self._add(value)
-        string, self._string = self._string, None
-        if string is not None and string.is_block:
-            string.end(is_complete=True)
+        if isinstance(value, str) and self._path is None:  # its beginning was not seen
+            self._add(path, value)
+        if self._block is not None:
+            self._block.end()
         elif self._packed is not None and path[:-1] == self._packed.path:
             if not self._packed.add(value):
                 self._unpack()
         else:
             self._out.append(value_line(path, value_text(value)))
-
-    def _complete_container(self, path: JsonPath, value: dict[str, Any] | list[Any]) -> None:
-        if self._packed is not None and self._packed.path == path:
-            self._out.append(self._packed.line(is_open=False))
-            self._packed = None
-        elif not value:
-            self._out.append(value_line(path, value_text(value)))
+        self._path, self._short, self._block = None, "", None
 
     def _unpack(self) -> None:
         if self._packed is not None:
@@ -351,66 +351,17 @@ class _Packed:
         return value_line(self.path, f"[{items}, …" if is_open else f"[{items}]")
 
 
-class _OpenString:
-    """A string that is being written: in quotes while it is short, then as a block."""
-
-    def __init__(self, out: list[Line], path: JsonPath) -> None:
-        self._out = out
-        self._path = path
-        self._so_far = ""  # while it is short
-        self._block: Block | None = None
-
-    @property
-    def is_block(self) -> bool:
-        return self._block is not None
-
-    def add(self, text: str) -> bool:
-        """Add the next piece. Return whether the string has just become too long for one line."""
-        if self._block is not None:
-            self._block.add(text)
-            return False
-        self._so_far += text
-        return _is_long(self._so_far)
-
-    def become_block(self) -> None:
-        self._out.append(Line((Span(path_name(self._path), "argument"), Span(" =")), INDENT))
-        paint = PaintByFirstLine(is_patch=True if self._path[-1] in _PATCHES else None)
-        self._block = Block(self._out, bar, paint)
-        self._block.add(self._so_far)
-        self._so_far = ""
-
-    def end(self, *, is_complete: bool) -> None:
-        """Write the rest. What is not complete has no closing quote."""
-        if self._block is None:
-            text = quoted(self._so_far)
-            self._out.append(value_line(self._path, text if is_complete else text[:-1]))
-        elif is_complete or self._block.has_open_line:
-            self._block.end()
-
-    def growing(self) -> list[Line]:
-        if self._block is not None:
-            return self._block.growing()
-        return [value_line(self._path, quoted(self._so_far)[:-1])]
-
-
-def _is_long(text: str) -> bool:
-    return len(text) > SHORT or "\n" in text
-
-
 class Part(Protocol):
     """Shows some of the arguments. What is final it appends to the lines of the view."""
 
     def take(self, event: ArgumentEvent) -> None:
         """Follow what an argument of this part becomes."""
-        ...
 
     def growing(self, rows: int) -> list[Line]:
         """Return the newest of what is not final."""
-        ...
 
     def finish(self) -> None:
         """Write out what was held back: no more comes."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -474,9 +425,9 @@ class PendingCalls:
     def __init__(self) -> None:
         self._calls: dict[str, Files] = {}
         self._places: dict[str | None, dict[str, int]] = {}  # of the calls of each speaker
-        self.ended = 0  # how many calls have ended
+        self.ended: int = 0  # how many calls have ended
 
-    def begin(self, call: ToolCallStarted, read_file: ReadFile | None) -> "Files":
+    def begin(self, call: ev.ToolCallStarted, read_file: ReadFile | None) -> "Files":
         """Return the files as a call finds them. An earlier call with its ID is forgotten."""
         places = self._places.setdefault(call.parent_id, {})
         # Each turn counts its calls from 0: those that are not before this one are of another turn.
@@ -549,7 +500,7 @@ class TitlePart:
 
     def take(self, event: ArgumentEvent) -> None:
         self._plain.take(event)
-        if isinstance(event, ArgumentCompleted):
+        if isinstance(event, ev.ArgumentCompleted):
             if not self._offer_title(event.value):
                 self._out += self._lines
             self._lines.clear()

@@ -1,21 +1,21 @@
-"""The view of a run: events → lines that are final, and a short tail that is not.
+"""The view of a run: the changes of its state → lines that are final, and a short tail that is not.
 
-The arguments are shown again in full when an approval is requested: what is decided on stands above
-the question. Long results of tools are folded, arguments never.
+Long arguments, outputs and results are folded. Before an approval, the arguments are shown in full.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from argstream import events as ev
-from argstream.history import TextPart
-from argstream.runs._state import RunState, with_arguments
+from argstream.runs import Call, Change, Record, RunState
+from argstream.runs import TextBlock as Text
 from argstream.sanitise import visible_line
 from argstream.terminal._blocks import (
-    Call,
     CallBlock,
+    Compact,
+    Note,
     TextBlock,
     ToolBlock,
     because,
@@ -23,155 +23,67 @@ from argstream.terminal._blocks import (
     result_lines,
     text_span,
 )
-from argstream.terminal._editor import argument_changes
-from argstream.terminal._layout import cut, width
-from argstream.terminal._text import Line, Role, Span, Spans, duration, line, shown, token_counts
+from argstream.terminal._entry import argument_changes, same
+from argstream.terminal._layout import behind, cut, width
+from argstream.terminal._text import (
+    Line,
+    Role,
+    Span,
+    Spans,
+    count,
+    duration,
+    line,
+    shown,
+    text_of,
+    token_counts,
+)
 from argstream.terminal.tool_views import ToolViews
 
 _PROMPT: Final[Spans] = (Span("> ", "prompt"),)
 _DEEPEST: Final = 4  # further to the right there would be no room
 Active: TypeAlias = CallBlock | TextBlock | ToolBlock  # something that grows until it is over
-_BAR: Final = Span("┊ ", "faint")  # no model writes at the left edge: this is a sub-agent
+_BAR: Final = Span("┊ ", "faint")  # only sub-agents have it at the left edge
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAMES_A_SECOND: Final = 10
-_MARKS: Final = {"✓": Span("✓ ", "good"), "✗": Span("✗ ", "bad")}
+_MARKS: Final = {"●": Span("● ", "faint"), "✓": Span("✓ ", "good"), "✗": Span("✗ ", "bad")}
 _FEWEST: Final = 2
-_SILENCE: Final = 4.0  # seconds without an event after which the status says so
+_SILENCE: Final = 4.0  # seconds without an event after which the status shows them
 _UNDER: Final[Spans] = (Span("  "),)
-_REST: Final[Spans] = (Span("    "),)
+_RULE: Final = 42  # columns of the upper border of a request
+_LEAST_OUTPUT: Final = 12  # columns that are worth the beginning of an output
+_SEEN_AT_ONCE: Final = 8  # lines; above more of them, the name of the call may not be on the screen
+_BORDER: Final[Spans] = (Span("│ ", "warning"),)
+_CORNER: Final[Spans] = (Span("╰─ ", "warning"),)
 _OUTCOMES: Final[dict[ev.ApprovalOutcome, tuple[str, Role, str]]] = {
-    "approved": ("✓ ", "good", "is approved"),
-    "edited": ("✓ ", "warning", "is approved with other arguments"),
-    "denied": ("✗ ", "bad", "is denied"),
-    "expired": ("✗ ", "bad", "is denied, since no decision came in time"),
-    "withdrawn": ("✗ ", "warning", "is withdrawn: there is nothing left to decide"),
+    "approved": ("✓ ", "good", "Approved"),
+    "edited": ("✓ ", "good", "Approved with your edits"),
+    "denied": ("✗ ", "bad", "Denied"),
+    "expired": ("✗ ", "bad", "Denied: approval expired"),
+    "withdrawn": ("■ ", "warning", "No longer needs approval"),
 }
 _REMEMBERED: Final = {
-    "conversation": "; later calls of this tool are, too",
-    "rule": "; what this rule asks about later is, too",
+    "conversation": "; won't ask again for this tool",
+    "rule": "; won't ask again for this rule",
 }
-_Words: TypeAlias = ev.TextDelta | ev.ThinkingStarted | ev.ThinkingDelta | ev.ThinkingCompleted
-_Executed: TypeAlias = (
-    ev.ToolExecutionStarted | ev.ToolOutputDelta | ev.ToolCallCompleted | ev.ToolCallFailed
-)
-_DENIED = ("denied", "expired", "withdrawn")
-
-
-class _Note:
-    is_over = True
-    has_begun = False
-
-    def __init__(self, lines: Sequence[Line], call: Call | None = None) -> None:
-        self.speaker = None if call is None else call.speaker
-        self.is_known = False
-        self.subject: object = call or self
-        self._call = call
-        self._lines = list(lines)
-
-    def headed(self, lines: list[Line]) -> list[Line]:
-        """Return the lines below a header. Lines about no call need none."""
-        return lines if self._call is None else [self._call.header("faint"), *lines]
-
-    def settled(self) -> list[Line]:
-        lines, self._lines = self._lines, []
-        return lines
-
-
-class RunFacts(NamedTuple):
-    """What is known of a run when it ends."""
-
-    usage: ev.Usage
-    said: str  # by the model, in its last turn
-    failure: tuple[str, str] | None  # code and message, if the stream has failed
-    took: float | None  # seconds; None if its beginning was not seen
-
-
-class Waiting(NamedTuple):
-    what: str
-    since: float
-    is_person: bool = False
-
-
-class Activity:
-    def __init__(self) -> None:
-        self.heard = 0.0  # when the last event came
-        self.is_run = False  # whether more may come although a turn is over
-        self._usage = ev.Usage()
-        self._said = ""  # by the model, in its last turn
-        self._failure: tuple[str, str] | None = None
-        self._began: float | None = None
-        self._is_on = False  # more is to come
-        self._asked: dict[str, tuple[str, float]] = {}  # what is to be decided, and since when
-
-    @property
-    def waiting(self) -> Waiting | None:
-        if self._asked:
-            names, times = zip(*self._asked.values(), strict=True)
-            first = names if len(names) <= 4 else names[:3]
-            more = f" and {len(names) - 3} more" if len(names) > 4 else ""
-            told = ", ".join(first) + more
-            return Waiting(f"waiting for a decision on {told}", times[0], is_person=True)
-        return Waiting("waiting for the model", self.heard) if self._is_on else None
-
-    def facts(self, now: float) -> RunFacts:
-        took = None if self._began is None else now - self._began
-        return RunFacts(self._usage, self._said, self._failure, took)
-
-    def note(self, event: ev.Event, now: float, began: float | None) -> None:
-        """Follow an event; ``began`` is the start of what it starts, if that is known."""
-        self.heard = now
-        self._is_on = True
-        match event:
-            case ev.RunStarted():
-                self._began = began
-                self.is_run = True
-            case ev.TurnStarted():
-                self._failure = None
-            case ev.TurnCompleted(usage=usage, parent_id=parent_id):
-                self._usage += usage
-                if parent_id is None:
-                    texts = (
-                        part.text for part in event.message.parts if isinstance(part, TextPart)
-                    )
-                    self._said = "".join(texts)
-                    self._is_on = self.is_run
-            case ev.ApprovalRequested(call_id=call_id, name=name):
-                self._asked[call_id] = (visible_line(name), now)
-            case ev.ApprovalDecided() | ev.ToolCallCompleted() | ev.ToolCallFailed():
-                self._asked.pop(event.call_id, None)
-            case ev.StreamFailed(message=message):
-                self._failure = (event.specific_code, message)
-                self._is_on = self.is_run
-            case ev.RunPaused():
-                self._is_on = False
-            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
-                self.end()
-            case _:
-                pass
-
-    def join(self, snapshot: ev.RunSnapshot) -> None:
-        """Forget what was before a snapshot. Its events follow."""
-        self._usage = snapshot.usage
-        self._said = ""
-        self._failure = None
-        self._asked.clear()
-
-    def end(self) -> None:
-        self.is_run = self._is_on = False
-        self._asked.clear()
+_EARLY: Final[dict[ev.StopKind, str]] = {
+    "length": "the model reached its output limit",
+    "content_filter": "the provider's content filter stopped it",
+    "malformed": "the provider could not parse the call",
+}
 
 
 class Scrollback:
     """The scrollback, the blocks that wait for it, and the tools that run."""
 
-    def __init__(self, calls: Mapping[str, Call], *, has_tail: bool) -> None:
-        self._calls = calls
+    def __init__(self, calls: dict[str, CallBlock], *, has_tail: bool) -> None:
+        self._calls = calls  # the newest with each ID
         self._has_tail = has_tail
-        self.running: dict[str, ToolBlock] = {}
-        self._blocks: deque[Active | _Note] = deque()
-        self._notes = 0  # how many of them are notes
+        self.running: dict[str, ToolBlock] = {}  # by the ID of the call
+        self._blocks: deque[Active | Note] = deque()
         self._committed: list[Line] = []
-        self._subject: object = None  # what the last line is about
+        self.subject: object = None  # what the last line is about
+        self.is_request_open = False  # whether the last lines are a request
+        self.is_paused = False  # blocks wait, so that an open request stays the last
         self._speaker: str | None = None  # the agent of the last event
 
     def committed(self) -> list[Line]:
@@ -181,7 +93,7 @@ class Scrollback:
     @property
     def writing(self) -> Active | None:
         # A note is committed at once when it is its turn.
-        return next((block for block in self._blocks if not isinstance(block, _Note)), None)
+        return next((block for block in self._blocks if not isinstance(block, Note)), None)
 
     @property
     def owner(self) -> Active | None:
@@ -190,39 +102,50 @@ class Scrollback:
             return self.writing
         return next(iter(self.running.values())) if len(self.running) == 1 else None
 
-    @property
-    def active(self) -> int:
-        return len(self.running) + len(self._blocks) - self._notes
-
-    def actives(self) -> Iterator[Active]:
-        yield from self.running.values()
-        yield from (block for block in self._blocks if not isinstance(block, _Note))
+    def actives(self) -> list[Active]:
+        blocks = (block for block in self._blocks if not isinstance(block, Note))
+        return [*self.running.values(), *blocks]
 
     def add(self, block: CallBlock | TextBlock) -> None:
         self._blocks.append(block)
         self.settle()
 
-    def note(self, lines: Sequence[Line]) -> None:
-        self._blocks.append(_Note(lines))
-        self._notes += 1
-        self.settle()
+    def note(self, lines: Iterable[Line], head: CallBlock | None = None) -> None:
+        if told := list(lines):
+            self._blocks.append(Note(told, head))
+            self.settle()
 
-    def interrupt(self, lines: Sequence[Line], call: Call) -> None:
+    def interrupt(self, lines: Sequence[Line], head: CallBlock) -> None:
         """Commit lines about a call that cannot wait, whichever block owns the scrollback."""
         self.settle()
-        self._commit(_Note(lines, call))
+        self._commit(Note(lines, head))
 
     def settle(self) -> None:
+        if self.is_paused:
+            return
         while self._blocks:
             block = self._blocks[0]
+            if block.is_held:
+                if len(self._blocks) == 1:
+                    return
+                block.release()
             self._commit(block)
             if not block.is_over:
                 return
             self._blocks.popleft()
-            self._notes -= isinstance(block, _Note)
         if len(self.running) == 1 or not self._has_tail:
             for running in self.running.values():
                 self._commit(running)
+
+    def release(self) -> None:
+        """Commit a block that was held."""
+        if self._blocks:
+            self._blocks[0].release()
+        self.settle()
+
+    def start(self, call_id: str, tool: ToolBlock) -> None:
+        self.release()
+        self.running[call_id] = tool
 
     def over(self, call_id: str) -> None:
         """Show the end of a tool when it is its turn."""
@@ -245,30 +168,29 @@ class Scrollback:
     def _announcement(self, speaker: str) -> Line:
         call = self._calls.get(speaker)
         if call is None:
-            who: Spans = (shown(speaker, "tool"),)
+            label: Spans = (shown(speaker, "tool"),)
         else:
-            # Names may repeat: something must tell one from the other.
+            # Names may repeat, so a call without a title is told apart by its ID.
             own = () if call.title else (Span("  "), shown(speaker, "faint"))
-            who = (*call.label, *own)
-        return line(*who, margin=(Span("┄ sub-agent of ", "faint"),))
+            label = (*call.label, *own)
+        return line(*label, margin=(Span("┄ sub-agent of ", "faint"),))
 
-    def _commit(self, block: "Active | _Note") -> None:
+    def _commit(self, block: Active | Note) -> None:
         lines = block.settled()
         if not lines and not block.has_begun:
             return
-        if block.subject is not self._subject:
+        if block.subject is not self.subject:
             lines = block.headed(lines)
-            self._subject = block.subject
+            self.subject = block.subject
         block.is_known = True
-        self._put(lines, block.speaker)
-
-    def _put(self, lines: Iterable[Line], speaker: str | None) -> None:
-        depth = self.depth(speaker)
+        self.is_request_open = False
+        speaker, depth = block.speaker, self.depth(block.speaker)
         if speaker != self._speaker:
             self._speaker = speaker
             if speaker is not None:
-                self._committed.append(indented(self._announcement(speaker), depth))
-        self._committed += lines if not depth else [indented(line, depth) for line in lines]
+                lines = [self._announcement(speaker), *lines]
+        bars = (_BAR,) * depth
+        self._committed += [behind(bars, line) for line in lines] if bars else lines
 
 
 class RunView:
@@ -276,299 +198,437 @@ class RunView:
 
     At any time one block owns the scrollback and streams into it. The others wait, and have one
     line each in the tail. The clock is an argument of each method.
-
     """
 
-    def __init__(self, looks: ToolViews | None = None, *, has_tail: bool = True) -> None:
-        """Without a tail, what it would show is committed as well.
+    def __init__(
+        self,
+        views: ToolViews | None = None,
+        *,
+        has_tail: bool = True,
+        full: bool = False,
+        stored: bool | str = False,
+        timed: bool = True,
+    ) -> None:
+        """Create a view of nothing.
 
-        That is for logs: that a tool runs, and what each of several tools puts out meanwhile.
-
+        Without a tail, what it would show is committed as well: that a tool runs, and the output of
+        each of several tools. ``full`` folds nothing. ``stored`` runs can be inspected later, and
+        the view names the command; a text is its ``--store``. Without ``timed``, events come at
+        once that took longer, so no durations are shown.
         """
         self._has_tail = has_tail
-        self._looks = ToolViews() if looks is None else looks
-        self._calls: dict[str, Call] = {}
-        self._writings: dict[str, CallBlock] = {}  # those that are not over
-        self._words: dict[str | None, TextBlock] = {}  # the block that is not over, of each speaker
-        self._stage = Scrollback(self._calls, has_tail=has_tail)
-        self._going_on = Activity()
-        self._turn_ended: list[Line] = []  # to be said when the results of its calls are there
-        self._is_joining = False  # the times of these events are unknown
+        self._is_full = full
+        self._is_stored = stored is not False
+        self._store = f" --store {stored}" if isinstance(stored, str) and stored else ""
+        self._views = ToolViews() if views is None else views
+        self._calls: dict[str, CallBlock] = {}  # the newest with each ID
+        self._texts: dict[str | None, TextBlock] = {}  # those that are not over, by speaker
+        self._scroll = Scrollback(self._calls, has_tail=has_tail)
+        self._state = RunState(arguments="events")
+        self._asked: Call | None = None  # the call whose request is shown
+        self._is_run = False  # whether more may come although a turn is over
+        self._is_on = False  # whether more is to come
+        self._is_past = self._is_untimed = not timed  # the times of these events are unknown
+        self._shift = 0.0  # from the times of records to those of the clock
+        self._began: float | None = None  # of a stream without a run
+        self._heard = 0.0  # when the last event came
+        self.shown_edit: object = None  # edited arguments whose changes are on the screen
 
-    def take(self, event: ev.Event | ev.RunSnapshot, now: float) -> None:
-        """Add the next event, at this time; a ``RunSnapshot`` stands for all before it."""
+    @property
+    def asked(self) -> ev.ApprovalRequested | None:
+        """The request that is shown and not decided."""
+        return None if self._asked is None else self._asked.request
+
+    def take(self, event: ev.Event | ev.RunSnapshot | Record, now: float) -> None:
+        """Add the next event or record, at this time. A ``RunSnapshot`` replaces all before it."""
         if isinstance(event, ev.RunSnapshot):
-            self._join(event, now)
+            self._attach(event, now)
             return
-        self._going_on.note(event, now, self._began(now))
-        match event:
-            case (
-                ev.ToolArgsDelta()
-                | ev.ArgumentStarted()
-                | ev.ArgumentDelta()
-                | ev.ArgumentCompleted()
-            ):
-                self._writing(event.call_id, event.name, now).take(event)
-                return  # until it is shown: colours for a few lines at once cost much less
-            case (
-                ev.TextDelta() | ev.ThinkingStarted() | ev.ThinkingDelta() | ev.ThinkingCompleted()
-            ):
-                self._take_words(event, now)
-            case (
-                ev.ToolOutputDelta()
-                | ev.ToolExecutionStarted()
-                | ev.ToolCallCompleted()
-                | ev.ToolCallFailed()
-            ):
-                self._take_execution(event, now)
-            case ev.ToolCallStarted() | ev.ToolArgsCompleted() | ev.ToolArgsInvalid():
-                self._take_call(event, now)
-            case ev.ApprovalRequested() | ev.ApprovalDecided():
-                self._take_approval(event)
-            case _:
-                self._take_run(event, now)
-        self._stage.settle()
+        time, arguments = now, None
+        if isinstance(event, Record):
+            time, arguments, event = event.time, event.arguments, event.event
+        self._shift, self._heard, self._is_on = now - time, time, True
+        if event.is_computed:
+            return  # the state has computed it from the delta before
+        if isinstance(event, ev.RunStarted):
+            self._state, self._is_run = RunState(arguments="events"), True
+            self._calls.clear()
+        elif self._began is None:
+            self._began = self._start(time)
+        for change in self._state.apply(event, time, arguments):
+            self._show(change, time)
+        if event.is_delta and not isinstance(event, ev.ToolOutputDelta):
+            return  # colours for a few lines at once cost much less
+        self._scroll.settle()
 
     def committed(self) -> list[Line]:
         """Return what became final since the last call."""
-        self._stage.settle()  # the tail may have had too little room for something
-        return self._stage.committed()
+        self._scroll.settle()  # the tail may have had too little room for something
+        return self._scroll.committed()
 
     def tail(self, now: float, columns: int, rows: int) -> list[Line]:
         """Return what is not final, as at most so many lines of one row each."""
-        return tail_of(self._stage, self._going_on, now, columns, rows)
+        now -= self._shift
+        told = list(self._status(now))
+        if not told or rows < 1:
+            return []
+        room = rows - 1
+        # Below a request, the text of another call would look like a part of it.
+        owner = None if self._scroll.is_paused else self._scroll.owner
+        others = [block for block in self._scroll.actives() if block is not owner]
+        growing = self._growing(owner, columns, room - min(len(others), room // 2))
+        collapsed = _collapsed(others, now, columns, room - len(growing))
+        while len(told) > _FEWEST and width(" · ".join(told)) > columns - 2:
+            del told[1]  # the first and the last matter most
+        status = line(Span(_frame(now) + " ", "good"), Span(" · ".join(told), "faint"))
+        return [*growing, *collapsed, status]
 
     def finish(self, now: float) -> None:
-        """End the scene: what is open is committed as far as it is known."""
-        self._leave_all("broken off", now)
-        self._end_turn()
-        self._going_on.end()
+        """End the view: what is open is committed as far as it is known."""
+        is_stream = any(turn.end is not None for turn in self._state.turn_times)
+        self._leave_all("Interrupted", now - self._shift)
+        is_run = self._is_run or self._state.status != "running" or self._state.end is not None
+        if is_stream and not is_run:
+            self._scroll.note(self._summary_of_stream())
+        self._is_run = self._is_on = False
+        self._state = RunState(arguments="events")
 
-    def _take_words(self, event: _Words, now: float) -> None:
-        is_thought = not isinstance(event, ev.TextDelta)
-        words = self._words.get(event.parent_id)
-        if words is None or (words.block, words.is_thought) != (event.block, is_thought):
-            self._end_words(event.parent_id, now)
-            words = TextBlock(event.parent_id, event.block, self._began(now), is_thought=is_thought)
-            self._words[event.parent_id] = words
-            self._stage.add(words)
-        match event:
-            case ev.TextDelta(text=text) | ev.ThinkingDelta(text=text):
-                words.add(text)
-            case ev.ThinkingCompleted(text=text):
-                if not words.size:
-                    words.add(text)
-                self._end_words(event.parent_id, now)
+    # Texts and calls
 
-    def _end_words(self, speaker: str | None, now: float) -> None:
-        words = self._words.pop(speaker, None)
-        if words is not None:
-            words.end(now)
-
-    def _end_all_words(self, now: float) -> None:
-        for speaker in list(self._words):
-            self._end_words(speaker, now)
-
-    def _take_call(
-        self, event: ev.ToolCallStarted | ev.ToolArgsCompleted | ev.ToolArgsInvalid, now: float
-    ) -> None:
-        match event:
-            case ev.ToolCallStarted():
-                self._end_words(event.parent_id, now)
-                self._begin(event, now)
-            case ev.ToolArgsCompleted(arguments=arguments):
-                self._writing(event.call_id, event.name, now).complete(arguments, self._looks, now)
-                del self._writings[event.call_id]
-            case ev.ToolArgsInvalid(verdict=verdict, error=error):
-                self._writing(event.call_id, event.name, now).refuse(verdict, error, now)
-                self._looks.settle(event.call_id)
-                del self._writings[event.call_id]
-
-    def _begin(self, event: ev.ToolCallStarted, now: float) -> None:
-        """Begin a call. An open one with the same ID belongs to an attempt that was lost."""
-        if event.call_id in self._writings:
-            self._writings.pop(event.call_id).leave("lost", now)
-        view = self._looks.view(event, is_past=self._is_joining)
-        call = self._calls[event.call_id] = Call(event, view)
-        writing = self._writings[event.call_id] = CallBlock(call, view, self._began(now))
-        self._stage.add(writing)
-
-    def _writing(self, call_id: str, name: str, now: float) -> CallBlock:
-        """Return the open arguments of a call, under its newest name."""
-        if call_id not in self._writings:
-            self._begin(ev.ToolCallStarted(call_id, len(self._calls), name), now)
-        writing = self._writings[call_id]
-        writing.rename(name)
-        return writing
-
-    def _call(self, call_id: str, name: str) -> Call:
-        """Return a call. If its start was not seen, at least its name is known."""
-        if call_id not in self._calls:
-            self._calls[call_id] = Call(ev.ToolCallStarted(call_id, len(self._calls), name))
-        return self._calls[call_id]
-
-    def _take_approval(self, event: ev.ApprovalRequested | ev.ApprovalDecided) -> None:
-        call = self._call(event.call_id, event.name)
-        if isinstance(event, ev.ApprovalRequested):
-            lines = asked(event, self._looks)
-        else:
-            call.is_refused = event.decision in _DENIED
-            lines = decided(event, call.arguments)
-        # The user must see it now, whatever else is being written.
-        self._stage.interrupt(lines, call)
-
-    def _take_execution(self, event: _Executed, now: float) -> None:
-        call = self._call(event.call_id, event.name)
-        if isinstance(event, ev.ToolCallCompleted | ev.ToolCallFailed):
-            self._looks.settle(event.call_id)
-        running = self._stage.running.get(event.call_id)
-        if isinstance(event, ev.ToolExecutionStarted):
-            self._leave_running(event.call_id, "cut off", now)
-            self._run(call, now, event.attempt)
-            return
-        if running is None:
-            if isinstance(event, ev.ToolCallFailed) and call.is_refused:
-                return  # it was said already, and why
-            running = self._run(call, now)
-        match event:
-            case ev.ToolOutputDelta(text=text):
-                running.put_out(text)
-                return
-            case ev.ToolCallCompleted(result=result):
-                running.complete(result, now)
-            case ev.ToolCallFailed(error=error):
-                running.fail(error, now)
-        call.arguments = None  # they are not needed any more
-        self._stage.over(event.call_id)
-
-    def _run(self, call: Call, now: float, attempt: int = 0) -> ToolBlock:
-        running = ToolBlock(call, self._began(now), attempt, is_watched=self._has_tail)
-        self._stage.running[call.call_id] = running
-        return running
-
-    def _take_run(self, event: ev.Event, now: float) -> None:
-        stage = self._stage
-        match event:
-            case ev.RunStarted(prompt=prompt):
-                parts = (text_span(part, "prompt") for part in prompt.split("\n"))
-                stage.note([Line((part,), _PROMPT, _PROMPT, "words") for part in parts])
-            case ev.TurnStarted(turn=turn, attempt=attempt):
-                self._end_turn()
-                if turn > 1:
-                    stage.note([line()])
-                if attempt > 1:
-                    self._leave_all("lost", now)
-                    told = f"turn {turn} begins again, attempt {attempt}: what came of it is lost"
-                    stage.note([_marked("▶ ", told, "warning")])
-            case ev.TurnCompleted(parent_id=speaker):
-                self._end_words(speaker, now)
-                if speaker is None:
-                    self._turn_ended = turn_ended(event)
-                    if not self._going_on.is_run:
-                        self._end_turn()
-            case ev.RunPaused(pending=pending):
-                calls = ", ".join(visible_line(request.name) for request in pending)
-                told = f"paused, waits for a decision on {calls}"
-                stage.note([_marked("‖ ", told, "warning")])
-            case ev.RunResumed(interrupted=interrupted):
-                self._resume(event, [self._name(call_id) for call_id in interrupted], now)
-            case ev.StreamFailed():
-                self._end_all_words(now)
-                stage.note(failure(event))
-            case ev.RunCompleted() | ev.RunFailed() | ev.RunStopped():
-                self._end(event, now)
+    def _show(self, change: Change, now: float) -> None:
+        match change.block:
+            case Text() as text:
+                self._show_text(change, text, now)
+            case Call() as call if change.kind == "block_started":
+                self._begin_call(call, change.event, now)
+            case Call() as call:
+                self._show_call(change, call, now)
             case _:
-                pass
+                self._show_run(change.event, now)
 
-    def _resume(self, event: ev.RunResumed, names: list[str], now: float) -> None:
-        if event.cause == "crash":
-            self._leave_writing("cut off by a crash", now)
-        self._stage.note(resumed(event, names))
+    def _show_text(self, change: Change, text: Text, now: float) -> None:
+        if change.kind == "block_ended":
+            self._end_text(text.parent_id, now)
+        elif change.kind != "block_lost":
+            block = self._texts.get(text.parent_id)
+            if block is None or block.block is not text:
+                self._end_text(text.parent_id, now)
+                block = self._texts[text.parent_id] = TextBlock(text, self._start(now))
+                self._scroll.add(block)
+            block.add(change.text)
 
-    def _end_turn(self) -> None:
-        lines, self._turn_ended = self._turn_ended, []
-        if lines:
-            self._stage.note(lines)
+    def _end_text(self, speaker: str | None, now: float) -> None:
+        if speaker in self._texts:
+            self._texts.pop(speaker).end(now)
 
-    def _end(self, event: ev.RunEnd, now: float) -> None:
-        self._leave_all("broken off", now)
-        if isinstance(event, ev.RunCompleted):
-            self._turn_ended = []  # it says the same
-        self._end_turn()
-        self._stage.note(run_ended(event, self._going_on.facts(now)))
+    def _end_texts(self, now: float) -> None:
+        for speaker in list(self._texts):
+            self._end_text(speaker, now)
 
-    def _name(self, call_id: str) -> str:
-        return self._calls[call_id].name if call_id in self._calls else call_id
+    def _begin_call(self, call: Call, event: Any, now: float) -> None:
+        self._end_text(call.parent_id, now)
+        if call.call_id in self._calls:  # if it is open, it belongs to a lost attempt
+            self._calls[call.call_id].leave("Interrupted", now)
+            self._leave_running(call.call_id, "Interrupted", now)
+        view = self._views.view(event, is_past=self._is_past)
+        start, has_tail = self._start(now), self._has_tail
+        block = CallBlock(call, view, self._compact, start, has_tail=has_tail)
+        self._calls[call.call_id] = block
+        self._scroll.add(block)
 
-    def _join(self, snapshot: ev.RunSnapshot, now: float) -> None:
-        self._leave_all("seen up to here", now)
+    def _show_call(self, change: Change, call: Call, now: float) -> None:
+        block = self._calls[call.call_id]
+        event: Any = change.event
+        match change.kind:
+            case "block_lost":
+                block.leave("Interrupted", now)
+            case "renamed":
+                block.rename()
+            case "arguments_text" | "argument":
+                block.take(event)
+            case "verdict" if call.verdict == "complete":
+                block.complete(self._views, now, is_run=self._is_run)
+            case "verdict":
+                block.refuse(now)
+                self._views.settle(call.call_id)
+            case "request" if self._asked is None:
+                self._ask(call)
+            case "decision":
+                self._decided(call, event)
+            case "attempt":
+                self._leave_running(call.call_id, "Interrupted", now)
+                self._start_tool(call, now, call.attempts)
+            case "output":
+                self._running(call, now).put_out(change.text)
+            case "result":
+                self._end_tool(call, now)
+
+    # Approvals
+
+    def _pending(self) -> list[Call]:
+        """Return the calls that need approval, in the order of their requests."""
+        calls = self._state.calls.values() if self._state.end is None else ()
+        pending = (call for call in calls if call.is_pending)
+        return sorted(pending, key=lambda call: call.requested_at or 0.0)
+
+    def _ask(self, call: Call) -> None:
+        """Show a request in full, whatever else is being written."""
+        request: Any = call.request
+        block, scroll = self._calls[call.call_id], self._scroll
+        if block.is_unseen and scroll.owner is block:
+            block.leave_to_request()
+        if scroll.owner is not block:
+            scroll.release()
+        block.release(is_full=True)
+        scroll.settle()
+        is_above = scroll.subject is block and not block.hides
+        arguments: list[Line] = []
+        if not is_above:
+            arguments = self._views.whole(request.name, request.arguments, call_id=call.call_id)
+        label = block.label if block.lines > _SEEN_AT_ONCE else ()
+        scroll.interrupt(request_lines(request, arguments, label), block)
+        scroll.is_request_open, scroll.is_paused = True, self._has_tail
+        self._asked = call
+
+    def _decided(self, call: Call, decision: ev.ApprovalDecided) -> None:
+        head, scroll = self._calls[call.call_id], self._scroll
+        is_open = scroll.is_request_open and scroll.subject is head
+        mark, role, what = _OUTCOMES[decision.decision]
+        more = _REMEMBERED.get(decision.always, "")
+        told = Span(f"{what}{because(decision.reason)}{more}", role)
+        margin = (*(_CORNER if is_open else _UNDER), Span(mark, role))
+        lines = [line(told, margin=margin)]
+        edited = decision.edited_arguments
+        if edited is not None and not same(edited, self.shown_edit):
+            written = call.written_arguments
+            before = written if isinstance(written, dict) else {}
+            lines += argument_changes(before, edited)
+        if self._asked is call:
+            scroll.interrupt(lines, head)
+            self._ask_next()
+        else:
+            scroll.note(lines, head)
+
+    def _ask_next(self) -> None:
+        self._asked, self._scroll.is_paused = None, False
+        for call in self._pending()[:1]:
+            self._ask(call)
+
+    # Tools
+
+    def _start_tool(self, call: Call, now: float, attempt: int = 0) -> ToolBlock:
+        head = self._calls[call.call_id]
+        start, compact = self._start(now), self._compact
+        tool = ToolBlock(head, compact, start, attempt, is_watched=self._has_tail)
+        self._scroll.start(call.call_id, tool)
+        return tool
+
+    def _running(self, call: Call, now: float) -> ToolBlock:
+        return self._scroll.running.get(call.call_id) or self._start_tool(call, now)
+
+    def _end_tool(self, call: Call, now: float) -> None:
+        self._views.settle(call.call_id)
+        if self._asked is call:
+            self._ask_next()
+        is_running = call.call_id in self._scroll.running
+        if call.state in ("denied", "invalid") and not is_running:
+            return  # the reason is above
+        self._running(call, now).end(now)
+        self._scroll.over(call.call_id)
+
+    # Turns and the run
+
+    def _show_run(self, event: ev.Event, now: float) -> None:
+        scroll, state = self._scroll, self._state
+        match event:
+            case ev.RunStarted():
+                parts = (text_span(part, "prompt") for part in state.prompt.split("\n"))
+                scroll.note(Line((part,), _PROMPT, _PROMPT, "words") for part in parts)
+            case ev.TurnStarted(turn=turn, attempt=attempt) if attempt > 1:
+                self._leave_all("Interrupted", now)
+                told = f"Retrying turn {turn} (attempt {attempt}); discarding partial output"
+                scroll.note([_marked("↻ ", told, "warning")])
+            case ev.TurnStarted(turn=turn):
+                scroll.note([line()] if turn > 1 else ())
+            case ev.TurnCompleted():
+                self._end_text(event.parent_id, now)
+                if event.parent_id is None:
+                    self._is_on = self._is_run
+                    scroll.note(_early_end(event))
+                if not self._is_run:
+                    scroll.release()
+            case ev.StreamFailed(message=message):
+                self._end_texts(now)
+                self._is_on = self._is_run
+                if not self._is_run:
+                    told = _failure(message, is_retryable=event.retryable)
+                    scroll.note([_marked("✗ ", told, "bad")])
+            case ev.RunPaused():
+                self._pause()
+            case ev.RunResumed():
+                if event.cause == "crash":
+                    self._leave_writing("Interrupted by a crash", now)
+                    for running in scroll.running.values():
+                        running.forget_time()
+                names = [state.calls[one].name for one in event.interrupted if one in state.calls]
+                scroll.note(_resumed(event, names))
+            case _ if state.end is not None:
+                self._leave_all("Interrupted", now)
+                scroll.note(self._end_of_run(state.end))
+                self._is_run = self._is_on = False
+                self._asked = None
+
+    def _pause(self) -> None:
+        scroll, state = self._scroll, self._state
+        # Nothing follows, so all are shown. An observed run goes on to ask by itself.
+        for call in self._pending() if state.mode == "agent" else ():
+            if call is not self._asked:
+                scroll.is_paused = False
+                self._ask(call)
+        self._is_on = scroll.is_paused = False
+        if scroll.is_request_open and self._asked is not None:
+            told = Span("No decision yet", "warning")
+            scroll.note([line(told, margin=_CORNER)], self._calls[self._asked.call_id])
+        calls = ", ".join(visible_line(request.name) for request in state.pending)
+        scroll.note([_marked("‖ ", f"Paused: waiting for approval of {calls}", "warning")])
+
+    def _end_of_run(self, end: ev.RunEnd) -> Iterator[Line]:
+        state = self._state
+        match state.status:
+            case "completed":
+                result = getattr(end, "result", None)
+                said = "".join(
+                    block.text
+                    for block in state.blocks
+                    if isinstance(block, Text)
+                    and block.turn == state.turns
+                    and not (block.is_thinking or block.is_lost or block.parent_id)
+                )
+                if not isinstance(result, str) or result.strip() not in ("", said.strip()):
+                    yield from result_lines(result, self._compact) if result is not None else ()
+                yield self._summary("✓ ", "Done", "good")
+            case "failed":
+                yield self._summary("✗ ", _failure(getattr(end, "message", "")), "bad")
+            case _:
+                reason = because(getattr(end, "reason", ""))
+                yield self._summary("■ ", f"Stopped{reason}", "warning")
+        if self._hint:  # on a line of its own, so that the command is not broken
+            yield line(Span(self._hint, "faint"), margin=_UNDER)
+
+    def _summary(self, mark: str, told: str, role: Role) -> Line:
+        """Return the line that ends a run: how it ended, what it took and what it cost."""
+        state, end = self._state, self._state.end
+        began, ended = (
+            (self._began, state.time) if end is None else (state.started_at, state.ended_at)
+        )
+        if began is not None and ended is not None:
+            told += (" in " if role == "good" else " · ") + duration(ended - began)
+        calls = [one for one in state.blocks if isinstance(one, Call) and not one.is_lost]
+        usage = state.usage if end is None or end.usage == ev.Usage() else end.usage
+        parts = (_call_counts(calls) if calls else "", token_counts(usage))
+        more = Span("".join(f" · {part}" for part in parts if part), "faint")
+        return line(Span(told, role), more, margin=(Span(mark, role),))
+
+    def _summary_of_stream(self) -> Iterator[Line]:
+        """Yield the end of a stream that was no run, unless nothing is known beside its failure."""
+        state = self._state
+        if not state.failures and any(call.error for call in state.calls.values()):
+            yield self._summary("■ ", "Ended", "warning")
+        elif not state.failures:
+            yield self._summary("✓ ", "Done", "good")
+        elif state.usage != ev.Usage():
+            yield self._summary("✗ ", "Failed", "bad")
+
+    def _attach(self, snapshot: ev.RunSnapshot, now: float) -> None:
+        self._leave_all("(output ends here)", now - self._shift)
         turn = f" in turn {snapshot.turns}" if snapshot.turns else ""
-        self._stage.note([_marked("┄ ", f"joined{turn}; first what came before", "faint")])
-        self._going_on.join(snapshot)
-        self._is_joining = True
-        for event in with_arguments(RunState.from_snapshot(snapshot, arguments="off").events()):
+        self._scroll.note([_marked("┄ ", f"Attached{turn}. Earlier output:", "faint")])
+        self._is_past = True
+        for event in RunState.from_snapshot(snapshot, arguments="off").events():
             self.take(event, now)
-        self._is_joining = False
+            self._state.usage, self._state.started_at = snapshot.usage, None
+        self._is_past = self._is_untimed
 
-    def _began(self, now: float) -> float | None:
-        return None if self._is_joining else now
+    # What is open
+
+    @property
+    def _hint(self) -> str:
+        run_id = self._state.run_id.removeprefix("run_")
+        is_known = self._is_stored and run_id
+        return f"argstream inspect run:{visible_line(run_id[:8])}{self._store}" if is_known else ""
+
+    @property
+    def _compact(self) -> Compact:
+        return Compact(self._is_full, f" ({self._hint})" if self._hint else "")
+
+    def _start(self, now: float) -> float | None:
+        return None if self._is_past else now
 
     def _leave_all(self, why: str, now: float) -> None:
         self._leave_writing(why, now)
-        for call_id in list(self._stage.running):
+        for call_id in list(self._scroll.running):
             self._leave_running(call_id, why, now)
 
     def _leave_writing(self, why: str, now: float) -> None:
-        self._end_all_words(now)
-        for writing in self._writings.values():
-            writing.leave(why, now)
-        self._writings.clear()
-        self._stage.settle()
+        self._scroll.is_paused = False
+        self._end_texts(now)
+        for block in self._calls.values():
+            block.leave(why, now)
+        self._scroll.release()
 
     def _leave_running(self, call_id: str, why: str, now: float) -> None:
-        running = self._stage.running.get(call_id)
+        running = self._scroll.running.get(call_id)
         if running is not None:
             running.leave(why, now)
-            self._stage.over(call_id)
+            self._scroll.over(call_id)
+
+    # The tail
+
+    def _growing(self, owner: Active | None, columns: int, room: int) -> list[Line]:
+        if owner is None:
+            return []
+        depth = self._scroll.depth(owner.speaker)
+        rows = owner.growing(max(columns - 2 * depth, 1), room)
+        return [behind((_BAR,) * depth, row) for row in rows] if depth else rows
+
+    def _status(self, now: float) -> Iterator[str]:
+        """Yield what is going on; nothing if nothing is."""
+        owner, running = self._scroll.writing, self._scroll.running
+        if owner is not None and owner.is_over:
+            owner = None
+        pending = self._pending()
+        if pending:
+            names = [visible_line(call.name) for call in pending]
+            first = ", ".join(names if len(names) <= 4 else names[:3])
+            more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+            since = pending[0].requested_at or now
+            yield f"needs approval: {first}{more} · {duration(now - since)}"
+        if owner is not None:
+            yield owner.doing
+            yield from owner.counters(now)
+        if len(running) > 1:
+            yield f"{len(running)} tools running"
+        for oldest in islice(running.values(), 1):
+            if len(running) == 1:
+                yield oldest.doing
+            if owner is None:
+                yield from oldest.counters(now)
+        if owner is not None or running:
+            silence = now - self._heard
+            if silence >= _SILENCE:
+                yield f"no output for {int(silence)} s"
+        elif self._is_on and not pending:
+            waited = now - self._heard
+            yield "waiting for the model" + (f" · {duration(waited)}" if waited >= 1 else "")
 
 
-def tail_of(
-    stage: Scrollback, going_on: Activity, now: float, columns: int, rows: int
-) -> list[Line]:
-    """Return at most so many lines, each of which is one row."""
-    told = list(_told(stage, going_on, now))
-    if not told or rows < 1:
-        return []
-    room = rows - 1
-    owner = stage.owner
-    count = stage.active - (owner is not None)
-    growing = _growing(stage, columns, room - min(count, room // 2))
-    others = (block for block in stage.actives() if block is not owner)
-    collapsed = _collapsed(others, count, now, columns, room - len(growing))
-    while len(told) > _FEWEST and width(" · ".join(told)) > columns - 2:
-        del told[1]  # what is said first and last matters most
-    status = line(Span(_frame(now) + " ", "good"), Span(" · ".join(told), "faint"))
-    return [*growing, *collapsed, status]
-
-
-def _growing(stage: Scrollback, columns: int, room: int) -> list[Line]:
-    owner = stage.owner
-    if owner is None:
-        return []
-    depth = stage.depth(owner.speaker)
-    rows = owner.growing(max(columns - 2 * depth, 1), room)
-    return [indented(row, depth) for row in rows] if depth else rows
-
-
-def _collapsed(
-    blocks: Iterator[Active], count: int, now: float, columns: int, room: int
-) -> Iterator[Line]:
-    """Yield a line for each block. If two or more are left out, the last line says so."""
-    kept = count if count <= room else max(room - 1, 0)
-    for block in islice(blocks, kept):
+def _collapsed(blocks: Sequence[Active], now: float, columns: int, room: int) -> Iterator[Line]:
+    """Yield a line for each block. If two or more are left out, the last line counts them."""
+    kept = len(blocks) if len(blocks) <= room else max(room - 1, 0)
+    for block in blocks[:kept]:
         yield _one_line(block, now, columns)
-    if count > kept and room > 0:
-        yield line(Span(f"  … and {count - kept} more", "faint"))
+    if len(blocks) > kept and room > 0:
+        yield line(Span(f"  … and {len(blocks) - kept} more", "faint"))
 
 
 def _one_line(block: Active, now: float, columns: int) -> Line:
@@ -576,126 +636,95 @@ def _one_line(block: Active, now: float, columns: int) -> Line:
     mark = _MARKS.get(block.waits_as, Span(_frame(now) + " ", "good"))
     told = Span("".join(f" · {counter}" for counter in block.counters(now)), "faint")
     label = cut(block.label, max(columns - width(mark.text + told.text), columns // 2))
+    spans = (mark, *label, told)
+    room = columns - width(text_of(spans))
     newest = block.newest(columns) if isinstance(block, ToolBlock) else ""
-    said = (Span(" · ", "faint"), text_span(newest)) if newest else ()
-    return Line((mark, *label, told, *said))
-
-
-def _told(stage: Scrollback, going_on: Activity, now: float) -> Iterator[str]:
-    """Yield what is going on; nothing if nothing is."""
-    waiting = going_on.waiting
-    owner = stage.writing
-    running = stage.running
-    if waiting is not None and waiting.is_person:
-        yield f"{waiting.what} · {duration(now - waiting.since)}"
-    if owner is not None:
-        yield owner.doing
-        yield from owner.counters(now)
-    if len(running) > 1:
-        yield f"{len(running)} tools run"
-    for oldest in islice(running.values(), 1):
-        if len(running) == 1:
-            yield oldest.doing
-        if owner is None:
-            yield from oldest.counters(now)
-    if owner is not None or running:
-        silence = now - going_on.heard
-        if silence >= _SILENCE:
-            yield f"nothing for {int(silence)} s"
-    elif waiting is not None and not waiting.is_person:
-        yield f"{waiting.what} · {duration(now - waiting.since)}"
+    if not newest or room < _LEAST_OUTPUT:
+        return Line(spans)
+    return Line((*spans, Span(" · ", "faint"), text_span(newest)))
 
 
 def _frame(now: float) -> str:
     return _FRAMES[int(now * _FRAMES_A_SECOND) % len(_FRAMES)]
 
 
-def indented(line: Line, depth: int) -> Line:
-    bars: Spans = (_BAR,) * depth
-    rest = None if line.rest is None else bars + line.rest
-    if rest is None:
-        rest = (*bars, Span(" " * sum(len(span.text) for span in line.margin)))
-    return Line(line.spans, bars + line.margin, rest, line.breaks)
+def request_lines(
+    request: ev.ApprovalRequested, arguments: Sequence[Line], label: Spans = ()
+) -> list[Line]:
+    """Return a request for approval: the arguments, unless they are above, and the reason.
+
+    It is a box that the keys, or the decision, close. ``label`` names the call once more.
+    """
+    title = "Approval needed"
+    top = line(
+        *(Span("╭─ ", "warning"), Span(title, "prompt")),
+        Span(f" {'─' * (_RULE - len(title))}", "warning"),
+        breaks="spaces",
+    )
+    rule = "" if request.rule is None else f"rule: {visible_line(request.rule)}"
+    reason = visible_line(request.reason)
+    notes = [f"{reason} ({rule})" if reason and rule else reason or rule]
+    if request.expires_at is not None:
+        notes.append(f"expires: {clock(request.expires_at)}")
+    lines = [Line((Span(note, "warning"),), (), (), "words") for note in notes if note]
+    labels = [Line(label, breaks="words")] if label else []
+    return [top, *map(_boxed, [*arguments, *labels, *lines])]
 
 
-def asked(event: ev.ApprovalRequested, looks: ToolViews) -> list[Line]:
-    """Return what is to be decided, why, and the arguments to the last character."""
-    what = (shown(event.name, "tool"), Span(" must be approved", "prompt"))
-    reason = Span(because(event.reason))
-    lines = [Line((*what, reason), (Span("? ", "prompt"),), _REST, "words")]
-    if event.rule is not None:
-        lines.append(line(Span(f"rule: {visible_line(event.rule)}"), margin=_UNDER))
-    if event.expires_at is not None:
-        lines.append(line(Span(f"until: {clock(event.expires_at)}"), margin=_UNDER))
-    return lines + looks.whole(event.name, event.arguments, call_id=event.call_id)
+def _boxed(line: Line) -> Line:
+    """Return a line inside the box. Two columns of its margin make room for the border."""
+    rest = None if line.rest is None else _narrowed(line.rest)
+    return behind(_BORDER, line._replace(margin=_narrowed(line.margin), rest=rest))
 
 
-def decided(event: ev.ApprovalDecided, before: Mapping[str, Any] | str | None) -> list[Line]:
-    mark, role, what = _OUTCOMES[event.decision]
-    more = _REMEMBERED.get(event.always, "")
-    told = Span(f" {what}{because(event.reason)}{more}", role)
-    lines = [line(shown(event.name, "tool"), told, margin=(Span(mark, role),))]
-    if event.edited_arguments is not None:
-        written = before if isinstance(before, Mapping) else {}
-        lines += argument_changes(written, event.edited_arguments)
-    return lines
+def _narrowed(margin: Spans) -> Spans:
+    if not margin or not margin[0].text.startswith("  "):
+        return margin
+    return Span(margin[0].text[2:], margin[0].role), *margin[1:]
 
 
-def turn_ended(event: ev.TurnCompleted) -> list[Line]:
-    reason = visible_line(event.stop_reason or "no stop reason")
+def _early_end(event: ev.TurnCompleted) -> Iterator[Line]:
+    """Yield why a turn ended early, if it did."""
     if event.characters_read is not None:
-        reason += f": not read further than {event.characters_read} characters"
-    return [_marked("— ", reason + _cost(event.usage), "faint")]
+        told = f"Stopped reading after {count(event.characters_read, 'character')}"
+        yield _marked("■ ", told, "warning")
+    elif event.stop in _EARLY:
+        yield _marked("! ", f"The reply ended early: {_EARLY[event.stop]}", "warning")
 
 
-def failure(event: ev.StreamFailed) -> list[Line]:
-    again = "; it may be tried again" if event.retryable else ""
-    told = f"the stream failed ({visible_line(event.specific_code)}){because(event.message)}{again}"
-    return [_marked("✗ ", told, "bad")]
+def _failure(message: str, *, is_retryable: bool = False) -> str:
+    again = " (can be retried)" if is_retryable else ""
+    return f"Failed{because(message)}{again}"
 
 
-def resumed(event: ev.RunResumed, names: Iterable[str]) -> list[Line]:
+def _resumed(event: ev.RunResumed, names: Iterable[str]) -> list[Line]:
     why = "after a crash" if event.cause == "crash" else "after a pause"
     calls = ", ".join(map(visible_line, names))
-    told = f"goes on {why}" + (f"; cut off: {calls}" if calls else "")
+    told = f"Resumed {why}" + (f"; interrupted: {calls}" if calls else "")
     lines = [_marked("▶ ", told, "warning")]
     if event.note:
         lines += [
             Line((text_span(part, "faint"),), _UNDER, _UNDER, "words")
-            for part in f"the model is told: {event.note}".split("\n")
+            for part in f"note to the model: {event.note}".split("\n")
         ]
     return lines
 
 
-def run_ended(event: ev.RunCompleted | ev.RunFailed | ev.RunStopped, run: RunFacts) -> list[Line]:
-    """Return how the run ended, its cost, and its result if that was not shown yet."""
-    lines: list[Line] = []
-    usage = run.usage if event.usage == ev.Usage() else event.usage
-    role: Role
-    match event:
-        case ev.RunCompleted(result=result, stop_reason=reason):
-            lines = _answer(result, run.said)
-            told, role = f"done{f' ({visible_line(reason)})' if reason else ''}", "good"
-        case ev.RunFailed(code=code, message=message):
-            because_of = "" if run.failure == (code, message) else because(message)
-            told, role = f"failed ({visible_line(code)}){because_of}", "bad"
-        case _:
-            told, role = f"stopped{because(event.reason)}", "warning"
-    took = "" if run.took is None else f" · {duration(run.took)}"
-    spans = (Span(told, role), Span(f"{took}{_cost(usage)}", "faint"))
-    return [*lines, line(*spans, margin=(Span("■ ", role),))]
+def _call_counts(calls: Sequence[Call]) -> str:
+    """Return how many calls there were, and how many of them did not simply run."""
+    special = Counter(filter(None, map(_special, calls)))
+    told = ", ".join(f"{number} {kind}" for kind, number in special.items())
+    return count(len(calls), "call") + (f" ({told})" if told else "")
 
 
-def _cost(usage: ev.Usage) -> str:
-    counts = token_counts(usage)
-    return f" · {counts}" if counts else ""
+def _special(call: Call) -> str:
+    if call.error is not None:
+        kind = {"truncated": "incomplete", "aborted": "stopped"}.get(call.verdict or "", "invalid")
+        return "blocked" if call.error.reason == "denied" else kind
+    if call.decision is not None and call.decision.decision in ("edited", "withdrawn"):
+        return "edited" if call.decision.decision == "edited" else "stopped"
+    return call.state if call.state in ("denied", "failed") else ""
 
 
 def _marked(mark: str, told: str, role: Role) -> Line:
     return line(Span(told, role), margin=(Span(mark, role),))
-
-
-def _answer(result: Any, said: str) -> list[Line]:
-    if result is None or (isinstance(result, str) and result.strip() in ("", said.strip())):
-        return []
-    return result_lines(result)

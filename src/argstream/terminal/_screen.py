@@ -21,6 +21,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, Final, TextIO, TypeAlias
 
@@ -35,34 +36,23 @@ if sys.platform != "win32":
     import termios
 
 _USUAL_SIZE = os.terminal_size((80, 24))
-_LOOKS: Final[Mapping[Role, str]] = {
-    "plain": "",
-    "faint": "dim",
-    "strong": "bold",
-    "tool": "bold",
-    "title": "cyan",
-    "argument": "cyan",
-    "good": "green",
-    "bad": "bold red",
-    "warning": "yellow",
-    "thought": "dim italic",
-    "prompt": "bold",
-    "key": "reverse",
-    "added": "green",
-    "removed": "red",
-    "place": "cyan",
-    "keyword": "magenta",
-    "string": "green",
-    "number": "cyan",
-    "comment": "dim italic",
-    "name": "bold",
-    "builtin": "cyan",
-    "operator": "",
-    "heading": "bold underline",
-    "code": "cyan",
+_LOOKS: Final[dict[str, tuple[Role, ...]]] = {
+    "": ("plain", "operator"),
+    "dim": ("faint",),
+    "bold": ("strong", "tool", "prompt", "name"),
+    "italic": ("emphasis",),
+    "underline": ("link",),
+    "reverse": ("key",),
+    "cyan": ("title", "argument", "place", "number", "builtin", "code"),
+    "green": ("good", "added", "string"),
+    "magenta": ("keyword",),
+    "red": ("removed",),
+    "yellow": ("warning",),
+    "bold red": ("bad",),
+    "bold underline": ("heading",),
+    "dim italic": ("thought", "comment"),
 }
-# How each role looks.
-STYLES: Final[Mapping[Role, Style]] = {role: Style.parse(look) for role, look in _LOOKS.items()}
+_STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for role in roles}
 _RESET: Final = "\x1b[0m"
 _Settings: TypeAlias = list[Any]
 _LOCAL = 3  # the index of the flags that ECHO is one of
@@ -79,21 +69,12 @@ _MOST_TAIL_ROWS: Final = 12
 _PATIENCE: Final = 0.5  # seconds; a signal handler waits no longer for a frame to be written
 
 
-def _known(*names: str) -> tuple[signal.Signals, ...]:
-    return tuple(getattr(signal, name) for name in names if hasattr(signal, name))  # not on Windows
-
-
-_ENDING: Final = _known("SIGTERM", "SIGHUP", "SIGQUIT")
-_STOPPING: Final = _known("SIGTSTP")
-_GOING_ON: Final = _known("SIGCONT")
-
-
 class Palette:
     """Turns spans into text with escape sequences: ours, and no others."""
 
     def __init__(self, *, has_styles: bool = True, has_colours: bool = True) -> None:
         """Without styles, no escape sequence is ever written."""
-        styles = STYLES.items() if has_styles else ()
+        styles = _STYLES.items() if has_styles else ()
         self._beginnings = {
             role: _beginning(style if has_colours else style.without_color)
             for role, style in styles
@@ -146,7 +127,7 @@ class Screen:
         """``size`` returns columns and rows; it is called for each frame."""
         self._output = output
         self._palette = palette or Palette.of(output)
-        self._size = size
+        self.size: Callable[[], tuple[int, int]] = size or partial(size_of, output)
         self._modes = Modes(output)
         self._interruptions = Interruptions(self._leave, self._come_back)
         self._lock = threading.Lock()
@@ -162,12 +143,6 @@ class Screen:
         """Prepare for Ctrl-Z and the like; only the main thread can."""
         self._modes.remember()
         self._interruptions.begin()
-
-    def size(self) -> tuple[int, int]:
-        if self._size is not None:
-            return self._size()
-        columns, rows = size_of(self._output)
-        return columns, rows
 
     def paint(self, committed: Sequence[Line], tail: Sequence[Line]) -> bool:
         """Write lines that stay, and below them the tail, of which the last rows are shown.
@@ -185,6 +160,10 @@ class Screen:
                 return False
             self._paint(tail)
             return True
+
+    @property
+    def is_suspended(self) -> bool:
+        return self._suspensions > 0
 
     def suspend(self) -> None:
         """Leave the terminal to another program: no tail, the cursor shown, keys echoed."""
@@ -224,7 +203,6 @@ class Screen:
         self._write(_BEGIN + frame + _tail(tail_rows) + _END)
 
     def _committed_rows(self, columns: int) -> str:
-        """Return everything that was held back, as it is written."""
         lines, self._held = self._held, []
         return "".join(
             # The rest is erased behind the text: should it take a second row after all, because
@@ -318,14 +296,12 @@ class Modes:
             self._hushed = None
 
     def reset(self) -> None:
-        """Set everything as it was."""
         for keyboard, settings in self._remembered:
             _set(keyboard, settings)
         self._hushed = None
 
 
 def _switch_echo(keyboard: TextIO, *, on: bool) -> bool:
-    """Switch it. Return whether that has changed anything."""
     settings = _settings(keyboard)
     if settings is None or bool(settings[_LOCAL] & termios.ECHO) is on:
         return False
@@ -366,13 +342,14 @@ class Interruptions:
     def begin(self) -> None:
         """Handle the signals that have no handler yet."""
         atexit.register(self._on_exit)
-        for signals, handler in (
-            (_ENDING, self._on_end),
-            (_STOPPING, self._on_stop),
-            (_GOING_ON, self._on_going_on),
+        for names, handler in (
+            ("SIGTERM SIGHUP SIGQUIT", self._on_end),
+            ("SIGTSTP", self._on_stop),
+            ("SIGCONT", self._on_going_on),
         ):
-            for number in signals:
-                if _is_free(number):
+            for name in names.split():
+                number = getattr(signal, name, None)  # some are not on Windows
+                if number is not None and _is_free(number):
                     signal.signal(number, handler)
                     self._taken[number] = handler
 
@@ -393,19 +370,16 @@ class Interruptions:
             self._leave()
 
     def _on_end(self, number: int, _: FrameType | None) -> None:
-        if self._is_ours():
-            self._leave()
+        self._on_exit()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
     def _on_stop(self, number: int, _: FrameType | None) -> None:
-        if self._is_ours():
-            self._leave()
+        self._on_exit()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)  # it stands still here until it is told to go on
         signal.signal(number, self._on_stop)
-        if self._is_ours():
-            self._come_back()
+        self._on_going_on(number, None)
 
     def _on_going_on(self, _number: int, _: FrameType | None) -> None:
         if self._is_ours():
@@ -481,10 +455,6 @@ def write(output: TextIO, text: str) -> None:
         try:
             left = left[os.write(number, left) :]
         except BlockingIOError:
-            _wait_until_writable(number)
-
-
-def _wait_until_writable(number: int) -> None:
-    with selectors.DefaultSelector() as selector:
-        selector.register(number, selectors.EVENT_WRITE)
-        selector.select()
+            with selectors.DefaultSelector() as selector:
+                selector.register(number, selectors.EVENT_WRITE)
+                selector.select()

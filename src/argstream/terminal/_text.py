@@ -37,7 +37,10 @@ Role: TypeAlias = Literal[
     "name",  # of what is defined: a function, a class, a tag
     "builtin",
     "operator",
+    # of a text
     "heading",
+    "emphasis",
+    "link",
     "code",  # in a sentence
 ]
 
@@ -51,8 +54,8 @@ class Span(NamedTuple):
 
 Spans: TypeAlias = tuple[Span, ...]
 
-Breaks: TypeAlias = Literal["words", "anywhere"]
-"""Where a line may be broken that is too long: prose at words, code anywhere."""
+Breaks: TypeAlias = Literal["words", "spaces"]
+"""Where a line may be broken that is too long: prose at words, code at spaces, and none is lost."""
 
 
 class Line(NamedTuple):
@@ -63,7 +66,9 @@ class Line(NamedTuple):
     """Before its first row."""
     rest: Spans | None = None
     """Before its other rows; None is the margin's width in spaces."""
-    breaks: Breaks = "anywhere"
+    breaks: Breaks = "spaces"
+    fold: int = 0
+    """If not 0, it belongs to a long text, of which so many lines are shown at its beginning."""
 
 
 def shown(text: str, role: Role = "plain") -> Span:
@@ -75,6 +80,10 @@ def line(*pieces: Span | str, margin: Spans = (), breaks: Breaks = "words") -> L
     """Return a line of ours. A plain string is our own text."""
     spans = tuple(Span(piece) if isinstance(piece, str) else piece for piece in pieces)
     return Line(spans, margin, None, breaks)
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 def text_of(spans: Spans) -> str:
@@ -109,12 +118,11 @@ def token_counts(usage: Usage) -> str:
     """Return the input and output tokens as text, without counts that are unknown.
 
     >>> token_counts(Usage(7, 5)), token_counts(Usage(output_tokens=5)), token_counts(Usage())
-    ('7 tokens in, 5 out', '5 tokens out', '')
+    ('7 in / 5 out tokens', '5 out tokens', '')
     """
-    read, written = usage.input_tokens, usage.output_tokens
-    if read is None:
-        return "" if written is None else f"{written} tokens out"
-    return f"{read} tokens in" + ("" if written is None else f", {written} out")
+    counts = ((usage.input_tokens, "in"), (usage.output_tokens, "out"))
+    told = " / ".join(f"{count} {what}" for count, what in counts if count is not None)
+    return f"{told} tokens" if told else ""
 
 
 def duration(seconds: float) -> str:
@@ -140,7 +148,6 @@ def duration(seconds: float) -> str:
 
 
 def amount(value: float, unit: Literal["seconds", "bytes"]) -> str:
-    """Return a duration or a size in words."""
     return duration(value) if unit == "seconds" else size(round(value))
 
 
@@ -192,9 +199,6 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-_OPENING = "⟦"
-
-
 def harmless(text: str) -> str:
     """Escape what would act or hide. Applied twice, it changes nothing more.
 
@@ -202,4 +206,4 @@ def harmless(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return _OPENING.join(map(visible_line, text.split(_OPENING)))
+    return "⟦".join(map(visible_line, text.split("⟦")))

@@ -28,7 +28,7 @@ from argstream.providers import detect
 from argstream.recording import Recording, parse_recording
 from argstream.recording._format import is_recording
 from argstream.recording._recording import sse_events
-from argstream.recording.proxy import LoopbackServer
+from argstream.recording.proxy import LoopbackServer, LoopbackService
 from argstream.testing._chunking import cut
 from argstream.testing._mock_protocols import (
     STATUS_MESSAGES,
@@ -105,7 +105,7 @@ class HangUp(NamedTuple):
     """Bytes of the whole response."""
 
 
-class MockProvider:
+class MockProvider(LoopbackService):
     """A server on the loopback interface that answers from a script or recordings.
 
     A single reply answers every request. The replies of a list answer one request each. Later
@@ -140,7 +140,6 @@ class MockProvider:
         self._on_request = on_request
         self._check = check
         self._port = port
-        self._server: _MockServer | None = None
         self._hang_ups: list[HangUp] = []
         # Guards _requests and _answered: each connection has a thread. A check may read requests.
         self._lock = threading.RLock()
@@ -174,31 +173,8 @@ class MockProvider:
             on_request=on_request,
         )
 
-    def start(self) -> Self:
-        """Start to listen. ``with`` calls this."""
-        if self._server is not None:
-            raise UsageError("MockProvider is already running. Stop it first")
-        self._server = _MockServer(self._port, self._respond, self._hang_ups)
-        return self
-
-    def stop(self) -> None:
-        """Stop at once, also during a response."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    @property
-    def url(self) -> str:
-        """The URL of the server, without a path."""
-        if self._server is None:
-            raise UsageError("MockProvider is not running, so it has no URL. Use `with`")
-        return f"http://127.0.0.1:{self._server.port}"
+    def _listen(self) -> "_MockServer":
+        return _MockServer(self._port, self._respond, self._hang_ups)
 
     @property
     def anthropic_url(self) -> str:
@@ -359,7 +335,7 @@ def fault_answer(dialect: Dialect, faults: Sequence[Fault], *, streamed: bool) -
             return replace(
                 answer,
                 headers={**answer.headers, **headers},
-                seconds_before=_Timing(faults).before,
+                seconds_before=_seconds_before(faults),
             )
     return None
 
@@ -393,23 +369,14 @@ def _build_answer(
         writes = _truncate(min(ends), writes)
     for split in _faults_of(Split, faults):
         writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
-    timing = _Timing(faults)
-    before, between = timing.before, timing.between
-    if timing.total is not None:
-        between = timing.total / max(1, len(starts) - 1)
-        before += timing.total if len(starts) == 1 else 0
+    slow = _faults_of(Slow, faults)
+    before, between = _seconds_before(faults), sum(fault.between for fault in slow)
+    total = max((fault.total for fault in slow if fault.total is not None), default=None)
+    if total is not None:
+        between = total / max(1, len(starts) - 1)
+        before += total if len(starts) == 1 else 0
     timed = _timed(writes, starts, between)
     return Answer(200, headers, timed, length, before, is_cut=bool(ends))
-
-
-class _Timing:
-    """The timing of all faults together."""
-
-    def __init__(self, faults: Sequence[Fault]) -> None:
-        slow = _faults_of(Slow, faults)
-        self.before = sum(fault.before for fault in slow)
-        self.between = sum(fault.between for fault in slow)
-        self.total = max((fault.total for fault in slow if fault.total is not None), default=None)
 
 
 def _timed(writes: list[bytes], starts: list[int], between: float) -> list[Write]:
@@ -421,6 +388,10 @@ def _timed(writes: list[bytes], starts: list[int], between: float) -> list[Write
         if write < len(writes):  # not cut off
             counts[write] += 1
     return [Write(data, between * count) for data, count in zip(writes, counts, strict=True)]
+
+
+def _seconds_before(faults: Sequence[Fault]) -> float:
+    return sum(fault.before for fault in _faults_of(Slow, faults))
 
 
 def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:

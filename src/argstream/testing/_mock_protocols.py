@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream.models._scripted import CallTool, Part, Say, Think
 from argstream.providers._stop_reasons import WORDS
@@ -103,28 +103,6 @@ class Turn:
 class Problem(NamedTuple):
     message: str
     status: int = 400
-
-
-class Dialect(Protocol):
-    """One API: its responses, errors and request checks."""
-
-    protocol: str  # as in ``argstream.providers``
-    route: str
-
-    def streamed(self, turn: Turn) -> list[bytes]:
-        """Return a response as events."""
-
-    def whole(self, turn: Turn) -> dict[str, Any]:
-        """Return a response that is not streamed."""
-
-    def error(self, status: int, message: str) -> dict[str, Any]:
-        """Return the body of an error."""
-
-    def error_events(self, status: int, message: str, position: int) -> list[bytes]:
-        """Return the events of an error after ``position`` other events."""
-
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        """Return what is wrong with the format of a request: required fields and tools."""
 
 
 def decode(data: bytes) -> Any:
@@ -230,7 +208,7 @@ def _anthropic_block(part: Part, block_id: str) -> dict[str, Any]:
         case Say(text):
             return {"type": "text", "text": text}
         case Think(text):
-            return {"type": "thinking", "thinking": text, "signature": _seal(text)}
+            return {"type": "thinking", "thinking": text, "signature": _signature(text)}
         case CallTool():
             value = part.value or {}
             return {"type": "tool_use", "id": block_id, "name": part.name, "input": value}
@@ -284,15 +262,15 @@ class ChatDialect(_OpenAiDialect):
     def streamed(self, turn: Turn) -> list[bytes]:
         head = _chat_head(turn, "chat.completion.chunk")
         options = turn.body.get("stream_options")
-        tells_usage = isinstance(options, dict) and options.get("include_usage") is True
+        includes_usage = isinstance(options, dict) and options.get("include_usage") is True
         # If usage was requested, chunks without it have usage: null.
-        no_usage = {"usage": None} if tells_usage else {}
+        no_usage = {"usage": None} if includes_usage else {}
         finish = WORDS["openai-chat"][turn.reply.stop]
         chunks = [
             *(head | {"choices": [_chat_choice(delta)]} | no_usage for delta in _chat_deltas(turn)),
             head | {"choices": [_chat_choice({}, finish)]} | no_usage,
         ]
-        if tells_usage:
+        if includes_usage:
             chunks.append(head | {"choices": [], "usage": _chat_usage(turn)})
         return [*map(sse, chunks), sse(b"[DONE]")]
 
@@ -341,9 +319,7 @@ class ChatDialect(_OpenAiDialect):
                 case {"type": "custom", "custom": {"name": str()}}:
                     pass
                 case {"type": "function" | "custom" as type_}:
-                    problems.append(
-                        f"{where}.{type_}: this object is required; the name goes into it"
-                    )
+                    problems.append(f"{where}.{type_}: an object with the name is required")
                 case _:
                     problems.append(f'{where}.type: must be "function" or "custom"')
         for where, message in _objects(body, "messages", problems):
@@ -487,7 +463,7 @@ def _response_item(part: Part, item_id: str, call_id: str, status: str) -> dict[
                 "id": f"rs_{item_id}",
                 "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": _seal(text),
+                "encrypted_content": _signature(text),
             }
         case CallTool(name, arguments):
             return {
@@ -556,7 +532,7 @@ def _openai_error(status: int, message: str) -> dict[str, Any]:
     return {"message": message, "type": type_, "param": None, "code": code}
 
 
-def _seal(text: str) -> str:
+def _signature(text: str) -> str:
     """Return a signature of a thought, so that changes can be detected."""
     return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
@@ -564,13 +540,13 @@ def _seal(text: str) -> str:
 def _missing_openai_key(headers: Mapping[str, str]) -> Problem | None:
     if headers.get("authorization") or headers.get("api-key"):
         return None
-    return Problem("You did not give an API key: send it as Authorization: Bearer KEY", 401)
+    return Problem("no API key. Send the header Authorization: Bearer KEY", 401)
 
 
 def _common_problems(body: dict[str, Any]) -> list[str]:
     problems = []
     if not isinstance(body.get("model"), str) or not body["model"]:
-        problems.append("model: this is required, and is a text")
+        problems.append("model: a string is required")
     if not isinstance(body.get("stream"), bool | None):
         problems.append("stream: must be true or false")
     return problems
@@ -582,7 +558,7 @@ def _objects(
     """Return the objects of a list that must not be empty, with their paths."""
     found = body.get(name)
     if not isinstance(found, list) or not found:
-        problems.append(f"{name}: this is required, and is a list of at least one")
+        problems.append(f"{name}: a list of at least one item is required")
         return []
     items = [(f"{name}.{n}", item) for n, item in enumerate(found)]
     problems += [f"{path}: must be an object" for path, item in items if not isinstance(item, dict)]
@@ -591,3 +567,8 @@ def _objects(
 
 def _tools(body: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
     return _objects(body, "tools", problems) if body.get("tools") else []
+
+
+# Each has ``streamed`` and ``whole`` for a response, ``error`` and ``error_events`` for an error
+# (after ``position`` other events), and ``problems``: what is wrong with the format of a request.
+Dialect: TypeAlias = AnthropicDialect | ChatDialect | ResponsesDialect

@@ -84,7 +84,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Slow:
-    """Wait so many seconds between events, before the first byte, or for all events together."""
+    """Wait between events, before the first byte, or for all events together, in seconds."""
 
     between: float = 0.0
     before: float = 0.0

@@ -374,7 +374,7 @@ class Node:
         self.children: dict[str, Node | None] = {}
         self._by_index: dict[int, Node | None] = {}
         limits_keys = self.max_properties is not None
-        self.takes_keys: bool = limits_keys or bool(self._objects or self.name_rules)
+        self.accepts_keys: bool = limits_keys or bool(self._objects or self.name_rules)
         self.late: dict[Kind, list[Late]] = {kind: [] for kind in KINDS}
         self.choices: list[Choice] = []
         for subschema in subschemas:
@@ -422,7 +422,7 @@ class Node:
         if kind not in kinds:
             return "dead"
         is_open = {
-            "object": bool(self.takes_keys or self.required),
+            "object": bool(self.accepts_keys or self.required),
             "array": bool(self._prefixes or self.max_items is not None),
             "string": self.reads_text,
             "number": self.is_integer,

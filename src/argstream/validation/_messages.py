@@ -60,8 +60,7 @@ _LIMITS: Final[dict[str, str]] = {
 class Failure(NamedTuple):
     """Why a value does not match. It becomes a message only if the call is rejected for it."""
 
-    keyword: str
-    """``start``, ``key``, ``candidates`` and ``integer`` mean several; empty: the whole schema."""
+    keyword: str  # start, key, candidates and integer mean several; empty: the whole schema
     path: JsonPath
     offset: int | None
     node: Any = None  # a Node; None for the whole schema

@@ -222,7 +222,7 @@ class SchemaCheck:
 
     def _feed_key(self, fragment: Key) -> None:
         container = self._container
-        if container is not None and container.takes_keys:
+        if container is not None and container.accepts_keys:
             path, offset = fragment
             key: Any = path[-1]
             try:
@@ -363,7 +363,7 @@ class _Branches:
         children: _Children = {}
         for check in self._open:
             node = check.node
-            if check.failure is not None or not node.takes_keys:
+            if check.failure is not None or not node.accepts_keys:
                 continue
             check.keys += 1
             limit = node.max_properties
@@ -455,7 +455,7 @@ class _Branches:
                 choice.sure += 1
             elif (branch := known.get(node)) is not None:  # share the check
                 branch.dependents.append(choice)
-                if branch.failure is not None and (lost := _lose(choice, branch.failure)):
+                if branch.failure is not None and (lost := _remove_branch(choice, branch.failure)):
                     self._fail(choice.holder, lost)
             elif self._begin(node, [choice], fragment, frame, known) is None:
                 choice.sure += 1
@@ -512,14 +512,14 @@ class _Branches:
             for dependent in check.dependents:
                 if isinstance(dependent, _NodeCheck):
                     failing.append((dependent, failure))
-                elif (lost := _lose(dependent, failure)) is not None:
+                elif (lost := _remove_branch(dependent, failure)) is not None:
                     failing.append((dependent.holder, lost))
 
 
 _height = attrgetter("node.height")
 
 
-def _lose(choice: _OpenChoice, failure: Failure) -> Failure | None:
+def _remove_branch(choice: _OpenChoice, failure: Failure) -> Failure | None:
     """Remove a branch from a choice. Return the failure of the choice if it was the last."""
     choice.failures.append(failure)
     if choice.alive:

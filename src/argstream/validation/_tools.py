@@ -33,6 +33,7 @@ from typing import (
 from msgspec import Struct
 
 from argstream.errors import UsageError
+from argstream.providers._payloads import snake
 from argstream.validation._dialects import DEFAULT_SCHEMA_LIMITS
 from argstream.validation._schema import Schema
 from argstream.validation._signatures import (
@@ -459,7 +460,6 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _dumped(tool: Any, where: str) -> Mapping[str, Any]:
-    """Return an SDK object as a mapping."""
     if hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"):  # xAI’s, a protobuf message
         return {field.name: _of_message(value) for field, value in tool.ListFields()}
     try:
@@ -601,20 +601,12 @@ def _cohere_schema(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if value is not None}
 
 
-_SPELLINGS: Final[dict[str, str]] = {
-    "additional_properties": "additionalProperties",
-    "any_of": "anyOf",
-    "max_items": "maxItems",
-    "max_length": "maxLength",
-    "max_properties": "maxProperties",
-    "min_items": "minItems",
-    "property_ordering": "propertyOrdering",  # not a keyword of JSON Schema; used by lint
-    "min_length": "minLength",
-    "min_properties": "minProperties",
-    "prefix_items": "prefixItems",
-    "defs": "$defs",
-    "ref": "$ref",
-}
+_RENAMED: Final = (
+    *("additionalProperties", "anyOf", "prefixItems", "maxItems", "maxLength", "maxProperties"),
+    *("minItems", "minLength", "minProperties"),
+    "propertyOrdering",  # not a keyword of JSON Schema; used by lint
+)
+_SPELLINGS: Final = {snake(name): name for name in _RENAMED} | {"defs": "$defs", "ref": "$ref"}
 _OMITTED: Final = {"nullable", "example"}  # of OpenAPI
 _COUNTS: Final = {
     *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),

@@ -101,14 +101,14 @@ class ValuePart:
         items: Any = schema.get("items_schema")
         if schema["type"] == "tuple":
             items = items[0] if schema.get("variadic_item_index") == 0 and len(items) == 1 else None
-        if schema["type"] not in ("list", "tuple") or items is None or self.takes_info:
+        if schema["type"] not in ("list", "tuple") or items is None or self.uses_info:
             return None
         return ValuePart(items, self._context)
 
     @cached_property
-    def takes_info(self) -> bool:
+    def uses_info(self) -> bool:
         """Whether a validator may use other fields."""
-        return _takes_info(self._schema, self._context.definitions)
+        return _uses_info(self._schema, self._context.definitions)
 
     def is_single_use(self, value: object) -> bool:
         """Return True if the value contains an iterator, which can be read only once."""
@@ -142,7 +142,7 @@ class FieldPart(ValuePart):
 
     @cached_property
     def waits_for(self) -> "tuple[FieldPart, ...]":
-        return self._earlier if self.takes_info else ()
+        return self._earlier if self.uses_info else ()
 
     @cached_property
     def _validator(self) -> "SchemaValidator":
@@ -247,8 +247,8 @@ def _unwrapped(
                 return schema
 
 
-def _takes_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if a validator of the field takes info. Models inside the field do not count."""
+def _uses_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
+    """Return True if a validator of the field uses ``info``. Models inside it do not count."""
     return any(
         one.get("type") == "with-info" or one.get("default_factory_takes_data")
         for one in _parts_of(schema, definitions, set(), stop=_OBJECT_TYPES)

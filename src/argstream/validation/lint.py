@@ -1,8 +1,8 @@
-"""Find what in the schema of a tool delays the checks of its calls. See docs/tool-order.md.
+"""Find the parts of a tool's schema that delay the checks of its calls. See docs/tool-order.md.
 
 Models write arguments one after the other, mostly in the order of the schema. ``lint`` reports
 
-- ``order``: a long text before the short arguments that a person or a rule decides by;
+- ``order``: a long text before short arguments that a person or a rule needs for a decision;
 - ``late``: a rule that can be checked only when a value is complete, or a rule that is missing;
 - ``unusable``: a schema that cannot be compiled. This is an error, the others are warnings.
 """
@@ -57,15 +57,17 @@ _SETTING: Final = re.compile(  # short, but no decision depends on it
     r"(?:max|min|n|num|number|per|top)_.*|(?:.*_)?(?:cursor|debug|delay|encoding|interval|limit"
     r"|offset|page|retries|temperature|timeout|verbose)(?:_.*)?"
 )
-_SAID_LONG: Final = re.compile(r"(?i)\b(?:full|whole) (?:text|content)|\bmarkdown|\bsql query")
-_SAID_SHORT: Final = re.compile(
+_DESCRIBED_AS_LONG: Final = re.compile(
+    r"(?i)\b(?:full|whole) (?:text|content)|\bmarkdown|\bsql query"
+)
+_DESCRIBED_AS_SHORT: Final = re.compile(
     r"(?i)\b(?:short|brief|\d+ (?:characters|words)|(?:one|single)[- ](?:line|sentence|word)"
     r"|(?:country|currency|error|language|postal|promo|status) code)\b"
 )
 
 
 class Finding(Struct, frozen=True):
-    """One thing in the schema of a tool that should be changed."""
+    """A part of a tool's schema that should be changed."""
 
     tool: str
     path: tuple[str, ...]
@@ -235,8 +237,10 @@ def _length_of_scalar(name: str, value: _Value, about: str) -> _Length:
         limit = keywords.get("maxLength", 500)
         is_short = limit <= 200 or str(keywords.get("format")).startswith(_SHORT_FORMATS)
         is_long = limit >= 1000 or {"contentEncoding", "contentMediaType"} & keywords.keys()
-        if not is_short and (is_long or _LONG_NAME.fullmatch(words) or _SAID_LONG.search(about)):
-            return "unknown" if _SAID_SHORT.search(about) else "long"
+        if not is_short and (
+            is_long or _LONG_NAME.fullmatch(words) or _DESCRIBED_AS_LONG.search(about)
+        ):
+            return "unknown" if _DESCRIBED_AS_SHORT.search(about) else "long"
         is_short = is_short or _SHORT_NAME.fullmatch(words) is not None
     return "short" if is_short and not _SETTING.fullmatch(words) else "unknown"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argstream.agent.toolkits import file_tools
-from argstream.agent.tools import failure_words
+from argstream.agent.tools import failure_message
 from argstream.errors import ToolError
 from tests.agent.tools.calling import run
 
@@ -48,14 +48,21 @@ class Project:
         """Call a tool that fails, and return its error for the model."""
         with pytest.raises(ToolError) as failure:
             self.call(name, **arguments)
-        self.answers.append(failure_words(failure.value))
+        self.answers.append(failure_message(failure.value))
         return self.answers[-1]
 
-    def attempt(self, name: str, /, **arguments: Any) -> None:
-        try:
-            self.call(name, **arguments)
-        except ToolError as failure:
-            self.answers.append(failure_words(failure))
+    def edit(self, text: str | bytes, *edits: tuple[str, str]) -> bytes:
+        """Edit a file with this text, and return its new content."""
+        target = self.file("a.txt", text)
+        self.call("edit_file", path="a.txt", edits=[{"old": old, "new": new} for old, new in edits])
+        return target.read_bytes()
+
+    def refused_edit(self, text: str, *edits: tuple[str, str]) -> str:
+        """Make edits that are refused, and return the error. The file stays as it was."""
+        with pytest.raises(ToolError) as failure:
+            self.edit(text, *edits)
+        assert (self.root / "a.txt").read_bytes() == text.encode()
+        return failure_message(failure.value)
 
     def tree(self) -> list[str]:
         return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))

@@ -7,14 +7,14 @@ import random
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argstream.agent.toolkits import file_tools, text_reader
-from argstream.errors import ToolError
+from argstream.errors import ToolError, UsageError
+from argstream.policy import Policy
 from argstream.validation.lint import lint
 from tests.agent.toolkits.projects import Project
 from tests.agent.tools.calling import context_for, run
@@ -36,6 +36,19 @@ def test_arguments_that_policies_check_come_first(tmp_path: Path) -> None:
         ["path", "content"],
         ["path", "edits"],
     ]
+
+
+def test_only_writing_can_need_approval(tmp_path: Path) -> None:
+    policy = Policy([])
+    for confirm_writes in (False, True, policy):
+        tools = file_tools(tmp_path, confirm_writes=confirm_writes)
+        assert [tool.requires_confirmation for tool in tools] == [
+            *(False, False, False),
+            *(confirm_writes, confirm_writes),
+        ]
+        assert [tool.read_only for tool in tools] == [True, True, True, False, False]
+    with pytest.raises(UsageError, match="True, False or a Policy"):
+        file_tools(tmp_path, confirm_writes="yes")  # type: ignore[arg-type]  # on purpose
 
 
 def test_listing_is_recursive_and_skips_generated_folders(project: Project) -> None:
@@ -73,7 +86,8 @@ def test_listing_tells_empty_folders_files_and_missing_paths_apart(project: Proj
     project.file("a.txt")
     (project.root / "empty").mkdir()
     assert project.call("list_files", path="empty") == "empty is empty"
-    assert project.refused("list_files", path="a.txt").startswith("a.txt is no folder: read_file")
+    message = project.refused("list_files", path="a.txt")
+    assert message.startswith("a.txt is not a folder: read_file")
     message = project.refused("list_files", path="b")
     assert message == "there is no b: list_files shows what there is"
     for name in ("read_file", "edit_file"):
@@ -118,8 +132,8 @@ def test_long_line_is_shortened_with_a_note(project: Project) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89PNG\r\n\x1a\n\0\0", "a.bin is no text, but binary data: only text in UTF-8"),
-        ("größe".encode("latin-1"), "a.bin is no text in UTF-8 (byte 2 is 0xf6): only that"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "a.bin is not text, but binary data: only text in UTF-8"),
+        ("größe".encode("latin-1"), "a.bin is not UTF-8 text (byte 2 is 0xf6): only that"),
         ("\ufeffx".encode("utf-16-le"), "a.bin is written in UTF-16: only text in UTF-8"),
         ("\ufeffx".encode("utf-32-be"), "a.bin is written in UTF-32: only text in UTF-8"),
     ],
@@ -256,64 +270,32 @@ def test_cancelled_call_does_not_write(project: Project, name: str) -> None:
 # Edits are exact, all or none, and keep all other bytes
 
 
-Edit = Callable[..., bytes]
-Rejection = Callable[..., str]
-
-
-@pytest.fixture
-def edit(project: Project) -> Edit:
-    """Return a function that edits a file with this text, and returns its new content."""
-
-    def editing(text: str | bytes, *edits: tuple[str, str]) -> bytes:
-        target = project.file("a.txt", text)
-        project.call("edit_file", path="a.txt", edits=_edits(edits))
-        return target.read_bytes()
-
-    return editing
-
-
-@pytest.fixture
-def refusal(project: Project) -> Rejection:
-    """Return a function that makes edits that are refused, and returns the message."""
-
-    def refused(text: str, *edits: tuple[str, str]) -> str:
-        target = project.file("a.txt", text)
-        message = project.refused("edit_file", path="a.txt", edits=_edits(edits))
-        assert target.read_bytes() == text.encode()
-        return message
-
-    return refused
-
-
-def _edits(edits: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"old": old, "new": new} for old, new in edits]
-
-
-def test_order_of_edits_does_not_matter(edit: Edit, refusal: Rejection) -> None:
+def test_order_of_edits_does_not_matter(project: Project) -> None:
     edits = (("two", "2"), ("four\n", ""), ("one", "ONE\nand a half"))
     for ordered in (edits, reversed(edits)):
-        found = edit("one\ntwo\nthree\nfour\n", *ordered)
+        found = project.edit("one\ntwo\nthree\nfour\n", *ordered)
         assert found == b"ONE\nand a half\n2\nthree\n"
-    assert edit("a b\n", ("a", "b"), ("b", "a")) == b"b a\n"
-    assert "does not occur" in refusal("a\n", ("a", "b"), ("b", "c"))
+    assert project.edit("a b\n", ("a", "b"), ("b", "a")) == b"b a\n"
+    assert "does not occur" in project.refused_edit("a\n", ("a", "b"), ("b", "c"))
 
 
-def test_edits_may_touch_but_not_overlap(edit: Edit, refusal: Rejection) -> None:
-    assert edit("abcd", ("ab", "1"), ("cd", "2")) == b"12"
-    assert refusal("x\nabcd", ("abc", "1"), ("cd", "2")) == (
+def test_edits_may_touch_but_not_overlap(project: Project) -> None:
+    assert project.edit("abcd", ("ab", "1"), ("cd", "2")) == b"12"
+    assert project.refused_edit("x\nabcd", ("abc", "1"), ("cd", "2")) == (
         "two edits of a.txt overlap, around line 2: make one of them. Nothing was changed"
     )
-    assert "overlap" in refusal("abcd", ("ab", "1"), ("ab", "2"))
+    assert "overlap" in project.refused_edit("abcd", ("ab", "1"), ("ab", "2"))
 
 
-def test_ambiguous_or_useless_edit_is_refused(refusal: Rejection) -> None:
-    assert refusal("x\ny\nx\n", ("y", "z"), ("x", "z")) == (
+def test_ambiguous_or_useless_edit_is_refused(project: Project) -> None:
+    assert project.refused_edit("x\ny\nx\n", ("y", "z"), ("x", "z")) == (
         "old of edit 2 in a.txt occurs 2 times, in lines 1, 3: take in lines around it, so that it "
         "occurs once. Nothing was changed"
     )
-    assert "occurs 2 times" in refusal("aaa", ("aa", "b"))
-    assert "occurs more than 20 times" in refusal("x\n" * 1_000, ("x", "z"))
-    assert refusal("x\n", ("x", "x")) == "old and new are the same: a.txt was not changed"
+    assert "occurs 2 times" in project.refused_edit("aaa", ("aa", "b"))
+    assert "occurs more than 20 times" in project.refused_edit("x\n" * 1_000, ("x", "z"))
+    message = project.refused_edit("x\n", ("x", "x"))
+    assert message == "old and new are the same: a.txt was not changed"
 
 
 @pytest.mark.parametrize(
@@ -325,15 +307,15 @@ def test_ambiguous_or_useless_edit_is_refused(refusal: Rejection) -> None:
         ("\n\n", "read the file again"),
     ],
 )
-def test_edit_of_missing_text_names_a_near_line(old: str, message: str, refusal: Rejection) -> None:
-    found = refusal("def f():\n    if x:\n        go()\n", (old, "y"))
+def test_edit_of_missing_text_names_a_near_line(old: str, message: str, project: Project) -> None:
+    found = project.refused_edit("def f():\n    if x:\n        go()\n", (old, "y"))
     assert found.startswith(f"old in a.txt does not occur: {message}")
     assert found.endswith(". Nothing was changed")
 
 
-def test_search_for_the_nearest_line_is_bounded(refusal: Rejection) -> None:
+def test_search_for_the_nearest_line_is_bounded(project: Project) -> None:
     began = time.process_time()
-    assert "read the file again" in refusal("x\n" * 200_000, ("\n\nx", "y"))
+    assert "read the file again" in project.refused_edit("x\n" * 200_000, ("\n\nx", "y"))
     assert time.process_time() - began < 2
 
 
@@ -360,16 +342,16 @@ def test_edit_without_old_text_is_invalid(project: Project, edits: Any) -> None:
     assert project.tools["edit_file"].problem(arguments) is not None
 
 
-def test_edit_keeps_line_ends_and_byte_order_mark(edit: Edit) -> None:
+def test_edit_keeps_line_ends_and_byte_order_mark(project: Project) -> None:
     mark = b"\xef\xbb\xbf"
-    found = edit(mark + b"a\r\nb\r\nc\r\n", ("a\nb\n", "1\n2\r\n3\n"))
+    found = project.edit(mark + b"a\r\nb\r\nc\r\n", ("a\nb\n", "1\n2\r\n3\n"))
     assert found == mark + b"1\r\n2\r\n3\r\nc\r\n"
-    assert edit(b"a\nb\r\nc\nd", ("b\nc", "1\n2")) == b"a\n1\n2\nd"
-    assert edit(b"a\r\nb\rc\n\r\n", ("b\rc", "x\ny")) == b"a\r\nx\r\ny\n\r\n"
-    assert edit("\ufeffone".encode(), ("one", "é")) == "\ufeffé".encode()
+    assert project.edit(b"a\nb\r\nc\nd", ("b\nc", "1\n2")) == b"a\n1\n2\nd"
+    assert project.edit(b"a\r\nb\rc\n\r\n", ("b\rc", "x\ny")) == b"a\r\nx\r\ny\n\r\n"
+    assert project.edit("\ufeffone".encode(), ("one", "é")) == "\ufeffé".encode()
 
 
-def test_edit_keeps_all_other_bytes(edit: Edit) -> None:
+def test_edit_keeps_all_other_bytes(project: Project) -> None:
     chance = random.Random(7)
     for _ in range(40):
         pieces = chance.choices(["a", "b", "\n", "\r\n", "\r", "é", "🎈"], k=chance.randint(1, 8))
@@ -377,7 +359,7 @@ def test_edit_keeps_all_other_bytes(edit: Edit) -> None:
         before, after = "".join(pieces[:cut]), "".join(pieces[cut:])
         if before.endswith("\r"):
             before += "."  # otherwise it forms a line end with the replaced text
-        found = edit(f"{before}<here>{after}", ("<here>", "<there>"))
+        found = project.edit(f"{before}<here>{after}", ("<here>", "<there>"))
         assert found == f"{before}<there>{after}".encode()
 
 

@@ -15,7 +15,7 @@ from argstream.agent.toolkits import shell_tool
 from argstream.agent.tools import ToolContext
 from argstream.errors import ToolError, UsageError
 from argstream.validation.lint import lint
-from tests.agent.tools.calling import run
+from tests.agent.tools.calling import Consumer, run
 
 pytestmark = pytest.mark.anyio
 
@@ -121,25 +121,16 @@ def test_chunking_of_the_output_does_not_change_the_result(tmp_path: Path, size:
 
 
 async def test_slow_consumer_slows_the_command_down(tmp_path: Path) -> None:
-    output: list[str] = []
-    is_waiting, has_room = asyncio.Event(), asyncio.Event()
-
-    async def room() -> None:
-        is_waiting.set()
-        await has_room.wait()
-
-    tool = shell_tool(tmp_path)
-    context = ToolContext("r", "c", "run_command", "k", output.append, room)
-    bound = tool.bind('{"command": "head -c 500000 /dev/zero | tr \'\\\\0\' x; touch over"}')
-    running = asyncio.create_task(tool.execute(bound, context))
-    await is_waiting.wait()
+    consumer = Consumer()
+    command = "head -c 500000 /dev/zero | tr '\\0' x; touch over"
+    running = await consumer.start(shell_tool(tmp_path), command=command)
     await asyncio.sleep(0.1)
-    held = sum(map(len, output))
+    held = sum(map(len, consumer.output))
     assert not (tmp_path / "over").exists()
-    has_room.set()
+    consumer.has_room.set()
     answer = await running
     assert 0 < held < 200_000
-    assert sum(map(len, output)) == 500_000
+    assert sum(map(len, consumer.output)) == 500_000
     assert answer.startswith("exit status 0")
 
 
@@ -196,6 +187,17 @@ async def test_cancellation_ends_the_command(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert is_at_rest(tmp_path)
+
+
+async def test_cancelled_command_has_time_to_clean_up(tmp_path: Path) -> None:
+    cleaning = "trap 'sleep 0.2; echo x > cleaned; exit' TERM; echo x > trace"
+    command = f"{cleaning}; while :; do sleep 0.05; done"
+    running = asyncio.create_task(run(shell_tool(tmp_path), command=command))
+    await until((tmp_path / "trace").exists)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (tmp_path / "cleaned").exists()
 
 
 @pytest.mark.timeout(15)  # less than the grace

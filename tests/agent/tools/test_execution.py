@@ -1,6 +1,7 @@
 """A tool runs once, in the event loop or in a thread, and not after its timeout or a stop."""
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import os
@@ -24,10 +25,10 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream.agent.tools import Tool, ToolContext, failure_words, tool
+from argstream.agent.tools import Tool, ToolContext, cancel_until_done, failure_message, tool
 from argstream.errors import ToolError, UsageError
 from argstream.events import ToolCallCompleted, to_json
-from tests.agent.tools.calling import context_for, run
+from tests.agent.tools.calling import Consumer, context_for, run
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +75,7 @@ async def test_bound_call_is_executed_once() -> None:
 
     bound = once.bind("{}")
     await once.execute(bound, context_for("once"))
-    with pytest.raises(UsageError, match="bind the text anew"):
+    with pytest.raises(UsageError, match="Bind its text again"):
         await once.execute(bound, context_for("once"))
 
 
@@ -94,27 +95,6 @@ async def test_output_keeps_its_order_in_the_loop_and_in_threads() -> None:
         output: list[str] = []
         await run(function, output)
         assert output == ["a", "b\ufffd"]
-
-
-class Consumer:
-    """A consumer of output that has no room until ``has_room`` is set."""
-
-    def __init__(self) -> None:
-        self.output: list[str] = []
-        self.has_room = asyncio.Event()
-
-    async def start(self, given: Tool) -> "asyncio.Task[Any]":
-        """Start a tool, and return when it has written and waits for room."""
-
-        async def room() -> None:
-            is_waiting.set()
-            await self.has_room.wait()
-
-        is_waiting = asyncio.Event()
-        context = ToolContext("r", "c", given.name, "k", self.output.append, room)
-        task = asyncio.create_task(given.execute(given.bind(""), context))
-        await is_waiting.wait()
-        return task
 
 
 @tool
@@ -157,18 +137,14 @@ async def test_tool_waits_until_its_consumer_has_room_and_can_be_cancelled(flood
         await asyncio.sleep(0.001)
 
 
-def async_letters(word: str) -> AsyncIterator[str]:
-    async def letters() -> AsyncIterator[str]:
-        for letter in word:
-            yield letter
-
-    return letters()
-
-
 async def letters_async(word: str) -> AsyncIterator[str]:
     for letter in word:
         await asyncio.sleep(0)
         yield letter
+
+
+def async_letters(word: str) -> AsyncIterator[str]:
+    return letters_async(word)
 
 
 def letters_sync(word: str) -> Iterator[str]:
@@ -211,7 +187,7 @@ async def test_output_that_is_no_text_raises_and_closes_a_generator() -> None:
     with pytest.raises(UsageError, match="takes a str, not bytes"):
         await run(write)
     for function in (sync_numbers, async_numbers):
-        with pytest.raises(UsageError, match="yielded int, but what a tool yields is text"):
+        with pytest.raises(UsageError, match="Yield str, or return the result"):
             await run(function)
     assert closed == ["sync", "async"]
 
@@ -311,7 +287,7 @@ async def test_tool_can_neither_end_the_program_nor_cancel_its_run(
     for function in in_both(raising(error))[:ways]:
         with pytest.raises(ToolError) as raised:
             await run(function)
-        assert re.search(message, failure_words(raised.value))
+        assert re.search(message, failure_message(raised.value))
         await asyncio.sleep(0)
 
 
@@ -386,9 +362,9 @@ def test_failure_message_is_short_and_printable() -> None:
         (ValueError("\ud800"), "ValueError: \ufffd"),
         (group, "two (2 sub-exceptions): ValueError: a; KeyError: 'b'"),
     ):
-        assert failure_words(error) == message
-    assert len(failure_words(ValueError("x" * 100_000))) < 5_000
-    assert "cannot be had" in failure_words(ValueError(Broken()))
+        assert failure_message(error) == message
+    assert len(failure_message(ValueError("x" * 100_000))) < 5_000
+    assert "cannot be had" in failure_message(ValueError(Broken()))
 
 
 # Timeouts and stops (the threat "tool runs on after time-out or stop")
@@ -435,6 +411,67 @@ async def test_async_tool_has_no_effects_after_its_timeout_or_a_stop(
     before = target.stat().st_size
     await asyncio.sleep(0.02)
     assert target.stat().st_size == before
+
+
+@pytest.mark.parametrize("way", ["time", "stop"])
+async def test_cancelled_tool_has_time_to_clean_up(way: str) -> None:
+    events: list[object] = []
+
+    @tool(timeout=0.05 if way == "time" else None)
+    async def tidy(context: ToolContext) -> None:
+        try:
+            events.append("started")
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.02)
+            events.append(context.cancelled)
+            context.output("tidied up")
+
+    output: list[str] = []
+    task = asyncio.create_task(run(tidy, output))
+    while not events:
+        await asyncio.sleep(0.001)
+    if way == "stop":
+        task.cancel()
+    with pytest.raises(TimeoutError if way == "time" else asyncio.CancelledError):
+        await task
+    assert (events, output) == (["started", True], ["tidied up"])
+
+
+async def test_task_that_ignores_cancellations_is_cancelled_until_it_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def ignore(times: int) -> None:
+        for _ in range(times):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    monkeypatch.setattr("argstream.agent.tools._execute._CLEANUP", 0.05)
+    task = asyncio.create_task(ignore(3))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(cancel_until_done(task), 5)
+    assert task.done()
+
+
+async def test_second_cancellation_leaves_a_tool_the_time_to_clean_up() -> None:
+    cleaned_up: list[bool] = []
+    started = asyncio.Event()
+
+    async def tidy() -> None:
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.02)
+            cleaned_up.append(True)
+
+    task = asyncio.create_task(run(tidy))
+    await started.wait()
+    while not task.done():  # as a cancel scope of anyio does
+        task.cancel()
+        await asyncio.sleep(0)
+    assert task.cancelled()
+    assert cleaned_up == [True]
 
 
 async def test_result_and_output_of_a_thread_after_its_timeout_are_dropped() -> None:

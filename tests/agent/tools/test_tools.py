@@ -13,10 +13,11 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypeAliasType
 
-from argstream import stream
+from argstream import Agent, ScriptedModel, stream
 from argstream.agent.tools import Streamed, ToolContext, as_tool, tool
 from argstream.errors import UsageError
 from argstream.events import ToolArgsInvalid
+from argstream.models import OfferedTool
 from argstream.policy import Policy
 from argstream.validation import Schema, tool_specs
 from tests.provider_streams import anthropic_call
@@ -79,6 +80,52 @@ def test_options_override_the_function() -> None:
     assert (made.spec.name, made.spec.description) == ("save-file", "Save.")
 
 
+def test_options_of_providers_are_offered_with_the_tool() -> None:
+    examples = [{"path": "a.txt", "content": ""}, {"path": "b", "content": "c", "mode": "a"}]
+    made = tool(
+        strict=True, defer_loading=True, allowed_callers=["direct"], input_examples=examples
+    )(write.function)
+    assert made.offered == OfferedTool(
+        name="write",
+        description=write.description,
+        schema=write.schema,
+        strict=True,
+        defer_loading=True,
+        allowed_callers=("direct",),
+        input_examples=tuple(examples),
+    )
+    assert write.offered == OfferedTool(
+        name="write", description=write.description, schema=write.schema
+    )
+
+
+@pytest.mark.parametrize(
+    ("example", "problem"),
+    [
+        ({"path": "a", "content": 5}, "'content' must be a string"),
+        ({"path": "a"}, "content"),
+        ({"path": "a", "content": "", "size": 1}, 'there is no argument "size"'),
+        ({"path": "a", "content": object()}, "it is not JSON"),
+    ],
+)
+def test_examples_must_match_the_schema_of_the_tool(example: Any, problem: str) -> None:
+    right = {"path": "a", "content": ""}
+    with pytest.raises(UsageError) as raised:
+        tool(input_examples=[right, example])(write.function)
+    assert str(raised.value).startswith("example 2 of write does not match its schema: ")
+    assert problem in str(raised.value)
+
+
+def test_examples_of_a_method_are_checked_when_it_is_used() -> None:
+    class Shelf:
+        @tool(input_examples=[{"word": 3}])
+        def find(self, word: str) -> str:
+            return word
+
+    with pytest.raises(UsageError, match="example 1 of find does not match"):
+        Agent(ScriptedModel("Hi."), [Shelf().find])
+
+
 NUMPY = "Parameters\n----------\npath : str\n    Where it is.\nsize\n    How much.\n\n"
 REST = ":param path: Where\n    it is.\n:param int size: How much.\n:type path: str\n"
 
@@ -115,7 +162,9 @@ def test_malformed_args_section_stays_in_the_description(entries: str) -> None:
 
 
 def test_field_metadata_overrides_docstring_and_generated_titles() -> None:
-    def edit(edit: Edit, title: str, first_line: Annotated[int, Field(title="The top")]) -> None:
+    def edit(
+        edit: Edit, title: str, first_line: Annotated[int, Field(title="The top")], default: str
+    ) -> None:
         """Edit."""
 
     def read(path: Annotated[str, Field(description="The real one.")]) -> None:
@@ -129,6 +178,7 @@ def test_field_metadata_overrides_docstring_and_generated_titles() -> None:
     schema = tool(edit).schema
     assert "title" not in schema
     assert schema["properties"]["title"] == {"type": "string"}
+    assert schema["properties"]["default"] == {"type": "string"}
     assert schema["properties"]["first_line"] == {"type": "integer", "title": "The top"}
     assert schema["$defs"]["Edit"]["properties"]["line"] == {"type": "integer"}
 
@@ -316,29 +366,29 @@ def größe(a: str) -> None: ...  # noqa: PLC2401 - on purpose
     ("function", "message"),
     [
         (lambda x: x, "a lambda has no name. Define the tool as a function"),
-        (partial(star), "something of the type partial cannot be a tool: give a function or"),
-        (cached, "something of the type _lru_cache_wrapper cannot be a tool"),
-        (Caller(), "something of the type Caller cannot be a tool"),
-        (len, "one that calls it"),
-        (Shelf.empty, "@tool is there twice"),
-        (with_alias, "with_alias(): 'x' has an alias, but the arguments of a tool have the names"),
-        (with_annotated_alias, "let the parameter have that name"),
-        (Edit, "the class Edit cannot be a tool"),
-        ("write", "options have names, as in @tool"),
-        (write, "@tool is there twice"),
+        (partial(star), "cannot be a tool. Pass a function or a method of an object"),
+        (cached, "_lru_cache_wrapper object at"),
+        (Caller(), "Caller object at"),
+        (len, "<built-in function len> cannot be a tool"),
+        (Shelf.empty, "empty() is a tool already"),
+        (with_alias, "with_alias(): 'x' has an alias. Rename the parameter instead"),
+        (with_annotated_alias, "Rename the parameter instead"),
+        (Edit, "Edit'> cannot be a tool"),
+        ("write", "Options have names, as in @tool"),
+        (write, "write() is a tool already. Remove one @tool"),
         (staticmethod(star), "put @tool below @staticmethod"),
         (star, "'*paths' by position"),
         (position, "Make it a keyword parameter"),
-        (two_streams, "let one be Streamed and the others str"),
-        (stream_of_numbers, "'a' must be Streamed[str] as it stands"),
-        (maybe_stream, "'a' must be Streamed[str] as it stands"),
-        (list_of_streams, "'a' must be Streamed[str] as it stands"),
-        (stream_with_default, "leave the default out"),
-        (stream_and_more, "name the others"),
-        (context_or_text, "let it be a ToolContext alone"),
+        (two_streams, "'a' and 'b' are Streamed. Make all but one of them str"),
+        (stream_of_numbers, "'a' must be Streamed[str], not a part of a type"),
+        (maybe_stream, "'a' must be Streamed[str], not a part of a type"),
+        (list_of_streams, "'a' must be Streamed[str], not a part of a type"),
+        (stream_with_default, "Remove its default"),
+        (stream_and_more, "Name all arguments"),
+        (context_or_text, "'a' must be a ToolContext and nothing else"),
         (unknown_type, "name 'Nothing' is not defined"),
         (no_schema, "no_schema has no JSON Schema"),
-        (größe, "give it another, @tool(name=…)"),
+        (größe, "Set another name with @tool(name=…)"),
     ],
 )
 def test_function_that_can_be_no_tool_raises_with_the_fix(function: Any, message: str) -> None:
@@ -356,8 +406,16 @@ def test_function_that_can_be_no_tool_raises_with_the_fix(function: Any, message
         ({"requires_confirmation": "yes"}, "True, False or a Policy"),
         ({"eager_input_streaming": "x"}, "True, False or None"),
         ({"idempotent": "x"}, "True or False"),
+        ({"strict": 1}, "True, False or None, not 1"),
+        ({"defer_loading": None}, "True or False, not None"),
+        ({"allowed_callers": "direct"}, "a list of str, not 'direct'"),
+        ({"allowed_callers": [3]}, "a list of str"),
+        ({"input_examples": {"a": 1}}, "a list of dicts"),
+        ({"start": "now"}, '"after_turn" or "when_complete"'),
+        ({"start": "when_complete"}, "needs read_only=True"),
+        ({"timout": 3}, "no option 'timout'. Options: name, description"),
         ({"name": 3}, "a str or None"),
-        ({"name": "a b"}, "no name for a tool"),
+        ({"name": "a b"}, "is not a name for a tool"),
         ({"description": 3}, "a str or None"),
     ],
 )

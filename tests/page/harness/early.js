@@ -8,5 +8,5 @@ element.call = {
   startedAt: null, executedAt: [], endedAt: null, requestedAt: null,
 };
 element.open = true;
-element.decidable = false;
+element.readonly = true;
 await import("../static/tool-call.js");

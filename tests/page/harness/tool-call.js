@@ -51,14 +51,14 @@ window.answers = [];
 
 /** Show a call; `unfinished` is an argument of it that is still written. */
 window.show = (changes = {}, options = {}) => {
-  const { open = true, decidable = true, into = null, unfinished = null } = options;
+  const { open = true, readonly = false, into = null, unfinished = null } = options;
   const element = document.createElement("tool-call");
   element.call = makeCall(changes);
   for (const argument of element.call.root.children) {
     if (argument.key === unfinished) argument.isDone = false;
   }
   element.open = open;
-  element.decidable = decidable;
+  element.readonly = readonly;
   element.addEventListener("decision", (event) => {
     window.decided.push(event.decisions);
     const answer = window.answers.shift();

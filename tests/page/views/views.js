@@ -1,17 +1,14 @@
 // Arguments made by hand, for the tests of what shows them: `window.show(name, value)` shows whole
 // ones, `window.begin(name)` begins a call that `write` and `end` go on with.
 
-import { ArgumentsView } from "../static/tool-call/arguments.js";
-import { CodeView } from "../static/tool-call/code.js";
-import { Counting } from "../static/tool-call/counting.js";
-import { DiffView } from "../static/tool-call/diff.js";
-import { highlighterFor, languageNamed, languageOfFile } from "../static/tool-call/highlight.js";
-import { lineDiff } from "../static/tool-call/line-diff.js";
-import { RowCutter } from "../static/tool-call/lines.js";
-import { StreamingDiff } from "../static/tool-call/streaming-diff.js";
-import { sheet } from "../static/tool-call/style.js";
-import * as visible from "../static/tool-call/visible.js";
-import { make } from "../static/tool-call/dom.js";
+import { ArgumentsView } from "../static/tool-call.js";
+import {
+  CodeView, DiffView, highlighterFor, languageNamed, languageOfFile, lineDiff, RowCutter,
+  StreamingDiff,
+} from "../static/code.js";
+import { sheet } from "../static/tool-call.js";
+import * as visible from "../static/dom.js";
+import { make } from "../static/dom.js";
 
 const host = document.createElement("div");
 host.setAttribute("open", ""); // as an open <tool-call>
@@ -48,13 +45,15 @@ window.begin = (name) => {
   const call = { name, root, verdict: null, isLost: false };
   window.call = call;
   window.view = place(new ArgumentsView(call));
+  window.view.mode = "live";
   return call;
 };
 
-/** Show a call that is whole. */
-window.show = (name, value) => {
+/** Show a call that is whole: all of it, or as one that is over. */
+window.show = (name, value, mode = "whole") => {
   window.call = { name, root: tree(value), verdict: "complete", isLost: false };
   window.view = place(new ArgumentsView(window.call));
+  window.view.mode = mode;
 };
 
 /** Go to a place in the arguments; what is not there begins. */
@@ -93,7 +92,10 @@ window.end = (path = []) => {
   const argument = reach(path);
   argument.isDone = true;
   if (argument.kind === "string") argument.value = argument.text;
-  if (path.length === 0) window.call.verdict = "complete";
+  if (path.length === 0) {
+    window.call.verdict = "complete";
+    window.view.mode = "whole";
+  }
   window.view.refresh();
 };
 
@@ -155,6 +157,6 @@ window.race = async (feed, milliseconds) => {
 };
 
 Object.assign(window, {
-  ArgumentsView, CodeView, Counting, DiffView, lineDiff, StreamingDiff, visible, make, shadow, place,
+  ArgumentsView, CodeView, DiffView, lineDiff, StreamingDiff, visible, make, shadow, place,
   reach, tree, languageNamed, languageOfFile, isReady: true,
 });

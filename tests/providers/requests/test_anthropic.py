@@ -45,6 +45,26 @@ def test_tool_has_its_schema_and_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({"strict": True}, {"strict": True}),
+        ({"strict": False}, {"strict": False}),
+        ({"defer_loading": True}, {"defer_loading": True}),
+        ({"input_examples": ({"a": 1},)}, {"input_examples": [{"a": 1}]}),
+        (
+            {"allowed_callers": ("direct", "programmatic", "code_execution_20260120")},
+            {"allowed_callers": ["direct", "code_execution_20260120"]},
+        ),
+        ({"allowed_callers": ("programmatic",)}, {}),
+    ],
+)
+def test_tool_options_have_the_names_of_the_api(options: Any, sent: Any) -> None:
+    tool = OfferedTool(name="f", schema={}, **options)
+    form = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+    assert body(API, HI, tools=[tool])["tools"] == [form | sent]
+
+
+@pytest.mark.parametrize(
     ("choice", "parallel", "sent"),
     [
         (None, None, None),
@@ -86,10 +106,7 @@ DISABLED = {"type": "disabled"}
         *(("claude-opus-4-6", "high", ADAPTIVE), ("claude-opus-4-7", 4096, ADAPTIVE)),
         *(("claude-sonnet-5", 4096, ADAPTIVE), ("deepseek-v4", 4096, budget(4096))),
         ("deepseek-v4", "low", {"type": "adaptive"}),
-        *(
-            (model, 0, DISABLED)
-            for model in ("claude-opus-4-7", "claude-opus-5", "claude-haiku-5-5")
-        ),
+        *((name, 0, DISABLED) for name in ("claude-opus-4-7", "claude-opus-5", "claude-haiku-5-5")),
         ("claude-sonnet-5-5", 0, {"type": "between_tools"}),
         *((f"claude-{name}", 0, None) for name in ("opus-5-5", "fable-5", "mythos-5-2")),
     ],
@@ -231,10 +248,7 @@ ANSWERS: dict[str, tuple[list[Any], list[Any]]] = {
         [{**MCP_USE, "input": {"a": 1}}, MCP_RESULT, text("So.")],
     ),
     "search without a result": (["I search.", SEARCH], [text("I search.")]),
-    "MCP call of others": (
-        [OF_OTHERS, ResultPart(call_id="mcp_1", result="2"), "So."],
-        [text("So.")],
-    ),
+    "MCP call of others": ([OF_OTHERS, result("2", "mcp_1"), "So."], [text("So.")]),
 }
 
 

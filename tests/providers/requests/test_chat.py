@@ -10,17 +10,8 @@ from argstream import UsageError
 from argstream.history import CallPart, OpaquePart, ResultPart, ThinkingPart
 from argstream.models import OfferedTool
 from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi
-from tests.providers.requests.asking import (
-    ADD,
-    APIS,
-    Api,
-    assistant,
-    body,
-    call,
-    exchange,
-    result,
-    user,
-)
+from tests.providers.requests import asking
+from tests.providers.requests.asking import ADD, APIS, Api, assistant, body, call, result, user
 
 API = APIS["openai-chat"]
 OPENAI, XAI, MISTRAL, DEEPSEEK, OPENROUTER = (
@@ -36,7 +27,7 @@ def messages(*history: Any, api: Api = API, **more: Any) -> Any:
 
 def answer(*parts: Any, api: Api = API) -> Any:
     """Return the message that an answer becomes."""
-    found = messages(*exchange(*parts), api=api)
+    found = messages(*asking.exchange(*parts), api=api)
     return next((one for one in found if one["role"] == "assistant"), None)
 
 
@@ -73,16 +64,29 @@ def test_tool_is_a_function() -> None:
     ]
 
 
+def test_only_strict_is_sent_of_the_options_of_a_tool() -> None:
+    others: dict[str, Any] = {"defer_loading": True, "allowed_callers": ("direct",)}
+    others |= {"input_examples": ({},), "eager_input_streaming": True}
+    for strict in (None, True, False):
+        tool = OfferedTool(name="now", schema={}, strict=strict, **others)
+        [sent] = body(API, HI, tools=[tool])["tools"]
+        assert sent["function"].keys() - {"strict"} == {"name", "parameters"}
+        assert sent["function"].get("strict") is strict
+
+
+FUNCTION = {"type": "function", "function": {"name": "add"}}
+
+
+@pytest.mark.parametrize("protocol", ["openai-chat", "openai-responses"])
 @pytest.mark.parametrize(
     ("given", "choice"),
-    [
-        *((None, None), ("auto", "auto"), ("none", "none"), ("any", "required")),
-        ("add", {"type": "function", "function": {"name": "add"}}),
-    ],
+    [(None, None), ("auto", "auto"), ("none", "none"), ("any", "required"), ("add", FUNCTION)],
 )
-def test_tool_choice(given: Any, choice: object) -> None:
+def test_tool_choice_has_the_names_of_openai(protocol: str, given: Any, choice: Any) -> None:
     settings: Any = {"tool_choice": given, "parallel_tool_calls": False}
-    sent = body(API, HI, **settings)
+    sent = body(APIS[protocol], HI, **settings)
+    if choice is FUNCTION and protocol == "openai-responses":
+        choice = {"type": "function", "name": "add"}
     assert (sent.get("tool_choice"), sent["parallel_tool_calls"]) == (choice, False)
     assert not body(API, HI, tools=(), **settings).keys() & settings.keys()
 

@@ -18,19 +18,8 @@ from argstream.history import CallPart, Message, OpaquePart, Part, TextPart, Thi
 from argstream.models import ModelSettings
 from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi
 from argstream.testing import CallTool, MockProvider, Reply, Say, Split, Think
-from tests.providers.requests.asking import (
-    ADD,
-    APIS,
-    Api,
-    Refused,
-    ask,
-    assistant,
-    body,
-    call,
-    post,
-    result,
-    user,
-)
+from tests.providers.requests import asking
+from tests.providers.requests.asking import ADD, APIS, Api, ask, assistant, body, call, result, user
 from tests.support.provider_rules import signature, strict_provider
 
 
@@ -74,6 +63,15 @@ def test_chosen_tool_must_exist(api: Api) -> None:
     extra = {"tools": [{"type": "web_search", "name": "web_search"}]}
     assert body(api, user("hi"), tool_choice="web_search", extra=extra)["tool_choice"]
     assert "tool_choice" not in body(api, user("hi"), tools=(), tool_choice="add")
+
+
+def test_tools_of_the_provider_are_sent_too(api: Api) -> None:
+    search = {"type": "tool_search", "name": "search"}
+    for tools in ([ADD], []):
+        sent = body(api, user("hi"), tools=tools, provider_tools=(search,), tool_choice="search")
+        assert sent["tools"][-1] == search
+        assert len(sent["tools"]) == len(tools) + 1
+        assert sent["tool_choice"]
 
 
 def test_extra_fields_replace_all_others(api: Api) -> None:
@@ -256,9 +254,7 @@ def test_request_of_every_history_is_accepted(
 
 
 @given(history=histories(), name=st.sampled_from(sorted(CHAT_COMPATIBILITY)))
-def test_every_history_suits_the_chat_habits_of_every_server(
-    history: list[Message], name: str
-) -> None:
+def test_every_history_suits_every_chat_server(history: list[Message], name: str) -> None:
     server = CHAT_COMPATIBILITY[name]
     request = ModelRequest(messages=tuple(history), tools=(ADD,))
     messages = ChatApi(server).body("some-model", request)["messages"]
@@ -270,9 +266,6 @@ def test_every_history_suits_the_chat_habits_of_every_server(
         if message["role"] == "assistant":
             assert message["content"] or message.get("tool_calls")
             assert message.keys() - standard <= server.returned_fields
-
-
-# Conversations of several turns with thinking and tools
 
 
 THOUGHT = 'They want "a sum" – é😀\n\\u00e9.'
@@ -332,8 +325,8 @@ def test_strict_provider_refuses_a_changed_or_missing_thought(
         value = parent.pop(path[-1])
         if not is_removed:
             parent[path[-1]] = value[:-1] + chr(ord(value[-1]) + 1)
-        with pytest.raises(Refused, match=r"unchanged|without|passed back"):
-            post(provider, api, sent)
+        with pytest.raises(asking.Refused, match=r"unchanged|without|passed back"):
+            asking.post(provider, api, sent)
 
 
 def test_conversation_moves_between_apis(api: Api) -> None:

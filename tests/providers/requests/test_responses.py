@@ -10,18 +10,8 @@ from argstream import UsageError
 from argstream.history import OpaquePart, TextPart, ThinkingPart
 from argstream.models import OfferedTool
 from argstream.testing import MockProvider, Reply
-from tests.providers.requests.asking import (
-    ADD,
-    APIS,
-    Refused,
-    assistant,
-    body,
-    call,
-    exchange,
-    post,
-    result,
-    user,
-)
+from tests.providers.requests import asking
+from tests.providers.requests.asking import ADD, APIS, assistant, body, call, post, result, user
 from tests.support.provider_rules import strict_provider
 
 API = APIS["openai-responses"]
@@ -34,7 +24,7 @@ def items(*history: Any, **more: Any) -> Any:
 
 def answer(*parts: Any, id_: str = "") -> Any:
     """Return the items that an answer becomes."""
-    *history, last = exchange(*parts, id_=id_)
+    *history, last = asking.exchange(*parts, id_=id_)
     return items(*history, last)[1 : -len(last.parts)]
 
 
@@ -108,6 +98,33 @@ def test_only_a_closed_schema_is_strict(schema: Any, strict: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({"strict": True}, {"strict": True}),
+        ({"defer_loading": True}, {"defer_loading": True}),
+        (
+            {"allowed_callers": ("direct", "programmatic", "code_execution_20260120")},
+            {"allowed_callers": ["direct", "programmatic"]},
+        ),
+        ({"input_examples": ({},), "eager_input_streaming": True}, {}),
+    ],
+)
+def test_tool_options_have_the_names_of_the_api(options: Any, sent: Any) -> None:
+    tool = OfferedTool(name="f", schema={"properties": {}}, **options)
+    [found] = body(API, HI, tools=[tool])["tools"]
+    assert found == {
+        "type": "function",
+        "name": "f",
+        "description": "",
+        "strict": False,
+        "parameters": {"type": "object", "properties": {}},
+        **sent,
+    }
+    closed = OfferedTool(name="f", schema=CLOSED, strict=False)
+    assert body(API, HI, tools=[closed])["tools"][0]["strict"] is False
+
+
+@pytest.mark.parametrize(
     ("value", "strict"),
     [
         *(
@@ -124,29 +141,15 @@ def test_only_a_closed_schema_is_strict(schema: Any, strict: bool) -> None:
         *(({"type": ["array", "null"]}, False), ({"type": ["object", "null"]}, False)),
     ],
 )
-def test_every_value_of_a_strict_schema_has_a_type(
-    provider: MockProvider, value: Any, strict: bool
-) -> None:
+def test_strict_schema_needs_types(provider: MockProvider, value: Any, strict: bool) -> None:
     sent = body(API, HI, tools=[OfferedTool(name="f", schema=with_value(value, "v"))])
     assert sent["tools"][0]["strict"] is strict
     sent["tools"][0]["strict"] = True
     if strict:
         assert post(provider, API, sent)
     else:
-        with pytest.raises(Refused, match="strict"):
+        with pytest.raises(asking.Refused, match="strict"):
             post(provider, API, sent)
-
-
-@pytest.mark.parametrize(
-    ("given", "choice"),
-    [
-        *((None, None), ("auto", "auto"), ("none", "none"), ("any", "required")),
-        ("add", {"type": "function", "name": "add"}),
-    ],
-)
-def test_tool_choice(given: Any, choice: object) -> None:
-    sent = body(API, HI, tool_choice=given, parallel_tool_calls=False)
-    assert (sent.get("tool_choice"), sent["parallel_tool_calls"]) == (choice, False)
 
 
 SUMMARY = [{"type": "summary_text", "text": "Hm – é"}]
@@ -280,9 +283,7 @@ def test_result_of_a_patch_has_a_status(failed: bool, status: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "keeps_id"), [("shell_call", False), ("local_shell_call", True)])
-def test_item_after_a_lost_thought_keeps_an_id_that_the_api_requires(
-    type_: str, keeps_id: bool
-) -> None:
+def test_item_after_a_lost_thought_keeps_a_required_id(type_: str, keeps_id: bool) -> None:
     item = {"type": type_, "id": "i", "call_id": "call_1", "action": {}}
     part = call(call_id="call_1", kind="client", name="shell", arguments={}, item=item)
     assert ("id" in answer(LOST, part)[0]) is keeps_id

@@ -48,8 +48,13 @@ class Watch {
         this.wrong.push(`block ${place} has changed, which was not reported`);
       }
       this.#states[place] = state;
-      // Edited arguments replace those that were written.
-      if (block.type !== "call" || block.outcome === "completed") return;
+      if (block.type !== "call") return;
+      if (block.outcome === "completed") {
+        // The arguments that ran replace those that were written, also if a later event says that
+        // the call has failed.
+        this.#arguments[place] = [];
+        return;
+      }
       const known = all(block.root);
       if (this.#arguments[place]?.some((argument) => !known.includes(argument))) {
         this.wrong.push(`an argument of block ${place} is another`);

@@ -89,7 +89,11 @@ export async function misuses(call: Call, run: Run): Promise<void> {
 export function shows(call: Call): HTMLElement {
   const element = document.createElement("tool-call");
   element.call = call;
-  element.open = element.decidable;
+  element.open = element.readonly || element.stale;
+  element.labels = { approve: "OK" };
+  // @ts-expect-error: there is no such text
+  element.labels = { approval: 7 };
+  if (element.isReadyToApprove) element.approve();
   element.addEventListener("decision", (event) =>
     event.respondWith(client.decide("run", event.decisions)),
   );

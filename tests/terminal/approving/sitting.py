@@ -4,7 +4,7 @@ import asyncio
 import os
 import termios
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pyte
 
-from argstream.agent import Agent, AgentRun, tool
+from argstream.agent import Agent, Run, tool
 from argstream.events import ApprovalDecided
 from argstream.models import CallTool, Reply, ScriptedModel
 from argstream.policy import Policy
@@ -21,13 +21,13 @@ from argstream.terminal import LiveTerminal, RunView, TerminalApprover, _approva
 __all__ = ["CONTENT", "PROMPT", "Sitting", "editor", "sitting", "write_call"]
 
 CONTENT = "import os\n\nprint(os.name)\n"
-PROMPT = "? Run write_file?"
+PROMPT = "y approve   n deny"
 _PATIENCE = 30.0  # the machine may be busy
 # Delays for a user who reads and presses keys as quickly as a test.
 _QUICK = {
-    "_keyboard._MOMENT_SECONDS": 0.02,
-    "_keyboard._ALONE_SECONDS": 0.02,
-    "_keyboard._LOOK_SECONDS": 0.02,
+    "_entry._MOMENT_SECONDS": 0.02,
+    "_entry._ALONE_SECONDS": 0.02,
+    "_entry._LOOK_SECONDS": 0.02,
     "_approval._TURN_SECONDS": 0.01,
     "_live._FRAME": 0.01,
     "_live._TICK": 0.1,
@@ -50,7 +50,7 @@ class Sitting:
     """What a user at the terminal sees and does."""
 
     terminal: LiveTerminal
-    run: AgentRun
+    run: Run
     following: asyncio.Task[None]
 
     def __init__(self, columns: int, rows: int, quiet: float) -> None:
@@ -122,7 +122,7 @@ class Sitting:
     async def press_too_early(self, key: str) -> None:
         """Press a key as soon as there is a question, until the hint about it is shown."""
         await self.sees(PROMPT)
-        while "press it again" not in self.screen():
+        while "Press again to confirm" not in self.screen():
             # Keys that come before the keyboard is read are dropped, and the hint needs one alone.
             self.type(key)
             await asyncio.sleep(0.1)
@@ -171,6 +171,8 @@ async def _seated(
         with ExitStack() as patches:
             for name, value in delays.items():
                 patches.enter_context(patch(f"argstream.terminal.{name}", value))
+            # Some event loops cannot watch files.
+            patches.enter_context(patch.object(loop, "add_reader", side_effect=NotImplementedError))
             with LiveTerminal(RunView(), at.output) as at.terminal:
                 yield TerminalApprover(at.terminal, source=at.source)
                 await at.end()
@@ -191,12 +193,14 @@ async def sitting(
     wary: float | None = None,
     settling: float = 0.05,
     is_shown: bool = True,
+    tools: Sequence[Any] = (),
+    is_slow: bool = False,
 ) -> AsyncIterator[Sitting]:
     """Run an agent in front of a user.
 
     ``seconds`` is the timeout of approvals. A question can be answered ``quiet`` seconds after it
     is shown. The first question waits ``settling`` seconds for requests that come at the same time.
-    ``is_shown``: the events of the run are shown.
+    ``is_shown``: the events of the run are shown; ``is_slow``: one after the other.
     """
     at = Sitting(columns, rows, quiet)
 
@@ -209,7 +213,7 @@ async def sitting(
     async with _seated(at, wary, settling) as approver:
         model = ScriptedModel(*(replies or (write_call(),)), "Done.")
         checks: Any = {"approver": approver, "policy": policy, "approval_timeout": seconds}
-        at.run = Agent(model, [write_file], **checks).run_stream("Write it.")
+        at.run = Agent(model, tools or [write_file], **checks).run_stream("Write it.")
         approver.check = at.run.check
 
         async def follow() -> None:
@@ -218,6 +222,8 @@ async def sitting(
                     at.decisions.append(event)
                 if is_shown:
                     at.terminal.show(event)
+                if is_slow:  # what is final after each event is committed
+                    at.terminal.is_last(None)
 
         at.following = asyncio.create_task(follow())
         yield at

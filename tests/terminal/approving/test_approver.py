@@ -4,9 +4,9 @@ import asyncio
 import io
 import os
 import termios
+import time
 from pathlib import Path
 from typing import Any, NoReturn
-from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -19,21 +19,25 @@ from argstream.terminal import PlainTerminal, TerminalApprover, _approval, line
 from tests.terminal.approving.sitting import CONTENT, PROMPT, editor, sitting, write_call
 
 REQUEST = ApprovalRequested("call_1", "write_file", {}, "digest", "why")
-DENIED = Deny("no one can be asked here: to allow it, run it with --yes")
-UNCHANGED = "? Run write_file as the model wrote it, without your changes?"
+DENIED = Deny(
+    "approval needed, but this is not an interactive terminal. To allow it, run it with --yes"
+)
+UNCHANGED = "? Approve write_file unchanged?"
 CHANGED = CONTENT.replace("name", "sep")
-LAST_ROWS = ["     3 │ print(os.name)", "     2 │"]
+REASON = "│ write_file always needs approval"
+AGAIN = [REASON, "│    3 │ print(os.name)", "│    2 │"]  # the request with its arguments
 
 
 class TestAnswers:
     async def test_y_runs_the_call_and_removes_the_question(self) -> None:
         async with sitting(rows=40, settling=1.0) as at:
             await at.sees(PROMPT)
-            assert "would run with" not in at.screen()  # the arguments are shown once
+            assert at.screen().count("app.py") == 1  # the arguments are shown once
+            assert at.screen().count("print(os.name)") == 1
             await at.answer("?")
-            await at.sees("stops the run")
+            await at.sees("stop the run")
             await at.answer("v")
-            await at.sees("write_file would run with:")
+            await at.sees_above(PROMPT, AGAIN)
             await at.answer("y")
             await at.end()
             await at.sees_no(PROMPT)
@@ -43,9 +47,9 @@ class TestAnswers:
     async def test_d_denies_with_a_typed_reason(self) -> None:
         async with sitting() as at:
             await at.answer("d")
-            await at.sees("why? ▏")
+            await at.sees("Reason (optional): ▏")
             at.type("not ap\x7f\x7fin der Küche 不")
-            await at.sees("why? not in der Küche 不▏")
+            await at.sees("Reason (optional): not in der Küche 不▏")
             at.type("\r")
             await at.end()
             assert at.written == []
@@ -60,12 +64,21 @@ class TestAnswers:
             await at.end()
             assert at.written == []
 
+    async def test_key_that_waited_for_a_blocked_event_loop_is_too_early(self) -> None:
+        async with sitting(quiet=0.6) as at:
+            await at.sees(PROMPT)
+            at.type("y")  # at once, but it is read when the question has stood for long
+            time.sleep(1)
+            await at.sees("Ignored (pressed before the prompt appeared).")
+            assert at.decisions == []
+            await at.answer("n")
+
     async def test_keys_typed_for_a_reason_do_not_answer_the_question(self) -> None:
         async with sitting(quiet=60) as at:
             await at.sees(PROMPT)
             at.hurry()
             await at.answer("d")
-            await at.sees("why? ▏")
+            await at.sees("Reason (optional): ▏")
             vars(_approval).update(_QUIET_SECONDS=60, _WARY_SECONDS=60)
             at.type("no\x1b")
             await at.press_too_early("y")
@@ -80,11 +93,11 @@ class TestAnswers:
         policy = Policy([Rule("ask", tool="write_file", name="no secrets")])
         async with sitting(write_call("a.py"), write_call("b.py"), policy=policy) as at:
             await at.answer("a")
-            await at.sees("r: no secrets")
-            await at.answer("\x1b", "? Run it, and ask no more")  # and back
-            await at.sees_no("r: no secrets")
+            await at.sees("r calls matching “no secrets”")
+            await at.answer("\x1b", "? Always allow")  # and back
+            await at.sees_no("? Always allow")
             await at.answer("a")
-            await at.answer("r" if always == "rule" else "t", "r: no secrets")
+            await at.answer("r" if always == "rule" else "t", "r calls matching “no secrets”")
             await at.end()
             assert [path for path, _ in at.written] == ["a.py", "b.py"]
             assert [event.always for event in at.decisions] == [always]
@@ -92,25 +105,26 @@ class TestAnswers:
     async def test_other_input_gets_a_hint_and_answers_nothing(self) -> None:
         # Each is one key without a meaning here. None of its letters may count.
         sequences = ["\x1b[1;5C", "\x1b[y", "\x1by", "\x9b1;5y", "\x00", "x"]
+        sequences += ["y\x1b", "y\x1b[20"]  # the end of these may be late
         async with sitting() as at:
             for keys in ("y\ny\ny\n", "\x1b[200~y\x1b[201~", "yy", *sequences):
                 await at.answer("\r")
-                await at.sees("Enter alone is no answer.")
+                await at.sees("Press y or n.")
                 await at.answer(keys)
                 is_one = keys in sequences
-                await at.sees("That key is none of these." if is_one else "Several keys at once")
+                await at.sees("Unknown key." if is_one else "Pasted text ignored.")
             assert at.decisions == []
             await at.answer("n")
 
     async def test_key_of_the_last_answer_must_wait_longer(self) -> None:
         calls = Reply(write_call("a.py"), write_call("b.py"))
         async with sitting(calls, wary=60) as at:
-            await at.answer("y", "1 of 2  path=a.py")
-            await at.answer("y", "2 of 2  path=b.py")  # it may be held down
-            await at.sees("That was quicker than you can read: press it again.")
+            await at.answer("y", "1 of 2")
+            await at.answer("y", "2 of 2")  # it may be held down
+            await at.sees("Ignored (pressed before the prompt appeared).")
             assert [event.decision for event in at.decisions] == ["approved"]
             at.hurry()
-            await at.answer("n", "2 of 2  path=b.py")
+            await at.answer("n", "2 of 2")
             await at.end()
             assert [path for path, _ in at.written] == ["a.py"]
 
@@ -125,14 +139,14 @@ class TestAnswers:
             "\x1b[200~\x1b]0;x\x07\u202e\x1b[201~": "⟦ESC⟧]0;x⟦BEL⟧⟦RLO⟧",
             "the end of a reason that is long is shown": "…ason that is long is shown",
         }
-        async with sitting(columns=36, rows=24) as at:
+        async with sitting(columns=50, rows=24) as at:
             await at.answer("d")
             for data, shown in reasons.items():
-                await at.sees("why? ▏")
+                await at.sees("(optional): ▏")
                 at.type(data)
-                await at.sees(f"why? {shown}▏")
+                await at.sees(f"(optional): {shown}▏")
                 at.type("\x15")  # Ctrl-U
-            await at.sees("why? ▏")
+            await at.sees("(optional): ▏")
             at.type("\r")
 
 
@@ -141,9 +155,10 @@ class TestQuestions:
         calls = [write_call(f"{name}.py", f"# {name}\n") for name in "abc"]
         async with sitting(Reply(*calls), settling=1.5) as at:
             for number, name in enumerate("abc", 1):
-                await at.sees(f"{number} of 3  path={name}.py")
-                rows = [f"     1 │ # {name}", f'  path = "{name}.py"', "write_file would run with:"]
+                rows = [f"│ {number} of 3", REASON]
                 await at.sees_above(PROMPT, rows)
+                # Arguments that were shown before the request stand above its box.
+                assert any(f"1 │ # {name}" in row for row in at.above(PROMPT)[2:4])
                 await at.answer("n", f"{number} of 3")
             await at.end()
             assert [event.decision for event in at.decisions] == ["denied"] * 3
@@ -152,21 +167,22 @@ class TestQuestions:
         async with sitting(rows=40) as at:
             await at.sees(PROMPT)
             at.terminal.say(line("a tool says something"))
+            await at.sees("? Approve write_file?")
             await at.answer("y")
-            await at.sees("Something else came in between: look again")
+            await at.sees("The screen changed. Check the call, then press again.")
             assert at.decisions == []
-            assert at.above(PROMPT)[:2] == LAST_ROWS
+            assert at.above(PROMPT)[:3] == AGAIN
             at.terminal.show(RunStarted("run", "meanwhile"))  # it has to wait now
             await at.answer("y")
             await at.end()
             await at.sees("meanwhile")
-            assert at.above("meanwhile")[0] == LAST_ROWS[0]
+            assert at.above("meanwhile")[0] == REASON
             assert at.written == [("app.py", CONTENT)]
 
     async def test_question_shows_a_request_that_was_not_shown(self) -> None:
         async with sitting(is_shown=False) as at:
             await at.sees(PROMPT)
-            assert at.above(PROMPT)[:2] == LAST_ROWS
+            assert at.above(PROMPT)[:3] == AGAIN
             await at.answer("y")
 
     async def test_two_approvers_share_a_terminal(self) -> None:
@@ -175,10 +191,11 @@ class TestQuestions:
             request = replace(at.run.pending[0], name="other_tool", call_id="other")
             other = TerminalApprover(at.terminal, source=at.source)
             deciding = asyncio.ensure_future(other(request))
-            await at.answer("y", "? Run write_file?  1 of 2")
+            await at.answer("y", "1 of 2")
             await at.end()
             assert at.written == [("app.py", CONTENT)]
-            await at.answer("n", "? Run other_tool?  2 of 2")
+            await at.sees("● other_tool")
+            await at.answer("n", "2 of 2")
             assert await deciding == Deny()
 
     async def test_question_is_repeated_after_fg_and_typed_keys_are_dropped(self) -> None:
@@ -186,7 +203,7 @@ class TestQuestions:
             await at.sees(PROMPT)
             at.come_back()
             at.type("y\ny")
-            await at.sees("write_file would run with:")
+            await at.sees('│ path = "app.py"')
             await at.sees(PROMPT)
             assert at.decisions == []
             await at.answer("y")
@@ -200,43 +217,29 @@ class TestQuestions:
             await at.end()
             await at.sees_no(PROMPT)
         async with sitting(seconds=0.3) as at:
-            await at.sees("1 s left")
+            await at.sees("expires in 1 s")
             await at.end()
             await at.sees_no(PROMPT)
             assert at.written == []
             assert [event.decision for event in at.decisions] == ["expired"]
 
-    async def test_arguments_are_summarised(self) -> None:
-        contents = {
-            "one\n": "content=one…",
-            "one\ntwo\n": "content=one (2 lines)",
-            "x" * 61: f"content={'x' * 60}…",
-            "x" * 61 + "\ntwo\n3": f"content={'x' * 60}… (3 lines)",
-            "\x1b[31m": "content=⟦ESC⟧[31m",
-        }
-        calls = [write_call("a", content) for content in contents]
-        async with sitting(Reply(*calls), columns=160) as at:
-            for short in contents.values():
-                await at.answer("n", f"path=a  {short}")
 
-
-KEYS = "y/n/d/e/a/v/?"
+KEYS = "y/n/d/e/a/?"
 
 
 class TestScreens:
     @pytest.mark.parametrize(
         ("columns", "rows", "expected"),
         [
-            (100, 24, "  y yes · n no · d no, say why · e edit · a always · v view all · ? help"),
-            (31, 24, "  y yes · n no · d no, say why\n  e edit · a always\n  v view all · ? help"),
-            (81, 3, f"? Run write_file? {KEYS}"),
-            (31, 6, f"? Run write_file?\n  {KEYS}"),
-            (31, 3, f"{KEYS} Run write_file?"),
+            (80, 24, "╰─ y approve   n deny   d deny with reason   e edit   a always   ? help"),
+            (44, 24, "╰─ y approve   n deny   d deny with reason\n   e edit   a always   ? help"),
+            (81, 3, "╰─ y approve   n deny   d deny with reason   e edit   a always   ? help"),
+            (31, 6, f"? Approve write_file?\n  {KEYS}"),
+            (35, 3, f"? Approve write_file? {KEYS}"),
+            (33, 3, f"{KEYS} Approve write_file?"),
         ],
     )
-    async def test_keys_are_visible_at_any_size(
-        self, columns: int, rows: int, expected: str
-    ) -> None:
+    async def test_keys_are_shown_at_any_size(self, columns: int, rows: int, expected: str) -> None:
         async with sitting(columns=columns, rows=rows) as at:
             await at.sees(expected)
             await at.answer(
@@ -244,8 +247,8 @@ class TestScreens:
             )  # capitals are the same keys
 
     async def test_question_whose_keys_do_not_fit_cannot_be_answered(self) -> None:
-        async with sitting(columns=12, rows=9) as at:
-            await at.sees("make this")
+        async with sitting(columns=11, rows=9) as at:
+            await at.sees("terminal …")
             at.type("y")
             await asyncio.sleep(0.2)
             assert at.decisions == []
@@ -255,15 +258,7 @@ class TestScreens:
     async def test_explanation_that_does_not_fit_is_committed_first(self) -> None:
         async with sitting(columns=40, rows=9) as at:
             await at.answer("a")
-            await at.sees("? Always run it? t/Esc")
-            assert at.above("? Always run it?")[:5] == [
-                "  t any call of this tool · Esc back",
-                "  t: write_file, whatever its arguments",
-                "  conversation for …",
-                "? Run it, and ask no more in this",
-                "     3 │ print(os.name)",
-            ]
-            await at.answer("t", "? Always run it?")
+            await at.answer("t", "? Always allow\n  t every write_file call   Esc back")
             await at.end()
             assert [event.always for event in at.decisions] == ["conversation"]
 
@@ -292,23 +287,6 @@ class TestKeyboards:
                 assert await approver(REQUEST) == DENIED
         os.close(ours)
 
-    @pytest.mark.parametrize("problem", [NotImplementedError, PermissionError])
-    async def test_event_loop_that_cannot_watch_files(self, problem: type[Exception]) -> None:
-        loop, original = asyncio.get_running_loop(), asyncio.get_running_loop().add_reader
-
-        def add_reader(file: int, *arguments: object) -> None:
-            if file == at.source.fileno():
-                raise problem
-            original(file, *arguments)  # type: ignore[arg-type]
-
-        async with sitting() as at:
-            with patch.object(loop, "add_reader", add_reader):
-                await at.answer("d")
-                await at.sees("why? ▏")
-                at.type("\x1b")
-                await at.answer("n")
-                await at.end()
-
     async def test_hangup_denies(self) -> None:
         ours, theirs = os.openpty()
         with os.fdopen(theirs) as keys:
@@ -317,26 +295,38 @@ class TestKeyboards:
                 await at.end()
                 approver = TerminalApprover(at.terminal, source=keys)
                 deciding = asyncio.ensure_future(approver(replace(REQUEST, name="other_tool")))
-                await at.sees("? Run other_tool?")
+                await at.sees("● other_tool")
                 os.close(ours)
-                closed = Deny("no one can be asked: the terminal was closed")
+                closed = Deny("approval needed, but the terminal was closed")
                 assert await asyncio.wait_for(deciding, 5) == closed
 
 
 class TestEditing:
-    async def test_edit_is_shown_and_runs_if_confirmed(
-        self, monkeypatch: pytest.MonkeyPatch
+    async def test_edit_runs_if_confirmed_and_earlier_keys_are_not_for_the_editor(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        sed = 'sed -i -e "s/os.name/$line/" -e s/app.py/new.py/ "$@"'
         monkeypatch.delenv("VISUAL", raising=False)
-        monkeypatch.setenv("EDITOR", "sed -i -e 's/os.name/os.sep/' -e 's/app.py/new.py/'")
+        monkeypatch.setenv("EDITOR", editor(tmp_path, f"echo started >&0; read -r line; {sed}"))
         async with sitting() as at:
+            suspended = at.terminal.suspended
+
+            def typed_meanwhile() -> Any:
+                at.type("y\r")
+                return suspended()
+
+            monkeypatch.setattr(at.terminal, "suspended", typed_meanwhile)
             await at.answer("e")
+            await at.sees("started")
+            at.type("os.sep\r")
             await at.sees('  - "app.py"\n  + "new.py"')
             await at.sees("  - print(os.name)\n  + print(os.sep)")
-            await at.answer("y", "? Run write_file with these changes?")
+            await at.answer("y", "? Approve write_file with these edits?")
             await at.end()
             assert at.written == [("new.py", CHANGED)]
             assert [event.decision for event in at.decisions] == ["edited"]
+            await at.sees("✓ Approved with your edits")
+            assert at.screen().count("+ print(os.sep)") == 1
 
     async def test_unusable_edit_is_explained_and_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -353,16 +343,16 @@ esac
         async with sitting() as at:
             await at.answer("e")
             await at.sees("arguments.json, line 5, column 3: this character is not allowed here")
-            await at.answer("e", "? The arguments cannot be used")
+            await at.answer("e", "? Invalid arguments:")
             await at.sees("the edited arguments of write_file are not valid")
-            await at.answer("e", "? The arguments cannot be used")
-            await at.answer("y", "with these changes?")
+            await at.answer("e", "? Invalid arguments:")
+            await at.answer("y", "with these edits?")
             await at.end()
             assert at.written == [("app.py", CHANGED)]
 
     @pytest.mark.parametrize(
         ("status", "key", "question"),
-        [(0, "y", UNCHANGED), (1, "y", UNCHANGED), (0, "n", "with these changes?")],
+        [(0, "y", UNCHANGED), (1, "y", UNCHANGED), (0, "n", "with these edits?")],
     )
     async def test_edit_can_be_left_or_denied(
         self, status: int, key: str, question: str, monkeypatch: pytest.MonkeyPatch
@@ -371,9 +361,9 @@ esac
         async with sitting(rows=40) as at:
             await at.answer("e")
             if status == 0:
-                await at.answer("\x1b", "with these changes?")
-            await at.sees("What you have changed is not used")
-            assert at.above(UNCHANGED)[0] == LAST_ROWS[0]
+                await at.answer("\x1b", "with these edits?")
+            await at.sees("Your edits are not applied.")
+            assert at.above(UNCHANGED)[0] == REASON
             if key == "n":
                 await at.answer("e", UNCHANGED)
             await at.answer(key, question)
@@ -395,27 +385,25 @@ esac
             assert ended.exists()
             assert at.written == []
 
-    async def test_killed_editor_leaves_the_terminal_modes(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_killed_editor_leaves_the_modes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EDITOR", "sh -c 'printf \"\\033[?1049h\"; stty raw -echo; kill -9 $$'")
         async with sitting() as at:
             await at.answer("e")
-            await at.sees("ended with signal 9")
+            await at.sees("exited with signal 9")
             assert at.modes()[0] == at.modes_before[0]  # Enter and Ctrl-S
             assert at.modes()[3] & termios.ISIG  # Ctrl-C
-            await at.answer("n", "? Run write_file")
+            await at.answer("n", PROMPT)
             await at.end()
 
     async def test_failing_editor_leads_back_to_the_question(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         hints = {
-            "false ended with status 1.": {"VISUAL": "false", "EDITOR": "true"},
-            "sh ended with status 3.": {"EDITOR": "sh -c 'exit 3'"},
+            "false exited with status 1.": {"VISUAL": "false", "EDITOR": "true"},
+            "sh exited with status 3.": {"EDITOR": "sh -c 'exit 3'"},
             "$VISUAL cannot be read: No closing quotation.": {"VISUAL": "'vi"},
-            "there is no editor: say which one in $EDITOR.": {"PATH": "/nowhere"},
-            "Nothing was changed.": {"VISUAL": "true"},
+            "no editor found. Set $EDITOR.": {"PATH": "/nowhere"},
+            "No changes.": {"VISUAL": "true"},
             "no-such-editor cannot be started": {"VISUAL": "no-such-editor"},
         }
         async with sitting() as at:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from argstream.terminal._editor import Documents, NotReadableError, same
+from argstream.terminal._entry import Documents, NotReadableError, same
 
-TEXT: dict[str, Any] = {"text": "a\nb"}
+TEXT: dict[str, Any] = {"text": "a\nb", "n": 1}
 Change = Callable[[Path], object]
 
 
@@ -98,9 +98,9 @@ def test_hidden_characters_can_be_removed_in_the_editor(tmp_path: Path) -> None:
     ],
 )
 def test_edited_arguments_are_used(tmp_path: Path, change: Change, changed: dict[str, Any]) -> None:
-    found = edited(tmp_path, TEXT | {"n": 1}, change)
+    found = edited(tmp_path, TEXT, change)
     assert same(found, changed)
-    assert not same(found, TEXT | {"n": 1})
+    assert not same(found, TEXT)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_edited_arguments_are_used(tmp_path: Path, change: Change, changed: dict
         (written("arguments.json", '{"a": 1'), "arguments.json, line 1, column 8: the text"),
         (written("arguments.json", b'{"a": "\xff"}'), "arguments.json is not UTF-8 (at byte 7)"),
         (written("text.txt", b"a\n\xe9"), "text.txt is not UTF-8 (at byte 2)"),
-        (removed("text.txt"), "text.txt is not there any more"),
-        (removed("arguments.json"), "arguments.json is not there any more"),
+        (removed("text.txt"), "text.txt was deleted"),
+        (removed("arguments.json"), "arguments.json was deleted"),
         (
             both(removed("text.txt"), lambda folder: (folder / "text.txt").mkdir()),
             "text.txt cannot be read: ",
@@ -130,6 +130,8 @@ def test_edited_arguments_are_used(tmp_path: Path, change: Change, changed: dict
             both(written("arguments.json", "{}"), written("text.txt", "\n")),
             "text.txt was changed, but arguments.json",
         ),
+        (written("text.txt", ""), "text.txt is empty. For an empty text, put it into arguments"),
+        (written("arguments.json", "\n"), "arguments.json, line 2, column 1: the text"),
     ],
 )
 def test_unreadable_files_are_explained(tmp_path: Path, change: Change, problem: str) -> None:
@@ -144,8 +146,8 @@ def test_unreadable_files_are_explained(tmp_path: Path, change: Change, problem:
         ({"path": "a/b.tar.gz", "content": "a\nb"}, "content.gz"),
         ({"path": "a/b.py; rm", "content": "a\nb"}, "content.txt"),
         ({"path": 3, "file_path": "x.ts", "../../etc/passwd": "a\nb"}, "etc-passwd.ts"),
-        ({"-c:!sh": "a\nb"}, "c-sh.txt"),
-        ({"x" * 300: "a\nb"}, "x" * 40 + ".txt"),
+        ({"-c:!sh": "a\nb", "n": 1}, "c-sh.txt"),
+        ({"x" * 300: "a\nb", "n": 1}, "x" * 40 + ".txt"),
         ({"path": "x.json", "arguments": "a\nb"}, "arguments-2.json"),
     ],
 )
@@ -158,3 +160,16 @@ def test_json_values_are_kept_exactly(tmp_path: Path) -> None:
     values = {"a": [1, 1.0, True, None, "1"], "b": {"c": 12345678901234567890}, "n": 1}
     changed = edited(tmp_path, values, replaced("arguments.json", '"n": 1', '"n": 2'))
     assert json.dumps(changed) == json.dumps(values | {"n": 2})
+
+
+@pytest.mark.parametrize(("name", "file"), [("command", "command.sh"), ("query", "query.txt")])
+def test_single_string_is_edited_as_bare_text(tmp_path: Path, name: str, file: str) -> None:
+    documents = Documents(tmp_path, {name: "echo \x1b"})
+    assert files(tmp_path) == {file: "echo ⟦ESC⟧\n"}
+    assert not documents.has_changes()
+    replaced(file, " ⟦ESC⟧", "\nls")(tmp_path)
+    assert documents.read() == {name: "echo\nls"}
+    for left in ("", "\n"):  # as of an editor that failed: it must not be approved
+        (tmp_path / file).write_text(left)
+        with pytest.raises(NotReadableError, match=f"{file} is empty"):
+            documents.read()

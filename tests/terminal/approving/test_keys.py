@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argstream.terminal._keyboard import Key, KeyDecoder
+from argstream.terminal._entry import Key, KeyDecoder
 from argstream.testing import cut
 
 OTHER = Key("other")
@@ -21,11 +21,6 @@ def test_control_characters_are_named_keys() -> None:
     kinds = [key.kind for key in keys_of(b"\r\n\x7f\b\x15\x17\x00\t")]
     erasing = ["backspace", "backspace", "erase_line", "erase_word"]
     assert kinds == ["enter", "enter", *erasing, "other", "other"]
-
-
-@pytest.mark.parametrize("text", ["y", "Y", "é", "不", "🙂", " "])
-def test_character_is_one_key(text: str) -> None:
-    assert keys_of(text.encode()) == [Key("character", text)]
 
 
 CURSOR = [b"\x1b[A", b"\x1b[1;5C", b"\x1b[3~", b"\x1bOy", b"\x1bO5A", b"\x1bNa", b"\x1b[[A"]
@@ -48,6 +43,7 @@ def test_sequence_is_one_key_and_none_of_its_letters_is(sequence: bytes) -> None
         (b"\x1b[\x1b[A", [OTHER, OTHER]),
         (b"\x1b\x1b[A", [Key("escape"), OTHER]),
         (b"\xff", [Key("character", "\N{REPLACEMENT CHARACTER}")]),
+        *[(text.encode(), [Key("character", text)]) for text in ("y", "Y", "é", "不", "🙂", " ")],
     ],
 )
 def test_special_input(data: bytes, keys: list[Key]) -> None:
@@ -66,6 +62,8 @@ def test_pause_ends_an_incomplete_sequence() -> None:
     assert decoder.pause() == [OTHER]
     assert decoder.feed(b"n") == [N]
     assert (decoder.is_inside, decoder.is_after_escape) == (False, False)
+    assert decoder.feed(b"\x1b[200~a paste that stalls\n") == decoder.pause() == []
+    assert decoder.feed(b"y\n\x1b[201~n") == [Key("paste", "a paste that stalls\ny\n"), N]
 
 
 @given(st.binary(max_size=60), st.integers(2, 7))

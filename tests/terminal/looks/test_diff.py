@@ -87,7 +87,7 @@ def test_new_lines_are_held_until_the_texts_meet_again() -> None:
     assert "     6 - │" not in seen.text
 
 
-NOT_FOUND = "  (not found in app.py)\n       - │ nope\n       + │ x\n"
+NOT_FOUND = "  (text not found in app.py)\n       - │ nope\n       + │ x\n"
 JOINED = "     1 - │ a\n     2 - │ c\n     1 + │ bc\n"
 LOST = "     1 - │ a\n     1 + │ a\n       · │ no newline at the end\n"
 DELETED = "     1   │ x\n     2 - │     a = 1\n     2   │ y\n"
@@ -130,7 +130,10 @@ def test_place_of_an_edit_is_described() -> None:
     [
         ({"path": "app.py", "old": "a = 1", "new": "a = 1"}, "nothing changes"),
         ({"path": "app.py", "old": "f())\n", "new": "f())"}, "no newline at the end"),
-        ('{"path": "app.py", "old": "a = 1", "new": "', "cut off; what becomes of these?"),
+        (
+            '{"path": "app.py", "old": "a = 1", "new": "',
+            "incomplete edit: these lines may be removed",
+        ),
     ],
 )
 def test_notes_have_a_margin_that_no_text_can_have(
@@ -162,7 +165,7 @@ def test_edits_wait_for_the_path() -> None:
     seen = edit({"edits": edits, "path": "app.py"}, MANY)
     assert seen.title == "app.py"
     assert texts(seen.lines)[0] == "  @@ line 5 @@"
-    assert "  @@ edits[1] @@ (not found in app.py)\n       - │ nope\n" in seen.text
+    assert "  @@ edits[1] @@ (text not found in app.py)\n       - │ nope\n" in seen.text
 
 
 def test_edit_can_have_its_own_path() -> None:
@@ -200,9 +203,7 @@ files = st.builds(lambda found, end: "\n".join(found) + end, lines, st.sampled_f
 
 
 @given(text=files, new=files, place=st.integers(0, 30), length=st.integers(1, 12))
-def test_line_numbers_are_right_and_nothing_is_missing(
-    text: str, new: str, place: int, length: int
-) -> None:
+def test_line_numbers_are_right_and_complete(text: str, new: str, place: int, length: int) -> None:
     old = text[place : place + length]
     if not old:
         return

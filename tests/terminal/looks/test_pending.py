@@ -70,9 +70,7 @@ def test_file_that_another_tool_writes_is_unknown(turn: Turn) -> None:
 
 
 @pytest.mark.parametrize(("is_applied", "line"), [(True, 13), (False, 10)])
-def test_settled_call_counts_only_if_the_file_changed(
-    turn: Turn, is_applied: bool, line: int
-) -> None:
+def test_settled_call_counts_if_the_file_changed(turn: Turn, is_applied: bool, line: int) -> None:
     turn.call(FIRST)
     turn.call(SECOND)
     if is_applied:  # else it failed

@@ -92,21 +92,24 @@ def test_registered_look_is_used() -> None:
 )
 def test_failing_look_is_replaced_by_plain_lines(place: str) -> None:
     seen = say(Shouting(place))
-    assert "  the look of this tool failed: " in seen.text
+    assert "  the view of this tool failed: " in seen.text
     assert seen.text.endswith('  word = "hello"\n  other = 1\n')
 
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (WRONG_LINE("x"), "a piece of a line must be a Span, not 'x'"),
-        (WRONG_LINE((WRONG_SPAN(5),)), "the text of a span must be a str, not 5"),
-        (WRONG_LINE((WRONG_SPAN("x", "loud"),)), "there is no role 'loud': it must be one"),
-        (WRONG_LINE((WRONG_SPAN("x", ["plain"]),)), "there is no role ['plain']"),
-        (WRONG_LINE((Span("x"),), "  "), "a piece of a line must be a Span, not ' '"),
-        (WRONG_LINE((Span("x"),), (), "zz"), "a piece of a line must be a Span, not 'z'"),
-        (WRONG_LINE((Span("x"),), breaks="never"), "a line breaks at 'never': it must be one"),
-        ("title", "must be a Span, not 'l'"),
+        (WRONG_LINE("x"), "Expected `array`, got `str` - at `$[0]`"),
+        (WRONG_LINE((WRONG_SPAN(5),)), "Expected `str`, got `int` - at `$[0][0][0]`"),
+        (WRONG_LINE((WRONG_SPAN("x", "loud"),)), "Invalid enum value 'loud' - at `$[0][0][1]`"),
+        (
+            WRONG_LINE((WRONG_SPAN("x", ["plain"]),)),
+            "Expected `str`, got `array` - at `$[0][0][1]`",
+        ),
+        (WRONG_LINE((Span("x"),), "  "), "Expected `array`, got `str` - at `$[1]`"),
+        (WRONG_LINE((Span("x"),), (), "zz"), "Expected `array | null`, got `str` - at `$[2]`"),
+        (WRONG_LINE((Span("x"),), breaks="never"), "Invalid enum value 'never' - at `$[3]`"),
+        ("title", "Expected `array`, got `str`"),
     ],
 )
 def test_lines_that_cannot_be_painted_are_a_failure(wrong: Any, reason: str) -> None:

@@ -53,9 +53,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 @given(tools, arguments)
-def test_approver_sees_every_character_of_every_argument(
-    name: str, complete: dict[str, Any]
-) -> None:
+def test_approver_sees_every_character_of_arguments(name: str, complete: dict[str, Any]) -> None:
     lines = texts(ANY_LOOKS.whole(name, complete))
     for value in complete.values():
         for leaf in leaves(value):

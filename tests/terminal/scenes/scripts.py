@@ -3,8 +3,9 @@
 import asyncio
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
@@ -75,9 +76,10 @@ def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Itera
 
 
 def run(*replies: Any, prompt: str = "Write a greeter", **options: Any) -> list[Event]:
-    """Return the events of a run whose model sends these replies."""
-    model = ScriptedModel(*replies, piece_size=PIECE)
-    return events_of(Agent(model, **{"tools": [write_file], **options}), prompt)
+    """Return the events of a run whose model sends these replies, with each delta by itself."""
+    model = ScriptedModel(*replies, piece_size=PIECE, delay=1e-6)
+    with patch("argstream.agent._driver._FLUSH_INTERVAL", 0):
+        return events_of(Agent(model, **{"tools": [write_file], **options}), prompt)
 
 
 def app_looks() -> ToolViews:
@@ -126,39 +128,6 @@ def parallel() -> Iterable[Event]:
             if start < len(text)
         ]
     return stream([*payloads, api.chunk(finish="tool_calls")])
-
-
-def rejected() -> Iterator[Event]:
-    """By a schema, and by a policy: both while the call is being written."""
-    properties = {"path": {"type": "string"}, "mode": {"enum": ["append", "replace"]}}
-    schema = {"type": "object", "properties": properties}
-    tools = [{"name": "write_file", "input_schema": schema}]
-    arguments = {"path": "a.txt", "mode": "delete", "content": "a"}
-    yield from written("write_file", arguments, tools=tools)
-    rule = 'name = "no secrets"\naction = "deny"\nreason = "secrets are not written"'
-    secrets = f'[[rules]]\n{rule}\nargument = "path"\nglob = "**/.env"\n'
-    policy = Policy.from_toml(f'default = "allow"\n{secrets}')
-    yield from written("write_file", {"path": "config/.env", "content": "KEY=1"}, policy=policy)
-
-
-def approvals() -> list[Event]:
-    """One call is approved with other arguments, one is denied."""
-    changed = {"path": "src/greeter.py", "content": "print('Hello')\n# the end\n"}
-    answers: dict[str, Approval] = {
-        "src/app.py": Approve(arguments=changed),
-        "src/b.py": Deny("we need no second file"),
-    }
-
-    def decide(request: ApprovalRequested) -> Approval:
-        return answers[request.arguments["path"]]
-
-    return run(
-        CallTool("write_file", {"path": "src/app.py", "content": "print('Hello')\n"}),
-        CallTool("write_file", {"path": "src/b.py", "content": "print('Goodbye')\n"}),
-        "I see.",
-        policy=Policy(default="ask"),
-        approver=decide,
-    )
 
 
 def two_questions() -> list[Event]:
@@ -258,14 +227,6 @@ def hostile() -> list[Event]:
     )
 
 
-def failing_stream() -> Iterable[Event]:
-    text = '{"path": "a.txt", "content": "one\\ntw'
-    payloads = [api.message_start(), api.tool_use(0, "write_file")]
-    payloads += [api.input_json(0, piece) for piece in cut(text, [PIECE])]
-    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    return stream([*payloads, error])
-
-
 def joined() -> list[Event | RunSnapshot]:
     """A late viewer: a snapshot of the first part, then the rest."""
     events = [event for event in file_write() if not event.type.startswith("argument_")]
@@ -276,14 +237,11 @@ SCRIPTS = (
     Script("file_write", "A file is written", file_write, (0.1, 0.6)),
     Script("three_hunks", "An edit with three hunks", three_hunks, (0.4, 0.8), looks=app_looks),
     Script("parallel", "Three calls are written at the same time", parallel, (0.3, 0.8)),
-    Script("rejected", "Two calls that are refused while they are written", rejected),
-    Script("approvals", "Of two pending calls, one is edited, one denied", approvals, (0.35,)),
     Script("two_questions", "Two calls are pending at once", two_questions, (0.8,)),
     Script("two_tools", "Two tools run at once", two_tools, (0.66, 0.72)),
     Script("thinking", "Thoughts, and a text with code", thinking, (0.1, 0.65, 0.8)),
     Script("hostile", "Wide characters and control sequences", hostile, (0.7,)),
     Script("sub_agents", "Two sub-agents at once", claude_code, (0.5, 0.7)),
     Script("narrow", "A file is written in a narrow terminal", file_write, (0.6,), 40, 12),
-    Script("failing_stream", "The provider fails in the middle of a call", failing_stream, (0.8,)),
     Script("joined", "A viewer connects late", joined, (0.02, 0.5)),
 )

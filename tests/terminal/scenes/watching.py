@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from argstream import events as e
-from argstream.runs import RunState
 from argstream.terminal import RunView, row_of
 from argstream.terminal.tool_views import Plain, ToolViews
 from tests.terminal.looks.following import committed_rows, text_of
@@ -16,29 +15,40 @@ _STILL = str.maketrans(dict.fromkeys("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "*"))
 
 
 class Watcher:
-    """Takes events a second apart, and keeps the committed rows."""
+    """Takes events a second apart, and keeps the committed rows.
+
+    A call whose start is not among the events is written, without arguments, before the first one.
+    """
 
     def __init__(self, looks: ToolViews | None = None, *, has_tail: bool = True) -> None:
         self.scene = RunView(looks or ToolViews(_PLAIN), has_tail=has_tail)
         self.now = 0.0
         self.step = 1.0
         self.seen: list[str] = []
-        self._state = RunState(arguments="events")
+        self._known: set[str] = set()
 
     def take(self, *events: e.Event | e.RunSnapshot) -> list[str]:
-        """Apply events with their argument events, and return the newly committed rows."""
+        """Apply events, and return the newly committed rows."""
         before = len(self.seen)
         for event in events:
             self.now += self.step
+            self._begin(event)
             self.scene.take(event, self.now)
-            if isinstance(event, e.RunSnapshot):
-                self._state = RunState.from_snapshot(event, arguments="events")
-            else:
-                for change in self._state.apply(event):
-                    if change.kind == "argument":
-                        self.scene.take(change.event, self.now)
             self._see()
         return self.seen[before:]
+
+    def _begin(self, event: e.Event | e.RunSnapshot) -> None:
+        if isinstance(event, e.RunSnapshot):
+            calls = (block for block in event.blocks if isinstance(block, e.CallSnapshot))
+            self._known |= {call.call_id for call in calls}
+        elif (call_id := getattr(event, "call_id", None)) and call_id not in self._known:
+            self._known.add(call_id)
+            name: str = event.name  # type: ignore[union-attr]
+            first = call({}, call_id, name)
+            if isinstance(event, e.ToolArgsDelta | e.ToolArgsInvalid | e.ToolArgsCompleted):
+                first = first[:1]
+            for one in first if not isinstance(event, e.ToolCallStarted) else ():
+                self.scene.take(one, self.now)
 
     def finish(self) -> list[str]:
         """End the scene, and return the rows that this commits."""

@@ -12,75 +12,65 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import Final, Self
 
 from argstream.errors import ToolError, UsageError
 
-_LONGEST: Final = 4096  # characters: what a system call takes
-_LONGEST_NAME: Final = 255  # bytes: what file systems take
+_LONGEST: Final = 4096  # characters of a path: what a system call accepts
+_LONGEST_NAME: Final = 255  # bytes: what file systems accept
+_MOST_LINKS: Final = 40  # as Linux has it
+DEEPEST: Final = 100  # directories that are open at once; deeper ones are not entered
+_FLAGS: Final = ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK")
+_FUNCTIONS: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink, os.access}
 _VERSION_CONTROL: Final = frozenset({".git", "git~1", ".hg", ".jj", ".svn"})
+_SQLITE_SUFFIXES: Final = ("", "-journal", "-wal", "-shm")
+"""Of the files that SQLite keeps beside a database: writing one of them changes the database."""
 _RELATIVE: Final = "give a path from the folder on, such as src/app.py"
 
 
-class RequestedPath(NamedTuple):
-    """A path as a model wrote it."""
+def _names_in(path: str, roots: Sequence[Sequence[str]]) -> list[str]:
+    """Return the names of a path that a model wrote; ``..`` among them is not resolved yet.
 
-    names: tuple[str, ...]  # from the folder on; ``..`` among them is still to be walked
-    is_folder: bool  # whether it can only be a folder: it ends with a slash or a dot, or is empty
-
-    @property
-    def text(self) -> str:
-        return "/".join(self.names) or "."
-
-
-def read_path(path: str, roots: Sequence[Sequence[str]]) -> RequestedPath:
-    """Read a path; ``roots`` are the names that may stand before it, if it is absolute.
-
-    Raises ToolError, in words for a model, if it cannot be a path in the folder.
+    Raises ToolError if it cannot be a path in the folder. An absolute path begins with a root.
     """
     if (problem := _problem(path)) is not None:
         raise ToolError(f"{_shown(path)} {problem}")
-    names: Sequence[str] | None = plain_names(path)
-    if path.startswith("/"):
-        names = names_below(path, roots)
+    names = _names_below(path, roots) if path.startswith("/") else _plain_names(path)
     if names is None:
         raise ToolError(f"{_shown(path)} is outside of the folder: {_RELATIVE}")
-    return RequestedPath(tuple(names), path.rpartition("/")[2] in ("", ".", ".."))
+    return names
 
 
-def names_below(path: str, roots: Sequence[Sequence[str]]) -> Sequence[str] | None:
+def _names_below(path: str, roots: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the names after a root in an absolute path; None if it begins elsewhere."""
-    names = plain_names(path)
-    for root in roots:
-        if names[: len(root)] == list(root):
-            return names[len(root) :]
-    return None
+    names = _plain_names(path)
+    return next((names[len(root) :] for root in roots if names[: len(root)] == list(root)), None)
 
 
 def is_version_control(name: str) -> bool:
     """Return True for a folder in which a file may be a program that others will run."""
-    return folded(name) in _VERSION_CONTROL
+    return _folded(name) in _VERSION_CONTROL
 
 
-def folded(name: str) -> str:
-    """Return a form in which names are equal if any file system takes them for the same.
+def _folded(name: str) -> str:
+    """Return a form in which names are equal if any file system treats them as the same.
 
-    They differ in that: some know no case, some pass over characters that cannot be seen, some
-    have short names, some have streams behind a colon.
+    Some file systems ignore case, some ignore invisible characters, some have short names, and some
+    have streams behind a colon.
     """
     plain = unicodedata.normalize("NFKC", name)
     visible = "".join(one for one in plain if unicodedata.category(one) != "Cf")
     return visible.casefold().partition(":")[0].rstrip(". ")
 
 
-def plain_names(path: str) -> list[str]:
+def _plain_names(path: str) -> list[str]:
     return [name for name in path.split("/") if name not in ("", ".")]
 
 
 def _problem(path: str) -> str | None:
     """Return what is wrong with the text of a path, as a clause about it."""
     if not path:
-        return f"is no path: {_RELATIVE}, or . for the folder itself"
+        return f"is not a path: {_RELATIVE}, or . for the folder itself"
     if len(path) > _LONGEST:
         return f"is too long: a path has at most {_LONGEST} characters"
     if path.startswith("~"):
@@ -100,59 +90,14 @@ def _shown(path: str) -> str:
     return ascii(path if len(path) <= 100 else f"{path[:100]}...")
 
 
-_Names: TypeAlias = tuple[str, ...]
-
-_BESIDE: Final = ("", "-journal", "-wal", "-shm")
-"""Files that SQLite keeps beside a database: writing one of them changes the database."""
-
-
-class HiddenFiles:
-    """Names that tools do not see, compared as the most forgiving file system does."""
-
-    def __init__(self, root: Path, files: Iterable[Path | str]) -> None:
-        """Hide files by their paths. Files that are not below the root need no hiding."""
-        if isinstance(files, str):
-            raise UsageError(f"hidden is a list of paths: [{files!r}]")
-        self._names: dict[_Names, set[str]] = {}
-        for names in _ways(root, files):
-            *directory, name = names
-            self._names.setdefault(tuple(map(folded, directory)), set()).update(
-                folded(f"{name}{ending}") for ending in _BESIDE
-            )
-
-    def seen(self, directory: Sequence[str], names: Iterable[str]) -> set[str]:
-        hidden = self._names.get(tuple(map(folded, directory)))
-        return {name for name in names if hidden is None or folded(name) not in hidden}
-
-    def covers(self, way: Sequence[str]) -> bool:
-        """Return True if the way leads to a hidden file, or would lead through one."""
-        return any(not self.seen(way[:depth], [name]) for depth, name in enumerate(way))
-
-
-def _ways(root: Path, files: Iterable[Path | str]) -> Iterator[_Names]:
-    for file in files:
-        try:
-            place = Path(file).resolve()  # where a link leads, SQLite has its other files as well
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL, a circle of links
-            raise UsageError(f"{str(file)!r} cannot be hidden: {error}") from None
-        if root in place.parents:
-            yield place.relative_to(root).parts
-
-
-_MOST_LINKS: Final = 40  # as Linux has it
-DEEPEST: Final = 100  # directories that are open at once, so what is deeper is not gone into
-_MISSING_FLAGS: Final = [
-    name for name in ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK") if not hasattr(os, name)
-]
-_NEEDED: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink, os.access}
-
-
 class Folder:
     def __init__(self, root: Path | str, hidden: Iterable[Path | str] = ()) -> None:
-        if _MISSING_FLAGS or not os.supports_dir_fd >= _NEEDED or os.scandir not in os.supports_fd:
+        has_flags = all(hasattr(os, name) for name in _FLAGS)
+        is_supported = os.supports_dir_fd >= _FUNCTIONS and os.scandir in os.supports_fd
+        if not (has_flags and is_supported):
             raise UsageError(
-                "tools that are confined to a folder need what this system does not have (open a "
-                "file relative to an open directory): use Linux, macOS, or WSL on Windows"
+                "this system cannot open files relative to an open directory, which confines tools "
+                "to a folder: use Linux, macOS, or WSL on Windows"
             )
         if not isinstance(root, Path | str):
             raise UsageError(f"the folder must be a Path or a str, not {type(root).__name__}")
@@ -163,24 +108,44 @@ class Folder:
             self.root = given.resolve(strict=True)
             status = self.root.stat()
         except (OSError, ValueError, RuntimeError) as error:  # no home, a NUL, a circle of links
-            raise UsageError(f"the folder {str(root)!r} cannot be used: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"the folder {str(root)!r} cannot be used: {reason}") from None
         if not stat.S_ISDIR(status.st_mode):
-            raise UsageError(f"{str(root)!r} is no folder")
+            raise UsageError(f"{str(root)!r} is not a folder")
         self._identity = (status.st_dev, status.st_ino)
-        self.roots: Sequence[Sequence[str]] = (self.root.parts[1:], given.parts[1:])
-        self.hidden = HiddenFiles(self.root, hidden)
+        self._roots: Sequence[Sequence[str]] = (self.root.parts[1:], given.parts[1:])
+        self._hidden: dict[tuple[str, ...], set[str]] = {}  # folded names, by folder
+        self._hide(hidden)
+
+    def _hide(self, files: Iterable[Path | str]) -> None:
+        if isinstance(files, str):
+            raise UsageError(f"hidden is a list of paths: [{files!r}]")
+        for file in files:
+            try:
+                target = Path(file).resolve()  # SQLite keeps its other files beside the target
+            except (OSError, ValueError, RuntimeError) as error:  # a NUL, a circle of links
+                raise UsageError(f"{str(file)!r} cannot be hidden: {error}") from None
+            if self.root in target.parents:
+                *directory, name = target.relative_to(self.root).parts
+                names = {_folded(f"{name}{suffix}") for suffix in _SQLITE_SUFFIXES}
+                self._hidden.setdefault(tuple(map(_folded, directory)), set()).update(names)
+
+    def visible(self, directory: Sequence[str], names: Iterable[str]) -> set[str]:
+        """Return the names in a directory that are not hidden, however they are spelled."""
+        hidden = self._hidden.get(tuple(map(_folded, directory)))
+        return {name for name in names if hidden is None or _folded(name) not in hidden}
 
     @contextmanager
     def find(self, path: str) -> "Iterator[Place]":
-        asked = read_path(path, self.roots)
-        with (
-            as_tool_error(asked.text, "looked up"),
-            _open_directories(self._open()) as directories,
-        ):
-            place = Place(self, asked, directories)
-            place.walk()
-            if self.hidden.covers(place.way):
-                raise ToolError(f"{place.text} is kept from these tools: leave it alone")
+        names = _names_in(path, self._roots)
+        text = "/".join(names) or "."
+        with as_tool_error(text, "looked up"), _open_directories(self._open()) as directories:
+            place = Place(text, directories, self._roots)
+            place.must_be_folder = path.rpartition("/")[2] in ("", ".", "..")
+            place.walk(names)
+            way = place.way
+            if not all(self.visible(way[:depth], [name]) for depth, name in enumerate(way)):
+                raise ToolError(f"{text} is kept from these tools: leave it alone")
             yield place
 
     @contextmanager
@@ -210,20 +175,16 @@ class Folder:
 class Place:
     """Where a path leads: a name in an open directory."""
 
-    def __init__(self, folder: Folder, asked: RequestedPath, directories: list[int]) -> None:
-        self.asked = asked
+    def __init__(self, text: str, directories: list[int], roots: Sequence[Sequence[str]]) -> None:
+        self.text = text  # the path, for messages
+        self.must_be_folder = False  # whether the path ends with a slash or a dot
         self.names: list[str] = []  # the way to the directory, without links
         self.name: str | None = None  # what is looked for in it; None: the directory itself
-        self.status: os.stat_result | None = None
-        """What is there under the name; None if nothing is."""
+        self.status: os.stat_result | None = None  # of what has the name; None if nothing has
         self._rest: list[str] = []  # what is below the name, if that does not exist
-        self._roots = folder.roots
+        self._roots = roots
         self._directories = directories
         self._links = 0
-
-    @property
-    def text(self) -> str:
-        return self.asked.text
 
     @property
     def directory(self) -> int:
@@ -234,14 +195,14 @@ class Place:
         """All names that lead there, also those that do not exist yet."""
         return [*self.names, *([] if self.name is None else [self.name]), *self._rest]
 
-    def walk(self) -> None:
-        ahead = [*reversed(self.asked.names)]
+    def walk(self, names: Sequence[str]) -> None:
+        ahead = [*reversed(names)]
         while ahead:
             name = ahead.pop()
             if name == "..":
                 self._go_up()
                 continue
-            status = self._look(name)
+            status = self.look(name)
             if status is not None and stat.S_ISLNK(status.st_mode):
                 ahead += reversed(self._target(name))
             elif status is None or not ahead:
@@ -265,7 +226,7 @@ class Place:
     def enter(self) -> Self:
         self.require_existing()
         if not self.is_folder:
-            raise ToolError(f"{self.text} is no folder: read_file reads a file")
+            raise ToolError(f"{self.text} is not a folder: read_file reads a file")
         if self.name is not None:
             self._go_down(self.name)
             self.name = self.status = None
@@ -274,16 +235,15 @@ class Place:
     def make_parents(self) -> None:
         if ".." in self._rest:
             raise ToolError(f"{self.text} goes up from a folder that does not exist: leave out ..")
-        if len(self.way) > DEEPEST:
-            raise self._too_deep()
+        self._require_depth(len(self.way))
         while self._rest and self.name is not None:
-            with suppress(FileExistsError):  # if that is no directory, the next line says so
+            with suppress(FileExistsError):  # if it is not a directory, the next line raises
                 os.mkdir(self.name, dir_fd=self.directory)
             self._go_down(self.name)
             self.name = self._rest.pop(0)
-            self.status = self._look(self.name)
+            self.status = self.look(self.name)
 
-    def _look(self, name: str) -> os.stat_result | None:
+    def look(self, name: str) -> os.stat_result | None:
         try:
             return os.stat(name, dir_fd=self.directory, follow_symlinks=False)
         except FileNotFoundError:
@@ -296,13 +256,13 @@ class Place:
         os.close(self._directories.pop())
 
     def _go_down(self, name: str) -> None:
-        if len(self._directories) > DEEPEST:
-            raise self._too_deep()
+        self._require_depth(len(self._directories))
         self._directories.append(_enter(name, self.directory))
         self.names.append(name)
 
-    def _too_deep(self) -> ToolError:
-        return ToolError(f"{self.text} is more than {DEEPEST} folders deep")
+    def _require_depth(self, depth: int) -> None:
+        if depth > DEEPEST:
+            raise ToolError(f"{self.text} is more than {DEEPEST} folders deep")
 
     def _target(self, name: str) -> Sequence[str]:
         self._links += 1
@@ -310,12 +270,10 @@ class Place:
             raise ToolError(f"{self.text} goes through too many symbolic links, or in a circle")
         target = os.readlink(name, dir_fd=self.directory)
         if not target.startswith("/"):
-            return plain_names(target)
-        names = names_below(target, self._roots)
+            return _plain_names(target)
+        names = _names_below(target, self._roots)
         if names is None:
-            raise ToolError(
-                f"{self.text} leads out of the folder, by a symbolic link: it cannot be used"
-            )
+            raise ToolError(f"{self.text} leads out of the folder by a symbolic link")
         while self.names:
             self._go_up()
         return names

@@ -1,8 +1,9 @@
-"""What a function says of the tool that it is: name, description, schema, special parameters."""
+"""Reads a function as a tool: its name, description, schema and special parameters."""
 
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from textwrap import dedent
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -10,253 +11,157 @@ from argstream.agent.tools._streamed import Streamed, ToolContext
 from argstream.errors import UsageError
 from argstream.validation import ToolSpec
 
-_GOOGLE: Final = re.compile(r"(Args|Arguments|Parameters):\s*")
-_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:(?:\s+(.*)|$)")
-_NUMPY: Final = re.compile(r"(Other )?Parameters\s*")
-_NUMPY_ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:\s*:\s.*)?")
-_UNDERLINE: Final = re.compile(r"-{3,}\s*")
-_FIELD: Final = re.compile(
-    r":(param|parameter|arg|argument|type)\s+(?:[^:]*\s)?\*{0,2}(\w+):\s*(.*)"
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what all providers accept
+
+# Parameters in a docstring: a section in the style of Google or NumPy, or a field of reST.
+_SECTION: Final = re.compile(
+    r"""
+    ^(?:Args|Arguments|Parameters):[ \t]*\n
+        (?P<google>(?:[ \t]+.*\n|\n)*)
+    |^(?:Other[ ])?Parameters[ \t]*\n-{3,}[ \t]*\n
+        (?P<numpy>(?:(?!.*\n-{3,}[ \t]*\n).*\n)*)
+    |^:(?P<field>param|parameter|arg|argument|type)[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(?P<name>\w+):
+        (?P<text>.*\n(?:[ \t]+\S.*\n)*)
+    """,
+    re.MULTILINE | re.VERBOSE,
 )
+# A parameter in a section: the first line begins at the margin, the others are indented.
+_ENTRY: Final = re.compile(r"^(?=\S)", re.MULTILINE)
+_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)[ \t]*(?:\([^)\n]*\))?:((?:\s.*)?)", re.DOTALL)
+_NUMPY_ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:[ \t]*:[ \t].*)?[ \t]*\n((?:.*\n)*)")
 
 
-class DocString(NamedTuple):
-    description: str
-    parameters: dict[str, str]
-
-
-class _Section(NamedTuple):
-    end: int
-    parameters: dict[str, str]
-
-
-def read_docstring(text: str, names: Collection[str]) -> DocString:
-    lines = inspect.cleandoc(text).splitlines()
+def _read_docstring(text: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return the description of a tool, and those of its parameters."""
     parameters: dict[str, str] = {}
-    number = 0
-    kept: list[str] = []
-    while number < len(lines):
-        section = _section(lines, number, names)
-        if section is None:
-            kept.append(lines[number])
-            number += 1
+
+    def read(section: re.Match[str]) -> str:
+        if section["google"] is not None:
+            found = _entries(dedent(section["google"]).strip("\n"), _GOOGLE_ENTRY, names)
+        elif section["numpy"] is not None:
+            found = _entries(section["numpy"], _NUMPY_ENTRY, names)
         else:
-            parameters.update(section.parameters)
-            number = section.end
-            while number < len(lines) and not lines[number].strip() and not (kept and kept[-1]):
-                number += 1
-    told = {name: words for name, words in parameters.items() if words}
-    return DocString("\n".join(kept).strip(), told)
+            found = {section["name"]: section["text"]} if section["name"] in names else {}
+        if not found:
+            return section[0]
+        if section["field"] != "type":
+            parameters.update({name: _unwrapped(words) for name, words in found.items()})
+        return ""
+
+    description = _SECTION.sub(read, inspect.cleandoc(text) + "\n")
+    description = re.sub(r"\n{3,}", "\n\n", description).strip()
+    return description, {name: words for name, words in parameters.items() if words}
 
 
-def _section(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
-    line = lines[start]
-    if _GOOGLE.fullmatch(line):
-        return _google(lines, start, names)
-    if _NUMPY.fullmatch(line) and start + 1 < len(lines) and _UNDERLINE.fullmatch(lines[start + 1]):
-        return _numpy(lines, start, names)
-    if (field := _FIELD.fullmatch(line)) and field[2] in names:
-        return _rest_field(lines, start, field)
-    return None
-
-
-def _google(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
-    end = start + 1
-    while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
-        end += 1
-    body = inspect.cleandoc("\n" + "\n".join(lines[start + 1 : end])).splitlines()
-    parameters = _entries(body, _GOOGLE_ENTRY, names)
-    return None if parameters is None else _Section(end, parameters)
-
-
-def _numpy(lines: list[str], start: int, names: Collection[str]) -> _Section | None:
-    end = start + 2
-    while end < len(lines) and not _is_numpy_header(lines, end):
-        end += 1
-    parameters = _entries(lines[start + 2 : end], _NUMPY_ENTRY, names)
-    return None if parameters is None else _Section(end, parameters)
-
-
-def _is_numpy_header(lines: list[str], number: int) -> bool:
-    return number + 1 < len(lines) and bool(_UNDERLINE.fullmatch(lines[number + 1]))
-
-
-def _entries(
-    body: list[str], form: re.Pattern[str], names: Collection[str]
-) -> dict[str, str] | None:
-    """Read entries that begin at the margin and continue indented; None if one does not fit."""
-    found: dict[str, list[str]] = {}
-    for line, is_entry in _marked(body):
-        if not is_entry:
-            if not found:
-                return None
-            found[next(reversed(found))].append(line)
-            continue
-        entry = form.fullmatch(line)
+def _entries(body: str, form: re.Pattern[str], names: Collection[str]) -> dict[str, str]:
+    """Return the text of each parameter. It is empty if an entry does not have the form."""
+    found: dict[str, str] = {}
+    for text in filter(None, _ENTRY.split(body)):
+        entry = form.fullmatch(text)
         if entry is None or entry[1] not in names or entry[1] in found:
-            return None
-        found[entry[1]] = [entry[2] or ""] if form.groups > 1 else []
-    return {name: _joined(told) for name, told in found.items()} or None
+            return {}
+        found[entry[1]] = entry[2]
+    return found
 
 
-def _marked(body: list[str]) -> Iterator[tuple[str, bool]]:
-    for line in body:
-        yield line.strip(), bool(line.strip()) and not line[0].isspace()
-
-
-def _rest_field(lines: list[str], start: int, field: re.Match[str]) -> _Section:
-    end = start + 1
-    while end < len(lines) and lines[end].strip() and lines[end][0].isspace():
-        end += 1
-    told = _joined([field[3], *lines[start + 1 : end]])
-    return _Section(end, {} if field[1] == "type" else {field[2]: told})
-
-
-def _joined(told: list[str]) -> str:
-    """Join lines to paragraphs: their wrapping has no meaning."""
-    text = "\n".join(line.strip() for line in told).strip()
-    return "\n\n".join(" ".join(part.split("\n")) for part in re.split(r"\n\n+", text))
-
-
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what all providers take
-_SCHEMAS: Final = ("items", "additionalProperties", "contains", "propertyNames", "not")
-_SCHEMAS_BY_NAME: Final = ("properties", "$defs", "patternProperties")
-_LISTS_OF_SCHEMAS: Final = ("anyOf", "allOf", "oneOf", "prefixItems")
+def _unwrapped(text: str) -> str:
+    """Join the lines of each paragraph."""
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
 
 
 class ToolSignature(NamedTuple):
-    """What is known of a tool: for the model, and for its execution."""
+    """What a function accepts and what models read about it."""
 
     spec: ToolSpec
     schema: Mapping[str, Any]
-    names: tuple[str, ...]  # the parameters that a model gives
-    takes_more: bool  # whether it takes arguments of other names as well: ``**kwargs``
-    context: str | None  # the parameter that receives the context, if there is one
-    streamed: str | None
-    """The parameter that receives its text while it is written, if there is one."""
+    names: tuple[str, ...]  # the parameters that a model writes
+    takes_more: bool  # whether it accepts arguments with other names: ``**kwargs``
+    context: str | None  # the parameter that receives the ``ToolContext``
+    streamed: str | None  # the parameter that receives its text while it is written
 
 
 def is_method(function: object) -> bool:
     """Return True for a function of a class, which is a tool only of an object of that class."""
     if not inspect.isfunction(function):
         return False
-    first = next(iter(inspect.signature(function).parameters), None)
-    return first in ("self", "cls")
+    return next(iter(inspect.signature(function).parameters), None) in ("self", "cls")
 
 
 def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> ToolSignature:
     """Read a function or bound method. Raises UsageError if it cannot be a tool."""
-    special = _Special.of(function)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}  # ToolSpec.of raises
+    parameters = [
+        one.replace(annotation=hints.get(one.name))
+        for one in inspect.signature(function).parameters.values()
+    ]
+    takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    context = _context_parameter(function.__name__, parameters)
+    streamed = _streamed_parameter(function.__name__, parameters)
+    if streamed is not None and takes_more:
+        # More arguments may arrive until the end, so it could never start early.
+        raise UsageError(f"{function.__name__}() has a Streamed text and '**'. Name all arguments")
     found = ToolSpec.of(function)
-    _refuse_other_names(function.__name__, special)
+    _refuse_aliases(function.__name__, parameters)
     name = found.name if name is None else name
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{name!r} is no name for a tool: providers take up to 64 letters of a to z, digits, _ "
-            "and -; give it another, @tool(name=…)"
+            f"{name!r} is not a name for a tool: providers accept up to 64 letters of a to z, "
+            "digits, _ and -. Set another name with @tool(name=…)"
         )
-    told = read_docstring(inspect.getdoc(function) or "", list(special.parameters))
-    schema = _schema(found.schema, told.parameters, takes_more=special.takes_more)
-    spec = ToolSpec(
-        name, told.description if description is None else description, schema, source=function
-    )
-    names = tuple(
-        one.name
-        for one in special.parameters.values()
-        if one.name != special.context and one.kind is not one.VAR_KEYWORD
-    )
-    return ToolSignature(spec, schema, names, special.takes_more, special.context, special.streamed)
+    documented = [one.name for one in parameters]
+    words, descriptions = _read_docstring(inspect.getdoc(function) or "", documented)
+    schema = _schema(found.schema, descriptions, takes_more=takes_more)
+    spec = ToolSpec(name, words if description is None else description, schema, source=function)
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    names = [one for one in names if one != context]
+    return ToolSignature(spec, schema, tuple(names), takes_more, context, streamed)
 
 
-class _Special(NamedTuple):
-    """The parameters that pydantic does not know: for the tool alone."""
-
-    parameters: Mapping[str, inspect.Parameter]
-    hints: Mapping[str, Any]
-    takes_more: bool
-    context: str | None
-    streamed: str | None
-
-    @classmethod
-    def of(cls, function: Callable[..., Any]) -> "_Special":
-        name = function.__name__
-        parameters = inspect.signature(function).parameters
-        try:
-            hints = get_type_hints(function, include_extras=True)
-        except (NameError, TypeError):
-            hints = {}  # ToolSpec.of will raise
-        takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        streamed = _streamed(name, hints, parameters)
-        if streamed is not None and takes_more:
-            raise UsageError(
-                f"{name}() takes a Streamed text and '**': more arguments may come until the end, "
-                "so it could never start early; name the others"
-            )
-        return cls(parameters, hints, takes_more, _context(name, hints, parameters), streamed)
-
-
-def _refuse_other_names(name: str, special: _Special) -> None:
-    """Refuse aliases: a function is called by the names of its parameters."""
+def _refuse_aliases(name: str, parameters: list[inspect.Parameter]) -> None:
     from pydantic.fields import FieldInfo
 
-    for one, parameter in special.parameters.items():
-        hint = special.hints.get(one)
-        told = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-        for field in (*told, parameter.default):
+    for one in parameters:
+        is_annotated = get_origin(one.annotation) is Annotated
+        metadata = get_args(one.annotation)[1:] if is_annotated else ()
+        for field in (*metadata, one.default):
             if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
                 raise UsageError(
-                    f"{name}(): {one!r} has an alias, but the arguments of a tool have the names of"
-                    " its parameters: let the parameter have that name"
+                    f"{name}(): {one.name!r} has an alias. Rename the parameter instead"
                 )
 
 
-def _context(
-    name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
-) -> str | None:
-    found = [one for one in parameters if any(map(_is_context, _types(hints.get(one))))]
+def _context_parameter(name: str, parameters: list[inspect.Parameter]) -> str | None:
+    found = [one for one in parameters if any(map(_is_context, _types(one.annotation)))]
     if len(found) > 1:
         raise UsageError(f"{name}() takes a ToolContext as {_listed(found)}: once is enough")
     for one in found:
-        others = [kind for kind in _types(hints[one]) if kind is not type(None)]
-        if (
-            not all(map(_is_context, others))
-            or parameters[one].kind is inspect.Parameter.VAR_KEYWORD
-        ):
-            raise UsageError(
-                f"{name}(): {one!r} may be a ToolContext or something else, but no model gives a "
-                "context: let it be a ToolContext alone"
-            )
-    return found[0] if found else None
+        others = [kind for kind in _types(one.annotation) if kind is not type(None)]
+        if one.kind is one.VAR_KEYWORD or not all(map(_is_context, others)):
+            raise UsageError(f"{name}(): {one.name!r} must be a ToolContext and nothing else")
+    return found[0].name if found else None
 
 
-def _streamed(
-    name: str, hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]
-) -> str | None:
-    found = [one for one in parameters if any(map(_is_streamed, _inside(hints.get(one))))]
-    if len(found) > 1:
-        raise UsageError(
-            f"{name}() takes several Streamed texts, {_listed(found)}, but a model writes them "
-            "one after the other: let one be Streamed and the others str"
-        )
+def _streamed_parameter(name: str, parameters: list[inspect.Parameter]) -> str | None:
+    found = [one for one in parameters if any(map(_is_streamed, _parts(one.annotation)))]
+    if len(found) > 1:  # a model writes one after the other
+        raise UsageError(f"{name}(): {_listed(found)} are Streamed. Make all but one of them str")
     for one in found:
-        if _types(hints[one]) not in ([Streamed[str]], [Streamed]):
-            raise UsageError(
-                f"{name}(): {one!r} must be Streamed[str] as it stands: only the text of an "
-                "argument can be read while it is written, not a part of it or another type"
-            )
-        if parameters[one].default is not inspect.Parameter.empty:
-            raise UsageError(
-                f"{name}(): {one!r} is Streamed and has a default, but the tool may start before "
-                "it is known whether the text comes: leave the default out"
-            )
-    return found[0] if found else None
+        if _types(one.annotation) not in ([Streamed[str]], [Streamed]):
+            raise UsageError(f"{name}(): {one.name!r} must be Streamed[str], not a part of a type")
+        if one.default is not one.empty:
+            # The tool may start before it is known whether the text comes.
+            raise UsageError(f"{name}(): {one.name!r} is Streamed. Remove its default")
+    return found[0].name if found else None
 
 
 def _types(hint: Any) -> list[Any]:
     """Return the types that a value may have: the parts of a union, without annotations."""
-    hint = _meant(hint)
+    hint = _resolved(hint)
     if get_origin(hint) is Annotated:
         return _types(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -264,19 +169,20 @@ def _types(hint: Any) -> list[Any]:
     return [hint]
 
 
-def _inside(hint: Any) -> Iterator[Any]:
-    hint = _meant(hint)
+def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and all types inside it."""
+    hint = _resolved(hint)
     yield hint
     for part in get_args(hint):
-        yield from _inside(part)
+        yield from _parts(part)
 
 
-def _meant(hint: Any) -> Any:
+def _resolved(hint: Any) -> Any:
     """Return the type behind an alias such as ``type Text = Streamed[str]``."""
     alias = get_origin(hint) or hint
     if type(alias).__name__ != "TypeAliasType":  # of typing, or typing_extensions
         return hint
-    return _meant(alias.__value__ if alias is hint else alias.__value__[get_args(hint)])
+    return _resolved(alias.__value__ if alias is hint else alias.__value__[get_args(hint)])
 
 
 def _is_context(hint: Any) -> bool:
@@ -287,41 +193,41 @@ def _is_streamed(hint: Any) -> bool:
     return hint is Streamed or get_origin(hint) is Streamed
 
 
-def _schema(found: Any, told: Mapping[str, str], *, takes_more: bool) -> dict[str, Any]:
-    """Return the schema that a model sees."""
-    schema = dict(_without_titles(found, found.get("title")))
+def _listed(parameters: list[inspect.Parameter]) -> str:
+    return " and ".join(repr(one.name) for one in parameters)
+
+
+def _schema(found: Any, descriptions: Mapping[str, str], *, takes_more: bool) -> dict[str, Any]:
+    """Return the schema that a model reads."""
+    schema: dict[str, Any] = _without_titles(found, found.get("title"))
     properties = schema.setdefault("properties", {})
-    for name, words in told.items():
+    for name, words in descriptions.items():
         if name in properties:
             properties[name] = {"description": words, **properties[name]}
     if not takes_more:
-        # What a function would not receive is told to the model, not dropped: it may have meant it.
+        # The model learns of an argument that the function does not have. It may have meant it.
         schema["additionalProperties"] = False
     return schema
 
 
-def _without_titles(schema: Any, name: Any) -> Any:
-    """Drop the titles that pydantic makes of names: they add nothing, and cost tokens."""
+def _without_titles(schema: Any, name: object = None) -> Any:
+    """Remove the titles that pydantic derives from names: they cost tokens and add nothing."""
+    if isinstance(schema, list):
+        return [_without_titles(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = dict(schema)
-    if _plain(kept.get("title")) == _plain(name):
-        kept.pop("title", None)
-    for key in _SCHEMAS_BY_NAME:
-        if isinstance(kept.get(key), dict):
-            kept[key] = {inner: _without_titles(one, inner) for inner, one in kept[key].items()}
-    for key in _SCHEMAS:
-        if key in kept:
-            kept[key] = _without_titles(kept[key], None)
-    for key in _LISTS_OF_SCHEMAS:
-        if isinstance(kept.get(key), list):
-            kept[key] = [_without_titles(one, None) for one in kept[key]]
+    kept: dict[str, Any] = {}
+    for key, one in schema.items():
+        if key in ("properties", "$defs", "patternProperties") and isinstance(one, dict):
+            kept[key] = {inner: _without_titles(part, inner) for inner, part in one.items()}
+        elif key in ("default", "const", "enum", "examples"):  # data, not schemas
+            kept[key] = one
+        elif key != "title" or not _is_name(one, name):
+            kept[key] = _without_titles(one)
     return kept
 
 
-def _plain(name: object) -> object:
-    return re.sub(r"[\s_]", "", name).lower() if isinstance(name, str) else name
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(map(repr, names))
+def _is_name(title: object, name: object) -> bool:
+    """Return True if a title is the name in other words: "First Line" for ``first_line``."""
+    letters = [re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)]
+    return isinstance(title, str) and letters[0] == letters[1]

@@ -15,24 +15,21 @@ r"""The text of one argument, read by a tool while the model writes it.
         draft.rename(path)                       # the loop has ended: so all of it is there
         return "written"
 
-A loop over the text ends only if the text ended well and its call may stand. Otherwise it raises
-``TextInterruptedError``, at once and whatever has not been read yet; also at the next read of a
-tool that was doing something else. Each loop begins at the beginning, as with a list, and ``read``
-gives all: to have read something before takes nothing away. A tool that is slower than the model
-gets what has come meanwhile as one piece.
+A loop over the text ends only if the text is complete and its call is valid. Otherwise it raises
+``TextInterruptedError``: at once if the tool waits for text, or at its next read. Each loop starts
+at the beginning, as with a list, and ``read`` returns the whole text. A tool that is slower than
+the model receives the text that arrived meanwhile as one piece.
 """
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-import anyio
-import anyio.from_thread
-import anyio.lowlevel
-import anyio.to_thread
-
 from argstream.errors import TextInterruptedError, UsageError
+from argstream.sanitise import replace_lone_surrogates
 
 Text = TypeVar("Text", bound=str)
 
@@ -45,8 +42,8 @@ class TextFeed:
         self._text = ""
         self._is_finished = False
         self._interruption: TextInterruptedError | None = None
-        self._wakers: list[anyio.Event] = []
-        self._thread = threading.get_ident()
+        # A sync tool may read in an event loop of its own, in another thread.
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def add(self, piece: str) -> None:
         """Add what the model has written. After the end it changes nothing."""
@@ -90,67 +87,47 @@ class TextFeed:
         if self._interruption is not None:
             raise self._interruption.with_traceback(None)
 
-    def take(self, start: int) -> str | None:
-        """Return the text after ``start``: None if there is none yet, empty if it has ended."""
+    def _read(self, start: int) -> str | None:
         self.require_intact()
-        with self._changed:
-            taken = self._text[start:]
-        return taken if taken or self._is_finished else None
+        text = self._text[start:]
+        return text if text or self._is_finished else None
 
-    def take_or_block(self, start: int) -> str:
-        """Like ``take``, but block this thread until there is text."""
+    def read_blocking(self, start: int) -> str:
+        """Return the text after ``start``, or block until there is some; empty if it has ended."""
         with self._changed:
-            while (taken := self.take(start)) is None:
-                _refuse_in_event_loop()
+            while (text := self._read(start)) is None:
+                if current_loop() is not None:  # the text arrives in this thread
+                    raise UsageError(
+                        "this would block the event loop. Read a Streamed text with 'async for' in "
+                        "an async tool; 'for' is for sync tools, which run in a thread"
+                    )
                 self._changed.wait()
-            return taken
+            return text
 
-    async def take_or_wait(self, start: int) -> str:
-        """Like ``take``, but await the text."""
-        if threading.get_ident() != self._thread:
-            # A sync tool that runs an event loop of its own: its tasks cannot be woken from here.
-            return await anyio.to_thread.run_sync(self.take_or_block, start, abandon_on_cancel=True)
-        while (taken := self.take(start)) is None:
-            waker = anyio.Event()
-            self._wakers.append(waker)
-            await waker.wait()
-        return taken
+    async def read(self, start: int) -> str:
+        """Return the text after ``start``, or wait until there is some; empty if it has ended."""
+        while True:
+            with self._changed:
+                if (text := self._read(start)) is not None:
+                    return text
+                changed = asyncio.Event()
+                self._waiting.append((asyncio.get_running_loop(), changed))
+            await changed.wait()
 
     def _wake(self) -> None:
         self._changed.notify_all()
-        wakers, self._wakers = self._wakers, []
-        for waker in wakers:
-            waker.set()
-
-
-class _Reading:
-    def __init__(self, feed: TextFeed) -> None:
-        self._feed = feed
-        self._position = 0
-
-    def __iter__(self) -> "_Reading":
-        return self
-
-    def __next__(self) -> str:
-        piece = self._feed.take_or_block(self._position)
-        if not piece:
-            raise StopIteration
-        self._position += len(piece)
-        return piece
-
-    def __aiter__(self) -> "_Reading":
-        return self
-
-    async def __anext__(self) -> str:
-        piece = await self._feed.take_or_wait(self._position)
-        if not piece:
-            raise StopAsyncIteration
-        self._position += len(piece)
-        return piece
+        waiting, self._waiting = self._waiting, []
+        here = current_loop()
+        for loop, changed in waiting:
+            if loop is here:
+                changed.set()
+            else:
+                with suppress(RuntimeError):  # that loop is closed
+                    loop.call_soon_threadsafe(changed.set)
 
 
 class Streamed(Generic[Text]):
-    """The reading end, which the tool is given: ``Streamed[str]``.
+    """The reading end, which the tool receives: ``Streamed[str]``.
 
     It can be read by ``async for`` and ``await text.read()`` in an async tool, and by ``for`` and
     ``text.read_blocking()`` in a sync one.
@@ -168,11 +145,17 @@ class Streamed(Generic[Text]):
         feed.finish()
         return Streamed(feed)
 
-    def __aiter__(self) -> AsyncIterator[str]:
-        return _Reading(self._feed)
+    async def __aiter__(self) -> AsyncIterator[str]:
+        position = 0
+        while piece := await self._feed.read(position):
+            position += len(piece)
+            yield piece
 
     def __iter__(self) -> Iterator[str]:
-        return _Reading(self._feed)
+        position = 0
+        while piece := self._feed.read_blocking(position):
+            position += len(piece)
+            yield piece
 
     async def read(self) -> str:
         """Wait until the text has ended well, and return all of it."""
@@ -202,42 +185,6 @@ class Streamed(Generic[Text]):
         return core_schema.str_schema()
 
 
-def _refuse_in_event_loop() -> None:
-    """Refuse to block the thread that the text arrives in."""
-    try:
-        anyio.lowlevel.current_token()
-    except anyio.NoEventLoopError:
-        return
-    raise UsageError(
-        "this would block the event loop: read a Streamed text with 'async for' in an async tool; "
-        "a plain 'for' is for sync tools, which run in a thread"
-    )
-
-
-class _Room:
-    """Waits for room at the consumer, or until that does not matter, in the loop's thread."""
-
-    def __init__(self, room: Callable[[], Awaitable[object]] | None) -> None:
-        self._room = room
-        self._waiting: set[anyio.CancelScope] = set()
-        self._is_given_up = False
-
-    async def wait(self) -> None:
-        if self._room is None or self._is_given_up:
-            return
-        with anyio.CancelScope() as scope:
-            self._waiting.add(scope)
-            try:
-                await self._room()
-            finally:
-                self._waiting.discard(scope)
-
-    def give_up(self) -> None:
-        self._is_given_up = True
-        for scope in tuple(self._waiting):
-            scope.cancel()
-
-
 class ToolContext:
     """The ID of a call, whether its result is still wanted, and a way to stream output.
 
@@ -262,9 +209,10 @@ class ToolContext:
         self.idempotency_key = idempotency_key
         """The same each time this call runs: what was done under it need not be done again."""
         self._emit = emit
-        self._room = _Room(room)
+        self._room = room
+        self._waiting: set[asyncio.Timeout] = set()  # for room
         self._thread = threading.get_ident()
-        self._loop = _current_loop()
+        self._loop = current_loop()
         self._is_cancelled = False
         self._is_over = False
 
@@ -282,58 +230,66 @@ class ToolContext:
         In a thread, this waits until the consumer has room. It is dropped once the tool is over.
         """
         if not isinstance(text, str):
-            raise UsageError(f"a tool says text: output() takes a str, not {type(text).__name__}")
+            raise UsageError(f"output() takes a str, not {type(text).__name__}")
         if not text or self._is_over:
             return
-        text = encodable(text)
+        text = replace_lone_surrogates(str.__str__(text))
         if self._loop is None or threading.get_ident() == self._thread:
             self._emit(text)
             return
+        delivery = self._deliver(text)
         try:
-            anyio.from_thread.run(self._deliver, text, token=self._loop)
-        except (anyio.RunFinishedError, CancelledError):
-            self._is_over = True  # the event loop has ended
+            asyncio.run_coroutine_threadsafe(delivery, self._loop).result()
+        except CancelledError:
+            self._is_over = True  # the event loop is ending
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            delivery.close()
+            self._is_over = True
 
     async def wait_for_room(self) -> None:
         """Wait until the consumer has room for more. For the driver."""
-        await anyio.lowlevel.checkpoint()
-        await self._room.wait()
+        await asyncio.sleep(0)
+        await self._wait_for_room()
 
     def cancel(self) -> None:
         """Mark the result as not wanted any more. For the driver."""
         self._is_cancelled = True
-        self._room.give_up()
+        self._stop_waiting()
 
     def close(self) -> None:
         """Drop further output, because the tool is over. For the driver."""
         self._is_over = True
-        self._room.give_up()
+        self._stop_waiting()
 
     def __repr__(self) -> str:
         return f"<ToolContext of {self.name!r} {self.call_id}>"
 
     async def _deliver(self, text: str) -> None:
-        if self._is_over:
-            return
-        self._emit(text)
-        try:
-            await self._room.wait()
-        except anyio.get_cancelled_exc_class():
-            return  # this task is the thread's alone: there is nothing else to end
+        if not self._is_over:
+            self._emit(text)
+            await self._wait_for_room()
+
+    async def _wait_for_room(self) -> None:
+        if self._room is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as waiting:
+                    self._waiting.add(waiting)
+                    try:
+                        await self._room()
+                    finally:
+                        self._waiting.discard(waiting)
+
+    def _stop_waiting(self) -> None:
+        self._room = None
+        waiting, self._waiting = self._waiting, set()
+        for one in waiting:
+            one.reschedule(0)  # in the past, so it ends now
 
 
-def encodable(text: str) -> str:
-    """Return a plain ``str`` in which lone surrogates are U+FFFD (invariant 4)."""
-    text = str.__str__(text)
+def current_loop() -> asyncio.AbstractEventLoop | None:
     try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _current_loop() -> anyio.lowlevel.EventLoopToken | None:
-    try:
-        return anyio.lowlevel.current_token()
-    except anyio.NoEventLoopError:
+        return asyncio.get_running_loop()
+    except RuntimeError:
         return None

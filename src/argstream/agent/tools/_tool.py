@@ -1,4 +1,4 @@
-r"""Tools are functions: ``@tool`` makes one of a function, a generator or a method.
+r"""Tools are functions: ``@tool`` turns a function, a generator or a method into one.
 
 ::
 
@@ -9,60 +9,105 @@ r"""Tools are functions: ``@tool`` makes one of a function, a generator or a met
         :param query: words that must all occur
         '''
 
-Name, description and schema come of the signature, its types and the docstring. It can still be
-called as the function that it is.
+Name, description and schema come from the signature, its types and the docstring. The tool can
+still be called like the function.
+
+The text of a call's arguments is parsed again for each execution, unchanged (invariant 12), so the
+tool shares no objects with approvers and viewers.
 """
 
 import inspect
-import math
-from collections.abc import Callable, Mapping
-from functools import cached_property, update_wrapper
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType, MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    get_type_hints,
+    overload,
+)
 
-from msgspec import Struct
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from argstream.agent.tools._binding import bind, bind_early, problem_of
-from argstream.agent.tools._execute import Bound, execute
+from argstream.agent.tools._execute import BoundCall, execute, failure_message
 from argstream.agent.tools._signature import ToolSignature, is_method, read_function
-from argstream.agent.tools._streamed import TextFeed, ToolContext
+from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
 from argstream.assembly import Call
+from argstream.checks import is_settled, value_at
 from argstream.errors import UsageError
+from argstream.events import ArgumentsError
+from argstream.jsonstream import PENDING, JsonPath, Parser
+from argstream.jsonstream._fragments import KIND_WORDS, kind_of
+from argstream.models import OfferedTool
 from argstream.policy import Policy
-from argstream.validation import ToolSpec
+from argstream.validation import Schema, ToolSpec, typed
 
 Parameters = ParamSpec("Parameters")
+Bare = ParamSpec("Bare")  # without the first parameter of a method
 Returned = TypeVar("Returned")
 Owner = TypeVar("Owner")
+StartTime: TypeAlias = Literal["after_turn", "when_complete"]
+
+_MOST_PROBLEMS: Final = 5  # of the arguments of one call
+_LONGEST_PROBLEM: Final = 300  # characters
+
+_Text: TypeAlias = Annotated[str | None, "a str or None"]
+_Flag: TypeAlias = Annotated[bool, "True or False"]
+_Switch: TypeAlias = Annotated[bool | None, "True, False or None"]
+_Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class _Options(Struct, frozen=True, kw_only=True):
-    name: str | None = None
-    description: str | None = None
-    requires_confirmation: bool | Policy = False
-    timeout: float | None = None
-    eager_input_streaming: bool | None = None
-    idempotent: bool = False
+class ToolOptions(TypedDict, total=False):
+    """The options of ``@tool``, which explains them. Errors name the values that each accepts."""
 
-    def check(self) -> None:
-        """Raise UsageError for a value of the wrong type: ``@tool("x")`` is easily written."""
-        if not isinstance(self.name, str | None):
-            raise _wrong("name", "a str or None")
-        if not isinstance(self.requires_confirmation, bool | Policy):
-            raise _wrong("requires_confirmation", "True, False or a Policy")
-        timeout: Any = self.timeout
-        if timeout is not None and not (
-            isinstance(timeout, int | float)
-            and not isinstance(timeout, bool)
-            and 0 < timeout < math.inf
-        ):
-            raise _wrong("timeout", "a number of seconds greater than 0, or None")
-        if self.eager_input_streaming not in (True, False, None):
-            raise _wrong("eager_input_streaming", "True, False or None")
-        if self.idempotent not in (True, False):
-            raise _wrong("idempotent", "True or False")
-        if not isinstance(self.description, str | None):
-            raise _wrong("description", "a str or None")
+    name: _Text
+    description: _Text
+    requires_confirmation: Annotated[bool | Policy, "True, False or a Policy"]
+    timeout: Annotated[_Seconds | None, "a number of seconds greater than 0, or None"]
+    idempotent: _Flag
+    read_only: _Flag
+    start: Annotated[StartTime, '"after_turn" or "when_complete"']
+    strict: _Switch
+    eager_input_streaming: _Switch
+    defer_loading: _Flag
+    allowed_callers: Annotated[Sequence[str], "a list of str"]
+    input_examples: Annotated[Sequence[Mapping[str, Any]], "a list of dicts, each with arguments"]
+
+
+@cache
+def _option_types() -> dict[str, TypeAdapter[Any]]:
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    hints = get_type_hints(ToolOptions, include_extras=True)
+    return {name: TypeAdapter(hint, config=config) for name, hint in hints.items()}
+
+
+def _check_options(options: ToolOptions) -> None:
+    types = _option_types()
+    for name, value in options.items():
+        if name not in types:
+            raise UsageError(f"@tool has no option {name!r}. Options: {', '.join(types)}")
+        try:
+            types[name].validate_python(value)
+        except ValidationError:
+            values = ToolOptions.__annotations__[name].__metadata__[0]
+            raise UsageError(f"@tool({name}=…) must be {values}, not {value!r}") from None
+    if options.get("start") == "when_complete" and not options.get("read_only"):
+        raise UsageError(
+            'start="when_complete" needs read_only=True: the turn may still fail, and then the '
+            "call should not have happened"
+        )
 
 
 class Tool:
@@ -70,89 +115,127 @@ class Tool:
 
     __name__: str
 
-    def __init__(self, function: Callable[..., Any], options: _Options) -> None:
-        options.check()
+    def __init__(self, function: Callable[..., Any], **options: Unpack[ToolOptions]) -> None:
+        _check_options(options)
         update_wrapper(cast("Any", self), function, updated=())
         self.function = function  # what is run
         self._options = options
+        self.requires_confirmation: bool | Policy = options.get("requires_confirmation", False)
+        self.timeout: float | None = options.get("timeout")
+        self.idempotent: bool = options.get("idempotent", False)
+        self.read_only: bool = options.get("read_only", False)
+        self.start: StartTime = options.get("start", "after_turn")
+        self.strict: bool | None = options.get("strict")
+        self.eager_input_streaming: bool | None = options.get("eager_input_streaming")
+        self.defer_loading: bool = options.get("defer_loading", False)
+        self.allowed_callers: tuple[str, ...] = (*options.get("allowed_callers", ()),)
+        self.input_examples: tuple[Mapping[str, Any], ...] = (*options.get("input_examples", ()),)
         if not (isinstance(function, MethodType) or is_method(function)):
-            _ = self._face  # raises if the function cannot be a tool; methods are read when used
+            _ = self._signature  # raises if it cannot be a tool; methods are read when used
 
     @cached_property
-    def _face(self) -> ToolSignature:
-        options = self._options
-        return read_function(self.function, name=options.name, description=options.description)
+    def _signature(self) -> ToolSignature:
+        name, description = self._options.get("name"), self._options.get("description")
+        found = read_function(self.function, name=name, description=description)
+        for number, example in enumerate(self.input_examples, 1):
+            if (problem := _example_problem(found.schema, example)) is not None:
+                name = found.spec.name
+                raise UsageError(f"example {number} of {name} does not match its schema: {problem}")
+        return found
 
     @property
     def name(self) -> str:
         """The name that models call it by."""
-        return self._face.spec.name
+        return self.spec.name
 
     @property
     def description(self) -> str:
         """The description that models read."""
-        return self._face.spec.description
+        return self.spec.description
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema of its arguments; a ``Streamed`` text is a string in it."""
-        return self._face.schema
+        return self._signature.schema
 
     @property
     def spec(self) -> ToolSpec:
         """The same, for ``stream()`` and ``typed()``."""
-        return self._face.spec
+        return self._signature.spec
 
     @property
     def streamed(self) -> str | None:
         """The name of its ``Streamed`` parameter, if it has one."""
-        return self._face.streamed
+        return self._signature.streamed
 
     @property
-    def requires_confirmation(self) -> bool | Policy:
-        """Whether every call needs an approval, or a policy that says which."""
-        return self._options.requires_confirmation
-
-    @property
-    def timeout(self) -> float | None:
-        """How many seconds a call may take, counted from its start."""
-        return self._options.timeout
-
-    @property
-    def eager_input_streaming(self) -> bool | None:
-        """Whether to ask the provider not to buffer its input; None: the provider's default."""
-        return self._options.eager_input_streaming
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether a call may run again, with the same key, after a crash interrupted it."""
-        return self._options.idempotent
+    def offered(self) -> OfferedTool:
+        """The tool as it is sent to a model."""
+        return OfferedTool(
+            name=self.name,
+            description=self.description,
+            schema=self.schema,
+            strict=self.strict,
+            eager_input_streaming=self.eager_input_streaming,
+            defer_loading=self.defer_loading,
+            allowed_callers=self.allowed_callers,
+            input_examples=self.input_examples,
+        )
 
     def problem(self, text: str) -> str | None:
-        """Return why these arguments do not fit, worded for a model; None if they do."""
-        return problem_of(self._face, text)
+        """Return why these arguments are not valid, worded for a model; None if they are."""
+        found = _validated(self._signature, text)
+        return found if isinstance(found, str) else None
 
-    def bind(self, text: str) -> Bound:
-        """Parse and validate exactly this text. Raises UsageError if it does not fit."""
-        return bind(self._face, text)
+    def bind(self, text: str) -> BoundCall:
+        """Parse and validate exactly this text. Raises UsageError if it is not valid."""
+        found = _validated(self._signature, text)
+        if isinstance(found, str):
+            raise UsageError(f"{self.name} cannot be called with these arguments: {found}")
+        if self.streamed is None:
+            return BoundCall(found, None)
+        feed = TextFeed()
+        feed.add(found[self.streamed])
+        feed.finish()
+        return BoundCall({**found, self.streamed: Streamed(feed)}, feed)
 
-    def bind_early(self, call: Call, feed: TextFeed) -> Bound | None:
-        """Bind a call whose ``Streamed`` text is open; None if other arguments are open too."""
-        return bind_early(self._face, call, feed)
+    def bind_early(self, call: Call, feed: TextFeed) -> BoundCall | None:
+        """Bind a call whose ``Streamed`` text is open; None if other arguments are open too.
 
-    async def execute(self, bound: Bound, context: ToolContext) -> Any:
+        An optional argument may come later, so a call without it is bound at its end.
+        """
+        if self.streamed is None or call.verdict not in ("open", "complete"):
+            return None
+        if call.in_doubt or call.reinterpreted not in (None, "split_name"):
+            return None  # the arguments may not be what the text says
+        others = [name for name in self._signature.names if name != self.streamed]
+        if call.verdict == "open" and not all(_is_final(call, name) for name in others):
+            return None
+        # Consumers have seen ``call.partial``, and may have changed it.
+        parser = parse_arguments(call.raw, is_whole=call.verdict == "complete")
+        parsed: Any = parser.value
+        if parser.error is not None or not isinstance(parsed, dict):
+            return None
+        view = typed(
+            self.spec,
+            _ParsedCall(call.name, parsed, call.verdict, parser.path, in_leaves=call.in_leaves),
+        )
+        if not all(name in view for name in others):
+            return None
+        arguments = {name: view.get(name) for name in others}
+        return BoundCall({**arguments, self.streamed: Streamed(feed)}, feed)
+
+    async def execute(self, bound: BoundCall, context: ToolContext) -> Any:
         """Run it once, and return its result as JSON data.
 
         Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolError`` if it
         tried to end the program, or its result cannot be written as JSON.
         """
-        return await execute(
-            self.function,
-            bound,
-            context,
-            context_parameter=self._face.context,
-            timeout=self.timeout,
-        )
+        arguments = bound.use()
+        if self._signature.context is not None:
+            arguments[self._signature.context] = context
+        call = partial(self.function, **arguments)
+        return await execute(call, bound.feed, context, self.timeout)
 
     def __repr__(self) -> str:
         return f"<Tool {self.function.__name__!r}>"
@@ -167,47 +250,26 @@ class FunctionTool(Tool, Generic[Parameters, Returned]):
         return returned
 
     @overload
-    def __get__(
-        self, owner: None, kind: type | None = None
-    ) -> "FunctionTool[Parameters, Returned]": ...
+    def __get__(self, owner: None, kind: Any = None) -> "FunctionTool[Parameters, Returned]": ...
     @overload
     def __get__(
-        self: "FunctionTool[Concatenate[Owner, Bare], Returned]",
-        owner: Owner,
-        kind: type | None = None,
+        self: "FunctionTool[Concatenate[Owner, Bare], Returned]", owner: Owner, kind: Any = None
     ) -> "FunctionTool[Bare, Returned]": ...
-    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
         """Return the tool of an object, if it was made of a method."""
         if owner is None:
             return self
-        return FunctionTool(MethodType(self.function, owner), self._options)
-
-
-Bare = ParamSpec("Bare")
+        return FunctionTool(MethodType(self.function, owner), **self._options)
 
 
 @overload
 def tool(function: Callable[Parameters, Returned], /) -> FunctionTool[Parameters, Returned]: ...
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    requires_confirmation: bool | Policy = False,
-    timeout: float | None = None,
-    eager_input_streaming: bool | None = None,
-    idempotent: bool = False,
+    **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[Parameters, Returned]], FunctionTool[Parameters, Returned]]: ...
 def tool(
-    function: Callable[Parameters, Returned] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    requires_confirmation: bool | Policy = False,
-    timeout: float | None = None,
-    eager_input_streaming: bool | None = None,
-    idempotent: bool = False,
+    function: Callable[Parameters, Returned] | None = None, /, **options: Unpack[ToolOptions]
 ) -> Any:
     """Turn a function, an async function, a generator or a method into a tool.
 
@@ -216,28 +278,37 @@ def tool(
 
     Args:
         function: The function to decorate. Its signature and types define the schema.
+        **options: The options of the tool, all of them optional.
+
+    Options:
         name: The name that models call it by. Default: the name of the function.
         description: The description that models read. Default: the docstring of the function.
-        requires_confirmation: ``True`` if a person must approve every call, or a ``Policy`` whose
-            rules say which calls.
+        requires_confirmation: ``True`` if every call needs approval, or a ``Policy`` whose rules
+            decide which calls do.
         timeout: How many seconds a call may take, counted from its start. Default: no limit.
-        eager_input_streaming: Whether to ask the provider not to buffer the input of this tool
-            (Anthropic). Default: the provider's default.
         idempotent: A call that was interrupted by a crash may run again, with the same idempotency
             key.
+        read_only: The tool changes nothing.
+        start: ``"when_complete"`` starts a call as soon as its arguments are complete and all
+            checks have passed, while the model goes on writing. Only for tools that are
+            ``read_only``. Calls that need approval wait for the end of the turn.
+        strict: Whether the provider must enforce the schema while the model writes. Default: the
+            provider's default, but OpenAI Responses enforces each schema that it can.
+        eager_input_streaming: Whether to ask Anthropic not to buffer the arguments of this tool.
+            Default: Anthropic's default.
+        defer_loading: The model finds the tool with the provider's tool search instead of reading
+            its schema in every request.
+        allowed_callers: What may call the tool: ``"direct"`` for the model, and the provider's
+            names for programs that the model writes.
+        input_examples: Arguments of typical calls, which the model reads. They must match the
+            schema.
+
+    Providers that do not have an option are not sent it; docs/tools.md has a table.
 
     Raises:
         UsageError: If an option has a wrong type, or the object cannot be a tool.
 
     """
-    options = _Options(
-        name=name,
-        description=description,
-        requires_confirmation=requires_confirmation,
-        timeout=timeout,
-        eager_input_streaming=eager_input_streaming,
-        idempotent=idempotent,
-    )
     if function is None:
         return lambda given: _made(given, options)
     return _made(function, options)
@@ -247,47 +318,104 @@ def as_tool(given: object) -> Tool:
     """Return the tool for a tool or a plain function."""
     if isinstance(given, MethodType) and isinstance(given.__func__, FunctionTool):
         given = given.__func__.__get__(given.__self__)  # of a classmethod
-    found = given if isinstance(given, Tool) else _made(given, _Options())
+    found = given if isinstance(given, Tool) else _made(given, {})
     if is_method(found.function):
-        raise UsageError(
-            f"{found.function.__qualname__} is a method: give that of an object, "
-            f"an_object.{found.function.__name__}"
-        )
+        name, path = found.function.__name__, found.function.__qualname__
+        raise UsageError(f"{path} is a method. Pass that of an object: an_object.{name}")
     _ = found.spec  # raises if the method cannot be a tool
     return found
 
 
-def _made(function: Any, options: _Options) -> FunctionTool[..., Any]:
+def _made(function: Any, options: ToolOptions) -> FunctionTool[..., Any]:
     if isinstance(function, staticmethod | classmethod):
         raise UsageError(f"put @tool below @{type(function).__name__}, not above it")
     inner = function.__func__ if isinstance(function, MethodType) else function
     if isinstance(inner, Tool):
-        raise UsageError(f"{inner.function.__name__}() is a tool already: @tool is there twice")
+        raise UsageError(f"{inner.function.__name__}() is a tool already. Remove one @tool")
     if not isinstance(inner, FunctionType):
-        raise UsageError(f"{_described(function)} cannot be a tool: {_instead(function)}")
-    if isinstance(inspect.unwrap(inner, stop=_is_tool), Tool):
         raise UsageError(
-            f"{inner.__name__}() has @tool below another decorator, where its options are lost: put"
-            " @tool above all other decorators"
+            f"{function!r} cannot be a tool. Pass a function or a method of an object. Options "
+            "have names, as in @tool(name=…)"
         )
-    return FunctionTool(function, options)
+    if isinstance(inspect.unwrap(inner, stop=lambda one: isinstance(one, Tool)), Tool):
+        # Otherwise the options of the tool would be lost.
+        raise UsageError(f"{inner.__name__}(): put @tool above all other decorators")
+    return FunctionTool(function, **options)
 
 
-def _is_tool(given: object) -> bool:
-    return isinstance(given, Tool)
+def _example_problem(schema: Mapping[str, Any], example: Mapping[str, Any]) -> str | None:
+    try:
+        arguments = json.loads(json.dumps({**example}, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as problem:
+        return f"it is not JSON: {problem}"
+    error = Schema(schema).check().finish(arguments, as_read=False)
+    return None if error is None else error.message
 
 
-def _described(given: object) -> str:
-    if isinstance(given, type):
-        return f"the class {given.__name__}"
-    return f"something of the type {type(given).__name__}" if callable(given) else repr(given)
+def parse_arguments(text: str, *, is_whole: bool = True) -> Parser:
+    """Parse the text of arguments by the same rules as when it was streamed (invariant 4)."""
+    parser = Parser(unique_keys=True)
+    parser.feed(text)
+    if is_whole:
+        parser.close()
+    return parser
 
 
-def _instead(given: object) -> str:
-    if callable(given):
-        return "give a function or the method of an object, for instance one that calls it"
-    return "give a function or the method of an object; options have names, as in @tool(name=…)"
+class _ParsedCall(NamedTuple):
+    """A ``LiveCall`` whose arguments were parsed again."""
+
+    name: str
+    partial: dict[str, Any]
+    verdict: str = "complete"
+    path: JsonPath = ()
+    kind: str = "function"
+    error: ArgumentsError | None = None
+    in_doubt: bool = False
+    in_leaves: bool = False
 
 
-def _wrong(option: str, wanted: str) -> UsageError:
-    return UsageError(f"@tool({option}=…) must be {wanted}")
+def _is_final(call: Call, name: str) -> bool:
+    return value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
+
+
+def _validated(signature: ToolSignature, text: str) -> dict[str, Any] | str:
+    """Return the arguments by the names of the parameters, or why they are not valid."""
+    parser = parse_arguments(text if text.strip() else "{}")
+    parsed: Any = parser.value
+    if parser.error is not None:
+        return f"the arguments are not valid JSON: {parser.error.message}"
+    if not isinstance(parsed, dict):
+        return f"the arguments must be a JSON object, not {KIND_WORDS[kind_of(parsed) or 'null']}"
+    try:
+        json.dumps(parsed, allow_nan=False)
+    except ValueError:
+        return "a number in the arguments is too large for a float"
+    unknown = [] if signature.takes_more else [one for one in parsed if one not in signature.names]
+    if unknown:
+        known = ", ".join(signature.names) or "none"
+        return f"unknown argument {_shortened(repr(unknown[0]))}. Arguments: {known}"
+    try:
+        found: dict[str, Any]
+        found = typed(signature.spec, _ParsedCall(signature.spec.name, parsed)).value()
+    except ValidationError as error:
+        return _problems(error)
+    except Exception as error:  # noqa: BLE001 - a validator failed: the arguments may be invalid
+        return f"the validator failed: {_shortened(failure_message(error))}"
+    return found
+
+
+def _problems(error: ValidationError) -> str:
+    """Return what pydantic found, worded for a model."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    shown = [_shortened(f"{_path(one['loc'])}: {one['msg']}") for one in found[:_MOST_PROBLEMS]]
+    more = len(found) - len(shown)
+    return "; ".join(shown) + (f"; and {more} more" if more else "")
+
+
+def _path(keys: tuple[str | int, ...]) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".") or "the arguments"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]} …"

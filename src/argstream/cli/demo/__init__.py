@@ -7,20 +7,18 @@ import shlex
 import shutil
 import sys
 import time
+from argparse import Namespace
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
-import anyio
-
-from argstream.agent import Agent, Tool, ToolContext, tool
+from argstream.agent import Agent
 from argstream.agent.approvals import Approval, Approve
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.cli._setup import Stopping
-from argstream.errors import ToolError
 from argstream.events import ApprovalRequested
 from argstream.models import ScriptedModel
 from argstream.models._scripted import CallTool, Reply, Say, Think
@@ -32,7 +30,7 @@ from argstream.terminal._live import Tail
 from argstream.terminal._text import Line, Span, line
 from argstream.terminal.waterfall import Waterfall
 
-__all__ = ["PROMPT", "DemoApprover", "make_project", "project_tools", "replies", "show_demo"]
+__all__ = ["PROMPT", "DemoApprover", "make_project", "replies", "show_demo"]
 
 _LEAST_ROWS: Final = 3  # the question, its keys, and the countdown
 _STANDARD_INPUT: Final = 0
@@ -46,7 +44,8 @@ class DemoApprover:
         self._limit: asyncio.Timeout | None = None  # of the question that is asked: one at a time
         self._person: TerminalApprover | None = None
         if isinstance(terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT):
-            self._person = TerminalApprover(_Counting(terminal, self), looks=looks)
+            counting: Any = _Counting(terminal, self)
+            self._person = TerminalApprover(counting, looks=looks)
             self._person.on_key = self._wait_for_ever
 
     async def __call__(self, request: ApprovalRequested) -> Approval:
@@ -55,7 +54,9 @@ class DemoApprover:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience) as self._limit:
                     return await self._person(request)
-        return Approve(digest=request.digest, reason="no key was pressed, so the demo goes on")
+        return Approve(
+            digest=request.digest, reason="no answer; approved automatically by the demo"
+        )
 
     @property
     def ends_at(self) -> float | None:
@@ -97,12 +98,17 @@ class _Counting:
         if ends_at is None or rows < _LEAST_ROWS:
             return []
         seconds = max(math.ceil(ends_at - time.monotonic()), 0)
-        return [line(Span(f"  without a key, the demo says yes in {seconds} s", "faint"))]
+        return [line(Span(f"  Demo: approving automatically in {seconds} s", "faint"))]
 
 
-PROMPT: Final = "Write a sales report for the shop, and make the tests pass."
+PROMPT: Final = "Round the tax correctly, and write a sales report."
 
-_GIVEN: Final = ("prices.py", "test_shop.py", "sales.csv")
+_GIVEN: Final = ("prices.py", "sales.csv")
+_EDIT: Final = {
+    "old": "    return cents * RATES[kind] // 100\n",
+    "new": "    return round(cents * RATES[kind] / 100)\n",
+}
+_KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemo eve\n"
 
 
 def make_project(folder: Path) -> None:
@@ -115,76 +121,27 @@ def _text(name: str) -> str:
     return files(__package__).joinpath("project", f"{name}.txt").read_text(encoding="utf-8")
 
 
-_EDITS: Final = [
-    {
-        "old": "    return item.cents * RATES[item.kind] // 100\n",
-        "new": "    return round(item.cents * RATES[item.kind] / 100)\n",
-    },
-    {
-        "old": (
-            "    sum = 0\n"
-            "    for item in items:\n"
-            "        sum += item.cents + tax(item)\n"
-            "    return sum\n"
-        ),
-        "new": "    return sum(item.cents + tax(item) for item in items)\n",
-    },
-    {
-        "old": (
-            "    return cents - cents * percent / 100\n"
-            "\n"
-            "\n"
-            "def in_euros(cents):\n"
-            '    return f"{cents / 100} €"\n'
-        ),
-        "new": (
-            "    return cents - round(cents * percent / 100)\n"
-            "\n"
-            "\n"
-            "def in_euros(cents):\n"
-            '    """Write a sum as people read it: 4.50 €."""\n'
-            '    return f"{cents / 100:.2f} €"\n'
-        ),
-    },
-]
-
-_REPORT: Final = "report.py sales.csv --format html > it.html"
-_KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemo eve\n"
-
-
 def replies() -> tuple[Reply, ...]:
     """Return what the model says, turn by turn."""
     return (
         Reply(
-            Think("The tests say what the report must be able to do. First what is there."),
-            Say("I read the prices and the tests first."),
-            CallTool("read_file", {"path": "prices.py"}),
-            CallTool("read_file", {"path": "test_shop.py"}),
+            Think("`//` rounds down, so the tax is too low."),
+            Say("`tax` in `prices.py` always rounds down. I'll fix that:"),
+            CallTool("edit_file", {"path": "prices.py", "edits": [_EDIT]}),
         ),
         Reply(
-            Say("The report is missing. I write it:"),
+            Say("Now the report:"),
             CallTool("write_file", {"path": "report.py", "content": _text("report.py")}),
         ),
         Reply(
-            Say("Three things in `prices.py` are wrong: rounding, a name, the digits of a sum."),
-            CallTool("edit_file", {"path": "prices.py", "edits": _EDITS}),
-        ),
-        Reply(
-            Say("Now the tests, and at the same time a look at the report."),
-            CallTool("run_tests", {"file": "test_shop.py"}),
-            CallTool("preview_report", {"sales": "sales.csv"}),
-        ),
-        Reply(
-            Say("Somebody asked me to leave a way in:"),
+            Say("Next, a call that the policy forbids:"),
             CallTool("write_file", {"path": "../../.ssh/authorized_keys", "content": _KEY * 40}),
         ),
         Reply(
-            Say(
-                "That is not allowed, and was not even written to its end. One thing is left to do:"
-            ),
-            CallTool("run_command", {"command": f"{_python()} {_REPORT}"}),
+            Say("Blocked before it was fully written. One step left:"),
+            CallTool("run_command", {"command": f"{_python()} report.py sales.csv"}),
         ),
-        Reply(Say("The tests pass, and the report is in `it.html`.")),
+        Reply(Say("The tax is right, and the report works.")),
     )
 
 
@@ -192,55 +149,14 @@ def _python() -> str:
     return "python3" if shutil.which("python3") else shlex.quote(sys.executable)
 
 
-def project_tools(folder: Path, pause: float) -> list[Tool]:
-    """Return tools that run what is in the folder, with a pause after each line of output."""
-
-    @tool
-    async def run_tests(file: str, context: ToolContext) -> str:
-        """Run the tests in a file."""
-        return await _run("-m", "unittest", file, context=context)
-
-    @tool
-    async def preview_report(sales: str, context: ToolContext) -> str:
-        """Show the report of a file of sales."""
-        return await _run("report.py", sales, "--only", "item", context=context)
-
-    async def _run(*arguments: str, context: ToolContext) -> str:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-X", "utf8", *arguments),
-            cwd=folder,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        try:
-            output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:  # the demo was stopped
-                process.kill()
-                with anyio.CancelScope(shield=True):
-                    await process.wait()
-        for row in output.decode().splitlines(keepends=True):
-            context.output(row)
-            await asyncio.sleep(pause)  # so that a viewer sees that two run at once
-        if process.returncode:
-            raise ToolError(output.decode())
-        return output.decode()
-
-    return [run_tests, preview_report]
-
-
-_PIECE: Final = 9  # characters; a hundred pieces a second are a quick model
-_DELAY: Final = 0.01
-_LINE: Final = 0.12  # seconds between two lines that a tool says
+_PIECE: Final = 9  # characters; forty pieces a second are a quick model
+_DELAY: Final = 0.025
 _PATIENCE: Final = 5.0  # seconds until the demo answers its own question
 
 
-def show_demo(speed: float) -> int:
-    """Play the demo, so many times faster than a model. Return 0 if it went as it should, else 1.
-
-    After Ctrl-C it is 130, and so on for other signals.
-    """
+def show_demo(given: Namespace) -> int:
+    """Play the demo. Return 0 if it went as it should, else 1; 130 after Ctrl-C, and so on."""
+    speed = math.inf if given.fast else given.speed
     with Stopping() as stopping, TemporaryDirectory(prefix="argstream-demo-") as name:
         folder = Path(name).resolve()
         make_project(folder)
@@ -255,7 +171,7 @@ def show_demo(speed: float) -> int:
 def _agent(approver: DemoApprover, folder: Path, speed: float) -> Agent:
     return Agent(
         ScriptedModel(*replies(), piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
-        [*file_tools(folder), shell_tool(folder), *project_tools(folder, _LINE / speed)],
+        [*file_tools(folder), shell_tool(folder)],
         policy=_inside(folder),
         approver=approver,
     )
@@ -271,7 +187,8 @@ async def _play(agent: Agent, terminal: Terminal, stopping: Stopping) -> bool:
             state.apply(event, time.monotonic())
     if run.result.outcome != "completed":
         return False
-    terminal.say(line(""), *Waterfall(state).lines(get_terminal_size().columns - 1))
+    # The last line sums the waterfall up, which `argstream inspect` draws.
+    terminal.say(*Waterfall(state).lines(get_terminal_size().columns - 1)[-1:])
     return not any(map(_has_failed, state.calls.values()))
 
 

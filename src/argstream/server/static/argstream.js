@@ -93,9 +93,9 @@
 /** @typedef {{ type: "turn_started", turn: number, attempt: number }} TurnStarted */
 /** @typedef {{ type: "turn_completed", stop_reason: string | null, usage: Usage,
  *   parent_id: string | null, characters_read: number | null }} TurnCompleted */
-/** `history` has the messages before the run.
+/** `history` has the messages before the run. `replaces` is the run that it replaces, or "".
  * @typedef {{ type: "run_started", run_id: string, prompt: string, history: JsonObject[],
- *   user: string, mode: RunMode }} RunStarted */
+ *   user: string, mode: RunMode, replaces?: string }} RunStarted */
 /** An observed run keeps its lease while it is paused, and continues by itself.
  * @typedef {{ type: "run_paused", run_id: string, pending: ApprovalRequested[],
  *   keeps_lease: boolean }} RunPaused */
@@ -141,11 +141,18 @@
  * @typedef {{ seq: number, time: number, snapshot: RunSnapshot, event?: undefined,
  *   arguments?: ArgumentEvent[] }} SnapshotFrame */
 /** @typedef {EventFrame | SnapshotFrame} Frame */
-/** What is known of a run without reading it: how the message begins that it follows from, and what
- * somebody must decide on, too.
+/** A run, without its events: `prompt` is the beginning of its message, `pending` are its approval
+ * requests, and `replaces` is the run that it was started to replace.
  * @typedef {{ run: string, conversation: string, agent: string, status: RunStatus, seq: number,
  *   created: number, updated: number, is_driven: boolean, prompt: string,
- *   pending: { call_id: string, digest: string }[] }} RunInfo */
+ *   pending: { call_id: string, digest: string }[], replaces?: string }} RunInfo */
+/** A conversation, with the state of its newest run: `pending` counts its approval requests.
+ * @typedef {{ conversation: string, title: string, created: number, updated: number, run: string,
+ *   status: RunStatus, is_driven: boolean, pending: number }} ConversationInfo */
+/** The conversations of a user, newest first, and what the server runs. A `model` named `script`
+ * is the demo model.
+ * @typedef {{ agent: string, model: string, signed_in: boolean,
+ *   conversations: ConversationInfo[] }} ConversationList */
 /** The same with the requests that it waits for, whole.
  * @typedef {Omit<RunInfo, "pending"> & { pending: ApprovalRequested[] }} RunDetails */
 /**
@@ -205,6 +212,13 @@
  *   Waits so long, or until the signal is aborted.
  */
 /**
+ * How a run starts.
+ * @typedef {object} Starting
+ * @property {string} [conversation] The conversation that it continues.
+ * @property {string} [replaces] The newest run of that conversation, which is over: the new run
+ *   continues from the messages before it.
+ */
+/**
  * @typedef {object} ClientOptions
  * @property {string | URL} [base] Where the server is; by default, above the folder of this file.
  * @property {string} [token] What the server wants to be shown.
@@ -220,6 +234,16 @@
 const EVENTS = { accept: "text/event-stream" };
 /** What was said before a run is in the runs before it. */
 const WITHOUT_HISTORY = { history: "false" };
+const NOT_MODIFIED = 304;
+
+/**
+ * Return the server that has served this file: its address up to the last `/static/`.
+ * @param {string} url
+ */
+function serverOf(url) {
+  const at = url.lastIndexOf("/static/");
+  return at === -1 ? new URL("..", url) : new URL(url.slice(0, at + 1));
+}
 
 /** Talks to a server. What the server refuses is thrown as a `ServerProblem`. */
 export class Client {
@@ -227,9 +251,12 @@ export class Client {
   #token;
   #fetch;
   #retry;
+  /** The last answer to `conversations`. */
+  /** @type {{ limit: number | undefined, etag: string, list: ConversationList } | null} */
+  #listed = null;
 
   /** @param {ClientOptions} [options] */
-  constructor({ base = new URL("..", import.meta.url), token, fetch, retry = {} } = {}) {
+  constructor({ base = serverOf(import.meta.url), token, fetch, retry = {} } = {}) {
     this.#base = new URL(base, globalThis.location?.href);
     if (!this.#base.pathname.endsWith("/")) this.#base.pathname += "/";
     this.#token = token;
@@ -238,23 +265,24 @@ export class Client {
   }
 
   /**
-   * Begins a run.
+   * Starts a run.
    * @param {string} message
-   * @param {{ conversation?: string }} [options] The conversation that it goes on with.
+   * @param {Starting} [options]
    * @returns {Promise<{ run: string, conversation: string }>}
    */
-  async start(message, { conversation = "" } = {}) {
-    return await this.#json(["runs"], { body: { message, conversation } });
+  async start(message, { conversation = "", replaces = "" } = {}) {
+    const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
+    return await this.#json(["runs"], { body });
   }
 
   /**
-   * Begins a run, and follows it. What fails before it has begun is final: nothing is sent twice.
+   * Starts a run, and follows it. The request is sent only once: if it fails, that is final.
    * @param {string} message
-   * @param {{ conversation?: string } & Handlers} [options]
+   * @param {Starting & Handlers} [options]
    * @returns {Following}
    */
-  converse(message, { conversation = "", ...handlers } = {}) {
-    const body = { message, conversation };
+  converse(message, { conversation = "", replaces = "", ...handlers } = {}) {
+    const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
     let isSent = false;
     /** @type {Opening} */
     const opening = (following, signal) => {
@@ -308,6 +336,47 @@ export class Client {
    */
   async runs({ status, conversation, limit } = {}) {
     return (await this.#json(["runs"], { query: { status, conversation, limit } })).runs;
+  }
+
+  /**
+   * Lists conversations, those with the newest run first. Returns the same object as before if
+   * nothing has changed: so it can be asked often.
+   * @param {{ limit?: number }} [query]
+   * @returns {Promise<ConversationList>}
+   */
+  async conversations({ limit } = {}) {
+    const last = this.#listed?.limit === limit ? this.#listed : null;
+    const headers = last === null ? {} : { "if-none-match": last.etag };
+    const response = await this.#ask(["conversations"], { query: { limit }, headers });
+    if (last !== null && response.status === NOT_MODIFIED) return last.list;
+    const list = parseJson(await response.text().catch(lost));
+    this.#listed = { limit, etag: response.headers.get("etag") ?? "", list };
+    return list;
+  }
+
+  /**
+   * Changes the title of a conversation.
+   * @param {string} conversation
+   * @param {string} title
+   */
+  async renameConversation(conversation, title) {
+    await this.#json(["conversations", conversation], { method: "PATCH", body: { title } });
+  }
+
+  /**
+   * Deletes a conversation with its runs. For ten minutes, `restoreConversation` brings it back.
+   * @param {string} conversation
+   */
+  async deleteConversation(conversation) {
+    await this.#json(["conversations", conversation], { method: "DELETE" });
+  }
+
+  /**
+   * Brings back a conversation that was deleted.
+   * @param {string} conversation
+   */
+  async restoreConversation(conversation) {
+    await this.#json(["conversations", conversation, "restore"], { body: {} });
   }
 
   /**
@@ -390,7 +459,7 @@ export class Client {
       signal: signal ?? null,
       cache: "no-store",
     }).catch(lost);
-    if (!response.ok) throw await problemOf(response);
+    if (!response.ok && response.status !== NOT_MODIFIED) throw await problemOf(response);
     return response;
   }
 
@@ -423,6 +492,10 @@ export class Following {
   #told = null;
   #closing = new AbortController();
   #resting = new AbortController();
+  #connection = new AbortController();
+  /** Pending while no connection is wanted. @type {Promise<void> | null} */
+  #paused = null;
+  #resume = () => {};
 
   /**
    * Made by a `Client`.
@@ -449,7 +522,24 @@ export class Following {
   /** Follows it no more, and tells nothing more of it. The run itself goes on. */
   close() {
     this.#closing.abort();
+    this.resume();
     this.run.hush();
+  }
+
+  /** Closes the connection until `resume` is called. The run itself goes on. */
+  pause() {
+    if (this.#paused || !this.runId) return;
+    this.#paused = new Promise((resolve) => {
+      this.#resume = resolve;
+    });
+    this.#connection.abort();
+    this.#resting.abort();
+  }
+
+  /** Connects again, after `pause`. */
+  resume() {
+    this.#paused = null;
+    this.#resume();
   }
 
   /** Tries at once, if it waits to try again. */
@@ -474,12 +564,18 @@ export class Following {
   async #comeAgain() {
     let waits = 0;
     while (!this.#closing.signal.aborted) {
+      if (this.#paused) {
+        this.#tell({ state: "closed" });
+        await this.#paused;
+        continue;
+      }
       const { seq } = this.run;
       let problem = null;
       try {
         this.#tell({ state: "connecting" });
         if (await this.#connect()) return;
       } catch (error) {
+        if (this.#paused) continue;
         const isRefusal = error instanceof ServerProblem;
         const mayPass = isRefusal ? error.isPassing : error instanceof ConnectionLost;
         if (!mayPass || !this.runId) throw error;
@@ -496,7 +592,7 @@ export class Following {
    * @returns {Promise<boolean>} Whether there is no more to come.
    */
   async #connect() {
-    const connection = new AbortController();
+    const connection = (this.#connection = new AbortController());
     const giveUp = () => connection.abort(new Error("nothing was heard for too long"));
     const listen = () => setTimeout(giveUp, this.#retry.silence * 1000);
     let silence = listen();

@@ -1,6 +1,8 @@
-// What TypeScript knows of <tool-call> wherever tool-call.js is imported: what `createElement`
-// gives for its name, and which events it has. JavaScript has no words for that.
+// What TypeScript knows of <tool-call> wherever tool-call.js is imported: the result of
+// `createElement("tool-call")`, and the events. JSDoc cannot declare these.
 import type { DecisionEvent, ToolCallElement } from "./tool-call.js";
+
+export * from "./tool-call.js";
 
 declare global {
   interface HTMLElementTagNameMap {

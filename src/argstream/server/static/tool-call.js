@@ -1,38 +1,121 @@
-// <tool-call>: one call of a tool, from its first character to its result. Collapsed it is a pill,
-// expanded a card: the arguments, what a sub-agent says (slotted), and a strip in which everything
-// that is decided about the call appears, in one place.
+import { parseJson, toJson } from "./argstream.js";
+import {
+  codeTexts, CodeView, DiffView, fill, HunksView, languageNamed, languageOfFile,
+} from "./code.js";
+import {
+  addInOrder, afterPainting, button, Chunks, countOf, durationWords, inOrder, make, original, paint,
+  pathWords, secondsInState, secondsLeft, setText, TailFollower, visible, visibleLine,
+} from "./dom.js";
+/** @import { Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
+/** @import { Mode } from "./code.js" */
+
+// <tool-call>: one tool call, from the first character of its arguments to its result.
 //
 //   import "./static/tool-call.js";
 //   const element = document.createElement("tool-call");
-//   element.call = call; // of argstream.js; element.refresh() after it has changed
+//   element.call = call; // of argstream.js; call element.refresh() after it has changed
 //   element.addEventListener("decision", (event) =>
 //     event.respondWith(client.decide(runId, event.decisions)));
 //
-// The element only shows and asks. It never sends anything by itself, and nothing that it is given
-// becomes markup.
+// Properties and attributes: `open`, `readonly` (no decisions), `stale` (the connection is lost:
+// clocks stop), `labels` (texts by their names in `texts` below; JSON as an attribute).
+// Events: `decision`, and `toggle` when a user opens or closes it. Neither bubbles.
+// Slots: the default one for what a sub-agent does, `arguments` and `result` for custom views. The
+// arguments of a call that needs approval are shown exactly, even if a custom view is given.
+// Parts: `header`, `code`, `approval`. Colours and fonts: custom properties `--argstream-…`.
+//
+// The element sends nothing by itself, and nothing that it is given becomes markup.
 
-/// <reference path="./elements.d.ts" />
+/** The texts of the element; `labels` replaces them. */
+const texts = {
+  ...codeTexts,
+  writing: "Writing…",
+  ready: "Ready",
+  pending: "Needs approval",
+  approving: "Approving…",
+  denying: "Denying…",
+  approved: "Approved",
+  running: "Running",
+  done: "Done",
+  failed: "Failed",
+  denied: "Denied by you",
+  withdrawn: "No longer needed",
+  expired: "Approval expired",
+  blocked: "Blocked by policy",
+  invalid: "Invalid arguments",
+  malformed: "Invalid JSON",
+  stopped: "Stopped",
+  incomplete: "Incomplete",
+  retried: "Retried",
+  stale: "Disconnected",
+  writingArgument: "Writing {argument}…",
+  waiting: "Ready. Waiting for the other calls.",
+  approvedEdits: "Approved with your edits",
+  stoppedAt: "Stopped while writing {argument}",
+  endedEarly: "The model's reply ended early",
+  interrupted: "The model's reply was interrupted and retried.",
+  reconnecting: "Reconnecting…",
+  at: "{message} in {place}",
+  innerPending: "{calls}, {count} pending",
+  arguments: "Arguments",
+  noArguments: "No arguments",
+  emptyName: "(empty name)",
+  showMore: "Show {count} more",
+  result: "Result",
+  error: "Error",
+  output: "Output",
+  raw: "Raw",
+  edits: "Your edits",
+  approval: "Approval",
+  approve: "Approve",
+  approveMore: "More ways to approve",
+  approveOnce: "Approve once",
+  approveTool: "Always allow {tool} in this conversation",
+  approveRule: "Always allow calls matching “{rule}”",
+  approveEdits: "Approve with edits",
+  edit: "Edit",
+  deny: "Deny",
+  cancel: "Cancel",
+  keys: "A approve · E edit · D deny",
+  reason: "Tell the agent why (optional)",
+  expiresIn: "Expires in {time}",
+  timeOver: "Expired",
+  rendering: "Rendering… {percent} %",
+  scroll: "{size} · scroll to see all",
+  tooEarly: "Not yet: review the call, then click again.",
+  moved: "The button just moved. Click again to confirm.",
+  noListener: "This page can't send decisions.",
+  exact: "Exact arguments for approval:",
+  requestedAgain: "The agent sent a new version of this call.",
+  alreadyDecided: "Already decided: {state}.",
+  notSent: "{words} Your edits were not sent.",
+  dismiss: "Dismiss",
+  editor: "Edit arguments",
+  asJson: "Edit as JSON",
+  asForm: "Edit as form",
+  json: "Arguments as JSON",
+  changed: "{count} changed",
+  noChanges: "No changes yet",
+  fixFirst: "Fix the marked fields first.",
+  changes: "Changes",
+  changesTo: "Changes to {argument}",
+  unchangedCall: "No changes",
+  notCompared: "Fields with errors are not compared.",
+  andMore: "and {count} more",
+  new: "new",
+  removed: "removed",
+  escapes: "⟦…⟧ marks an invisible character",
+  invalidJson: "Invalid JSON: {message}",
+  notAnObject: "Must be a JSON object: { … }",
+  duplicate: "Duplicate key: {key}",
+};
+/** @typedef {typeof texts} Texts */
 
-import { Approval } from "./tool-call/approval.js";
-import { ArgumentsView } from "./tool-call/arguments.js";
-import { Counting } from "./tool-call/counting.js";
-import { make } from "./tool-call/dom.js";
-import { Head } from "./tool-call/head.js";
-import { InnerCalls } from "./tool-call/inner-calls.js";
-import { Notice } from "./tool-call/notice.js";
-import { Outcome } from "./tool-call/outcome.js";
-import { paint } from "./tool-call/painting.js";
-import { sheet } from "./tool-call/style.js";
-import { isOver, stateWords } from "./tool-call/states.js";
-import { scrollWords } from "./tool-call/words.js";
+const MOVING = 100; // milliseconds between two updates of a clock that runs
+const WAITING = 1000; // and of the time that is left to decide
+const LIVE_LINES = 20; // lines from which a text that grows is scrolled in its box
 
-/** @import { Call, Decision } from "./argstream.js" */
-/** @import { Editor } from "./tool-call/editor.js" */
-
-const MOVING = 100; // milliseconds between two looks at the clock while something goes on
-const WAITING = 1000; // and while it is waited for a decision
-
-/** Somebody has decided on a call. It does not bubble: calls stand in calls. */
+/** A user has decided on a call. It does not bubble, because calls contain calls. */
 export class DecisionEvent extends Event {
   /** @type {Promise<unknown> | null} */
   #answer = null;
@@ -43,16 +126,14 @@ export class DecisionEvent extends Event {
     this.decisions = decisions;
   }
 
-  /**
-   * Say what becomes of it: the element is busy until the promise settles, and shows its refusal.
-   * @param {Promise<unknown>} answer
-   */
+  /** Sets what becomes of the decision. The element is busy until the promise settles, and shows
+   * the message if it is rejected. @param {Promise<unknown>} answer */
   respondWith(answer) {
-    if (this.#answer) throw new DOMException("this was answered already", "InvalidStateError");
+    if (this.#answer) throw new DOMException("this call was already decided", "InvalidStateError");
     this.#answer = Promise.resolve(answer);
   }
 
-  /** What was answered, or null. */
+  /** The answer, or null. */
   get answer() {
     return this.#answer;
   }
@@ -60,32 +141,31 @@ export class DecisionEvent extends Event {
 
 /** The element. */
 export class ToolCallElement extends HTMLElement {
-  static observedAttributes = ["open"];
+  static observedAttributes = ["open", "readonly", "stale", "labels"];
 
   /** @type {Call | null} */
   #call = null;
-  #decidable = true;
-  #head = new Head();
-  #given = make("div", { class: "given" });
+  /** @type {Texts} */
+  #texts = texts;
+  /** @type {Partial<Texts>} */
+  #labels = {};
+  #head = new Header();
   #inner = new InnerCalls(this, () => this.refresh());
-  /** @type {HTMLElement} */
-  #strip = make("div", { class: "strip" });
-  #panel = make("div", { class: "panel" });
-  #card = make("div", { class: "call" });
-  #body = make(
-    "div", { class: "body", id: "body", hidden: true },
-    this.#given, this.#inner.element, this.#strip, this.#panel,
-  );
-  #counting = new Counting();
-  #isCounted = false;
+  #body = make("div", { class: "body", id: "body", hidden: true });
+  #card = make("div", { class: "call", role: "group", tabindex: -1 });
+  #given = make("div", { class: "given" });
+  #custom = make("slot", { name: "arguments" });
+  #lines = new LineCounter();
   /** @type {ArgumentsView | null} */
   #view = null;
+  /** @type {Results | null} */
+  #results = null;
+  /** @type {HTMLElement} */
+  #strip = make("div", { class: "strip", hidden: true });
   /** @type {Approval | null} */
   #approval = null;
   /** @type {Notice | null} */
   #notice = null;
-  /** @type {Outcome | null} */
-  #outcome = null;
   /** @type {Editor | null} */
   #editor = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -93,14 +173,16 @@ export class ToolCallElement extends HTMLElement {
 
   constructor() {
     super();
-    const root = this.attachShadow({ mode: "open" });
+    const root = this.attachShadow({ mode: "open", delegatesFocus: true });
     root.adoptedStyleSheets = [sheet];
-    this.#card.append(this.#head.element, this.#body);
+    this.#card.append(this.#head.element, this.#head.second, this.#body);
     root.append(this.#card);
     this.#head.element.addEventListener("click", () => {
       this.open = !this.open;
       this.dispatchEvent(new Event("toggle"));
     });
+    this.#card.addEventListener("keydown", (event) => this.#pressed(event));
+    this.#custom.addEventListener("slotchange", () => this.refresh());
   }
 
   /** The call that is shown. */
@@ -111,16 +193,10 @@ export class ToolCallElement extends HTMLElement {
   set call(call) {
     if (call === this.#call) return;
     this.#call = call;
-    this.#view = this.#outcome = this.#approval = null;
-    this.#card.classList.remove("live");
-    this.#place(null);
-    this.#given.replaceChildren();
-    this.#endNotice();
-    if (call) this.#head.introduce(call);
-    this.refresh();
+    this.#reset();
   }
 
-  /** Whether it is expanded; the attribute `open`. */
+  /** Whether it is expanded. */
   get open() {
     return this.hasAttribute("open");
   }
@@ -129,42 +205,77 @@ export class ToolCallElement extends HTMLElement {
     this.toggleAttribute("open", Boolean(open));
   }
 
-  /** Whether it can be decided on here. */
-  get decidable() {
-    return this.#decidable;
+  /** Whether users cannot decide here. */
+  get readonly() {
+    return this.hasAttribute("readonly");
   }
 
-  set decidable(decidable) {
-    this.#decidable = Boolean(decidable);
-    this.refresh();
+  set readonly(readonly) {
+    this.toggleAttribute("readonly", Boolean(readonly));
   }
 
-  /** Whether somebody has changed the arguments, and neither sent that nor given it up. */
+  /** Whether the connection is lost, so that what is shown may be out of date. */
+  get stale() {
+    return this.hasAttribute("stale");
+  }
+
+  set stale(stale) {
+    this.toggleAttribute("stale", Boolean(stale));
+  }
+
+  /** Texts that replace those of the element. */
+  get labels() {
+    return this.#labels;
+  }
+
+  set labels(labels) {
+    this.#labels = { ...labels };
+    this.#texts = { ...texts, ...this.#labels };
+    this.#reset();
+  }
+
+  /** Whether arguments were edited, and the edits neither sent nor cancelled. */
   get hasUnsentEdit() {
     return this.#approval?.unsent?.isChanged ?? false;
   }
 
-  /** Show what has changed in the call, in the next frames. */
+  /** Whether the call needs approval, the card is open, all of it is painted, and `approve` may be
+   * called. */
+  get isReadyToApprove() {
+    const [call, asked] = [this.#call, this.#approval];
+    const isAsked = call?.state === "pending" && call.request?.digest === asked?.request.digest;
+    return isAsked && this.open && !this.stale && asked !== null && asked.canApprove;
+  }
+
+  /** Approves the call as it is, for a page that lets users approve several calls at once. Call it
+   * only from a handler of a user's click. Returns false if the call is not ready. */
+  approve() {
+    if (!this.isReadyToApprove) return false;
+    this.#approval?.approve();
+    return true;
+  }
+
+  /** Shows in the next frames what has changed in the call. */
   refresh() {
     if (!this.#call) return;
     const { state } = this.#call;
     if (this.getAttribute("state") !== state) this.setAttribute("state", state);
-    // What was seen to go on keeps its height when it is over; what is over needs no room.
-    if (!isOver(state)) this.#card.classList.add("live");
+    // A card that was seen under way keeps room for its strip, so that nothing below it moves.
+    if (!isOver(state)) this.#card.classList.add("was-live");
     if (this.isConnected) paint(this.#update);
   }
 
-  /**
-   * Give the focus to the pill.
-   * @override
-   * @param {FocusOptions} [options]
-   */
+  /** Focuses the approval of a call that needs one, where the keys A, E and D work; else the
+   * header.
+   * @override @param {FocusOptions} [options] */
   focus(options) {
-    this.#head.element.focus(options);
+    (this.#approval && this.open ? this.#approval : this.#head).element.focus(options);
   }
 
   connectedCallback() {
-    for (const name of /** @type {const} */ (["call", "open", "decidable"])) this.#upgrade(name);
+    for (const name of /** @type {const} */ (["call", "open", "readonly", "stale", "labels"])) {
+      this.#upgrade(name);
+    }
     this.#inner.connect();
     this.refresh();
   }
@@ -174,16 +285,16 @@ export class ToolCallElement extends HTMLElement {
     this.#inner.disconnect();
   }
 
-  attributeChangedCallback() {
+  /** @param {string} name @param {string | null} _before @param {string | null} value */
+  attributeChangedCallback(name, _before, value) {
+    if (name === "labels") this.labels = value === null ? {} : JSON.parse(value);
     this.#body.hidden = !this.open;
-    this.#head.element.ariaExpanded = String(this.open); // at once: somebody may press it again
+    this.#head.element.ariaExpanded = String(this.open); // now, since it may be pressed again
     this.refresh();
   }
 
-  /**
-   * Take what was set before the element was defined, which hides the property of the class.
-   * @param {"call" | "open" | "decidable"} name
-   */
+  /** Takes a property that was set before the element was defined, which hides that of the class.
+   * @param {"call" | "open" | "readonly" | "stale" | "labels"} name */
   #upgrade(name) {
     if (!Object.hasOwn(this, name)) return;
     const given = this[name];
@@ -191,97 +302,130 @@ export class ToolCallElement extends HTMLElement {
     /** @type {any} */ (this)[name] = given;
   }
 
+  #reset() {
+    this.#card.classList.remove("was-live");
+    this.#card.classList.add("unpainted");
+    this.#view = this.#approval = this.#results = null;
+    this.#place(null);
+    this.#endNotice();
+    this.#body.replaceChildren();
+    if (this.#call) this.#head.introduce(this.#call, this.#stateOf(this.#call), this.#texts);
+    this.refresh();
+  }
+
+  /** @param {Call} call */
+  #stateOf(call) {
+    if (this.stale && !isOver(call.state)) return "stale";
+    return this.#approval?.sending ?? shownState(call);
+  }
+
   #update = () => {
-    const call = this.#call;
-    if (call && this.isConnected) {
-      if (this.open) this.#updateBody(call);
+    if (this.#call && this.isConnected) {
+      if (this.open) this.#updateBody(this.#call);
       this.#tick();
     }
     return true;
   };
 
-  /** Show what depends on the clock, and look at it again for as long as it matters. */
+  /** Shows what depends on the clock, and does it again for as long as that changes. */
   #tick = () => {
     const call = this.#call;
     clearTimeout(this.#timer);
     if (!call || !this.isConnected) return true;
-    this.#isCounted = true; // unless it is counted, and that takes longer
-    this.#head.update(call, {
-      open: this.open,
-      inner: this.#inner.words,
-      counts: () => this.#count(call),
+    const state = this.#stateOf(call);
+    this.#head.update(call, state, this.#texts, {
+      isOpen: this.open,
+      inner: this.#inner.words(this.#texts),
+      size: this.#lines.words(call.root),
+      isStale: this.stale,
     });
+    const name = [visibleLine(call.name), primaryOf(call, true)].filter(Boolean).join(" ");
+    const label = `${name}, ${lowered(labelOf(state, this.#texts))}`;
+    if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
+    if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
     this.#approval?.refresh();
-    const pause = pauseOf(call);
-    if (!this.#isCounted) paint(this.#tick); // goes on in the next frame
-    else if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
+    const pause = this.stale ? 0 : pauseOf(call);
+    if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
     return true;
   };
 
   /** @param {Call} call */
-  #count(call) {
-    const counts = this.#counting.count(call.root);
-    this.#isCounted = counts.isWhole;
-    return counts;
-  }
-
-  /** @param {Call} call */
   #updateBody(call) {
-    if (!this.#view) {
-      this.#view = new ArgumentsView(call, this.#painted);
+    if (!this.#view || !this.#results) {
+      this.#view = new ArgumentsView(call, { texts: this.#texts, onPainted: this.#painted });
+      this.#results = new Results(call, this.#texts);
       this.#given.replaceChildren(this.#view.element);
+      const result = make("slot", { name: "result" }, this.#results.element);
+      this.#strip = this.#results.strip;
+      this.#body.replaceChildren(
+        this.#custom, this.#given, this.#inner.element, this.#strip, result,
+      );
     }
+    const isPending = call.state === "pending";
+    this.#view.mode = isPending ? "whole" : isUnderWay(call.state) ? "live" : "preview";
     this.#view.refresh();
-    const request = call.state === "pending" && this.#decidable ? call.request : null;
+    this.#results.refresh();
+    const hasCustom = this.#custom.assignedElements().length > 0;
+    this.#given.hidden = this.#editor !== null || (hasCustom && !isPending);
+    const request = isPending && !this.readonly ? call.request : null;
     const asked = this.#approval;
     if (asked && asked.request.digest !== request?.digest) {
-      // Whether that was this decision or another one is known when the answer is there.
+      // While a decision is sent, it is not known yet whether this is its effect.
       if (asked.isSending) return;
       this.#endApproval(asked, call);
     }
     if (request) {
       if (this.#approval) return;
-      this.#notice = new Notice(call, request, this.#painted);
+      this.#notice = new Notice(call, request, this.#texts, this.#painted);
       this.#given.after(this.#notice.element);
-      this.#approval = new Approval(call, {
+      this.#approval = new Approval(call, this.#texts, {
         decide: (decision) => this.#decide(call, decision),
         place: (editor) => this.#place(editor),
-        settled: () => this.refresh(),
+        changed: () => this.refresh(),
         progress: () => this.#progress,
-        size: () => (this.#view?.hasMore ? scrollWords(this.#count(call)) : ""),
+        isStale: () => this.stale,
+        size: () => this.#hiddenSize(call),
       });
       this.#replaceStrip(this.#approval.element);
-      this.#view.toStart(); // what is decided on is read from its beginning
       return;
     }
-    this.#outcome ??= new Outcome(call);
-    this.#outcome.refresh();
-    if (this.#strip !== this.#outcome.element) {
-      this.#replaceStrip(this.#outcome.element);
-      this.#panel.replaceWith(this.#outcome.panel);
-      this.#panel = this.#outcome.panel;
-    }
+    const words = this.stale && !isOver(call.state)
+      ? this.#texts.reconnecting : stripWords(call, this.#lines.words(call.root), this.#texts);
+    this.#results.strip.hidden = words === "" && !this.#results.hasTabs && isOver(call.state)
+      && !this.#card.classList.contains("was-live");
+    this.#results.say(words);
+    // Below a text that grows, the strip would move with each line.
+    const isGrowing = call.state === "writing" && this.#lines.count <= LIVE_LINES;
+    this.#card.classList.toggle("growing", isGrowing);
+    if (this.#strip !== this.#results.strip) this.#replaceStrip(this.#results.strip);
   }
 
-  /** How much of what is asked about is shown, from 0 to 1. */
+  /** Returns how much there is to review if the card is higher than the window.
+   * @param {Call} call */
+  #hiddenSize(call) {
+    const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
+    const size = isHigh ? this.#lines.words(call.root) : "";
+    return size && fill(this.#texts.scroll, { size });
+  }
+
+  /** How much of what needs approval is painted, from 0 to 1. */
   get #progress() {
     if (!this.#view || !this.#notice) return 0;
     return this.#notice.isPainted ? this.#view.progress : Math.min(0.99, this.#view.progress);
   }
 
-  /** The arguments, or what else is asked about, have come to be shown. */
-  #painted = () => this.#approval?.refresh();
+  #painted = () => {
+    this.#card.classList.remove("unpainted");
+    this.#approval?.refresh();
+  };
 
   #endNotice() {
     this.#notice?.element.remove();
     this.#notice = null;
   }
 
-  /**
-   * Take a question away that is decided, here or elsewhere.
-   * @param {Approval} asked
-   * @param {Call} call
-   */
+  /** Removes an approval that is decided, here or elsewhere. @param {Approval} asked
+   * @param {Call} call */
   #endApproval(asked, call) {
     const editor = asked.unsent;
     this.#approval = null;
@@ -290,16 +434,14 @@ export class ToolCallElement extends HTMLElement {
       this.#place(null);
       return;
     }
-    const isAsked = call.state === "pending";
-    const words = isAsked ? "It is asked anew." : `Decided elsewhere: ${stateWords(call)}.`;
+    const { requestedAgain, alreadyDecided } = this.#texts;
+    const state = lowered(labelOf(shownState(call), this.#texts));
     this.#given.hidden = false;
+    const words = call.state === "pending" ? requestedAgain : fill(alreadyDecided, { state });
     editor.retire(words, () => this.#place(null));
   }
 
-  /**
-   * Put another strip in place. The focus must not get lost with the button that had it.
-   * @param {HTMLElement} strip
-   */
+  /** @param {HTMLElement} strip */
   #replaceStrip(strip) {
     this.#keepFocus(this.#strip, () => {
       this.#strip.replaceWith(strip);
@@ -307,10 +449,7 @@ export class ToolCallElement extends HTMLElement {
     });
   }
 
-  /**
-   * Show an editor in place of the arguments, or none.
-   * @param {Editor | null} editor
-   */
+  /** Shows an editor in place of the arguments, or none. @param {Editor | null} editor */
   #place(editor) {
     const before = this.#editor;
     this.#editor = editor;
@@ -322,36 +461,2439 @@ export class ToolCallElement extends HTMLElement {
     if (editor) this.#given.after(editor.element);
   }
 
-  /**
-   * Do what takes an element away; if it has the focus, the pill gets it.
-   * @param {Element} element
-   * @param {() => void} takeAway
-   */
-  #keepFocus(element, takeAway) {
+  /** Runs what removes an element. If that has the focus, the header gets it.
+   * @param {Element} element @param {() => void} remove */
+  #keepFocus(element, remove) {
     const hadFocus = element.contains(this.shadowRoot?.activeElement ?? null);
-    takeAway();
-    if (hadFocus) this.focus({ preventScroll: true });
+    remove();
+    if (hadFocus) this.#head.element.focus({ preventScroll: true });
   }
 
-  /**
-   * @param {Call} call
-   * @param {Decision} decision
-   */
+  /** The keys of an approval, while the focus is in the card and not in a text field.
+   * @param {KeyboardEvent} event */
+  #pressed(event) {
+    const [target] = event.composedPath();
+    if (!(target instanceof Element) || target.getRootNode() !== this.shadowRoot) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
+    if (target.matches("input, textarea") || !this.open) return;
+    if (this.#approval?.takeKey(event.key.toLowerCase())) event.preventDefault();
+  }
+
+  /** @param {Call} call @param {Decision} decision */
   #decide(call, decision) {
-    // Not by assignment: an id is the model's word, or its provider's.
+    // Not by assignment: the model or its provider chooses the ID, which may be "__proto__".
     const event = new DecisionEvent(Object.fromEntries([[call.callId, decision]]));
     this.dispatchEvent(event);
     return event.answer;
   }
 }
 
-/**
- * How long nothing changes by itself, in milliseconds; 0 for ever.
- * @param {Call} call
- */
+// States
+
+const over = new Set(["completed", "failed", "denied", "invalid", "lost"]);
+
+/** Returns whether nothing more happens to a call in this state. @param {string} state */
+export function isOver(state) {
+  return over.has(state);
+}
+
+/** Whether a call waits for the model or for other calls. @param {string} state */
+function isUnderWay(state) {
+  return state === "writing" || state === "written" || state === "approved";
+}
+
+/** Returns how often a call must be shown again without a change, in milliseconds; 0 for never.
+ * @param {Call} call */
 function pauseOf(call) {
   if (call.state === "writing" || call.state === "running") return MOVING;
   return call.state === "pending" && call.request?.expires_at ? WAITING : 0;
 }
+
+/** @typedef {"writing" | "ready" | "pending" | "approving" | "denying" | "approved" | "running"
+ *   | "done" | "failed" | "denied" | "withdrawn" | "expired" | "blocked" | "invalid" | "malformed"
+ *   | "stopped" | "incomplete" | "retried" | "stale"} ShownState */
+
+/** @type {Record<string, ShownState>} */
+const names = {
+  written: "ready", completed: "done", lost: "retried", truncated: "incomplete", aborted: "stopped",
+  malformed: "malformed", rejected: "invalid",
+};
+
+/** Returns the state of a call in words. @param {Call} call */
+export function stateWords(call) {
+  return labelOf(shownState(call), texts);
+}
+
+/** Returns the state as users know it: the name of its text. @param {Call} call
+ * @returns {ShownState} */
+function shownState({ state, verdict, decision, error }) {
+  if (state === "invalid") {
+    return error?.reason === "denied" ? "blocked" : (names[verdict ?? ""] ?? "invalid");
+  }
+  if (state === "denied") {
+    const how = decision?.decision;
+    return how === "expired" || how === "withdrawn" ? how : "denied";
+  }
+  return names[state] ?? /** @type {ShownState} */ (state);
+}
+
+/** Returns the label of a call's state. @param {Call} call */
+export function stateLabel(call) {
+  return labelOf(shownState(call), texts);
+}
+
+/** @param {ShownState} state @param {Texts} texts */
+function labelOf(state, texts) {
+  return texts[state] ?? state;
+}
+
+/** @param {string} words */
+function lowered(words) {
+  return words.slice(0, 1).toLowerCase() + words.slice(1);
+}
+
+// The header: one row, and a second one below it while the card is collapsed.
+
+const SVG = "http://www.w3.org/2000/svg";
+const PATHS_OF_ICONS = {
+  file: "M4 1.5h5l3.5 3.5v9.5H4zM9 1.5V5h3.5",
+  terminal: "M2 3h12v10H2zM4.5 6l2 2-2 2M8.5 10h3",
+  search: "M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM10.5 10.5l3.5 3.5",
+  globe: "M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2zM2 8h12M8 2c4 4 4 8 0 12M8 2c-4 4-4 8 0 12",
+  wrench:
+    "M13.5 4.5a3.5 3.5 0 0 1-4.7 3.9L4.6 13 3 11.4l4.4-4.3A3.5 3.5 0 0 1 11.5 2.5L9.5 4.5l2 2z",
+  check: "M3 8.5l3.5 3.5L13 4.5",
+  cross: "M4 4l8 8M12 4l-8 8",
+  shield: "M8 1.5l5 2v4c0 3.5-2 5.5-5 7-3-1.5-5-3.5-5-7v-4zM6 6l4 4M10 6l-4 4",
+  alert: "M8 2l6.5 11.5h-13zM8 6.5v3M8 11.5v.5",
+  square: "M4 4h8v8H4z",
+  retry: "M13 8a5 5 0 1 1-1.5-3.5M12 1.5v3.5H8.5",
+  dot: "M8 5.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z",
+  chevron: "M6 4l4 4-4 4",
+};
+/** @typedef {keyof typeof PATHS_OF_ICONS} Icon */
+
+/** @type {Partial<Record<ShownState, Icon>>} */
+const iconsOfStates = {
+  pending: "alert", approving: "alert", denying: "alert", done: "check", failed: "cross",
+  denied: "cross", blocked: "shield", invalid: "cross", malformed: "cross", stopped: "square",
+  incomplete: "alert", retried: "retry",
+};
+
+/** @param {Icon} name @param {string} [more] a class */
+function icon(name, more = "") {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("class", `icon ${more}`.trim());
+  svg.setAttribute("aria-hidden", "true");
+  const path = document.createElementNS(SVG, "path");
+  path.setAttribute("d", PATHS_OF_ICONS[name]);
+  svg.append(path);
+  return svg;
+}
+
+class Header {
+  #kind = icon("wrench", "kind");
+  #name = make("span", { class: "name" });
+  #primary = make("span", { class: "primary" });
+  #size = make("span", { class: "size" });
+  #label = make("span", { class: "state" });
+  #time = make("span", { class: "time" });
+  #sign = icon("dot", "sign");
+  /** @type {HTMLElement} */
+  second = make("div", { class: "second", hidden: true });
+
+  constructor() {
+    /** @type {HTMLButtonElement} */
+    this.element = make(
+      "button",
+      {
+        class: "head", type: "button", part: "header", "aria-expanded": "false",
+        "aria-controls": "body",
+      },
+      this.#kind, this.#name, this.#primary, this.#size, this.#label, this.#time, this.#sign,
+      icon("chevron", "chevron"),
+    );
+  }
+
+  /** Shows which call it is, at once, so that no card is ever without a name.
+   * @param {Call} call @param {ShownState} state @param {Texts} texts */
+  introduce(call, state, texts) {
+    const name = visibleLine(call.name);
+    setText(this.#name, name);
+    if (this.#name.title !== name) this.#name.title = name;
+    const primary = primaryOf(call);
+    if (this.#primary.title !== primary) {
+      this.#primary.title = primary;
+      this.#primary.textContent = "";
+      addInOrder(this.#primary, primary);
+      this.#kind.firstElementChild?.setAttribute("d", PATHS_OF_ICONS[iconOf(call)]);
+    }
+    const label = labelOf(state, texts);
+    setText(this.#label, label);
+    const sign = PATHS_OF_ICONS[iconsOfStates[state] ?? "dot"];
+    const path = this.#sign.firstElementChild;
+    if (path?.getAttribute("d") !== sign) path?.setAttribute("d", sign);
+  }
+
+  /** Shows a call as it is now.
+   * @param {Call} call @param {ShownState} state @param {Texts} texts
+   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
+  update(call, state, texts, { isOpen, inner, size, isStale }) {
+    this.introduce(call, state, texts);
+    setText(this.#size, [inner, size].filter(Boolean).join(" · "));
+    const isMoving = call.state === "writing" || call.state === "running";
+    if (!isStale || !isMoving) setText(this.#time, timeOf(call));
+    // A name that changes ten times a second is not a name.
+    this.#size.ariaHidden = this.#time.ariaHidden = isMoving ? "true" : null;
+    const words = isOpen ? "" : secondLine(call, texts);
+    this.second.hidden = words === "";
+    if (this.second.textContent === words) return;
+    this.second.textContent = "";
+    addInOrder(this.second, words);
+  }
+}
+
+/** @param {Call} call */
+function timeOf(call) {
+  const began = call.state === "writing" ? call.startedAt : (call.executedAt.at(-1) ?? null);
+  if (call.state === "writing" || call.state === "running") {
+    // It began before it was seen here, nobody knows when.
+    return `${began === null ? "> " : ""}${durationWords(secondsInState(call))}`;
+  }
+  const took = began === null || call.endedAt === null ? 0 : call.endedAt - began;
+  if (took < 0.05) return "";
+  return took < 0.9995 ? `${Math.round(took * 1000)} ms` : durationWords(took);
+}
+
+/** Returns what a collapsed card shows in its second row. @param {Call} call
+ * @param {Texts} texts */
+function secondLine(call, texts) {
+  switch (shownState(call)) {
+    case "running": return visibleLine(lastLine(call.output));
+    case "failed": return visibleLine(firstLine(textOfResult(call.result)));
+    case "denied": return visibleLine(call.decision?.reason ?? "");
+    case "blocked": return visibleLine(errorWords(call, texts));
+    default: return "";
+  }
+}
+
+/** Returns what the strip of a call says that needs no decision.
+ * @param {Call} call @param {string} size @param {Texts} texts */
+function stripWords(call, size, texts) {
+  const argument = openArgument(call.root);
+  const reason = call.decision?.reason ?? "";
+  // The arguments view shows an error below the argument that it is about.
+  const isBelow = call.root.children.some(({ key }) => key === call.error?.path?.[0]);
+  switch (shownState(call)) {
+    case "writing": return argument && `${fill(texts.writingArgument, { argument })} ${size}`;
+    case "ready": return texts.waiting;
+    case "approved":
+      return call.decision?.decision === "edited" ? texts.approvedEdits : texts.approved;
+    case "running": return lastLine(call.output) || `${texts.running}…`;
+    case "done": return shortResult(call);
+    case "stopped": return argument ? fill(texts.stoppedAt, { argument }) : texts.stopped;
+    case "incomplete": return texts.endedEarly;
+    case "retried": return texts.interrupted;
+    case "denied": case "withdrawn": case "expired": return reason;
+    case "pending": return call.request?.reason ?? "";
+    case "blocked": case "invalid": case "malformed":
+      return isBelow ? "" : errorWords(call, texts);
+    default: return "";
+  }
+}
+
+const SHORT_LINES = 3;
+const SHORT_CHARACTERS = 400;
+
+/** Returns a result that is shown as it is, or "". @param {Call} call */
+function shortResult({ outcome, result }) {
+  if (outcome !== "completed" || result === null) return "";
+  const text = textOfResult(result).trim();
+  const isShort = text.length <= SHORT_CHARACTERS && text.split("\n").length <= SHORT_LINES;
+  return isShort ? text : "";
+}
+
+/** Returns the name of the argument that is not complete, or "". @param {Argument} root */
+function openArgument({ children }) {
+  const last = children.findLast(({ isDone, key }) => !isDone && key !== null);
+  return last ? visibleLine(String(last.key)) : "";
+}
+
+/** Returns why the arguments are not valid, and where. @param {Call} call @param {Texts} texts */
+function errorWords({ error }, texts) {
+  if (!error) return "";
+  const { message } = error;
+  const place = pathWords(error.path ?? []);
+  return place && !message.includes(place) ? fill(texts.at, { message, place }) : message;
+}
+
+const LONGEST = 300; // characters of a line in a header
+
+/** @param {string} text */
+function firstLine(text) {
+  return text.slice(0, 4 * LONGEST).trimStart().split("\n", 1).join("").slice(0, LONGEST);
+}
+
+/** @param {string} text */
+function lastLine(text) {
+  return (text.slice(-4 * LONGEST).trimEnd().split("\n").at(-1) ?? "").slice(0, LONGEST);
+}
+
+/** @param {JsonValue} result */
+function textOfResult(result) {
+  return typeof result === "string" ? result : toJson(result, 2);
+}
+
+// Approval. A decision is about the request as it was shown: it carries the digest of that request,
+// whatever the call has become meanwhile. A call can be approved when all of it is painted; denying
+// needs no wait. The focus stays where it is, or returns to where it came from.
+
+const NOTE_TIME = 4000; // milliseconds for which the reason of an ignored click is shown
+
+/**
+ * @typedef {object} Asker what the element does for its approval
+ * @property {(decision: Decision) => Promise<unknown> | null} decide sends it; null without
+ * listener
+ * @property {(editor: Editor | null) => void} place puts the editor in place of the arguments
+ * @property {() => void} changed called when a decision is sent, accepted or refused
+ * @property {() => number} progress how much of the request is painted, from 0 to 1
+ * @property {() => boolean} isStale
+ * @property {() => string} size how much there is, if it is more than fits on the screen
+ */
+
+/** The footer of a call that needs approval. */
+class Approval {
+  #call;
+  #request;
+  #texts;
+  #asker;
+  #left = make("span", { class: "left" });
+  #size = make("span", { class: "note", id: "size" });
+  #state = make("span", { class: "note", id: "editing" });
+  #note = make("b", { class: "moved", role: "status" });
+  #keys = make("span", { class: "keys" });
+  #buttons = make("div", { class: "buttons" });
+  #row = make("div", { class: "row-below", hidden: true });
+  #alert = make("div", { class: "alert", role: "alert" });
+  /** @type {DecisiveButton[]} */
+  #decisive = [];
+  #menu;
+  /** @type {Editor | null} */
+  #editor = null;
+  /** @type {"no" | "approving" | "denying" | "sent"} */
+  #busy = "no";
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #mayApprove = () => this.#isPainted();
+  /** @param {string} _always */
+  #approve = (_always) => {};
+
+  /** @param {Call} call @param {Texts} texts @param {Asker} asker */
+  constructor(call, texts, asker) {
+    if (!call.request) throw new TypeError("the call needs no approval");
+    this.#call = call;
+    this.#request = call.request;
+    this.#texts = texts;
+    this.#asker = asker;
+    this.#menu = this.#makeMenu();
+    const reason = visible(call.request.reason) || texts.pending;
+    const said = make(
+      "div", { class: "said" }, make("b", {}, icon("alert"), ...inOrder(reason)),
+      this.#left, this.#size, this.#state, this.#note, this.#keys,
+    );
+    this.element = make(
+      "div",
+      {
+        class: "strip approval", part: "approval", role: "group", tabindex: -1,
+        "aria-label": texts.approval,
+      },
+      said, this.#buttons, this.#row, this.#alert, this.#menu,
+    );
+    this.#ask();
+    this.refresh();
+  }
+
+  /** The request that is decided on. */
+  get request() {
+    return this.#request;
+  }
+
+  /** The state while a decision is on its way. */
+  get sending() {
+    return this.#busy === "approving" || this.#busy === "denying" ? this.#busy : null;
+  }
+
+  get isSending() {
+    return this.sending !== null;
+  }
+
+  /** The open editor, if its text was not sent. */
+  get unsent() {
+    return this.#busy === "sent" ? null : this.#editor;
+  }
+
+  get canApprove() {
+    return this.#busy === "no" && this.#editor === null && this.#isPainted();
+  }
+
+  /** Approves the request as the model wrote it. */
+  approve() {
+    this.#send("approving", { decision: "approve" });
+  }
+
+  /** Shows how much time is left, and how much of the request is painted. */
+  refresh() {
+    const seconds = secondsLeft(this.#call);
+    setText(this.#left, seconds === null ? "" : this.#timeLeft(seconds));
+    if (this.#isPainted()) afterPainting(this.#measure);
+    for (const one of this.#decisive) one.watch();
+  }
+
+  /** Does what a key stands for. Returns false if it stands for nothing. @param {string} key */
+  takeKey(key) {
+    if (this.#busy !== "no") return false;
+    if (key === "escape") return this.#back();
+    const name = { a: "approve", e: "edit", d: "deny" }[key];
+    const one = this.#row.hidden && !this.#editor && name
+      ? this.#buttons.querySelector(`[data-does="${name}"]`) : null;
+    if (one instanceof HTMLElement) one.click();
+    return one !== null;
+  }
+
+  /** @param {number} seconds */
+  #timeLeft(seconds) {
+    if (seconds <= 0) return this.#texts.timeOver;
+    const whole = Math.ceil(seconds);
+    const time = `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+    return fill(this.#texts.expiresIn, { time });
+  }
+
+  /** Measures the card, and shows the result in the next frame. */
+  #measure = () => {
+    if (!this.element.isConnected) return;
+    const words = this.#asker.size();
+    paint(() => {
+      if (this.#isPainted()) setText(this.#size, words);
+      return true;
+    });
+  };
+
+  /** Returns whether all is painted, and shows the progress until then if it takes a while. */
+  #isPainted() {
+    const progress = this.#asker.progress();
+    if (progress === 1) return true;
+    if (secondsInState(this.#call) > 0.5) {
+      const percent = String(Math.min(99, Math.floor(100 * progress)));
+      setText(this.#size, fill(this.#texts.rendering, { percent }));
+    }
+    return false;
+  }
+
+  /** Makes a button that decides.
+   * @param {string} text @param {string} looks @param {() => void} press
+   * @param {() => boolean} [mayPress] */
+  #decide(text, looks, press, mayPress = () => true) {
+    const one = new DecisiveButton(text, looks, {
+      press,
+      mayPress: () => this.#busy === "no" && !this.#asker.isStale() && mayPress(),
+      refuse: (hasMoved) => this.#busy === "no" && this.#refuse(hasMoved),
+    });
+    this.#decisive.push(one);
+    return one;
+  }
+
+  /** Tells why a click did not count. @param {boolean} hasMoved */
+  #refuse(hasMoved) {
+    clearTimeout(this.#timer);
+    this.#note.textContent = hasMoved ? this.#texts.moved : this.#texts.tooEarly;
+    this.#timer = setTimeout(() => { this.#note.textContent = ""; }, NOTE_TIME);
+  }
+
+  /** Shows Deny, Edit and Approve. */
+  #ask() {
+    this.#row.hidden = true;
+    this.#row.replaceChildren();
+    this.#buttons.hidden = false;
+    setText(this.#state, "");
+    const { deny, edit, approve, keys } = this.#texts;
+    setText(this.#keys, keys);
+    const no = button(deny, "no", () => this.#deny());
+    no.dataset.does = "deny";
+    const change = button(edit, "", () => this.#edit());
+    change.dataset.does = "edit";
+    this.#approve = (always) => this.#send("approving", { decision: "approve" }, always);
+    this.#mayApprove = () => this.#isPainted();
+    this.#offer(approve, "size", no, change);
+    return { no, change };
+  }
+
+  /** Shows buttons, the last of which approves and has a menu.
+   * @param {string} text @param {string} description IDs @param {HTMLElement[]} others */
+  #offer(text, description, ...others) {
+    this.#decisive = this.#decisive.filter(({ element }) => this.#menu.contains(element));
+    const main = this.#decide(text, "main", () => this.#approve(""), () => this.#mayApprove());
+    main.element.dataset.does = "approve";
+    main.element.setAttribute("aria-describedby", description);
+    const more = button("", "main more-ways", () => this.#menu.togglePopover());
+    more.append(icon("chevron"));
+    more.setAttribute("aria-label", this.#texts.approveMore);
+    more.ariaHasPopup = "menu";
+    more.ariaExpanded = "false";
+    const pair = make("span", { class: "pair" }, main.element, more);
+    this.#buttons.replaceChildren(...others, pair);
+  }
+
+  /** Opens the row for the reason of a denial. */
+  #deny() {
+    if (this.#busy !== "no") return;
+    const { reason: words, deny: text, cancel } = this.#texts;
+    const reason = make("input", { type: "text", id: "reason", autocomplete: "off" });
+    const deny = () => this.#send("denying", { decision: "deny", reason: reason.value });
+    reason.addEventListener("keydown", (event) => {
+      if (event.isComposing || event.repeat) return;
+      if (event.key === "Enter") deny();
+      else if (event.key !== "Escape" || !this.#back()) return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    this.#buttons.hidden = true;
+    this.#row.hidden = false;
+    setText(this.#keys, "");
+    this.#row.replaceChildren(
+      make("label", { for: "reason", text: words }), reason,
+      this.#decide(text, "no", deny).element, button(cancel, "", () => this.#back()),
+    );
+    this.#tell("");
+    reason.focus();
+  }
+
+  /** Opens the editor. */
+  #edit() {
+    if (this.#busy !== "no") return;
+    let canApprove = false;
+    const editor = new Editor(this.#request.arguments, this.#texts, (words, isReady) => {
+      this.#state.textContent = words;
+      canApprove = isReady;
+      for (const one of this.#decisive) one.restart(); // what it would approve is new
+    });
+    this.#approve = (always) => {
+      const edited = editor.read();
+      if (!edited) editor.focusProblem();
+      else this.#send("approving", { decision: "approve", arguments: edited }, always);
+    };
+    this.#mayApprove = () => canApprove && this.#isPainted();
+    editor.element.addEventListener("keydown", (event) => {
+      // Escape must not discard what was typed.
+      if (event.key !== "Escape" || event.isComposing || editor.isChanged) return;
+      event.stopPropagation();
+      this.#back();
+    });
+    this.#editor = editor;
+    setText(this.#keys, "");
+    const { cancel, approveEdits } = this.#texts;
+    this.#offer(approveEdits, "editing size", button(cancel, "", () => this.#back()));
+    this.#tell("");
+    this.#asker.place(editor);
+    editor.focus();
+  }
+
+  /** Leaves the denial or the editor. Returns false if neither is open. */
+  #back() {
+    const wasEditing = this.#editor !== null;
+    if (this.#busy !== "no" || (!wasEditing && this.#row.hidden)) return false;
+    if (wasEditing) this.#asker.place(null);
+    this.#editor = null;
+    this.#tell("");
+    const { no, change } = this.#ask();
+    (wasEditing ? change : no).focus();
+    return true;
+  }
+
+  /** Makes the menu of the ways to approve. */
+  #makeMenu() {
+    const { approveOnce, approveTool, approveRule, approveMore } = this.#texts;
+    const tool = visibleLine(this.#call.name);
+    const rule = this.#request.rule;
+    const ways = [["call", approveOnce], ["conversation", fill(approveTool, { tool })]];
+    if (rule) ways.push(["rule", fill(approveRule, { rule: visibleLine(rule) })]);
+    const menu = make(
+      "div", { class: "menu", role: "menu", popover: "auto", "aria-label": approveMore },
+    );
+    const items = ways.map(([always = "", text = ""]) => {
+      const { element } = this.#decide("", "", () => {
+        menu.hidePopover();
+        this.#approve(always);
+      }, () => this.#mayApprove());
+      addInOrder(element, text);
+      element.role = "menuitem";
+      return element;
+    });
+    menu.append(...items);
+    menu.addEventListener("toggle", (event) => {
+      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
+      const more = this.#buttons.querySelector(".more-ways");
+      if (!more) return;
+      more.ariaExpanded = String(isOpen);
+      const { right, top } = more.getBoundingClientRect();
+      menu.style.right = `${Math.max(8, innerWidth - right)}px`;
+      menu.style.bottom = `${innerHeight - top + 4}px`;
+      if (isOpen) items[0]?.focus();
+    });
+    menu.addEventListener("keydown", (event) => {
+      event.stopPropagation(); // here, letters are not decisions
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step === undefined) return;
+      const at = items.findIndex((item) => item.matches(":focus"));
+      items.at((at + step) % items.length)?.focus();
+      event.preventDefault();
+    });
+    return menu;
+  }
+
+  /** Sends a decision. Everything stays as it is until the answer arrives.
+   * @param {"approving" | "denying"} busy @param {Omit<Decision, "digest">} decision
+   * @param {string} [always] */
+  async #send(busy, decision, always = "") {
+    if (this.#busy !== "no") return;
+    const whole = /** @type {Decision} */ ({ ...decision, digest: this.#request.digest });
+    if (always === "conversation" || always === "rule") whole.always = always;
+    if (!whole.reason) delete whole.reason;
+    this.#note.textContent = "";
+    const answer = this.#asker.decide(whole);
+    if (!answer) {
+      this.#tell(this.#texts.noListener);
+      return;
+    }
+    this.#tell("");
+    this.#become(busy);
+    this.#asker.changed();
+    try {
+      await answer;
+      this.#become("sent");
+    } catch (error) {
+      this.#become("no");
+      this.#tell(error instanceof Error ? error.message : String(error));
+    }
+    this.#asker.changed();
+  }
+
+  /** @param {"no" | "approving" | "denying" | "sent"} busy */
+  #become(busy) {
+    this.#busy = busy;
+    this.element.ariaBusy = busy === "no" ? null : "true";
+    // Not `disabled`: the button that was pressed would lose the focus.
+    for (const one of this.element.querySelectorAll("button")) {
+      one.ariaDisabled = busy === "no" ? null : "true";
+    }
+    for (const one of this.#decisive) one.restart();
+    for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
+    this.#editor?.hold(busy !== "no");
+  }
+
+  /** @param {string} problem */
+  #tell(problem) {
+    this.#alert.textContent = visible(problem);
+  }
+}
+
+// A button that decides. A click counts only if it can have been meant: if the button was enabled
+// and visible for a moment, and has not just moved under the pointer. The model's text moves what
+// is on the screen, so it could aim. For the keyboard, only the moment matters.
+
+const SHOWN = 400; // milliseconds for which the button must have been enabled
+const STILL = 300; // and for which it must not have moved before a click
+const OFTEN = 100; // milliseconds between two looks at its place
+
+/** @type {Set<DecisiveButton>} */
+const watched = new Set();
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let timer;
+
+/** @typedef {{ press: () => void, mayPress: () => boolean,
+ *   refuse: (hasMoved: boolean) => unknown }} Deciding */
+
+class DecisiveButton {
+  #deciding;
+  /** @type {number | null} */
+  #since = null; // when it was first seen enabled
+  #place = ""; // where it was last seen,
+  #placed = 0; // and since when
+
+  /** @param {string} text @param {string} looks classes @param {Deciding} deciding */
+  constructor(text, looks, deciding) {
+    this.#deciding = deciding;
+    this.element = make("button", { type: "button", class: `act decisive ${looks}`.trim(), text });
+    this.element.addEventListener("click", (event) => this.#clicked(event));
+    queueMicrotask(() => this.watch()); // not before its owner is complete
+  }
+
+  /** Observes it for as long as it is in the document. */
+  watch() {
+    watched.add(this);
+    timer ??= setTimeout(lookAtAll, OFTEN);
+    this.#show(performance.now());
+  }
+
+  /** Starts the wait again, because what it decides about is new. */
+  restart() {
+    this.#since = null;
+    this.#show(performance.now());
+  }
+
+  /** Notes whether it is enabled, and where it is. @param {DOMRect} rectangle */
+  look({ x, y, width, height }) {
+    const now = performance.now();
+    const place = `${x} ${y} ${width} ${height}`;
+    if (place !== this.#place) {
+      this.#place = place;
+      this.#placed = now;
+    }
+    const isShown = width > 0 && !document.hidden;
+    if (!isShown || !this.#deciding.mayPress()) this.#since = null;
+    else this.#since ??= now;
+    this.#show(now);
+  }
+
+  /** @param {number} now */
+  #show(now) {
+    const isReady = this.#deciding.mayPress() && this.#since !== null && now - this.#since >= SHOWN;
+    const disabled = isReady ? null : "true";
+    if (this.element.ariaDisabled !== disabled) this.element.ariaDisabled = disabled;
+    this.element.classList.toggle("soon", this.#since !== null && !isReady);
+  }
+
+  /** @param {MouseEvent} event */
+  #clicked(event) {
+    const before = this.#since;
+    this.look(this.element.getBoundingClientRect());
+    // The time of the click, not of its handling: the page may have been busy.
+    const then = Math.min(event.timeStamp, performance.now());
+    if (this.#since === null || before === null || then - before < SHOWN) {
+      this.#deciding.refuse(false);
+    } else if (event.detail > 1 || (event.detail === 1 && then - this.#placed < STILL)) {
+      this.#deciding.refuse(true);
+    } else {
+      this.#deciding.press();
+    }
+  }
+}
+
+/** Looks at all of them before anything is changed, so that there is one layout. */
+function lookAtAll() {
+  timer = undefined;
+  for (const one of watched) if (!one.element.isConnected) watched.delete(one);
+  const all = [...watched];
+  const rectangles = all.map((one) => one.element.getBoundingClientRect());
+  all.forEach((one, at) => one.look(/** @type {DOMRect} */ (rectangles[at])));
+  if (watched.size) timer = setTimeout(lookAtAll, OFTEN);
+}
+
+// A user who returns to the page has to see it first.
+document.addEventListener("visibilitychange", () => {
+  for (const one of watched) one.restart();
+});
+
+/** What is approved must be what is shown. The arguments in the card are those that the model
+ * wrote; if the request has others, these are shown too. */
+class Notice {
+  #hasOthers;
+  #view;
+
+  /** @param {Call} call @param {NonNullable<Call["request"]>} request @param {Texts} texts
+   * @param {() => void} onPainted */
+  constructor(call, request, texts, onPainted) {
+    this.#hasOthers = toJson(request.arguments) !== toJson(call.arguments);
+    this.#view = new CodeView({
+      label: texts.exact, title: texts.exact, language: "json", texts,
+      onPainting: ({ isPainted }) => isPainted && onPainted(),
+    });
+    this.element = make("div", { class: "panel" });
+    if (!this.#hasOthers) return;
+    this.#view.show(toJson(request.arguments, 2));
+    this.element.append(this.#view.element);
+  }
+
+  get isPainted() {
+    return !this.#hasOthers || this.#view.isPainted;
+  }
+}
+
+// What became of a call: a short result as it is, else tabs.
+
+/** @typedef {"result" | "output" | "raw" | "edits"} Part */
+/** @typedef {{ element: HTMLElement, refresh: () => void }} Panel */
+
+class Results {
+  #call;
+  #texts;
+  /** @type {Part | null} */
+  #shown = null;
+  /** @type {Part | null} */
+  #chosen = null;
+  /** @type {Panel | null} */
+  #panel = null;
+  #tabs = make("div", { class: "tabs", role: "tablist", hidden: true });
+  #said = make("div", { class: "said" });
+  strip = make("div", { class: "strip", hidden: true }, this.#said, this.#tabs);
+  element = make("div", { class: "panel", id: "panel" });
+
+  /** @param {Call} call @param {Texts} texts */
+  constructor(call, texts) {
+    this.#call = call;
+    this.#texts = texts;
+    this.#tabs.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step === undefined) return;
+      const tabs = /** @type {HTMLElement[]} */ ([...this.#tabs.children]);
+      const at = tabs.findIndex((tab) => tab.matches(":focus"));
+      const next = tabs.at((at + step) % tabs.length);
+      next?.focus();
+      next?.click();
+    });
+  }
+
+  get hasTabs() {
+    return !this.#tabs.hidden;
+  }
+
+  /** @param {string} words */
+  say(words) {
+    const text = visible(words);
+    this.#said.classList.toggle("result", words !== "" && words === shortResult(this.#call));
+    if (this.#said.textContent === text) return;
+    this.#said.textContent = "";
+    addInOrder(this.#said, text);
+  }
+
+  /** Shows the call as it is now. */
+  refresh() {
+    const { outcome, result, output, state, request, decision } = this.#call;
+    const isLong = state === "failed"
+      || (outcome !== null && result !== null && shortResult(this.#call) === "");
+    /** @type {Part[]} */
+    const parts = [];
+    if (isLong) parts.push("result");
+    if (output !== "") parts.push("output");
+    if (isLong && typeof result !== "string") parts.push("raw");
+    if (request && decision?.edited_arguments) parts.push("edits");
+    const first = isLong ? "result" : null; // others are opened by a click
+    const shown = this.#chosen && parts.includes(this.#chosen) ? this.#chosen : first;
+    if (parts.length !== this.#tabs.childElementCount || shown !== this.#shown) {
+      this.#showTabs(parts, shown);
+    }
+    this.#panel?.refresh();
+  }
+
+  /** @param {Part[]} parts @param {Part | null} shown */
+  #showTabs(parts, shown) {
+    const hadFocus = this.#tabs.querySelector(":focus") !== null;
+    const tabs = parts.map((part) => {
+      const isError = part === "result" && this.#call.state === "failed";
+      const tab = button(isError ? this.#texts.error : this.#texts[part], "plain tab", () => {
+        this.#chosen = this.#shown === part && shown !== "result" ? null : part;
+        this.refresh();
+      });
+      tab.role = "tab";
+      tab.ariaSelected = String(part === shown);
+      tab.tabIndex = part === (shown ?? parts[0]) ? 0 : -1;
+      tab.setAttribute("aria-controls", "panel");
+      return tab;
+    });
+    this.#tabs.replaceChildren(...tabs);
+    this.#tabs.hidden = tabs.length === 0 || (tabs.length === 1 && shown === "result");
+    this.element.role = this.#tabs.hidden ? null : "tabpanel";
+    this.element.ariaLabel = this.#tabs.hidden || !shown ? null : this.#texts[shown];
+    if (hadFocus) tabs.find((tab) => tab.tabIndex === 0)?.focus();
+    if (shown === this.#shown) return;
+    this.#shown = shown;
+    this.#panel = shown === null ? null : this.#makePanel(shown);
+    this.element.replaceChildren(...(this.#panel ? [this.#panel.element] : []));
+  }
+
+  /** @param {Part} part @returns {Panel} */
+  #makePanel(part) {
+    const [call, texts] = [this.#call, this.#texts];
+    const { result, request, decision, state } = call;
+    if (part === "edits") {
+      const view = new ChangesView(texts);
+      view.show(changedArguments(request?.arguments ?? {}, decision?.edited_arguments ?? {}));
+      return { element: view.element, refresh() {} };
+    }
+    if (part === "result" && typeof result === "object" && result !== null) {
+      const root = argumentOf(result);
+      const view = new ArgumentsView(
+        { name: "", root, verdict: "complete", isLost: false }, { texts, label: texts.result },
+      );
+      return { element: view.element, refresh() {} };
+    }
+    const label = part === "result" && state === "failed" ? texts.error : texts[part];
+    const isOutput = part === "output";
+    const isJson = !isOutput && typeof result !== "string";
+    const language = isJson ? "json" : null;
+    const view = new CodeView({ label, title: label, language, texts, isNumbered: false });
+    return {
+      element: view.element,
+      refresh: () => {
+        const isDone = !isOutput || call.outcome !== null;
+        const text = isOutput ? call.output : textOfResult(call.result);
+        view.show(text, { isDone, mode: isDone ? "preview" : "live" });
+      },
+    };
+  }
+}
+
+/** Returns a complete value as an argument, so that results are shown like arguments.
+ * @param {JsonValue} value @param {string | number | null} [key] @returns {Argument} */
+function argumentOf(value, key = null) {
+  const isObject = typeof value === "object" && value !== null;
+  const type = typeof value === "bigint" ? "number" : typeof value;
+  const kind = Array.isArray(value) ? "array" : value === null ? "null" : type;
+  /** @type {Argument[] | null} */
+  let children = null;
+  return {
+    key, kind, value, isDone: true, text: typeof value === "string" ? value : "",
+    get children() {
+      children ??= isObject
+        ? Object.entries(value).map(([name, item]) =>
+          argumentOf(item, Array.isArray(value) ? Number(name) : name))
+        : [];
+      return children;
+    },
+  };
+}
+
+/** The calls of a sub-agent. The page slots them, so that it can style and find them there; here
+ * they are framed and counted. */
+class InnerCalls {
+  #host;
+  #onChange;
+  #slot = make("slot");
+  #observer = new MutationObserver((changes) => this.#changed(changes));
+  #calls = 0;
+  #pending = 0;
+
+  /** @param {HTMLElement} host @param {() => void} onChange */
+  constructor(host, onChange) {
+    this.#host = host;
+    this.#onChange = onChange;
+    this.element = make("div", { class: "inner", hidden: true }, this.#slot);
+  }
+
+  /** Returns how many calls there are, and how many of them need approval. @param {Texts} texts */
+  words(texts) {
+    if (!this.#calls) return "";
+    const calls = countOf(this.#calls, "call");
+    return this.#pending
+      ? fill(texts.innerPending, { calls, count: String(this.#pending) }) : calls;
+  }
+
+  connect() {
+    this.#observer.observe(this.#host, {
+      childList: true, subtree: true, attributes: true, attributeFilter: ["state"],
+    });
+    this.#count();
+  }
+
+  disconnect() {
+    this.#observer.disconnect();
+  }
+
+  /** @param {MutationRecord[]} changes */
+  #changed(changes) {
+    // Text that grows is reported here too, and changes no number.
+    const matters = changes.some(
+      ({ type, target, addedNodes, removedNodes }) =>
+        type === "attributes"
+          ? target !== this.#host
+          : [...addedNodes, ...removedNodes].some((node) => node instanceof Element),
+    );
+    if (matters) this.#count();
+  }
+
+  #count() {
+    const calls = [...this.#host.querySelectorAll("tool-call")].filter(
+      (call) => call.parentElement?.closest("tool-call") === this.#host,
+    );
+    const pending = this.#host.querySelectorAll("tool-call[state=pending]").length;
+    this.element.hidden = ![...this.#host.childNodes].some((node) =>
+      node instanceof Element ? node.slot === "" : node.textContent?.trim());
+    if (calls.length === this.#calls && pending === this.#pending) return;
+    this.#calls = calls.length;
+    this.#pending = pending;
+    this.#onChange();
+  }
+}
+
+// The editor of the arguments of a call that needs approval. Nothing is checked while a user types:
+// that waits for a pause, so that typing stays smooth in 200 kB. What is sent is read again at the
+// moment of the decision.
+
+const PAUSE = 60;
+const LONG_PAUSE = 250;
+const LONG_TEXT = 20_000;
+const MOST_FIELDS = 100; // arguments, beyond which all are edited as JSON
+
+class Editor {
+  #before;
+  #texts;
+  #onState;
+  #fields = make("div", { class: "fields" });
+  #changes;
+  #told = make("div", { class: "told", role: "status" });
+  #asJson;
+  /** @type {Field[]} */
+  #list = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #isHeld = false;
+
+  /** @param {JsonObject} before what the model wrote @param {Texts} texts
+   * @param {(words: string, canApprove: boolean) => void} onState called with its state */
+  constructor(before, texts, onState) {
+    this.#before = before;
+    this.#texts = texts;
+    this.#onState = onState;
+    this.#changes = new ChangesView(texts, "region");
+    this.#asJson = button(texts.asJson, "plain", () => this.#switch());
+    this.element = make(
+      "div", { class: "editor", role: "group", "aria-label": texts.editor },
+      this.#told, this.#fields, this.#asJson, this.#changes.element,
+    );
+    this.element.addEventListener("input", () => this.#typed());
+    // A button that is pressed right after the last key must be up to date.
+    this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
+    this.#showFields(before);
+    this.#check();
+  }
+
+  /** Whether anything differs from what the model wrote, be it valid or not. */
+  get isChanged() {
+    const edited = this.read();
+    return !edited || changedArguments(this.#before, edited).length > 0;
+  }
+
+  /** Focuses the first field. */
+  focus() {
+    this.#list[0]?.input.focus();
+  }
+
+  /** Focuses the first field with an error. */
+  focusProblem() {
+    this.#check();
+    this.#list.find((field) => field.read().problem)?.input.focus();
+  }
+
+  /** Returns the arguments, or null if a field has an error. @returns {JsonObject | null} */
+  read() {
+    const readings = this.#list.map((field) => field.read());
+    if (readings.some(({ problem }) => problem)) return null;
+    if (this.#isJson) return /** @type {JsonObject} */ (readings[0]?.value);
+    // Not by assignment: a key may be "__proto__".
+    return Object.fromEntries(this.#list.map((field) => [field.key, field.read().value]));
+  }
+
+  /** Makes it read-only while a decision is sent. @param {boolean} isHeld */
+  hold(isHeld) {
+    this.#isHeld = isHeld;
+    for (const { input } of this.#list) input.readOnly = isHeld;
+    this.#asJson.ariaDisabled = isHeld ? "true" : null;
+    this.#check();
+  }
+
+  /** Tells that there is nothing to decide any more. What was typed can be read until it is
+   * dismissed. @param {string} words @param {() => void} dismiss */
+  retire(words, dismiss) {
+    this.hold(true);
+    this.#onState = () => {};
+    this.#asJson.remove();
+    this.#told.replaceChildren(
+      make("span", { text: fill(this.#texts.notSent, { words }) }),
+      button(this.#texts.dismiss, "", dismiss),
+    );
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+  }
+
+  get #isJson() {
+    return this.#list.length === 1 && this.#list[0]?.isWhole === true;
+  }
+
+  /** Shows a field per argument; JSON if there is none, or if there are too many.
+   * @param {JsonObject} values */
+  #showFields(values) {
+    const entries = Object.entries(values);
+    if (entries.length === 0 || entries.length > MOST_FIELDS) {
+      this.#showJson(values);
+      return;
+    }
+    this.#list = entries.map(
+      ([key, value], at) => new Field(`field-${at}`, key, value, this.#texts),
+    );
+    this.#show(this.#texts.asJson);
+  }
+
+  /** @param {JsonObject} values */
+  #showJson(values) {
+    this.#list = [new Field("field-0", this.#texts.json, values, this.#texts, true)];
+    this.#show(this.#texts.asForm);
+  }
+
+  /** @param {string} other */
+  #show(other) {
+    this.#fields.replaceChildren(...this.#list.map(({ element }) => element));
+    this.#asJson.textContent = other;
+  }
+
+  /** Turns fields into JSON or back, unless a field has an error. */
+  #switch() {
+    const values = this.read();
+    if (!values) {
+      this.focusProblem();
+      return;
+    }
+    if (this.#isJson) this.#showFields(values);
+    else this.#showJson(values);
+    this.#check();
+    this.focus();
+  }
+
+  #typed() {
+    let size = 0;
+    for (const { input } of this.#list) size += input.textLength;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#check(), size > LONG_TEXT ? LONG_PAUSE : PAUSE);
+  }
+
+  #check() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const field of this.#list) {
+      field.fit();
+      field.complain();
+    }
+    const changed = changedArguments(this.#before, this.#readable());
+    const isWrong = this.#list.some((field) => field.read().problem);
+    this.#changes.element.hidden = changed.length === 0 && !isWrong;
+    this.#changes.show(changed, !isWrong);
+    const { fixFirst, changed: words, noChanges } = this.#texts;
+    if (isWrong) this.#onState(fixFirst, false);
+    else if (changed.length === 0) this.#onState(noChanges, false);
+    else this.#onState(fill(words, { count: countOf(changed.length, "argument") }), !this.#isHeld);
+  }
+
+  /** Returns the arguments, with what the model wrote where a field has an error.
+   * @returns {JsonObject} */
+  #readable() {
+    const whole = this.read();
+    if (whole) return whole;
+    if (this.#isJson) return this.#before;
+    return Object.fromEntries(this.#list.map((field) => {
+      const { value, problem } = field.read();
+      const was = Object.hasOwn(this.#before, field.key) ? this.#before[field.key] : null;
+      return [field.key, problem ? was ?? null : value];
+    }));
+  }
+}
+
+const MOST_ROWS = 16;
+const COLUMNS = 72;
+const LARGE = 50_000; // characters, beyond which lines are not wrapped: that takes time per key
+
+/** What a field contains, unless there is a problem.
+ * @typedef {{ value: JsonValue, problem: string }} Reading */
+
+/** A text field for one argument. Strings are shown by `visible` and read back by `original`, so
+ * text that is not edited keeps each character. Other values are JSON, with exact integers. */
+class Field {
+  #initial;
+  #texts;
+  /** @type {string} */
+  #shown;
+  #isText;
+  #wrong;
+  /** @type {{ text: string, reading: Reading } | null} */
+  #last = null;
+
+  /** @param {string} id in the shadow root; never a text of the model
+   * @param {string} key also the label @param {JsonValue} value @param {Texts} texts
+   * @param {boolean} [isWhole] whether it has all arguments, as a JSON object */
+  constructor(id, key, value, texts, isWhole = false) {
+    this.#initial = value;
+    this.#texts = texts;
+    this.#isText = typeof value === "string";
+    this.#shown = visible(typeof value === "string" ? value : toJson(value, 2));
+    this.isWhole = isWhole;
+    this.key = key;
+    this.input = make("textarea", {
+      id, spellcheck: "false", autocomplete: "off", autocapitalize: "off",
+      "aria-describedby": `${id}-wrong ${id}-hint`,
+    });
+    if (this.#shown.length > LARGE) this.input.wrap = "off";
+    this.input.value = this.#shown;
+    this.#wrong = make("div", { class: "wrong", id: `${id}-wrong` });
+    const hint = make("div", { class: "hint", id: `${id}-hint` });
+    if (this.#shown.includes("⟦")) hint.textContent = texts.escapes;
+    const name = make("label", { for: id });
+    addInOrder(name, visibleLine(key));
+    this.element = make("div", { class: "field" }, name, this.input, this.#wrong, hint);
+    this.fit();
+  }
+
+  /** Makes it as high as its text, up to a limit. */
+  fit() {
+    const { value } = this.input;
+    let rows = 0;
+    for (let at = 0; at !== -1 && rows < MOST_ROWS; rows += 1) {
+      const end = value.indexOf("\n", at);
+      rows += Math.floor(((end < 0 ? value.length : end) - at) / COLUMNS);
+      at = end < 0 ? -1 : end + 1;
+    }
+    rows = Math.min(rows, MOST_ROWS);
+    if (this.input.rows !== rows) this.input.rows = rows;
+  }
+
+  /** Returns its value, or what is wrong with it. */
+  read() {
+    const text = this.input.value;
+    if (this.#last?.text !== text) this.#last = { text, reading: this.#parse(text) };
+    return this.#last.reading;
+  }
+
+  /** Shows what is wrong with it. */
+  complain() {
+    const { problem } = this.read();
+    setText(this.#wrong, problem);
+    this.input.ariaInvalid = problem ? "true" : null;
+  }
+
+  /** @param {string} text @returns {Reading} */
+  #parse(text) {
+    if (text === this.#shown) return { value: this.#initial, problem: "" };
+    if (this.#isText) return { value: original(text), problem: "" };
+    const json = original(text);
+    const { invalidJson, notAnObject, duplicate } = this.#texts;
+    let value;
+    try {
+      value = parseJson(json);
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
+      return { value: null, problem: fill(invalidJson, { message: visible(error.message) }) };
+    }
+    if (this.isWhole && (typeof value !== "object" || value === null || Array.isArray(value))) {
+      return { value: null, problem: notAnObject };
+    }
+    const key = repeatedKey(json);
+    if (key === null) return { value, problem: "" };
+    return { value: null, problem: fill(duplicate, { key: visibleLine(JSON.stringify(key)) }) };
+  }
+}
+
+const TOKEN = /[\s,:]+|"(?:[^"\\]|\\.)*"|[{}[\]]|[^\s,:"{}[\]]+/gs;
+
+/** Returns the first key that occurs twice in an object of a JSON text, or null. `JSON.parse` takes
+ * the last one silently, so what is sent would not be all that is shown.
+ * @param {string} text valid JSON @returns {string | null} */
+function repeatedKey(text) {
+  /** @type {(Set<string> | null)[]} the keys of the objects around; null for an array */
+  const around = [];
+  let isKey = false;
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === "{" || token === "[") {
+      around.push(token === "{" ? new Set() : null);
+      isKey = token === "{";
+    } else if (token === "}" || token === "]") {
+      around.pop();
+    } else if (token.startsWith('"')) {
+      const keys = around.at(-1);
+      if (isKey && keys) {
+        /** @type {string} */
+        const key = JSON.parse(token); // "\u0061" is "a"
+        if (keys.has(key)) return key;
+        keys.add(key);
+      }
+      isKey = false;
+    } else if (token.includes(",")) {
+      isKey = Boolean(around.at(-1));
+    }
+  }
+  return null;
+}
+
+const MOST_CHANGES = 100; // arguments whose changes are shown
+
+/** @typedef {{ key: string, before: string, after: string,
+ *   note: "" | "new" | "removed" }} Change */
+
+/** Returns the arguments that differ, in order: strings as they are, other values as JSON.
+ * @param {JsonObject} before @param {JsonObject} after @returns {Change[]} */
+function changedArguments(before, after) {
+  const changes = [];
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const was = Object.hasOwn(before, key) ? before[key] : undefined;
+    const is = Object.hasOwn(after, key) ? after[key] : undefined;
+    if (isSame(was, is)) continue;
+    // A text and a number can look alike; as JSON they do not.
+    const isText = [was, is].every((value) => typeof value === "string" || value === undefined);
+    /** @type {Change["note"]} */
+    const note = was === undefined ? "new" : is === undefined ? "removed" : "";
+    changes.push({ key, note, before: jsonOf(was, isText), after: jsonOf(is, isText) });
+  }
+  return changes;
+}
+
+/** Shows changed arguments as diffs. */
+class ChangesView {
+  /** @type {Map<string, HunksView>} */
+  #views = new Map();
+  #texts;
+  #note = make("div", { class: "hint" });
+
+  /** @param {Texts} texts @param {"region" | "group"} role a landmark, if there is one at a time */
+  constructor(texts, role = "group") {
+    this.#texts = texts;
+    this.element = make("div", { class: "changes", role, "aria-label": texts.changes });
+  }
+
+  /** @param {Change[]} changes @param {boolean} [isKnown] whether these are all of them */
+  show(changes, isKnown = true) {
+    const texts = this.#texts;
+    const shown = new Map();
+    for (const { key, note, before, after } of changes.slice(0, MOST_CHANGES)) {
+      const name = `${key}${note && ` · ${texts[note]}`}`;
+      const label = fill(texts.changesTo, { argument: key });
+      const view = this.#views.get(name) ?? new HunksView({ label, title: name, texts });
+      view.show(before, after);
+      shown.set(name, view);
+    }
+    const wanted = [...shown.values()].map(({ element }) => element);
+    const words = this.#words(changes.length, isKnown);
+    setText(this.#note, words);
+    if (words) wanted.push(this.#note);
+    const is = [...this.element.children];
+    if (wanted.length !== is.length || wanted.some((one, at) => one !== is[at])) {
+      this.element.replaceChildren(...wanted);
+    }
+    this.#views = shown;
+  }
+
+  /** @param {number} count @param {boolean} isKnown */
+  #words(count, isKnown) {
+    const { andMore, notCompared, unchangedCall } = this.#texts;
+    const rest = count - MOST_CHANGES;
+    if (rest > 0) return fill(andMore, { count: countOf(rest, "argument") });
+    if (!isKnown) return notCompared;
+    return count ? "" : unchangedCall;
+  }
+}
+
+/** @param {JsonValue | undefined} was @param {JsonValue | undefined} is */
+function isSame(was, is) {
+  if (was === is) return true;
+  return typeof was === "object" && typeof is === "object" && toJson(was) === toJson(is);
+}
+
+/** @param {JsonValue | undefined} value @param {boolean} isText */
+function jsonOf(value, isText) {
+  if (value === undefined) return "";
+  return isText && typeof value === "string" ? value : toJson(value, 2);
+}
+
+// What an argument is, by its name and its tool's name. The names are those of
+// argstream/terminal/_arguments.py. A wrong guess only changes how something is shown.
+
+/**
+ * An argument as it is known so far: see Argument in argstream.js.
+ * @typedef {object} Argument
+ * @property {string | number | null} key
+ * @property {string | null} kind
+ * @property {string} text
+ * @property {unknown} value
+ * @property {boolean} isDone
+ * @property {Argument[]} children
+ */
+
+/** @typedef {{ old: Argument, new: Argument | null }} EditArguments */
+
+/**
+ * What surrounds an argument: the file that it belongs to, and how much of it is shown.
+ * @typedef {{ file: string | null, language: string | null, isOnlyText: boolean,
+ *   mode: Mode }} Surroundings
+ */
+
+const PATHS = words(`path file_path filepath filePath file filename file_name fileName target_file
+  targetFile absolute_path relative_path notebook_path AbsolutePath TargetFile`);
+const COMMANDS = words("command cmd script shell_command bash_command CommandLine");
+const PRIMARY = [...PATHS, ...COMMANDS, ...words("query url pattern name")];
+const TEXTS = words(`content contents text source body data new_source file_text fileText
+  file_content file_contents fileContent CodeContent`);
+const CERTAIN_TEXTS = words(
+  "file_text fileText file_content file_contents fileContent CodeContent",
+);
+const CODE = new Map([
+  ["code", null], ["source_code", null], ["python", "python"], ["python_code", "python"],
+  ["javascript", "javascript"], ["sql", "sql"], ["html", "html"], ["css", "css"],
+  ["patch", "diff"], ["diff", "diff"], ["unified_diff", "diff"], ["patch_text", "diff"],
+]);
+const EDITS = [
+  ["old_string", "new_string"], ["old_str", "new_str"], ["old_text", "new_text"],
+  ["old_content", "new_content"], ["old_code", "new_code"], ["old", "new"],
+  ["oldString", "newString"], ["oldText", "newText"], ["oldStr", "newStr"],
+  ["original", "replacement"], ["original_text", "new_text"], ["search", "replace"],
+  ["find", "replace"], ["search", "replacement"], ["find", "replacement"],
+  ["pattern", "replacement"],
+];
+const OLD = new Set(EDITS.map(([old]) => old));
+const NEW = new Set(EDITS.map((pair) => pair[1]));
+// Names that mean something else in a tool that does not edit.
+const UNSURE = words("search find pattern original replace replacement");
+const NAMED = words("json yaml toml markdown bash typescript xml");
+const LANGUAGES = ["python", "javascript", "typescript", "sql", "bash", "ruby", "php", "lua"];
+const CHANGES = words("edit edits replace patch modify update substitute multiedit");
+const MANY = 64; // children, beyond which an object is data and not a call of an editor
+
+/** @param {string} text */
+function words(text) {
+  return new Set(text.split(/\s+/));
+}
+
+/** Returns the argument that tells a call apart from others: its path, command, query or similar,
+ * else its first short string. @param {Call} call */
+function primaryArgument({ root }) {
+  const some = root.children.slice(0, MANY).filter(({ kind, text }) => kind === "string" && text);
+  for (const name of PRIMARY) {
+    const found = some.find(({ key }) => key === name);
+    if (found) return found;
+  }
+  return some.find(({ text, isDone }) => isDone && text.length <= LONG && !text.includes("\n"));
+}
+
+/** Returns the primary argument in one line. @param {Call} call @param {boolean} [isShort] */
+export function primaryOf(call, isShort = false) {
+  const found = primaryArgument(call);
+  if (!found) return "";
+  const line = firstLine(textOf(found));
+  const isPath = PATHS.has(String(found.key));
+  return visibleLine(isShort && isPath ? baseName(line) : line);
+}
+
+/** @param {Call} call @returns {Icon} */
+function iconOf(call) {
+  const key = String(primaryArgument(call)?.key);
+  if (PATHS.has(key)) return "file";
+  if (COMMANDS.has(key)) return "terminal";
+  if (key === "url") return "globe";
+  return key === "query" || key === "pattern" ? "search" : "wrench";
+}
+
+/** @param {string} path */
+function baseName(path) {
+  return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
+}
+
+/** What the arguments of a tool seem to be. */
+class Looks {
+  /** @param {string} tool its name */
+  constructor(tool) {
+    const found = tool.slice(0, 200).match(/[A-Z]?[a-z]+|[A-Z]+|\d+/g) ?? [];
+    this.words = new Set(found.map((word) => word.toLowerCase()));
+    this.changes = [...this.words].some((word) => CHANGES.has(word));
+  }
+
+  /** Returns the edit that an object is: an old text and a new one, or an old one so far.
+   * @param {Argument} object @returns {EditArguments | null} */
+  edit(object) {
+    if (object.kind !== "object" || object.children.length > MANY) return null;
+    const { children } = object;
+    const old = children.find((child) => OLD.has(String(child.key)) && isText(child));
+    const after = children.find((child) => NEW.has(String(child.key)) && isText(child));
+    if (old === undefined) return null;
+    if (after !== undefined) {
+      const isPair = EDITS.some((pair) => pair[0] === old.key && pair[1] === after.key);
+      const isSure = this.changes || ![old, after].some(({ key }) => UNSURE.has(String(key)));
+      return isPair && (isSure || typeof object.key === "number") ? { old, new: after } : null;
+    }
+    const mayCome = !object.isDone && (this.changes || !UNSURE.has(String(old.key)));
+    return mayCome ? { old, new: null } : null;
+  }
+
+  /** Returns the surroundings of what is in an object.
+   * @param {Argument} object @param {Surroundings} around @returns {Surroundings} */
+  within(object, around) {
+    if (object.kind !== "object") return around;
+    let { file, language } = around;
+    let texts = 0;
+    for (const { key, kind, text, isDone } of object.children.slice(0, MANY)) {
+      if (kind !== "string") continue;
+      if (TEXTS.has(String(key))) texts += 1;
+      const isPath = PATHS.has(String(key));
+      if (isPath) file = isDone ? text : (file ?? "");
+      if (isDone && isPath) language = languageOfFile(text) ?? language;
+      if (isDone && key === "language") {
+        return { ...around, file, language: languageNamed(text), isOnlyText: false };
+      }
+    }
+    return { ...around, file, language, isOnlyText: texts === 1 };
+  }
+
+  /** Returns how a text is shown: whether as a block, however short it is, with numbered lines, in
+   * which language, and under which title. @param {Argument} argument @param {Surroundings} around
+   * @returns {{ isBlock: boolean, isNumbered: boolean, language: string | null, file?: string }} */
+  text(argument, { file, language, isOnlyText }) {
+    const name = String(argument.key);
+    if (argument.key === null) {
+      const own = this.words.has("patch") ? "diff" : this.#spoken();
+      return { isBlock: true, isNumbered: true, language: own };
+    }
+    if (COMMANDS.has(name) && !this.changes) {
+      return { isBlock: true, isNumbered: false, language: "shell" };
+    }
+    if (CODE.has(name)) {
+      const own = CODE.get(name) ?? language ?? this.#spoken();
+      return { isBlock: true, isNumbered: true, language: own };
+    }
+    const isFile = file !== null || this.words.has("file");
+    if (CERTAIN_TEXTS.has(name) || (TEXTS.has(name) && isFile)) {
+      const title = isOnlyText && file ? { file: baseName(file) } : {};
+      return { isBlock: true, isNumbered: true, language, ...title };
+    }
+    const own = NAMED.has(name) ? languageNamed(name) : null;
+    return { isBlock: false, isNumbered: false, language: own };
+  }
+
+  /** The language in the tool's name. */
+  #spoken() {
+    const word = LANGUAGES.find((language) => this.words.has(language));
+    return word === undefined ? null : languageNamed(word);
+  }
+}
+
+/** @param {Argument} argument */
+function isText({ kind }) {
+  return kind === "string" || kind === null;
+}
+
+const MOST_COUNTED = 200; // arguments whose lines are counted
+const SOME = 100; // characters from which the size of a single line is of interest
+
+/** Counts the lines of texts that grow, reading each character once. */
+export class LineCounter {
+  count = 0;
+  /** @type {WeakMap<Argument, { at: number, lines: number }>} */
+  #known = new WeakMap();
+
+  /** Returns the size of the arguments in words. @param {Argument} root */
+  words(root) {
+    const some = root.children.slice(0, MOST_COUNTED);
+    const all = [root, ...some, ...some.flatMap(({ children }) => children.slice(0, MANY))];
+    let [lines, longest] = [0, 0];
+    for (const argument of all) {
+      if (argument.kind !== "string") continue;
+      const count = this.#lines(argument);
+      longest = Math.max(longest, argument.text.length);
+      if (count > 1) lines += count;
+    }
+    this.count = lines;
+    if (lines > 0) return countOf(lines, "line");
+    return longest > SOME ? countOf(longest, "character") : "";
+  }
+
+  /** @param {Argument} argument */
+  #lines(argument) {
+    const { text } = argument;
+    let known = this.#known.get(argument);
+    if (known === undefined || text.length < known.at) known = { at: 0, lines: 0 };
+    for (let at = text.indexOf("\n", known.at); at >= 0; at = text.indexOf("\n", at + 1)) {
+      known.lines += 1;
+    }
+    known.at = text.length;
+    this.#known.set(argument, known);
+    return known.lines + (text.endsWith("\n") ? 0 : 1);
+  }
+}
+
+// The arguments of a call: a tree that grows.
+//
+// A refresh compares what is shown with what is known, from the top, and changes what differs. It
+// stops when its time is over, and continues in the next frame. What is complete and shown is not
+// visited again, so while the model writes only the open values are. The result is right whatever
+// happened in between, also if the final arguments are not those that were streamed.
+
+const LONG = 100; // characters of a text, beyond which it is a block
+const DEEPEST = 12; // levels that are indented
+const DEEP = 3; // levels that a preview shows open
+const FIRST = 100; // items that a preview shows,
+const MORE = 500; // and how many it adds when asked
+const MOST_COLUMNS = 8;
+const SHORT_DIFF = 20; // lines
+const LINE = 1.15; // lines that an item takes, about,
+const RECORD = 0.22; // and more in a table
+const STRIDE = 256; // items that are visited between two looks at the clock
+
+/** @typedef {CodeView | DiffView | HunksView} TextView */
+
+/**
+ * What a refresh needs.
+ * @typedef {object} Pass
+ * @property {Looks} looks
+ * @property {Texts} texts
+ * @property {() => boolean} hasTime
+ * @property {() => void} grown called if something was added
+ * @property {(view: CodeView | DiffView) => void} painting called when a text begins to be painted,
+ *   and when it is painted
+ */
+
+/**
+ * Shows one argument. `refresh` shows it as it is now, and returns whether it came to the end.
+ * @typedef {object} Item
+ * @property {HTMLElement} element
+ * @property {(argument: Argument, around: Surroundings, pass: Pass) => boolean} refresh
+ */
+
+/** @typedef {"line" | "block" | "branch" | "table" | "record" | "edit"} Shape */
+
+/**
+ * An item of a list, and what it shows.
+ * @typedef {object} Slot
+ * @property {Shape} shape
+ * @property {Argument} argument
+ * @property {Item} item
+ * @property {Surroundings | null} around of the value that is shown completely, and
+ * @property {unknown} value that value. A change within a complete value replaces the value,
+ * and the
+ *   list of children that it is in.
+ */
+
+export class ArgumentsView {
+  /** @param {{ name: string, root: Argument, verdict: string | null, isLost: boolean,
+   *   error?: Call["error"] }} call
+   * @param {{ texts?: Texts, label?: string, onPainted?: () => void }} [options] `onPainted` is
+   *   called when all that is known is painted */
+  constructor(call, { texts: own = texts, label = own.arguments, onPainted = () => {} } = {}) {
+    this.call = call;
+    this.element = make("div", { class: "arguments", role: "group", "aria-label": label });
+    this.#texts = own;
+    this.#onPainted = onPainted;
+    this.#following = new TailFollower(this.element);
+    this.#looks = new Looks(call.name);
+    this.refresh();
+  }
+
+  /** @type {Mode} */
+  mode = "preview";
+  #texts;
+  #onPainted;
+  #following;
+  #looks;
+  #isTreePainted = false;
+  /** @type {Omit<Slot, "around" | "value"> | null} */
+  #root = null;
+  /** @type {Set<CodeView | DiffView>} */
+  #unpainted = new Set();
+  #most = 0; // characters that there were to paint
+
+  /** Shows what has changed, in the next frames. */
+  refresh() {
+    this.#isTreePainted = false;
+    paint(this.#paint);
+  }
+
+  /** Whether all that is known is painted, to the last character. */
+  get isPainted() {
+    return this.#isTreePainted && this.#unpainted.size === 0;
+  }
+
+  /** How much of it is painted, from 0 to 1. */
+  get progress() {
+    if (this.isPainted) return 1;
+    const item = this.#root?.item;
+    const tree = this.#isTreePainted ? 1 : item instanceof BranchItem ? item.progress : 0;
+    let left = 0;
+    for (const view of this.#unpainted) left += view.left;
+    this.#most = Math.max(this.#most, left);
+    return tree * (this.#most ? 1 - left / this.#most : 1);
+  }
+
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    const { root, verdict, isLost, error } = this.call;
+    const isWriting = verdict === null && !isLost;
+    const { mode } = this;
+    this.element.classList.toggle("writing", isWriting);
+    this.element.classList.toggle("live", mode === "live");
+    if (mode === "live") this.element.tabIndex = 0;
+    else this.element.removeAttribute("tabindex");
+    this.#following.isFollowing &&= mode === "live";
+    const around = { file: null, language: null, isOnlyText: false, mode };
+    let looks = 0;
+    /** @type {Pass} */
+    const pass = {
+      looks: this.#looks,
+      texts: this.#texts,
+      hasTime: () => looks++ === 0 || hasTime(), // there is progress in each frame
+      grown: () => this.#following.grown(),
+      painting: this.#painting,
+    };
+    const shape = shapeOf(root, around, pass);
+    if (this.#root?.shape !== shape || this.#root.argument !== root) {
+      this.#root = { shape, argument: root, item: makeItem(shape, 0) };
+      this.element.replaceChildren(this.#root.item.element);
+    }
+    const { item } = this.#root;
+    this.#isTreePainted = item.refresh(root, around, pass);
+    if (error && item instanceof BranchItem) item.complain(error.path?.[0], error.message);
+    this.#finish();
+    return this.#isTreePainted;
+  };
+
+  /** @param {CodeView | DiffView} view */
+  #painting = (view) => {
+    if (!view.isPainted) this.#unpainted.add(view);
+    else if (this.#unpainted.delete(view)) this.#finish();
+  };
+
+  #finish() {
+    if (!this.isPainted) return;
+    this.#most = 0;
+    this.#onPainted();
+  }
+}
+
+/** @param {Argument} argument @param {Surroundings} around @param {Pass} pass @returns {Shape} */
+function shapeOf(argument, around, { looks }) {
+  const { kind } = argument;
+  if (kind === "object" || kind === "array") {
+    if (argument.isDone && argument.children.length === 0) return "line";
+    return kind === "array" && columnsOf(argument, looks) ? "table" : "branch";
+  }
+  if (kind !== "string") return "line";
+  return isLong(argument) || looks.text(argument, around).isBlock ? "block" : "line";
+}
+
+/** @param {Argument} argument */
+function isLong(argument) {
+  const text = textOf(argument);
+  return text.length > LONG || text.includes("\n");
+}
+
+/** @param {Shape} shape @param {number} depth @param {string[]} [columns] @returns {Item} */
+function makeItem(shape, depth, columns = []) {
+  if (shape === "record") return new RecordItem(columns);
+  const isTree = shape === "branch" || shape === "table";
+  const item = isTree ? new BranchItem(depth, shape === "table") : new LEAVES[shape]();
+  if (depth > 0) item.element.role = "listitem"; // around the root there is no list
+  return item;
+}
+
+/** @type {WeakMap<Argument, { children: Argument[], seen: number, columns: string[], fits:
+ * boolean }>} */
+const tables = new WeakMap();
+
+/** Returns the keys of the objects in an array that can be a table, else null: its items are
+ * objects
+ * with short values. Each item is looked at once.
+ * @param {Argument} array @param {Looks} looks */
+function columnsOf(array, looks) {
+  const { children } = array;
+  let known = tables.get(array);
+  if (known?.children !== children) known = { children, seen: 0, columns: [], fits: true };
+  tables.set(array, known);
+  for (let at = known.seen; known.fits && at < children.length; at += 1) {
+    const child = /** @type {Argument} */ (children[at]);
+    if (child.kind === null) break;
+    known.fits = child.kind === "object" && looks.edit(child) === null
+      && !(child.isDone && child.children.length === 0);
+    for (const cell of known.fits ? child.children : []) {
+      if (cell.children.length > 0 || (cell.kind === "string" && isLong(cell))) known.fits = false;
+      const key = String(cell.key);
+      if (!known.columns.includes(key)) known.columns.push(key);
+      if (known.columns.length > MOST_COLUMNS) known.fits = false;
+      if (!known.fits) break;
+    }
+    if (!child.isDone) break;
+    known.seen = at + 1;
+  }
+  return known.fits && known.columns.length > 0 ? known.columns : null;
+}
+
+/** An object or an array: a list of items below its name, or a table. */
+class BranchItem {
+  /** @param {number} depth 0: the root, which has no name @param {boolean} isTable */
+  constructor(depth, isTable) {
+    this.depth = depth;
+    this.#isTable = isTable;
+    this.element = make("div", { class: "item" });
+    this.#list = make("div", { class: "list", role: isTable ? "table" : "list" });
+    this.#list.classList.toggle("indented", !isTable && depth > 0 && depth <= DEEPEST);
+    this.#chunks = new Chunks(this.#list, height);
+  }
+
+  #isTable;
+  #list;
+  /** @type {Slot[]} */
+  #slots = [];
+  /** @type {Argument[]} */
+  #children = [];
+  /** @type {Surroundings | null} */
+  #inner = null;
+  #settled = 0; // children, from the first on, that are shown for good
+  #chunks;
+  #size = button("", "plain items", () => this.#toggle());
+  #isOpen = false; // although it is deep
+  #limit = FIRST;
+  #more = button("", "plain more", () => this.#showMore());
+  /** @type {string[]} */
+  #columns = [];
+  #again = () => {};
+
+  /** How much of it is shown, from 0 to 1. @returns {number} */
+  get progress() {
+    const next = this.#slots[this.#settled]?.item;
+    const part = next instanceof BranchItem ? next.progress : 0;
+    return this.#children.length ? (this.#settled + part) / this.#children.length : 0;
+  }
+
+  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
+  refresh(argument, around, pass) {
+    const { children } = argument;
+    const isPreview = around.mode === "preview";
+    this.#again = () => paint((hasTime) => this.refresh(argument, around, { ...pass, hasTime }));
+    if (!this.#list.parentNode) {
+      if (this.depth > 0) this.element.append(heading(argument.key ?? "", pass.texts, this.#size));
+      this.element.append(this.#list, this.#more);
+    }
+    const isClosed = isPreview && this.depth > DEEP && !this.#isOpen;
+    this.#showSize(argument, isPreview && this.depth > DEEP, isClosed);
+    const edit = pass.looks.edit(argument);
+    const inner = pass.looks.within(argument, around);
+    const isAsBefore = children === this.#children && isAlike(inner, this.#inner);
+    // An edit has few neighbours, and may turn out to be none.
+    if (!isAsBefore || edit !== null) this.#settled = 0;
+    this.#children = children;
+    this.#inner = edit === null ? inner : null;
+    if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
+    const end = isClosed ? 0 : isPreview ? Math.min(children.length, this.#limit) : children.length;
+    let place = Math.min(this.#settled, end);
+    let isEditShown = false;
+    for (let at = place; at < end; at += 1) {
+      const child = /** @type {Argument} */ (children[at]);
+      const isEdit = edit !== null && (child === edit.old || child === edit.new);
+      if (isEdit && isEditShown) continue;
+      isEditShown ||= isEdit;
+      if (isEdit || !isSettled(this.#slots[place], child, inner)) {
+        if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
+      } else if (at % STRIDE === 0 && !pass.hasTime()) return false;
+      place += 1;
+      if (edit === null && this.#settled === at && child.isDone) this.#settled = at + 1;
+    }
+    for (const { item } of this.#slots.splice(place)) item.element.remove();
+    this.#settled = Math.min(this.#settled, place);
+    const left = isClosed ? 0 : children.length - end;
+    this.#more.hidden = left === 0;
+    const count = String(Math.min(left, MORE));
+    setText(this.#more, left === 0 ? "" : fill(pass.texts.showMore, { count }));
+    this.#list.classList.toggle("open", place === 0 && !argument.isDone);
+    return true;
+  }
+
+  /** Shows a message below the argument with this key. @param {unknown} key
+   * @param {string} message */
+  complain(key, message) {
+    const slot = this.#slots.find(({ argument }) => key !== undefined && argument.key === key);
+    if (!slot || slot.item.element.querySelector(":scope > .wrong")) return;
+    slot.item.element.append(make("div", { class: "wrong", text: message }));
+  }
+
+  /** @param {Argument} argument @param {boolean} isDeep @param {boolean} isClosed */
+  #showSize({ kind, children }, isDeep, isClosed) {
+    const noun = kind === "array" ? "item" : "field";
+    setText(this.#size, kind === "array" || isDeep ? countOf(children.length, noun) : "");
+    this.#size.hidden = this.#size.textContent === "";
+    this.#size.ariaExpanded = isDeep ? String(!isClosed) : null;
+    this.#size.ariaDisabled = isDeep ? null : "true";
+    this.#list.hidden = isClosed;
+  }
+
+  #toggle() {
+    this.#isOpen = !this.#isOpen;
+    this.#settled = 0;
+    this.#again();
+  }
+
+  #showMore() {
+    this.#limit += MORE;
+    this.#again();
+  }
+
+  /** Shows the head of a table; columns are only added. @param {string[]} columns
+   * @param {Texts} texts */
+  #showColumns(columns, texts) {
+    if (columns.length === this.#columns.length && this.#list.querySelector(".columns")) return;
+    this.#columns = [...columns];
+    const cells = columns.map((key) => {
+      const cell = make("span", { class: "cell key", role: "columnheader" });
+      addInOrder(cell, visibleLine(nameOf(key, texts)));
+      return cell;
+    });
+    this.#list.querySelector(".columns")?.remove();
+    this.#list.prepend(make("div", { class: "record columns", role: "row" }, ...cells));
+    this.#list.style.setProperty("--columns", String(columns.length));
+    for (const slot of this.#slots) slot.around = null; // rows get the further cells
+    this.#settled = 0;
+  }
+
+  /** Shows a child at its place, and returns whether that is all of it.
+   * @param {Argument} child @param {number} place
+   * @param {Argument | null} edit the edit that it belongs to
+   * @param {Surroundings} inner @param {Pass} pass */
+  #show(child, place, edit, inner, pass) {
+    const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, pass);
+    let slot = this.#slots[place];
+    if (slot === undefined || slot.argument !== child || slot.shape !== shape) {
+      if (!pass.hasTime()) return false;
+      const item = makeItem(shape, this.depth + 1, this.#columns);
+      slot = { shape, argument: child, item, around: null, value: undefined };
+      this.#put(slot, place);
+      pass.grown();
+    }
+    slot.around = null;
+    if (slot.item instanceof RecordItem) slot.item.columns = this.#columns;
+    if (!slot.item.refresh(edit ?? child, inner, pass)) return false;
+    if (!edit && child.isDone) {
+      slot.around = inner;
+      slot.value = child.value;
+    }
+    return true;
+  }
+
+  /** Puts an item at its place, instead of what was there. @param {Slot} slot
+   * @param {number} place */
+  #put(slot, place) {
+    const before = this.#slots[place];
+    this.#slots[place] = slot;
+    if (before !== undefined) {
+      before.item.element.replaceWith(slot.item.element);
+      return;
+    }
+    const { last, size } = this.#chunks;
+    if (last.childElementCount >= size) this.#chunks.begin();
+    this.#chunks.last.append(slot.item.element);
+  }
+}
+
+/** Estimates how many lines on the screen the items of a chunk take. @param {Element} chunk */
+function height(chunk) {
+  const records = chunk.querySelectorAll(".record").length;
+  return LINE * chunk.querySelectorAll(".item").length + RECORD * records;
+}
+
+/** Returns whether a slot shows a child completely, and nothing has changed since.
+ * @param {Slot | undefined} slot @param {Argument} child @param {Surroundings} around */
+function isSettled(slot, child, around) {
+  if (slot?.argument !== child || !child.isDone || slot.value !== child.value) return false;
+  return isAlike(around, slot.around);
+}
+
+/** @param {Surroundings} one @param {Surroundings | null} other */
+function isAlike(one, other) {
+  return one === other || (one.file === other?.file && one.language === other.language
+    && one.isOnlyText === other.isOnlyText && one.mode === other.mode);
+}
+
+/** A short value. There may be very many, so each is made with as little as possible. */
+class Value {
+  element = document.createElement("span");
+  /** @type {string | null} */
+  #shown = null;
+
+  /** @param {Argument} argument @param {Texts} texts */
+  show(argument, texts) {
+    const { kind, isDone } = argument;
+    const text = kind === "string" ? textOf(argument) : isDone ? scalar(argument, texts) : "";
+    const name = `value ${kind ?? ""} ${isDone ? "" : "open"}`.trim();
+    if (this.element.className !== name) this.element.className = name;
+    if (text === this.#shown) return;
+    this.#shown = text;
+    this.element.textContent = "";
+    addInOrder(this.element, visible(text));
+  }
+}
+
+/** A name and a short value. */
+class LineItem {
+  element = document.createElement("div");
+  #value = new Value();
+
+  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
+  refresh(argument, _around, { texts }) {
+    if (!this.element.className) {
+      this.element.className = "item line";
+      if (argument.key !== null) {
+        const name = document.createElement("span");
+        name.className = "key";
+        addInOrder(name, visibleLine(nameOf(argument.key, texts)));
+        this.element.append(name, " ");
+      }
+      this.element.append(this.#value.element);
+    }
+    this.#value.show(argument, texts);
+    return true;
+  }
+}
+
+/** A row of a table. */
+class RecordItem {
+  /** @type {Value[]} */
+  #values = [];
+
+  /** @param {string[]} columns */
+  constructor(columns) {
+    this.columns = columns;
+    this.element = make("div", { class: "item record", role: "row" });
+  }
+
+  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
+  refresh({ children }, _around, { texts }) {
+    for (let at = this.#values.length; at < this.columns.length; at += 1) {
+      const value = new Value();
+      this.#values.push(value);
+      const cell = make("span", { class: "cell", role: "cell" }, value.element);
+      this.element.append(cell);
+    }
+    for (const cell of children) {
+      this.#values[this.columns.indexOf(String(cell.key))]?.show(cell, texts);
+    }
+    return true;
+  }
+}
+
+/** A long text. */
+class BlockItem {
+  element = make("div", { class: "item block-item" });
+  /** @type {CodeView | null} */
+  #view = null;
+
+  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
+  refresh(argument, around, pass) {
+    const { isNumbered, language, file } = pass.looks.text(argument, around);
+    const title = file ?? (argument.key === null ? "" : nameOf(argument.key, pass.texts));
+    if (this.#view === null) {
+      const { texts, painting: onPainting } = pass;
+      const label = title || texts.arguments;
+      this.#view = new CodeView({ label, language, isNumbered, texts, onPainting });
+      this.element.append(this.#view.element);
+    }
+    const text = textOf(argument);
+    if (text !== this.#view.text) pass.grown();
+    this.#view.show(text, { isDone: argument.isDone, language, title, mode: around.mode });
+    return true;
+  }
+}
+
+/** An edit: two arguments as one diff. A preview leaves out lines that are far from any change. */
+class EditItem {
+  element = make("div", { class: "item block-item" });
+  #title = "";
+  /** @type {DiffView | HunksView | null} */
+  #view = null;
+  #shown = 0;
+
+  /** @param {Argument} object @param {Surroundings} around @param {Pass} pass */
+  refresh(object, around, pass) {
+    const edit = pass.looks.edit(object);
+    if (edit === null) return true; // its parent shows it in another way
+    const { old, new: after } = edit;
+    const { language, file, mode } = pass.looks.within(object, around);
+    const { texts, painting: onPainting } = pass;
+    const names = [old, ...(after ? [after] : [])].map(({ key }) => nameOf(key ?? "", texts));
+    const title = file || names.join(" → ");
+    const [before, then] = [textOf(old), after ? textOf(after) : ""];
+    // A diff that was painted stays if it is short, so that nothing below it moves.
+    const isShort = this.#view !== null && before.split("\n").length <= SHORT_DIFF;
+    const hasHunks = mode === "preview" && !isShort;
+    if (this.#title !== title || (hasHunks && !(this.#view instanceof HunksView))) {
+      this.#title = title;
+      const options = { label: title, title, language, texts };
+      this.#view = hasHunks ? new HunksView(options) : new DiffView({ ...options, onPainting });
+      this.element.replaceChildren(this.#view.element);
+    }
+    if (before.length + then.length !== this.#shown) pass.grown();
+    this.#shown = before.length + then.length;
+    if (this.#view instanceof HunksView) this.#view.show(before, then);
+    else {
+      const [isBeforeDone, isAfterDone] = [old.isDone, after?.isDone ?? false];
+      this.#view?.show({ before, after: then, isBeforeDone, isAfterDone, language, mode });
+    }
+    return true;
+  }
+}
+
+const LEAVES = { line: LineItem, block: BlockItem, edit: EditItem };
+
+/** Makes the name above an argument.
+ * @param {string | number} key @param {Texts} texts @param {Node[]} more */
+function heading(key, texts, ...more) {
+  const element = make("div", { class: "key" });
+  addInOrder(element, visibleLine(nameOf(key, texts)));
+  element.append(...more);
+  return element;
+}
+
+/** Returns a text as it is so far, or as it is for good. @param {Argument} argument */
+function textOf({ text, value, isDone }) {
+  return isDone && typeof value === "string" ? value : text;
+}
+
+/** @param {string | number} key @param {Texts} texts */
+function nameOf(key, texts) {
+  return key === "" ? texts.emptyName : String(key);
+}
+
+/** @param {Argument} argument @param {Texts} texts */
+function scalar({ kind, value, key }, texts) {
+  if (kind === "array") return "[]";
+  if (kind === "object") return key === null ? texts.noArguments : "{}";
+  return Object.is(value, -0) ? "-0" : String(value);
+}
+
+// One constructed style sheet for all elements. It applies in their shadow roots only.
+
+export const sheet = new CSSStyleSheet();
+sheet.replaceSync(`
+:host {
+  --ink: var(--argstream-ink, light-dark(#1c2128, #e6e9ee));
+  --soft: var(--argstream-soft, light-dark(#57606a, #9aa4b0));
+  --paper: var(--argstream-paper, light-dark(#ffffff, #0f1216));
+  --raised: var(--argstream-raised, light-dark(#f6f7f9, #171b21));
+  --line: var(--argstream-line, light-dark(#d9dde3, #2d333b));
+  --accent: var(--argstream-accent, light-dark(#0b62d6, #6cb0ff));
+  --good: var(--argstream-good, light-dark(#17722f, #56c271));
+  --warn: var(--argstream-warn, light-dark(#8a5a00, #e0a93b));
+  --bad: var(--argstream-bad, light-dark(#b3261e, #ff8078));
+  --amber: var(--argstream-amber, light-dark(#fff8e6, #2a2210));
+  --mono: var(--argstream-code-font, ui-monospace, SFMono-Regular, Menlo, Consolas, monospace);
+  --edge: color-mix(in srgb, var(--soft) 80%, var(--paper)); /* 3:1 for controls */
+  display: block;
+  max-width: 100%;
+  min-width: 0;
+  color: var(--ink);
+  font: 0.875rem/1.43 var(--argstream-font, system-ui, sans-serif);
+  text-align: start;
+}
+:host([hidden]), [hidden] { display: none !important; }
+/* The body of an open card is painted in the frame after its header: nothing below may move then. */
+:host([open]:is([state="writing"], [state="written"], [state="pending"], [state="running"])) .call {
+  min-height: 6.15rem;
+}
+*, *::before, *::after { box-sizing: border-box; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+.icon {
+  flex: none; width: 1rem; height: 1rem;
+  fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linejoin: round;
+}
+
+/* The card and its header. */
+.call {
+  --state: var(--soft);
+  contain: paint;
+  border: 1px solid var(--line);
+  border-radius: 0.625rem;
+  background: var(--paper);
+}
+.call:focus-visible { outline-offset: -2px; }
+.call:is([data-state=writing], [data-state=running], [data-state=approved]) {
+  --state: var(--accent);
+}
+.call[data-state=done] { --state: var(--good); }
+.call:is([data-state=pending], [data-state=approving], [data-state=denying],
+  [data-state=incomplete]) { --state: var(--warn); }
+.call:is([data-state=failed], [data-state=blocked], [data-state=invalid],
+  [data-state=malformed]) { --state: var(--bad); }
+.call[data-state=pending] { border-color: color-mix(in srgb, var(--warn) 55%, var(--line)); }
+.head {
+  display: flex; align-items: center; gap: 0.5rem;
+  width: 100%; min-height: 2.125rem; padding: 0.25rem 0.625rem;
+  border: 0; border-radius: 0.5625rem;
+  background: none; color: inherit; font: inherit; text-align: start; cursor: pointer;
+}
+.head:hover { background: color-mix(in srgb, var(--ink) 4%, transparent); }
+.head:focus-visible { outline-offset: -2px; }
+.kind { color: var(--soft); }
+.name, .primary {
+  min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+  unicode-bidi: isolate;
+}
+.name { flex: 0 1 auto; max-width: 60%; font-weight: 600; }
+.primary { flex: 1 1 0; font: 0.8125rem/1.5 var(--mono); color: var(--soft); direction: ltr; }
+.size, .time, .state { flex: none; font-size: 0.8125rem; white-space: nowrap; }
+.size, .time { color: var(--soft); font-variant-numeric: tabular-nums; }
+.size { max-width: 45%; overflow: hidden; text-overflow: ellipsis; }
+.size:empty, .time:empty { display: none; }
+.state, .sign { color: var(--state); }
+.call[data-state=done] .state {
+  position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden;
+}
+.call:is([data-state=writing], [data-state=running]) .sign {
+  animation: pulse 1.4s ease-in-out infinite;
+}
+.call:is([data-state=writing], [data-state=running], [data-state=ready], [data-state=stale],
+  [data-state=approved]) .sign { fill: currentColor; }
+@keyframes pulse { 50% { opacity: 0.35; transform: scale(0.7); } }
+.chevron { color: var(--soft); transition: transform 120ms; }
+:host([open]) .head .chevron { transform: rotate(90deg); }
+.call[data-state=retried] :is(.name, .primary) { text-decoration: line-through; }
+.second {
+  padding: 0 0.75rem 0.375rem 2.125rem;
+  overflow: hidden; color: var(--soft); font-size: 0.8125rem;
+  text-overflow: ellipsis; white-space: nowrap; unicode-bidi: isolate;
+}
+
+/* The body. Combining marks that pile up are clipped wherever the model's words are shown. */
+.said, .alert, .wrong, .hint, .told > span, .title, .field label, .result { overflow: clip; }
+.body { container-type: inline-size; }
+.given { padding: 0.125rem 0.75rem 0.5rem; }
+.inner {
+  margin: 0 0.75rem 0.625rem; padding-inline-start: 0.75rem;
+  border-inline-start: 2px solid var(--line);
+}
+.panel { padding: 0.125rem 0.75rem 0.625rem; }
+.panel:empty { display: none; }
+.result { color: var(--ink); font: 0.8125rem/1.54 var(--mono); white-space: pre-wrap; }
+.tabs { display: flex; gap: 0.25rem; }
+.tab[aria-selected=true] {
+  border-bottom: 2px solid var(--accent); border-radius: 0; color: var(--ink);
+}
+.strip {
+  display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem 0.75rem;
+  min-height: 2.25rem; padding: 0.4375rem 0.75rem; border-top: 1px solid var(--line);
+}
+.said:empty { display: none; }
+.was-live .strip { min-height: 3.25rem; }
+:is(.growing, .unpainted) .strip:not(.approval) { visibility: hidden; }
+.said {
+  flex: 1 1 14rem; min-width: 0; color: var(--soft); overflow-wrap: anywhere; unicode-bidi: isolate;
+}
+.approval {
+  position: sticky; bottom: 0; z-index: 1;
+  border-radius: 0 0 0.5625rem 0.5625rem; background: var(--amber);
+}
+.approval:focus-visible { outline-offset: -2px; }
+.said b { color: var(--ink); font-weight: 600; }
+.said b .icon { margin-inline-end: 0.375rem; vertical-align: -0.1875rem; color: var(--warn); }
+.said :is(.left, .note, .moved):not(:empty)::before { content: " · " / " "; color: var(--soft); }
+.said .moved { color: var(--warn); }
+.left { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.keys { display: block; font-size: 0.75rem; }
+.buttons, .row-below { display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem; }
+.row-below { flex: 1 0 100%; }
+.alert { flex: 1 0 100%; color: var(--bad); overflow-wrap: anywhere; }
+.alert:empty { position: absolute; } /* not hidden, so that a text in it is announced */
+button.act, textarea, input {
+  border: 1px solid var(--edge); border-radius: 0.375rem;
+  background: var(--paper); color: inherit; font: inherit;
+}
+button.act {
+  position: relative; min-height: 1.875rem; padding: 0.125rem 0.75rem; overflow: clip;
+  cursor: pointer;
+}
+button.act:hover { border-color: var(--ink); }
+button.main { border-color: transparent; background: var(--accent); color: var(--paper); }
+button.main:hover { border-color: transparent; filter: brightness(1.08); }
+button.no { color: var(--bad); }
+button.plain {
+  padding-inline: 0.375rem; border-color: transparent; background: none; color: var(--accent);
+}
+button.plain:hover { border-color: transparent; text-decoration: underline; }
+button.act[aria-disabled=true] { opacity: 0.6; cursor: default; filter: none; }
+button.soon::after {
+  content: ""; position: absolute; inset: auto 0 0; height: 0.1875rem; background: currentColor;
+  transform-origin: left; animation: fill 400ms linear both;
+}
+@keyframes fill { from { transform: scaleX(0); } }
+.pair { display: inline-flex; }
+.pair > .decisive { border-radius: 0.375rem 0 0 0.375rem; }
+.pair > .more-ways {
+  padding-inline: 0.375rem; border-inline-start: 1px solid var(--paper);
+  border-radius: 0 0.375rem 0.375rem 0;
+}
+.more-ways .icon { transform: rotate(90deg); vertical-align: middle; }
+.menu {
+  position: fixed; inset: auto; max-width: min(24rem, 100vw - 1rem); margin: 0; padding: 0.25rem;
+  border: 1px solid var(--line); border-radius: 0.5rem; background: var(--paper); color: var(--ink);
+  box-shadow: 0 4px 16px rgb(0 0 0 / 0.2);
+}
+.menu .act {
+  display: block; width: 100%; border-color: transparent; overflow-wrap: anywhere;
+  text-align: start;
+}
+.menu .act:is(:hover, :focus-visible) { background: var(--raised); }
+input { flex: 1 1 12rem; min-width: 0; min-height: 1.875rem; padding: 0.125rem 0.5rem; }
+.strip label { color: var(--ink); }
+
+/* The editor. */
+.editor { display: grid; gap: 0.5rem; padding: 0.125rem 0.75rem 0.625rem; }
+.editor > .plain { justify-self: start; }
+.fields { display: grid; gap: 0.625rem; }
+.told { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem; color: var(--warn); }
+.told:empty, .wrong:empty, .hint:empty { display: none; }
+.field { display: grid; gap: 0.1875rem; }
+.field label {
+  color: var(--soft); font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere;
+  unicode-bidi: isolate;
+}
+textarea {
+  display: block; width: 100%; padding: 0.3125rem 0.5rem;
+  font: 0.8125rem/1.54 var(--mono); resize: vertical; overflow-wrap: anywhere; tab-size: 4;
+}
+textarea[rows="1"] { resize: none; }
+textarea[aria-invalid=true] { border-color: var(--bad); }
+textarea[readonly] { background: var(--raised); }
+.hint, .wrong { font-size: 0.8125rem; overflow-wrap: anywhere; }
+.hint { color: var(--soft); }
+.wrong { grid-column: 1 / -1; color: var(--bad); }
+.changes { display: grid; gap: 0.5rem; }
+.changes > * { min-width: 0; }
+
+/* Arguments. */
+.arguments { line-height: 1.5; }
+.arguments.live { max-height: min(75vh, 40rem); overflow: auto; scrollbar-width: thin; }
+.volume, .chunk { contain: style; } /* from the start: later, the whole page is looked at */
+.full:is(.volume, .chunk) { content-visibility: auto; }
+.item { padding-block: 0.1rem; }
+.block-item { padding-block: 0.25rem 0.4rem; }
+.list.indented { margin-left: 0.35rem; padding-left: 0.9rem; border-left: 1px solid var(--line); }
+.line {
+  display: grid; grid-template-columns: minmax(4.5rem, 20%) minmax(0, 1fr); gap: 0 0.75rem;
+  overflow: clip;
+}
+.line > :only-child { grid-column: 1 / -1; }
+.key, .value {
+  font: 0.8125rem/1.6 var(--mono); direction: ltr; unicode-bidi: isolate; overflow-wrap: anywhere;
+}
+.key { overflow: clip; color: var(--soft); }
+.value { white-space: pre-wrap; }
+.value:is(.number, .boolean, .null) { color: light-dark(#0550ae, #79c0ff); }
+.value:is(.object, .array) { color: var(--soft); }
+button.items {
+  min-height: 0; padding-block: 0; font: 0.75rem/1.6 system-ui, sans-serif; opacity: 1 !important;
+}
+button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
+.record {
+  display: grid; grid-template-columns: repeat(var(--columns), minmax(0, 1fr)); gap: 0.75rem;
+  padding: 0.1875rem 0.5rem; border-bottom: 1px solid var(--line); overflow: clip;
+}
+.columns { background: var(--raised); font-weight: 600; }
+.from-right { unicode-bidi: isolate; }
+
+/* Code and diffs. */
+.block {
+  position: relative; border: 1px solid var(--line); border-radius: 0.375rem;
+  background: var(--raised);
+}
+.tools {
+  display: flex; align-items: center; gap: 0.25rem 0.5rem;
+  padding: 0.125rem 0.375rem 0.125rem 0.75rem;
+}
+.tools .title {
+  min-width: 0; font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate;
+}
+.tools .title:empty { display: none; }
+.tools .meta { flex: 1; min-width: 0; color: var(--soft); font-size: 0.75rem; white-space: nowrap; }
+.tools .act { min-height: 1.5rem; font-size: 0.75rem; }
+.tools .act[aria-pressed=false] { color: var(--soft); }
+.plus { color: var(--good); }
+.minus { color: var(--bad); }
+.code, .diff {
+  padding-block: 0 0.4rem; font: 0.8125rem/1.54 var(--mono); font-variant-ligatures: none;
+  tab-size: 4;
+}
+:is(.code, .diff).live { max-height: calc(20 * 1.54em); overflow: auto; scrollbar-width: thin; }
+.cut { max-height: calc(13.5 * 1.54em); overflow: clip; }
+.cut.was-live { max-height: calc(20 * 1.54em); }
+.cut + .more {
+  position: absolute; inset: auto 0 0; padding-block-start: 1.5rem; text-align: start;
+  background: linear-gradient(transparent, var(--raised) 60%);
+}
+.unwrapped { overflow-x: auto; }
+.unwrapped .rows { width: max-content; min-width: 100%; }
+.unwrapped .row { white-space: pre; }
+.row {
+  position: relative; min-height: 1.54em; padding-inline: 0.75rem; overflow: clip;
+  direction: ltr; unicode-bidi: isolate; white-space: pre-wrap; overflow-wrap: anywhere;
+}
+.row::before {
+  position: absolute; inset-block: 0; left: 0; white-space: pre; color: var(--soft);
+  user-select: none;
+}
+.row.continued::before { content: "↪" / ""; left: 0.1rem; }
+.numbered .row { padding-left: calc(max(3, var(--digits, 3)) * 1ch + 2rem); }
+.numbered .row:not(.continued)::before {
+  content: attr(data-number) / "";
+  width: calc(max(3, var(--digits, 3)) * 1ch + 0.9rem);
+  text-align: right;
+}
+.diff .row { padding-left: calc(2 * max(3, var(--digits, 3)) * 1ch + 2.75rem); }
+.diff .row:not(.continued)::before { content: attr(data-number) / ""; left: 0.5rem; }
+.diff .added { background: light-dark(rgb(46 188 84 / 0.13), rgb(46 160 67 / 0.2)); }
+.diff .removed { background: light-dark(rgb(240 90 75 / 0.12), rgb(240 83 75 / 0.22)); }
+.diff .added:not(.continued)::before {
+  content: attr(data-number) " +" / "added: "; color: var(--good);
+}
+.diff .removed:not(.continued)::before {
+  content: attr(data-number) " −" / "removed: "; color: var(--bad);
+}
+.added .marked {
+  border-radius: 2px; background: light-dark(rgb(46 188 84 / 0.3), rgb(46 160 67 / 0.45));
+}
+.removed .marked {
+  border-radius: 2px; background: light-dark(rgb(240 90 75 / 0.25), rgb(240 83 75 / 0.45));
+}
+.diff .pending, .diff .pending > *, .diff .gap, .diff .remark { color: var(--soft); }
+.diff .remark { font-style: italic; }
+.writing :is(.row.open, .value.open)::after, .writing .list.open::after {
+  content: "" / ""; display: inline-block; width: 0.5em; height: 1.05em; margin-left: 1px;
+  vertical-align: text-bottom; border-radius: 1px; background: var(--accent);
+  animation: caret 1.1s steps(2, jump-none) infinite;
+}
+@keyframes caret { from { opacity: 1; } to { opacity: 0.25; } }
+.t-keyword, .t-heading { color: light-dark(#a0307a, #f08bc5); }
+.t-heading, .t-strong { font-weight: 600; }
+.t-string { color: light-dark(#0a5c36, #8fd6a4); }
+.t-number { color: light-dark(#0550ae, #79c0ff); }
+.t-comment { color: light-dark(#5c6670, #98a2ae); font-style: italic; }
+.t-name { color: light-dark(#7a3e00, #f0b36b); }
+.t-added { color: var(--good); }
+.t-removed { color: var(--bad); }
+
+@container (width < 30rem) {
+  .said { flex-basis: 100%; }
+  .buttons { flex: 1; justify-content: end; }
+  .was-live .strip { min-height: 5.75rem; }
+  .line { grid-template-columns: minmax(0, 1fr); }
+}
+@media (width < 40rem) {
+  .size, .time, .call:not([data-state=pending]) .state {
+    position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden;
+  }
+}
+@media (pointer: coarse) {
+  .head, button.act, input { min-height: 2.75rem; }
+  .keys { display: none; }
+}
+@media (prefers-reduced-motion: reduce) {
+  *, ::before, ::after { animation: none !important; transition: none !important; }
+}
+:host([stale]) * { animation: none !important; }
+@media (forced-colors: active) {
+  button.main { border-color: ButtonText; }
+  button.act[aria-disabled=true] { border-color: GrayText; color: GrayText; opacity: 1; }
+  textarea[aria-invalid=true] { outline: 2px dashed CanvasText; }
+  .diff .added { border-left: 3px solid LinkText; }
+  .diff .removed { border-left: 3px solid GrayText; }
+  .marked { text-decoration: underline; }
+}
+`);
 
 customElements.define("tool-call", ToolCallElement);

@@ -1,0 +1,2151 @@
+import {
+  addInOrder, button, Chunks, copyAsText, countOf, firstIndex, inOneNode, make, paint,
+  selectedRange, setAttribute, setText, TailFollower, visible, visibleLine,
+} from "./dom.js";
+
+// Code and diffs: views with line numbers, colours and a toolbar; line, word and streaming diffs;
+// a highlighter. A view paints in slices, and the work for a new piece of text does not depend on
+// the length of the text before it.
+
+/** The texts of these views. `<tool-call>` lets its `labels` replace them. */
+export const codeTexts = {
+  copy: "Copy",
+  copied: "Copied",
+  copyFailed: "Couldn't copy",
+  wrap: "Wrap",
+  showAll: "Show all {size}",
+  unchanged: "⋯ {size} unchanged",
+  noNewline: "No newline at end of file ({side})",
+  roughDiff:
+    "Too many differences for an exact diff; some unchanged lines may be shown as replaced.",
+  failedDiff: "Couldn't compute a diff. Showing old text, then new text.",
+};
+
+/**
+ * `live`: the text grows in a box that follows its end. `whole`: all rows, without a box.
+ * `preview`: the first rows and a button for the rest; rows that are out of sight leave the DOM.
+ * @typedef {"live" | "whole" | "preview"} Mode
+ */
+
+/**
+ * @typedef {object} ViewOptions
+ * @property {string} label for assistive technology
+ * @property {string} [title] shown in the toolbar
+ * @property {string | null} [language] as `languageNamed` returns it
+ * @property {typeof codeTexts} [texts]
+ */
+
+const PREVIEW_ROWS = 12;
+const PREVIEW_CHARACTERS = 3000;
+const SHORT = 20; // lines up to which a text needs no preview
+
+/** Replaces `{name}` in one of the texts. @param {string} text
+ * @param {Record<string, string>} by */
+export function fill(text, by) {
+  return text.replace(/\{(\w+)\}/g, (whole, name) => by[name] ?? whole);
+}
+
+/** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
+ * painted again when more text arrives. */
+export class CodeView {
+  /** @param {ViewOptions & { isNumbered?: boolean, onPainting?: (view: CodeView) => void }} options
+   * `onPainting` is called when there is more to paint, and when all of it is painted */
+  constructor({ language = null, isNumbered = true, onPainting = () => {}, ...options }) {
+    this.#frame = new Frame("code", options, () => this.text, () => this.#expand());
+    this.#frame.box.classList.toggle("numbered", isNumbered);
+    this.element = this.#frame.element;
+    this.#label = options.label;
+    this.#language = language;
+    this.#onPainting = onPainting;
+    this.#begin();
+    this.#frame.box.append(this.#rows.element);
+  }
+
+  /** Whether all of the text is painted, or all of its preview. */
+  isPainted = true;
+  #frame;
+  #label;
+  #language;
+  #onPainting;
+  #isDone = false;
+  #isCut = false;
+  #isExpanded = false;
+  /** @type {Mode} */
+  #mode = "live";
+  #cutter = new RowCutter();
+  #rows = new RowList();
+  #count = 0; // rows that are painted
+  #highlighter = highlighterFor(null);
+  /** @type {HTMLElement | null} */
+  #open = null;
+
+  /** @param {string} label for assistive technology */
+  set label(label) {
+    this.#label = this.#frame.label = label;
+  }
+
+  /** The text that is shown, or will be in the next frames. */
+  get text() {
+    return this.#cutter.text;
+  }
+
+  /** How many characters are not painted yet. */
+  get left() {
+    return this.isPainted ? 0 : this.#cutter.text.length - this.#cutter.at + 1;
+  }
+
+  /** Shows a text; of one that has grown, what is new.
+   * @param {string} text
+   * @param {{ isDone?: boolean, language?: string | null, title?: string, mode?: Mode }} [more] */
+  show(text, { isDone = true, language = this.#language, title, mode = "whole" } = {}) {
+    if (title) this.#label = this.#frame.title = title;
+    const before = this.#cutter.text;
+    const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
+    if (isAsBefore && language === this.#language) return;
+    const isCut = mode === "preview" && !this.#isExpanded && isLong(text);
+    const isOther = language !== this.#language || text.slice(0, before.length) !== before;
+    this.#isDone = isDone;
+    this.#mode = mode;
+    if (isOther || isCut !== this.#isCut) {
+      this.#language = language;
+      this.#isCut = isCut;
+      this.#begin();
+    } else {
+      this.#frame.mode = mode;
+    }
+    this.#cutter.grow(text);
+    paint(this.#paint);
+    this.isPainted = false;
+    this.#onPainting(this);
+  }
+
+  /** Starts again. What is shown is replaced when the new rows are painted. */
+  #begin() {
+    this.#cutter = new RowCutter();
+    this.#rows = new RowList(this.#mode === "preview");
+    this.#highlighter = highlighterFor(this.#language);
+    this.#open = null;
+    this.#count = 0;
+  }
+
+  #expand() {
+    this.#isExpanded = true;
+    this.#isCut = this.isPainted = false;
+    paint(this.#paint);
+  }
+
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    do {
+      const isEnough =
+        this.#count >= this.#frame.previewRows || this.#cutter.at >= PREVIEW_CHARACTERS;
+      const row = this.#isCut && isEnough ? null : this.#cutter.next();
+      if (row === null) {
+        if (!this.#isCut) this.#showOpen();
+        this.#settle();
+        return true;
+      }
+      const element = this.#open ?? this.#add(makeRow(row));
+      element.classList.remove("open");
+      fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
+      this.#open = null;
+    } while (hasTime());
+    if (this.#rows.element.parentNode === this.#frame.box) this.#frame.grown();
+    return false;
+  };
+
+  /** Shows the row that may still grow. */
+  #showOpen() {
+    const row = this.#cutter.open();
+    this.#open ??= this.#add(makeRow(row));
+    this.#open.classList.toggle("open", !this.#isDone);
+    fillRow(this.#open, this.#highlighter.peek(row.text), false);
+  }
+
+  #settle() {
+    const lines = this.#isCut ? linesIn(this.text) : this.#cutter.lines;
+    const size = lines > 1 ? countOf(lines, "line") : "";
+    this.#frame.mode = this.#mode; // not before the rows that are for it
+    this.#frame.place(this.#rows, String(lines).length);
+    this.#frame.label = [this.#label, size].filter(Boolean).join(", ");
+    setText(this.#frame.meta, [languageTitle(this.#language), size].filter(Boolean).join(" · "));
+    const all = lines > PREVIEW_ROWS ? size : countOf(this.text.length, "character");
+    this.#frame.offerMore(this.#isCut ? all : "");
+    this.isPainted = true;
+    this.#onPainting(this);
+  }
+
+  /** @param {HTMLElement} row */
+  #add(row) {
+    this.#rows.append(row);
+    this.#count += 1;
+    return row;
+  }
+}
+
+/** An edit as a diff, while the model writes it.
+ *
+ * The old text is shown first. As the new one arrives, old lines become unchanged or removed where
+ * they stand, and new lines are put between them. A line that is shown never goes away, except that
+ * a new line is merged with the old one that it turns out to equal. */
+export class DiffView {
+  /** @param {ViewOptions & { onPainting?: (view: DiffView) => void }} options */
+  constructor({ language = null, onPainting = () => {}, ...options }) {
+    this.#frame = new Frame("diff", options, () => this.#page.new.text);
+    this.#texts = options.texts ?? codeTexts;
+    this.element = this.#frame.element;
+    this.#page = new Page(language, this.#texts);
+    this.#language = language;
+    this.#onPainting = onPainting;
+    this.#frame.box.append(this.#page.rows.element);
+  }
+
+  /** Whether both texts are painted completely. */
+  isPainted = true;
+  #frame;
+  #texts;
+  #onPainting;
+  #page;
+  #language;
+  #isFresh = true;
+
+  /** @param {string} label */
+  set label(label) {
+    this.#frame.label = label;
+  }
+
+  /** How many characters are not painted yet. */
+  get left() {
+    return this.isPainted ? 0 : this.#page.old.left + this.#page.new.left + 1;
+  }
+
+  /** Shows an edit; of one that has grown, what is new.
+   * @param {{ before: string, after: string, isBeforeDone?: boolean, isAfterDone?: boolean,
+   *   language?: string | null, title?: string, mode?: Mode }} edit */
+  show({ before, after, isBeforeDone = true, isAfterDone = true, ...more }) {
+    const { language = this.#language, title, mode = "whole" } = more;
+    if (title !== undefined) this.#frame.title = title;
+    this.#frame.mode = mode;
+    const page = this.#page;
+    const isSame = page.old.text === before && page.new.text === after;
+    const isAsDone = page.old.isDone === isBeforeDone && page.new.isDone === isAfterDone;
+    if (!this.#isFresh && isSame && isAsDone && language === this.#language) return;
+    this.#isFresh = false;
+    const isMore =
+      page.old.mayBecome(before, isBeforeDone) && page.new.mayBecome(after, isAfterDone);
+    // New lines that came before the end of the old text were shown without a comparison.
+    const isTooEarly = page.isEarly && isBeforeDone;
+    if (!isMore || isTooEarly || language !== this.#language) {
+      this.#language = language;
+      this.#page = new Page(language, this.#texts);
+    }
+    this.#page.old.grow(before, isBeforeDone);
+    this.#page.new.grow(after, isAfterDone);
+    paint(this.#paint);
+    this.isPainted = false;
+    this.#onPainting(this);
+  }
+
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    const page = this.#page;
+    try {
+      do {
+        if (page.step()) continue;
+        page.showOpen();
+        this.#frame.place(page.rows, page.digits);
+        this.#frame.showCounts(page.added, page.removed);
+        this.isPainted = true;
+        this.#onPainting(this);
+        return true;
+      } while (hasTime());
+    } catch (error) {
+      if (page.isPlain) throw error;
+      reportError(error);
+      this.#page = new Page(this.#language, this.#texts, true);
+      this.#page.old.grow(page.old.text, page.old.isDone);
+      this.#page.new.grow(page.new.text, page.new.isDone);
+    }
+    if (page.rows.element.parentNode === this.#frame.box) this.#frame.grown();
+    return false;
+  };
+}
+
+const CONTEXT = 3; // unchanged lines shown before and after a change
+
+/** @typedef {{ kind: LineChange["kind"] | "gap" | "remark", text: string, isHidden?: boolean,
+ *   marks?: Range[] | undefined }} Step */
+
+/** Two complete texts as the places where they differ, with some unchanged lines around each. */
+export class HunksView {
+  #before = "";
+  #after = "";
+  #rows = new RowList();
+  /** @type {Step[]} */
+  #waiting = [];
+  #isFound = true;
+  #isCut = false;
+  #isExpanded = false;
+  #count = 0;
+  #counts = { added: 0, removed: 0 };
+  #numbers = [1, 1];
+  #language;
+  #texts;
+  #frame;
+  /** @type {ReturnType<typeof highlighterFor>[]} */
+  #colours = [];
+
+  /** @param {ViewOptions} options */
+  constructor({ language = null, ...options }) {
+    this.#frame = new Frame("diff", options, () => this.#after, () => this.#expand());
+    this.#texts = options.texts ?? codeTexts;
+    this.#language = language;
+    this.element = this.#frame.element;
+    this.#frame.mode = "preview";
+  }
+
+  /** @param {string} before @param {string} after */
+  show(before, after) {
+    if (before === this.#before && after === this.#after) return;
+    this.#before = before;
+    this.#after = after;
+    this.#isFound = false;
+    paint(this.#paint);
+  }
+
+  #expand() {
+    this.#isExpanded = true;
+    this.#isCut = false;
+    paint(this.#paint);
+  }
+
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    if (!this.#isFound) this.#begin();
+    do {
+      const isEnough = this.#isCut && this.#count >= PREVIEW_ROWS;
+      const step = isEnough ? undefined : this.#waiting.pop();
+      if (step === undefined) {
+        this.#frame.place(this.#rows, String(Math.max(...this.#numbers)).length);
+        this.#frame.showCounts(this.#counts.added, this.#counts.removed);
+        const rows = this.#waiting.filter(({ isHidden }) => !isHidden).length + this.#count;
+        this.#frame.offerMore(isEnough && rows > this.#count ? countOf(rows, "line") : "");
+        return true;
+      }
+      this.#add(step);
+    } while (hasTime());
+    return false;
+  };
+
+  #begin() {
+    this.#isFound = true;
+    this.#rows = new RowList(true);
+    const steps = this.#find();
+    this.#counts = { added: 0, removed: 0 };
+    let rows = 0;
+    for (const { kind, isHidden } of steps) {
+      if (kind === "added" || kind === "removed") this.#counts[kind] += 1;
+      if (!isHidden) rows += 1;
+    }
+    this.#isCut = !this.#isExpanded && rows > SHORT;
+    this.#waiting = steps.reverse();
+    this.#count = 0;
+    this.#numbers = [1, 1];
+    this.#colours = [highlighterFor(this.#language), highlighterFor(this.#language)];
+  }
+
+  /** Compares the texts. If that fails, both are shown completely. @returns {Step[]} */
+  #find() {
+    const [before, after] = [splitLines(this.#before), splitLines(this.#after)];
+    try {
+      const { changes, isRough } = lineDiff(before, after);
+      const found = hunks(changes, this.#texts);
+      if (isRough) found.unshift({ kind: "remark", text: this.#texts.roughDiff });
+      const side = newlineRemark(this.#before, this.#after);
+      if (side) found.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
+      return found;
+    } catch (error) {
+      reportError(error);
+      return [
+        { kind: "remark", text: this.#texts.failedDiff },
+        ...before.map((text) => ({ kind: /** @type {const} */ ("removed"), text })),
+        ...after.map((text) => ({ kind: /** @type {const} */ ("added"), text })),
+      ];
+    }
+  }
+
+  /** @param {Step} step */
+  #add({ kind, text, isHidden, marks }) {
+    if (!isHidden) this.#count += 1;
+    if (kind === "gap" || kind === "remark") {
+      this.#rows.append(make("div", { class: `row ${kind}`, text }));
+      return;
+    }
+    const [old, next] = /** @type {[number, number]} */ (this.#numbers);
+    const [oldColours, newColours] = this.#colours;
+    if (kind !== "added") this.#numbers[0] = old + 1;
+    if (kind !== "removed") this.#numbers[1] = next + 1;
+    if (kind === "same") oldColours?.take(text, true);
+    const colours = kind === "removed" ? oldColours : newColours;
+    if (isHidden) colours?.take(text, true);
+    if (isHidden || !colours) return;
+    const line = new DiffLine(text, kind, colours);
+    line.number(kind === "added" ? 0 : old, kind === "removed" ? 0 : next);
+    if (marks) line.mark(marks);
+    for (const row of line.rows) this.#rows.append(row);
+  }
+}
+
+/** Leaves out the unchanged lines that are far from any change: their steps are hidden, since a
+ * highlighter needs them. @param {LineChange[]} changes @param {typeof codeTexts} texts */
+function hunks(changes, texts) {
+  const marks = wordMarks(changes);
+  /** @type {Step[]} */
+  const steps = [];
+  let from = 0;
+  while (from < changes.length) {
+    let to = from;
+    while (to < changes.length && changes[to]?.kind === "same") to += 1;
+    const first = from + (from === 0 ? 0 : CONTEXT);
+    const last = to - (to === changes.length ? 0 : CONTEXT);
+    const isGap = last - first > 1; // a single line needs as much room as the words
+    const lines = countOf(last - first, "line");
+    for (let at = from; at < to; at += 1) {
+      if (isGap && at === first) {
+        steps.push({ kind: "gap", text: fill(texts.unchanged, { size: lines }) });
+      }
+      const { kind, text } = /** @type {LineChange} */ (changes[at]);
+      steps.push({ kind, text, isHidden: isGap && at >= first && at < last });
+    }
+    for (from = to; from < changes.length && changes[from]?.kind !== "same"; from += 1) {
+      const change = /** @type {LineChange} */ (changes[from]);
+      steps.push({ ...change, marks: marks.get(change) });
+    }
+  }
+  return steps;
+}
+
+/** Returns which text lacks the newline at its end that the other one has, if one does.
+ * @param {string} before @param {string} after */
+function newlineRemark(before, after) {
+  if (before === "" || after === "" || before.endsWith("\n") === after.endsWith("\n")) return "";
+  return before.endsWith("\n") ? "new" : "old";
+}
+
+/** The frame of a view: a toolbar, the box of the rows, and a button that shows the rest. */
+class Frame {
+  /** @param {"code" | "diff"} kind @param {ViewOptions} options
+   * @param {() => string} text what Copy copies @param {() => void} expand */
+  constructor(kind, { label, title = "", texts = codeTexts }, text, expand = () => {}) {
+    this.#texts = texts;
+    this.#copy = button(texts.copy, "plain", () => this.#copyText(text()));
+    this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
+    this.#wrap.ariaPressed = "true";
+    this.#more = button("", "plain more", expand);
+    this.#more.hidden = true;
+    const tools = make("div", { class: "tools" }, this.#title, this.meta, this.#wrap, this.#copy);
+    this.box = make("div", { class: kind, role: "group" });
+    this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
+    this.#following = new TailFollower(this.box);
+    copyAsText(this.box);
+    this.label = label;
+    this.title = title;
+  }
+
+  meta = make("span", { class: "meta" });
+  #title = make("span", { class: "title" });
+  #texts;
+  #copy;
+  #wrap;
+  #more;
+  #following;
+
+  /** @param {string} label */
+  set label(label) {
+    setAttribute(this.box, "aria-label", label);
+  }
+
+  /** @param {string} title */
+  set title(title) {
+    const words = visibleLine(title);
+    if (this.#title.textContent === words) return;
+    this.#title.textContent = "";
+    addInOrder(this.#title, words);
+  }
+
+  /** How many rows a preview has. */
+  get previewRows() {
+    return this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
+  }
+
+  /** @param {Mode} mode */
+  set mode(mode) {
+    const { classList } = this.box;
+    // A preview keeps the height of a box that was live, so that nothing below it moves.
+    if (mode !== "live" && classList.contains("live")) classList.add("was-live");
+    classList.toggle("live", mode === "live");
+    this.#following.isFollowing &&= mode === "live";
+    this.#setTabStop();
+  }
+
+  /** Tells that there is more; a live box scrolls to its end. */
+  grown() {
+    this.#following.grown();
+  }
+
+  /** Shows the rows, which may be new ones. @param {RowList} rows @param {number} digits */
+  place({ element }, digits) {
+    if (element.parentNode !== this.box) this.box.replaceChildren(element);
+    if (digits > 3) this.box.style.setProperty("--digits", String(digits));
+    this.grown();
+  }
+
+  /** @param {number} added @param {number} removed */
+  showCounts(added, removed) {
+    const words = `+${added} −${removed}`;
+    if (this.meta.textContent === words) return;
+    this.meta.replaceChildren(
+      make("span", { class: "plus", text: `+${added}` }), " ",
+      make("span", { class: "minus", text: `−${removed}` }),
+    );
+  }
+
+  /** @param {string} size of all; empty if nothing is left out */
+  offerMore(size) {
+    this.#more.hidden = size === "";
+    this.box.classList.toggle("cut", size !== "");
+    if (size) setText(this.#more, fill(this.#texts.showAll, { size }));
+  }
+
+  #toggleWrap() {
+    const wraps = !this.box.classList.toggle("unwrapped");
+    this.#wrap.ariaPressed = String(wraps);
+    this.#setTabStop();
+  }
+
+  /** Only what can be scrolled is a tab stop. */
+  #setTabStop() {
+    const { classList } = this.box;
+    if (classList.contains("live") || classList.contains("unwrapped")) this.box.tabIndex = 0;
+    else this.box.removeAttribute("tabindex");
+  }
+
+  /** @param {string} text */
+  async #copyText(text) {
+    let words = this.#texts.copied;
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      words = this.#texts.copyFailed; // not allowed, or not a secure context
+    }
+    setText(this.#copy, words);
+    setTimeout(() => setText(this.#copy, this.#texts.copy), 2000);
+  }
+}
+
+/** @param {string} text */
+function isLong(text) {
+  return text.length > 2 * PREVIEW_CHARACTERS || linesIn(text) > SHORT;
+}
+
+/** Counts lines. A newline at the end begins no further line. @param {string} text */
+function linesIn(text) {
+  let lines = text === "" || text.endsWith("\n") ? 0 : 1;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) lines += 1;
+  return lines;
+}
+
+/** @param {string} text */
+function splitLines(text) {
+  const lines = text.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  return lines;
+}
+
+// Rows. A row is a line, or a part of a very long one, so that the work for a row is bounded. Rows
+// are grouped in chunks, and the layout skips the chunks that are out of sight.
+
+const LONGEST = 1000; // characters of a row
+const HEAVY = 40; // characters of a row, beyond which fewer are laid out together
+const WIDTH = 80; // characters of a line on the screen, about
+const CROWDED = 400; // rows at which a chunk is split
+
+/**
+ * A piece of text, and what it is: keyword, string… or null for nothing special.
+ * @typedef {[kind: string | null, text: string, isMarked?: boolean]} Token
+ */
+/** @typedef {[from: number, to: number]} Range */
+
+/**
+ * @typedef {object} Row
+ * @property {string} text without the newline
+ * @property {number} number of its line
+ * @property {boolean} isContinuation whether it continues the line of the row before
+ * @property {boolean} endsLine
+ */
+
+/** Cuts a growing text into rows, reading each character once. */
+export class RowCutter {
+  text = "";
+  at = 0;
+  number = 1;
+  isContinuation = false;
+  #newline = 0;
+
+  /** Sets the text, which continues the one before. @param {string} text */
+  grow(text) {
+    if (this.#newline < 0) this.#newline = this.text.length;
+    this.text = text;
+  }
+
+  /** How many lines were cut; a newline at the end begins no further line. */
+  get lines() {
+    return this.at < this.text.length || this.number === 1 ? this.number : this.number - 1;
+  }
+
+  /** Returns the next row that is complete, or null. @returns {Row | null} */
+  next() {
+    if (this.#newline >= 0 && this.text[this.#newline] !== "\n") {
+      this.#newline = this.text.indexOf("\n", this.#newline);
+    }
+    const end = this.#newline < 0 ? this.text.length : this.#newline;
+    const { number, isContinuation, at } = this;
+    if (end - at > LONGEST) {
+      this.at = cutAt(this.text, at + LONGEST);
+      this.isContinuation = true;
+      const text = this.text.slice(at, this.at);
+      return { text, number, isContinuation, endsLine: false };
+    }
+    if (this.#newline < 0) return null;
+    this.at = this.#newline = end + 1;
+    this.number += 1;
+    this.isContinuation = false;
+    return { text: this.text.slice(at, end), number, isContinuation, endsLine: true };
+  }
+
+  /** Returns the row that may still grow. @returns {Row} */
+  open() {
+    const { number, isContinuation } = this;
+    return { text: this.text.slice(this.at), number, isContinuation, endsLine: false };
+  }
+}
+
+/** @typedef {{ name: string, number: string | undefined, parts: [string, string][] }} StoredRow */
+
+/** Rows of a view, in chunks. If they are windowed, the rows of a chunk that the layout skips leave
+ * the DOM: their texts are stored until the chunk comes near the visible area again. */
+export class RowList {
+  constructor(isWindowed = false) {
+    this.element = make("div", { class: "rows" });
+    this.#chunks = new Chunks(this.element, height);
+    this.#isWindowed = isWindowed;
+    if (!isWindowed) return;
+    this.element.addEventListener("contentvisibilityautostatechange", ({ target }) => {
+      if (!(target instanceof HTMLElement)) return;
+      const isChunk = target.classList.contains("chunk");
+      for (const chunk of isChunk ? [target] : target.children) {
+        this.#turned.add(/** @type {HTMLElement} */ (chunk));
+      }
+      paint(this.#turn);
+    });
+  }
+
+  #chunks;
+  #isWindowed;
+  #weight = 0;
+  /** @type {Set<HTMLElement>} chunks that the layout may have begun or ceased to skip */
+  #turned = new Set();
+  /** @type {WeakMap<HTMLElement, StoredRow[]>} */
+  #stored = new WeakMap();
+
+  /** Adds a row at the end. Those before it are complete. @param {Element} row */
+  append(row) {
+    this.#weight += this.#chunks.last.lastElementChild?.textContent.length ?? 0;
+    const { last, size } = this.#chunks;
+    if (last.childElementCount >= size || this.#weight >= size * HEAVY) {
+      const closed = this.#chunks.begin();
+      this.#weight = 0;
+      if (closed !== null && this.#isWindowed) this.#turned.add(closed);
+      if (this.#isWindowed) paint(this.#turn); // in the next frame, when it may be skipped
+    }
+    this.#chunks.last.append(row);
+  }
+
+  /** Puts rows before another one, or at the end.
+   * @param {Element[]} rows @param {Element | null} before */
+  insert(rows, before) {
+    if (before === null) {
+      for (const row of rows) this.append(row);
+      return;
+    }
+    before.before(...rows);
+    const chunk = before.parentElement;
+    if (chunk === null || chunk.childElementCount < CROWDED) return;
+    const all = [...chunk.children];
+    this.#chunks.cut(chunk, all.slice(0, all.indexOf(before)));
+  }
+
+  /** Stores and restores rows. All heights are read first, so that there is one layout. */
+  #turn = () => {
+    // Chunks that are not full yet still get rows.
+    const turned = [...this.#turned].filter(({ classList }) => classList.contains("full"));
+    this.#turned.clear();
+    const isSelected = selectedRange(this.element) !== null; // would lose its ends
+    const measured = turned.map((chunk) => ({
+      chunk,
+      rows: this.#stored.get(chunk),
+      isOut: isSkipped(chunk),
+      height: chunk.offsetHeight,
+    }));
+    for (const { chunk, rows, isOut, height } of measured) {
+      if (isOut && rows === undefined && !isSelected) {
+        this.#stored.set(chunk, [...chunk.children].map(stored));
+        chunk.style.height = `${height}px`;
+        chunk.replaceChildren(document.createElement("div")); // tells whether it is skipped
+      } else if (!isOut && rows !== undefined) {
+        this.#stored.delete(chunk);
+        chunk.style.height = "";
+        chunk.replaceChildren(...rows.map(restored));
+      }
+    }
+    return true;
+  };
+}
+
+/** Returns whether the layout skips what is in a chunk. @param {Element} chunk */
+function isSkipped(chunk) {
+  return chunk.firstElementChild?.checkVisibility({ contentVisibilityAuto: true }) === false;
+}
+
+/** @param {Element} row @returns {StoredRow} */
+function stored(row) {
+  const parts = [...row.childNodes].map((node) => /** @type {[string, string]} */ (
+    [node instanceof Element ? node.className : "", node.textContent ?? ""]));
+  return { name: row.className, number: row.getAttribute("data-number") ?? undefined, parts };
+}
+
+/** @param {StoredRow} row */
+function restored({ name, number, parts }) {
+  const row = document.createElement("div");
+  row.className = name;
+  if (number !== undefined) row.dataset.number = number;
+  row.append(...parts.map(([kind, text]) => partOf(kind, text)));
+  return row;
+}
+
+/** Estimates how many lines on the screen the rows of a chunk take. @param {Element} chunk */
+function height(chunk) {
+  let lines = 0;
+  for (const { textContent } of chunk.children) {
+    lines += Math.max(1, Math.ceil(textContent.length / WIDTH));
+  }
+  return lines;
+}
+
+/** Makes the element of a row. @param {Row} row @param {string} [kind] a class */
+export function makeRow(row, kind = "") {
+  const element = make("div", { class: `row ${kind}`.trim() });
+  if (row.isContinuation) element.classList.add("continued");
+  else element.dataset.number = String(row.number);
+  return element;
+}
+
+/** The tokens of rows that may grow, a node for each.
+ * @type {WeakMap<Element, Token[]>} */
+const filled = new WeakMap();
+
+/** Shows the text of a row, each token in its colour. Of a row that has grown, the nodes that are
+ * still right stay. @param {Element} element @param {Token[]} tokens @param {boolean} endsLine */
+export function fillRow(element, tokens, endsLine) {
+  const before = filled.get(element) ?? [];
+  let same = 0;
+  while (same < before.length && isSame(before[same], tokens[same])) same += 1;
+  while (element.childNodes.length > same) element.lastChild?.remove();
+  for (const [kind, text, isMarked] of tokens.slice(same)) {
+    const name = `${kind ? `t-${kind}` : ""}${isMarked ? " marked" : ""}`.trim();
+    element.append(partOf(name, visible(text)));
+  }
+  if (endsLine) element.append("\n"); // for the clipboard; it does not make the row higher
+  if (endsLine) filled.delete(element);
+  else filled.set(element, tokens);
+}
+
+/** @param {Token | undefined} token @param {Token | undefined} other */
+function isSame(token, other) {
+  return token?.[0] === other?.[0] && token?.[1] === other?.[1];
+}
+
+/** @param {string} name classes @param {string} text that is visible */
+function partOf(name, text) {
+  if (name === "") return inOneNode(text);
+  const element = document.createElement("span");
+  element.className = name;
+  addInOrder(element, text);
+  return element;
+}
+
+/** Returns a place near this one that does not cut a character in two.
+ * @param {string} text @param {number} place */
+function cutAt(text, place) {
+  const before = text.charCodeAt(place - 1);
+  return before >= 0xd800 && before < 0xdc00 ? place + 1 : place;
+}
+
+// The diff of an edit that is being written.
+
+/** The rows of one edit, from the beginning of its texts. */
+class Page {
+  /** @param {string | null} language @param {typeof codeTexts} texts
+   * @param {boolean} [isPlain] whether the texts are shown one after the other, because comparing
+   *   them has failed */
+  constructor(language, texts, isPlain = false) {
+    this.isPlain = isPlain;
+    this.#texts = texts;
+    if (isPlain) this.#remark(texts.failedDiff);
+    this.#oldColours = highlighterFor(language);
+    this.#newColours = highlighterFor(language);
+  }
+
+  rows = new RowList();
+  old = new Reader();
+  new = new Reader();
+  isEarly = false; // new lines were shown before the end of the old text
+  added = 0;
+  removed = 0;
+  #texts;
+  #oldColours;
+  #newColours;
+  #isOver = false;
+  /** @type {StreamingDiff | null} */
+  #diff = null;
+  /** @type {string[]} */
+  #lines = [];
+  /** @type {DiffLine[]} */
+  #old = [];
+  #at = 0;
+  #newCount = 0;
+  /** @type {DiffLine[]} */
+  #held = [];
+  /** @type {HTMLElement[]} rows of the lines that may still grow */
+  #oldOpen = [];
+  /** @type {HTMLElement[]} */
+  #newOpen = [];
+
+  /** How many digits the largest line number has. */
+  get digits() {
+    return String(Math.max(this.#lines.length, this.#newCount)).length;
+  }
+
+  /** Does the next bit of work. Returns false if there is none. */
+  step() {
+    const old = this.old.next();
+    if (old !== null) {
+      this.#takeOld(old);
+      return true;
+    }
+    const next = this.new.next();
+    if (!this.old.isDone) {
+      if (next === null) return false;
+      this.isEarly = true;
+      this.rows.insert(this.#newLine(next).rows, this.#cursor());
+      return true;
+    }
+    if (this.isPlain) {
+      if (next !== null) this.rows.insert(this.#newLine(next).rows, null);
+      return next !== null;
+    }
+    this.#diff ??= new StreamingDiff(this.#lines);
+    if (next !== null) {
+      this.#takeNew(this.#diff, next);
+      return true;
+    }
+    if (this.new.isDone && !this.#isOver) {
+      this.#isOver = true;
+      this.#close();
+      this.#apply(this.#diff.finish());
+      this.#note();
+    }
+    return false;
+  }
+
+  /** Shows the lines that may still grow. */
+  showOpen() {
+    if (!this.isPlain) this.#old[this.#at]?.turn("pending");
+    this.#close();
+    if (!this.old.isDone) {
+      this.#oldOpen = new DiffLine(this.old.open, "pending", this.#oldColours, true).rows;
+      this.rows.insert(this.#oldOpen, null);
+    }
+    const text = this.new.open;
+    if (this.new.isDone || text === "" && !this.new.text) return;
+    if (this.#diff && this.#held.length === 0 && this.#lines[this.#at]?.startsWith(text)) {
+      this.#old[this.#at]?.rows[0]?.classList.add("open");
+    } else if (text !== "") {
+      this.#newOpen = new DiffLine(text, "added", this.#newColours, true).rows;
+      this.rows.insert(this.#newOpen, this.#cursor());
+    }
+  }
+
+  /** Removes the lines that may still grow. */
+  #close() {
+    for (const row of [...this.#oldOpen, ...this.#newOpen]) row.remove();
+    this.#oldOpen = [];
+    this.#newOpen = [];
+  }
+
+  /** Returns the row before which new lines go. */
+  #cursor() {
+    return this.#old[this.#at]?.rows[0] ?? this.#oldOpen[0] ?? null;
+  }
+
+  /** @param {string} text */
+  #takeOld(text) {
+    this.#close();
+    this.#lines.push(text);
+    const line = new DiffLine(text, this.isPlain ? "removed" : "pending", this.#oldColours);
+    line.number(this.#lines.length, 0);
+    if (!this.isPlain) this.#old.push(line);
+    this.rows.insert(line.rows, null);
+  }
+
+  /** @param {string} text */
+  #newLine(text) {
+    const line = new DiffLine(text, "added", this.#newColours);
+    line.number(0, ++this.#newCount);
+    return line;
+  }
+
+  /** @param {StreamingDiff} diff @param {string} text */
+  #takeNew(diff, text) {
+    this.#close();
+    const isAhead = diff.held === 0;
+    const changes = diff.add(text);
+    const line = this.#newLine(text);
+    if (isAhead && changes[0]?.kind === "same") {
+      const old = this.#old[this.#at++];
+      old?.turn("same");
+      old?.number(this.#at, this.#newCount);
+      return;
+    }
+    this.rows.insert(line.rows, this.#cursor());
+    this.#held.push(line);
+    this.#apply(changes);
+  }
+
+  /** Shows what has become certain, in the order of the changes. @param {LineChange[]} changes */
+  #apply(changes) {
+    const count = changes.filter(({ kind }) => kind !== "added").length;
+    const behind = this.#old[this.#at + count]?.rows[0] ?? null;
+    const hasToMove = count > 0 && this.#held.length > 0;
+    const marks = wordMarks(changes);
+    for (const change of changes) {
+      const line = change.kind === "added" ? this.#held.shift() : this.#old[this.#at++];
+      if (line === undefined) throw new Error("the diff has more lines than the texts");
+      line.turn(change.kind);
+      const ranges = marks.get(change);
+      if (ranges) line.mark(ranges);
+      if (change.kind === "same") {
+        const twin = this.#held.shift();
+        line.number(this.#at, twin?.newNumber ?? 0);
+        for (const row of twin?.rows ?? []) row.remove();
+      } else {
+        this[change.kind] += 1;
+      }
+      if (hasToMove) this.rows.insert(line.rows, behind);
+    }
+  }
+
+  /** Tells if more lines may be equal, and if the texts differ where no line shows it. */
+  #note() {
+    if (this.#diff?.isRough) this.#remark(this.#texts.roughDiff);
+    const side = newlineRemark(this.old.text, this.new.text);
+    if (side) this.#remark(fill(this.#texts.noNewline, { side }));
+  }
+
+  /** @param {string} text */
+  #remark(text) {
+    this.rows.append(make("div", { class: "row remark", text }));
+  }
+}
+
+/** @typedef {LineChange["kind"] | "pending"} Sign */
+
+/** A complete line of a diff, in one row or in several. */
+class DiffLine {
+  /** @param {string} text @param {Sign} sign @param {ReturnType<typeof highlighterFor>} colours
+   * @param {boolean} [isOpen] whether the line may still grow; then it leaves the colours as is */
+  constructor(text, sign, colours, isOpen = false) {
+    this.sign = sign;
+    const cutter = new RowCutter();
+    cutter.grow(text);
+    for (let row = cutter.next(); row !== null; row = cutter.next()) {
+      this.#add(row, isOpen ? [[null, row.text]] : colours.take(row.text, false), false);
+    }
+    const last = cutter.open();
+    this.#tokens = isOpen ? colours.peek(last.text) : colours.take(last.text, true);
+    this.#add(last, this.#tokens, !isOpen);
+    if (isOpen) this.rows.at(-1)?.classList.add("open");
+    if (isOpen) delete this.rows[0]?.dataset.number; // it has none yet
+  }
+
+  /** @type {HTMLElement[]} */
+  rows = [];
+  newNumber = 0;
+  #tokens;
+
+  /** @param {Sign} sign */
+  turn(sign) {
+    for (const row of this.rows) {
+      row.classList.replace(this.sign, sign);
+      row.classList.remove("open");
+    }
+    this.sign = sign;
+  }
+
+  /** Sets the line numbers; 0 is none. @param {number} old @param {number} next */
+  number(old, next) {
+    this.newNumber = next;
+    const words = [old, next].map((number) => String(number || "").padStart(3));
+    if (this.rows[0]) this.rows[0].dataset.number = words.join(" ");
+  }
+
+  /** Marks the words that differ. @param {Range[]} ranges */
+  mark(ranges) {
+    const [row, ...more] = this.rows;
+    if (row && more.length === 0) fillRow(row, withMarks(this.#tokens, ranges), true);
+  }
+
+  /** @param {Row} row @param {Token[]} tokens @param {boolean} endsLine */
+  #add(row, tokens, endsLine) {
+    const element = makeRow(row, this.sign);
+    fillRow(element, tokens, endsLine);
+    this.rows.push(element);
+  }
+}
+
+/** The lines of a text that grows. */
+class Reader {
+  text = "";
+  isDone = false;
+  #at = 0;
+  #looked = 0;
+
+  /** Returns whether the text can become another one. @param {string} text
+   * @param {boolean} isDone */
+  mayBecome(text, isDone) {
+    if (this.isDone) return isDone && text === this.text;
+    return text.slice(0, this.text.length) === this.text;
+  }
+
+  /** @param {string} text @param {boolean} isDone */
+  grow(text, isDone) {
+    this.text = text;
+    this.isDone = isDone;
+  }
+
+  /** Returns the next line that is complete, or null. A newline at the end begins no empty line. */
+  next() {
+    const newline = this.text.indexOf("\n", this.#looked);
+    if (newline < 0 && !(this.isDone && this.#at < this.text.length)) {
+      this.#looked = this.text.length;
+      return null;
+    }
+    const end = newline < 0 ? this.text.length : newline;
+    const line = this.text.slice(this.#at, end);
+    this.#at = this.#looked = end + 1;
+    return line;
+  }
+
+  /** How many characters were not returned yet. */
+  get left() {
+    return Math.max(0, this.text.length - this.#at);
+  }
+
+  /** The line that may still grow. */
+  get open() {
+    return this.text.slice(this.#at);
+  }
+}
+
+// Words that differ in lines that were replaced.
+
+const WORD = /[\p{L}\p{N}_]+|\s+|[^\s\p{L}\p{N}_]/gu;
+const MOST_COMPARED = 300; // characters of a line
+const LEAST_ALIKE = 1 / 3; // of the characters; lines that have less in common are not marked
+
+/** Compares removed lines with the lines added in their place, word by word.
+ * @param {readonly LineChange[]} changes @returns {Map<LineChange, Range[]>} */
+function wordMarks(changes) {
+  const marks = new Map();
+  for (let at = 0; at < changes.length; at += 1) {
+    const [removed, added] = [[], []].map(() => /** @type {LineChange[]} */ ([]));
+    for (let one = changes[at]; one && one.kind !== "same"; one = changes[++at]) {
+      (one.kind === "removed" ? removed : added)?.push(one);
+    }
+    removed?.forEach((before, place) => {
+      const after = added?.[place];
+      const found = after && wordDiff(before.text, after.text);
+      if (!found) return;
+      marks.set(before, found.removed);
+      marks.set(after, found.added);
+    });
+  }
+  return marks;
+}
+
+/** @param {string} before @param {string} after */
+function wordDiff(before, after) {
+  const longest = Math.max(before.trim().length, after.trim().length);
+  if (before.length > MOST_COMPARED || after.length > MOST_COMPARED || longest === 0) return null;
+  /** @type {{ removed: Range[], added: Range[] }} */
+  const ranges = { removed: [], added: [] };
+  const at = { removed: 0, added: 0 };
+  let alike = 0;
+  for (const { kind, text } of lineDiff(wordsOf(before), wordsOf(after)).changes) {
+    if (kind === "same") {
+      alike += text.trim().length;
+      at.removed += text.length;
+      at.added += text.length;
+      continue;
+    }
+    const last = ranges[kind].at(-1);
+    if (last?.[1] === at[kind]) last[1] += text.length;
+    else ranges[kind].push([at[kind], at[kind] + text.length]);
+    at[kind] += text.length;
+  }
+  return alike < longest * LEAST_ALIKE ? null : ranges;
+}
+
+/** @param {string} text @returns {string[]} */
+function wordsOf(text) {
+  return text.match(WORD) ?? [];
+}
+
+/** Cuts tokens where marks begin and end. @param {Token[]} tokens @param {Range[]} ranges */
+function withMarks(tokens, ranges) {
+  /** @type {Token[]} */
+  const cut = [];
+  let at = 0;
+  for (const [kind, text] of tokens) {
+    const end = at + text.length;
+    let from = at;
+    for (const [first, last] of ranges) {
+      const [begin, stop] = [Math.max(first, at), Math.min(last, end)];
+      if (begin >= stop) continue;
+      if (begin > from) cut.push([kind, text.slice(from - at, begin - at)]);
+      cut.push([kind, text.slice(begin - at, stop - at), true]);
+      from = stop;
+    }
+    if (from < end) cut.push([kind, text.slice(from - at)]);
+    at = end;
+  }
+  return cut;
+}
+
+// Line diff. Equal lines at both ends are set aside. Between them, Myers' algorithm looks for the
+// shortest edit script within a budget. If that does not suffice, lines that occur once in each
+// text divide the work (patience diff). Without such lines, all counts as replaced, and the result
+// is rough. So the time is bounded, and a diff always contains both texts.
+
+/** @typedef {{ kind: "same" | "removed" | "added", text: string }} LineChange */
+
+const BUDGET = 1_500_000; // steps of the search, for all of a comparison
+const LARGEST = 1200; // lines that differ, beyond which no shortest way is looked for
+
+/** Compares two texts, given as lines.
+ * @param {readonly string[]} before @param {readonly string[]} after
+ * @returns {{ changes: LineChange[], isRough: boolean }} rough: more lines may be equal */
+export function lineDiff(before, after) {
+  /** @type {LineChange[]} */
+  const changes = [];
+  const { found, isRough } = matches(before, after);
+  found.push([before.length, after.length]);
+  let [at, other] = [0, 0];
+  for (const [place, partner] of found) {
+    for (const text of before.slice(at, place)) changes.push({ kind: "removed", text });
+    for (const text of after.slice(other, partner)) changes.push({ kind: "added", text });
+    const text = before[place];
+    if (text !== undefined) changes.push({ kind: "same", text });
+    [at, other] = [place + 1, partner + 1];
+  }
+  return { changes, isRough };
+}
+
+/** @typedef {[place: number, partner: number]} Pair */
+/** @typedef {[from: number, to: number, otherFrom: number, otherTo: number]} Section */
+
+/** Returns the places of equal lines, in order.
+ * @param {readonly string[]} before @param {readonly string[]} after
+ * @returns {{ found: Pair[], isRough: boolean }} */
+function matches(before, after) {
+  const [one, other] = numbered(before, after);
+  /** @type {Pair[]} */
+  const found = [];
+  let budget = BUDGET;
+  let isRough = false;
+  /** @type {Section[]} */
+  const sections = [[0, one.length, 0, other.length]];
+  for (let next = sections.pop(); next !== undefined; next = sections.pop()) {
+    let [from, to, otherFrom, otherTo] = next;
+    while (from < to && otherFrom < otherTo && one[from] === other[otherFrom]) {
+      found.push([from++, otherFrom++]);
+    }
+    while (from < to && otherFrom < otherTo && one[to - 1] === other[otherTo - 1]) {
+      found.push([--to, --otherTo]);
+    }
+    if (from === to || otherFrom === otherTo) continue;
+    const way = shortestWay(one, other, [from, to, otherFrom, otherTo], budget);
+    budget -= way.steps;
+    if (way.matches !== null) {
+      for (const pair of way.matches) found.push(pair); // too many for one call
+      continue;
+    }
+    const anchors = onceInEach(one, other, [from, to, otherFrom, otherTo]);
+    if (anchors.length === 0) {
+      isRough ||= haveSome(one.subarray(from, to), other.subarray(otherFrom, otherTo));
+      continue;
+    }
+    for (const pair of anchors) found.push(pair);
+    for (const [place, partner] of [...anchors, /** @type {Pair} */ ([to, otherTo])]) {
+      sections.push([from, place, otherFrom, partner]);
+      [from, otherFrom] = [place + 1, partner + 1];
+    }
+  }
+  found.sort(([place], [another]) => place - another);
+  return { found, isRough };
+}
+
+/** Returns whether two texts have a line in common.
+ * @param {Int32Array} one @param {Int32Array} other */
+function haveSome(one, other) {
+  const lines = new Set(one);
+  return other.some((line) => lines.has(line));
+}
+
+/** Numbers the different lines, so that comparing two is one step.
+ * @param {readonly string[]} before @param {readonly string[]} after
+ * @returns {[Int32Array, Int32Array]} */
+function numbered(before, after) {
+  /** @type {Map<string, number>} */
+  const numbers = new Map();
+  /** @param {string} line */
+  const numberOf = (line) => {
+    const number = numbers.get(line) ?? numbers.size;
+    numbers.set(line, number);
+    return number;
+  };
+  return [Int32Array.from(before, numberOf), Int32Array.from(after, numberOf)];
+}
+
+/** Returns the equal lines on the shortest way through a section: for each number of
+ * differences, how far
+ * it gets on each diagonal. Null if there are too many differences.
+ * @param {Int32Array} one @param {Int32Array} other @param {Section} section
+ * @param {number} budget @returns {{ matches: Pair[] | null, steps: number }} */
+function shortestWay(one, other, [from, to, otherFrom, otherTo], budget) {
+  const width = to - from;
+  const height = otherTo - otherFrom;
+  const most = Math.min(width + height, LARGEST);
+  const middle = most + 1;
+  const reached = new Int32Array(2 * middle + 1);
+  /** @type {Int32Array[]} */
+  const history = [];
+  let steps = 0;
+  for (let differences = 0; differences <= most && steps < budget; differences += 1) {
+    history.push(reached.slice(middle - differences, middle + differences + 1));
+    for (let diagonal = -differences; diagonal <= differences; diagonal += 2) {
+      const isDown =
+        diagonal === -differences ||
+        (diagonal !== differences &&
+          read(reached, middle + diagonal - 1) < read(reached, middle + diagonal + 1));
+      const neighbour = middle + diagonal + (isDown ? 1 : -1);
+      let x = read(reached, neighbour) + (isDown ? 0 : 1);
+      let y = x - diagonal;
+      while (x < width && y < height && one[from + x] === other[otherFrom + y]) {
+        x += 1;
+        y += 1;
+        steps += 1;
+      }
+      reached[middle + diagonal] = x;
+      steps += 1;
+      if (x >= width && y >= height) {
+        return { matches: wayBack(history, width, height, from, otherFrom), steps };
+      }
+    }
+  }
+  return { matches: null, steps };
+}
+
+/** Collects the equal lines on the way that was found, from its end.
+ * @param {Int32Array[]} history the reach before each number of differences
+ * @param {number} x @param {number} y @param {number} from @param {number} otherFrom */
+function wayBack(history, x, y, from, otherFrom) {
+  /** @type {Pair[]} */
+  const found = [];
+  for (let differences = history.length - 1; differences >= 0; differences -= 1) {
+    const reached = history[differences] ?? new Int32Array();
+    const diagonal = x - y;
+    const isDown =
+      diagonal === -differences ||
+      (diagonal !== differences &&
+        read(reached, diagonal - 1 + differences) < read(reached, diagonal + 1 + differences));
+    const before = isDown ? diagonal + 1 : diagonal - 1;
+    const beforeX = differences === 0 ? 0 : read(reached, before + differences);
+    const beforeY = differences === 0 ? 0 : beforeX - before;
+    while (x > beforeX && y > beforeY) {
+      x -= 1;
+      y -= 1;
+      found.push([from + x, otherFrom + y]);
+    }
+    [x, y] = [beforeX, beforeY];
+  }
+  return found;
+}
+
+/** Returns lines that occur once in each side of a section, as many as have the same order.
+ * @param {Int32Array} one @param {Int32Array} other @param {Section} section @returns {Pair[]} */
+function onceInEach(one, other, [from, to, otherFrom, otherTo]) {
+  const places = once(one, from, to);
+  const partners = once(other, otherFrom, otherTo);
+  /** @typedef {{ place: number, partner: number, before: Link | undefined }} Link */
+  /** @type {Link[]} the end of the best sequence of each length */
+  const ends = [];
+  for (const [line, place] of places) {
+    const partner = partners.get(line) ?? -1;
+    if (place < 0 || partner < 0) continue;
+    const at = firstIndex(ends, (link) => link.partner >= partner);
+    ends[at] = { place, partner, before: ends[at - 1] };
+  }
+  /** @type {Pair[]} */
+  const found = [];
+  for (let link = ends.at(-1); link !== undefined; link = link.before) {
+    found.push([link.place, link.partner]);
+  }
+  return found.reverse();
+}
+
+/** Returns the place of each line, or -1 if it occurs again.
+ * @param {Int32Array} lines @param {number} from @param {number} to */
+function once(lines, from, to) {
+  /** @type {Map<number, number>} */
+  const places = new Map();
+  for (let at = from; at < to; at += 1) {
+    const line = read(lines, at);
+    places.set(line, places.has(line) ? -1 : at);
+  }
+  return places;
+}
+
+/** @param {Int32Array} numbers @param {number} at */
+function read(numbers, at) {
+  return numbers[at] ?? 0;
+}
+
+// A diff while the new text is still being written; argstream/terminal/_diff.py has the same, and
+// explains it. A new line that equals the next old one is settled at once. From the first that does
+// not, lines are held until it is certain where the texts meet again.
+
+const WINDOW = 300; // old lines that are searched for a new one
+const MOST_HELD = 300;
+const PROOF = 25; // lines; for so many that a meeting is away, one more line must be equal
+const TRIED = 10; // places of a line that occurs often
+const SAYS_LITTLE = new Set(
+  "begin break continue do done else else: end endif fi finally: pass return return; then try try:"
+    .split(" "),
+);
+
+export class StreamingDiff {
+  /** @param {readonly string[]} old */
+  constructor(old) {
+    this.#old = old;
+    old.forEach((line, place) => {
+      const places = this.#places.get(line);
+      if (places) places.push(place);
+      else this.#places.set(line, [place]);
+    });
+  }
+
+  #old;
+  #at = 0;
+  /** @type {string[]} */
+  #held = [];
+  /** @type {Map<string, number[]>} */
+  #places = new Map();
+
+  /** Whether more lines may be equal. */
+  isRough = false;
+
+  /** How many old lines are settled. */
+  get at() {
+    return this.#at;
+  }
+
+  /** How many new lines are not settled. */
+  get held() {
+    return this.#held.length;
+  }
+
+  /** Takes the next new line, and returns what is certain now.
+   * @param {string} line @returns {LineChange[]} */
+  add(line) {
+    if (this.#held.length === 0) {
+      if (this.#at === this.#old.length) return [{ kind: "added", text: line }];
+      if (this.#old[this.#at] === line) {
+        this.#at += 1;
+        return [{ kind: "same", text: line }];
+      }
+    }
+    this.#held.push(line);
+    const meeting = this.#meeting();
+    if (meeting !== null) return this.#settle(...meeting);
+    if (this.#held.length <= MOST_HELD) return [];
+    return [{ kind: "added", text: /** @type {string} */ (this.#held.shift()) }];
+  }
+
+  /** Ends the new text, and returns the rest.
+   * @returns {LineChange[]} */
+  finish() {
+    return this.#settle(this.#old.length, 0);
+  }
+
+  /** Continues from a place in the old text, before which `run` lines are equal.
+   * @param {number} place @param {number} run @returns {LineChange[]} */
+  #settle(place, run) {
+    const split = this.#held.length - run;
+    const old = this.#old.slice(this.#at, place - run);
+    const { changes, isRough } = lineDiff(old, this.#held.slice(0, split));
+    this.isRough ||= isRough;
+    for (const text of this.#held.slice(split)) changes.push({ kind: "same", text });
+    this.#at = place;
+    this.#held = [];
+    return changes;
+  }
+
+  /** Returns where the newest line has an equal that is not equal by chance.
+   * @returns {[place: number, run: number] | null} */
+  #meeting() {
+    const places = this.#places.get(this.#held.at(-1) ?? "") ?? [];
+    const first = firstIndex(places, (place) => place >= this.#at);
+    const end = firstIndex(places, (place) => place >= this.#at + WINDOW);
+    for (const place of places.slice(first, Math.min(end, first + TRIED))) {
+      const { run, telling } = this.#run(place, 2 + WINDOW / PROOF);
+      const away = place + 1 - run - this.#at;
+      const isSure = away === 0 || run > 1 || end - first === 1;
+      if (isSure && telling > Math.floor(away / PROOF)) {
+        return [place + 1, this.#run(place, this.#held.length).run];
+      }
+    }
+    return null;
+  }
+
+  /** Counts the equal lines up to a place, and those of them with content.
+   * @param {number} place @param {number} limit */
+  #run(place, limit) {
+    const most = Math.min(limit, this.#held.length, place + 1 - this.#at);
+    let run = 0;
+    let telling = 0;
+    while (run < most) {
+      const line = this.#held[this.#held.length - 1 - run];
+      if (line === undefined || this.#old[place - run] !== line) break;
+      run += 1;
+      telling += saysSomething(line) ? 1 : 0;
+    }
+    return { run, telling };
+  }
+}
+
+/** @param {string} line */
+function saysSomething(line) {
+  const bare = line.trim();
+  return !SAYS_LITTLE.has(bare) && /[\p{L}\p{N}]/u.test(bare);
+}
+
+// Highlighting, row by row. A highlighter takes the rows of a text in their order, and cuts each
+// into tokens, which make up the row. The time is linear: a row has a bounded length, and each rule
+// reads a character a bounded number of times. No grammar is complete, so colours may be wrong.
+
+/** What is open at the end of a row; null if nothing is.
+ * @typedef {{ mode: string, [more: string]: unknown } | null} State
+ */
+
+/**
+ * @typedef {object} Grammar
+ * @property {(text: string, state: State, isStart: boolean) => [Token[], State]} tokenize cuts a
+ *   row into tokens, and returns what is open behind it
+ * @property {(state: State) => State} endLine returns what is open in the next line
+ */
+
+const extensions = new Map(
+  Object.entries({
+    python: "py pyi pyw pyx ipynb",
+    javascript: "js mjs cjs jsx ts mts cts tsx vue svelte",
+    json: "json jsonl json5 jsonc ndjson webmanifest map",
+    shell: "sh bash zsh fish ksh bashrc zshrc profile env",
+    c: "c h cc cpp cxx hpp hh hxx m mm cs ino proto glsl",
+    java: "java kt kts scala groovy gradle swift dart",
+    go: "go mod",
+    rust: "rs",
+    html: "html htm xhtml xml svg xsl xsd plist rss atom csproj",
+    css: "css scss less sass",
+    sql: "sql psql ddl",
+    markdown: "md markdown mdx rst",
+    yaml: "yaml yml",
+    toml: "toml ini cfg conf properties editorconfig gitconfig",
+    diff: "diff patch rej",
+    ruby: "rb rake gemspec",
+    php: "php",
+    lua: "lua",
+  }).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
+);
+
+const fileNames = new Map([
+  ["dockerfile", "shell"], ["makefile", "shell"], ["gemfile", "ruby"], ["rakefile", "ruby"],
+  ["jenkinsfile", "java"],
+]);
+
+const otherNames = new Map([
+  ["bash", "shell"], ["zsh", "shell"], ["sh", "shell"], ["typescript", "javascript"],
+  ["node", "javascript"], ["xml", "html"], ["c++", "c"], ["c#", "c"], ["csharp", "c"],
+  ["kotlin", "java"], ["patch", "diff"],
+]);
+
+/** Returns the language of a file by its name, or null.
+ * @param {string} path */
+export function languageOfFile(path) {
+  const name = path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+  const known = fileNames.get(name.toLowerCase());
+  if (known !== undefined) return known;
+  const dot = name.lastIndexOf(".");
+  return dot < 0 ? null : (extensions.get(name.slice(dot + 1).toLowerCase()) ?? null);
+}
+
+/** Returns the language of a name such as "python", "ts" or "bash", or null.
+ * @param {string} word */
+export function languageNamed(word) {
+  const name = word.trim().toLowerCase();
+  if (grammars.has(name)) return name;
+  return otherNames.get(name) ?? extensions.get(name) ?? null;
+}
+
+/** @type {Record<string, string>} */
+const TITLES = {
+  javascript: "JavaScript", toml: "TOML", json: "JSON", html: "HTML", css: "CSS",
+  sql: "SQL", yaml: "YAML", php: "PHP",
+};
+
+/** @param {string | null} language */
+function languageTitle(language) {
+  if (language === null) return "";
+  return TITLES[language] ?? language[0]?.toUpperCase() + language.slice(1);
+}
+
+/** Cuts the rows of one text into tokens, in their order. */
+class Highlighter {
+  /** @param {Grammar | null} grammar */
+  constructor(grammar) {
+    this.grammar = grammar;
+  }
+
+  /** @type {State} */
+  #state = null;
+  #isStart = true;
+
+  /** Takes the next row, which is complete.
+   * @param {string} text @param {boolean} endsLine @returns {Token[]} */
+  take(text, endsLine) {
+    if (this.grammar === null) return [[null, text]];
+    const [tokens, state] = this.grammar.tokenize(text, this.#state, this.#isStart);
+    this.#state = endsLine ? this.grammar.endLine(state) : state;
+    this.#isStart = endsLine;
+    return tokens;
+  }
+
+  /** Cuts the next row as far as it is known.
+   * @param {string} text @returns {Token[]} */
+  peek(text) {
+    if (this.grammar === null) return [[null, text]];
+    return this.grammar.tokenize(text, this.#state, this.#isStart)[0];
+  }
+}
+
+/** Returns a highlighter. Without a known language, it has no colours.
+ * @param {string | null} language */
+export function highlighterFor(language) {
+  return new Highlighter((language !== null && grammars.get(language)) || null);
+}
+
+// Grammars. One tokenizer is for the languages that have comments, strings, numbers and words, and
+// differ only in how these look; others are for markup, Markdown, YAML and diffs.
+
+/**
+ * How a string or a comment begins and ends.
+ * @typedef {object} Span
+ * @property {string} open a regular expression
+ * @property {string} close the text that ends it; empty: the end of the line
+ * @property {"string" | "comment"} kind
+ * @property {boolean} [isMultiline]
+ * @property {boolean} [hasEscapes] whether a backslash escapes
+ */
+
+/**
+ * @typedef {object} Rules
+ * @property {string} name
+ * @property {Span[]} spans tried in their order
+ * @property {string} [keywords] separated by spaces
+ * @property {string} [definers] the keywords before a name that is defined
+ * @property {boolean} [ignoresCase]
+ * @property {string} [names] a regular expression for what else is a name: variables, decorators
+ * @property {string} [literals] a regular expression for what else is a string: characters
+ * @property {boolean} [hasRegularExpressions] between slashes, where no division can be
+ * @property {boolean} [hasHereDocuments]
+ * @property {boolean} [hasKeys] whether a string before a colon is a name
+ */
+
+const number =
+  String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)` +
+  String.raw`[a-zA-Z%]{0,3}(?!\w)`;
+const word = String.raw`[\p{L}_$][\p{L}\p{N}_$]*`;
+const regularExpression =
+  String.raw`\/(?![*\/])(?:[^\\\/\[]|\\.|\[(?:[^\]\\]|\\.)*\])+\/[a-z]{0,8}`;
+const hereDocument = String.raw`<<-?[ \t]*(?:'\w+'|"\w+"|\w+)`;
+
+// After a value, a slash is a division and begins no regular expression.
+const endsValue = /[\w)\]}$]\s*$/;
+const endsWithKeyword = /(?:^|[^\w$.])(?:return|typeof|case|in|of|yield|await|do|else)\s*$/;
+
+class CodeGrammar {
+  /** @param {Rules} rules */
+  constructor(rules) {
+    this.rules = rules;
+    this.keywords = new Set((rules.keywords ?? "").split(" "));
+    this.definers = new Set((rules.definers ?? "").split(" "));
+  }
+
+  /** @type {RegExp | null} */
+  #pattern = null;
+
+  /** The rules as one pattern, in the order of its groups. */
+  get pattern() {
+    const { rules } = this;
+    this.#pattern ??= new RegExp(
+      [
+        ...rules.spans.map((span) => `(${span.open})`),
+        `(${rules.literals ?? "(?!)"})`,
+        `(${rules.hasHereDocuments ? hereDocument : "(?!)"})`,
+        `(${rules.hasRegularExpressions ? regularExpression : "(?!)"})`,
+        `(${rules.names ?? "(?!)"})`,
+        `(${number})`,
+        `(${word})`,
+        String.raw`\s+|[\p{L}\p{N}_$]+|[^\s\p{L}\p{N}_$]`,
+      ].join("|"),
+      "uy",
+    );
+    return this.#pattern;
+  }
+
+  /** @param {string} text @param {State} state @param {boolean} isStart
+   * @returns {[Token[], State]} */
+  tokenize(text, state, isStart) {
+    const tokens = new Tokens();
+    let at = 0;
+    if (state?.mode === "here") {
+      if (!isStart || text.trim() !== state.end) return [[["string", text]], state];
+      return [[["keyword", text]], null];
+    }
+    if (state?.mode === "span") {
+      const span = this.#span(state.span);
+      const end = endOf(span, text, state.isEscaped ? 1 : 0);
+      tokens.add(span.kind, text.slice(0, end.at));
+      if (!end.isClosed) return [tokens.all, { ...state, isEscaped: end.isEscaped }];
+      at = end.at;
+      state = null;
+    }
+    let defines = false;
+    while (at < text.length) {
+      this.pattern.lastIndex = at;
+      const match = this.pattern.exec(text);
+      if (match === null) throw new Error(`no rule for ${text[at]}`); // the last ones take all
+      const group = match.findIndex((found, index) => index > 0 && found !== undefined) - 1;
+      const spans = this.rules.spans.length;
+      let found = match[0];
+      if (group === spans + 2 && !allowsExpression(text, at)) {
+        found = "/";
+        tokens.add(null, found);
+      } else if (group >= 0 && group < spans) {
+        const span = this.#span(group);
+        const end = endOf(span, text, at + found.length);
+        found = text.slice(at, end.at);
+        const behind = text.slice(end.at, end.at + 9);
+        const isKey = this.rules.hasKeys && end.isClosed && /^\s*:/.test(behind);
+        tokens.add(isKey ? "name" : span.kind, found);
+        if (!end.isClosed) {
+          return [tokens.all, { mode: "span", span: group, isEscaped: end.isEscaped }];
+        }
+      } else if (group >= 0) {
+        tokens.add(this.#kindOf(group - spans, found, defines), found);
+        if (group === spans + 1) {
+          state = { mode: "soon", end: found.replace(/^<<-?[ \t]*|['"]/g, "") };
+        }
+      } else {
+        tokens.add(null, found);
+      }
+      if (found.trim()) defines = this.definers.has(found);
+      at += found.length;
+    }
+    return [tokens.all, state];
+  }
+
+  /** @param {State} state @returns {State} */
+  endLine(state) {
+    if (state?.mode === "soon") return { mode: "here", end: state.end };
+    if (state?.mode !== "span") return state;
+    const span = this.#span(state.span);
+    if (span.isMultiline || (span.hasEscapes && state.isEscaped)) {
+      return { ...state, isEscaped: false };
+    }
+    return null;
+  }
+
+  /** @param {unknown} index */
+  #span(index) {
+    const span = this.rules.spans[Number(index)];
+    if (span === undefined) throw new Error("a state of another grammar");
+    return span;
+  }
+
+  /** @param {number} group @param {string} found @param {boolean} defines */
+  #kindOf(group, found, defines) {
+    if (group < 3) return group === 1 ? "keyword" : "string";
+    if (group === 3) return "name";
+    if (group === 4) return "number";
+    const key = this.rules.ignoresCase ? found.toLowerCase() : found;
+    if (this.keywords.has(key)) return "keyword";
+    return defines ? "name" : null;
+  }
+}
+
+/** The tokens of a row. Neighbours of the same kind are one. */
+class Tokens {
+  /** @type {Token[]} */
+  all = [];
+
+  /** @param {string | null} kind @param {string} text */
+  add(kind, text) {
+    if (text === "") return;
+    const last = this.all.at(-1);
+    if (last !== undefined && last[0] === kind) last[1] += text;
+    else this.all.push([kind, text]);
+  }
+}
+
+/** Returns where a string or a comment ends, from a place inside it.
+ * @param {Span} span @param {string} text @param {number} from */
+function endOf(span, text, from) {
+  const open = { at: text.length, isClosed: false, isEscaped: false };
+  if (span.close === "") return open;
+  if (!span.hasEscapes) {
+    const place = text.indexOf(span.close, from);
+    return place < 0 ? open : { ...open, at: place + span.close.length, isClosed: true };
+  }
+  for (let at = from; at < text.length; at += 1) {
+    if (text[at] === "\\") {
+      at += 1;
+      if (at === text.length) open.isEscaped = true;
+    } else if (text.startsWith(span.close, at)) {
+      return { ...open, at: at + span.close.length, isClosed: true };
+    }
+  }
+  return open;
+}
+
+/** Returns whether a slash here begins a regular expression.
+ * @param {string} text @param {number} at */
+function allowsExpression(text, at) {
+  const before = text.slice(Math.max(0, at - 40), at);
+  return !endsValue.test(before) || endsWithKeyword.test(before);
+}
+
+/** @param {State} state */
+function keep(state) {
+  return state;
+}
+
+const tag = /<\/?[a-zA-Z][\w:.-]{0,80}|<!(?!--)\w{0,20}|<\?\w{0,20}/uy;
+const inTag = /[\w:@.-]+|\s+|[^\s\w:@.-]/uy;
+
+/** HTML and XML: tags, their attributes, comments.
+ * @type {Grammar} */
+const markup = {
+  tokenize(text, state) {
+    const tokens = new Tokens();
+    let at = 0;
+    /** @type {string} */
+    let mode = state?.mode ?? "text";
+    while (at < text.length) {
+      let end = at + 1;
+      /** @type {string | null} */
+      let kind = null;
+      if (mode === "comment") {
+        end = after(text, "-->", at);
+        kind = "comment";
+        if (text.startsWith("-->", end - 3) && end - 3 >= at) mode = "text";
+      } else if (mode === '"' || mode === "'") {
+        end = after(text, mode, at);
+        kind = "string";
+        if (text[end - 1] === mode) mode = "tag";
+      } else if (mode === "tag") {
+        const found = matchAt(inTag, text, at);
+        end = at + found.length;
+        if (found === '"' || found === "'") [mode, kind] = [found, "string"];
+        else if (found === ">") [mode, kind] = ["text", "keyword"];
+        else if (/\w/.test(found)) kind = "name";
+      } else if (text.startsWith("<!--", at)) {
+        end = at + 4;
+        [mode, kind] = ["comment", "comment"];
+      } else if (text[at] === "<") {
+        const found = matchAt(tag, text, at);
+        end = at + Math.max(1, found.length);
+        if (found) [mode, kind] = ["tag", "keyword"];
+      } else if (text[at] === "&") {
+        const found = matchAt(/&[#\w]{1,12};/y, text, at);
+        end = at + Math.max(1, found.length);
+        if (found) kind = "number";
+      } else {
+        const next = text.slice(at).search(/[<&]/);
+        end = next < 0 ? text.length : at + next;
+      }
+      tokens.add(kind, text.slice(at, end));
+      at = end;
+    }
+    return [tokens.all, mode === "text" ? null : { mode }];
+  },
+  endLine: keep,
+};
+
+const heading = /^ {0,3}#{1,6}(?:\s|$)/;
+const bullet = /^[\s>]{0,40}(?:[-*+]|\d{1,9}[.)])(?=\s)|^[\s>]{0,40}>/;
+const fence = /^\s{0,40}(`{3,}|~{3,})/;
+const inline = new RegExp(
+  [
+    "(`{1,3})(?=([^`]*))\\2\\1", // a lookahead, so that it never backtracks
+    String.raw`\*\*(?=([^*]*))\3\*\*`,
+    String.raw`\]\([^\(\)\s]{0,400}\)`,
+    String.raw`<?https?:\/\/[^\s<>\)]{1,400}>?`,
+    "[^`*\\]<h]+|[^]",
+  ].join("|"),
+  "uy",
+);
+
+/** Markdown: headings, code, lists, links.
+ * @type {Grammar} */
+const markdown = {
+  tokenize(text, state, isStart) {
+    if (state?.mode === "paragraph") return [[["heading", text]], state];
+    const mark = isStart ? fence.exec(text)?.[1] : undefined;
+    if (state?.mode === "fence") {
+      const closes = mark?.startsWith(String(state.mark)) && text.trim() === mark;
+      return closes ? [[["comment", text]], null] : [[["string", text]], state];
+    }
+    if (mark !== undefined) return [[["comment", text]], { mode: "fence", mark }];
+    if (isStart && heading.test(text)) return [[["heading", text]], { mode: "paragraph" }];
+    const tokens = new Tokens();
+    let at = 0;
+    const begin = isStart ? bullet.exec(text)?.[0] : undefined;
+    if (begin !== undefined) {
+      tokens.add("keyword", begin);
+      at = begin.length;
+    }
+    while (at < text.length) {
+      const found = matchAt(inline, text, at) || text.slice(at);
+      tokens.add(kindOfInline(found), found);
+      at += found.length;
+    }
+    return [tokens.all, null];
+  },
+  endLine: (state) => (state?.mode === "paragraph" ? null : state),
+};
+
+/** @param {string} found */
+function kindOfInline(found) {
+  if (found.length < 3) return null;
+  if (found.startsWith("`")) return "string";
+  if (found.startsWith("**")) return "strong";
+  return found.startsWith("](") || /^<?https?:/.test(found) ? "number" : null;
+}
+
+const yamlKey = /^(\s{0,200}(?:- {1,8}){0,8})([\w./$"'-][^:#]{0,200}?)(:)(?=\s|$)/u;
+const yamlScalars = new CodeGrammar({
+  name: "yaml",
+  spans: [
+    { open: "(?<!\\S)#", close: "", kind: "comment" },
+    { open: '(?<![\\w])"', close: '"', kind: "string", hasEscapes: true, isMultiline: true },
+    { open: "(?<![\\w])'", close: "'", kind: "string", isMultiline: true },
+  ],
+  names: "(?<!\\S)[&*!][\\w-]{1,60}",
+  keywords: "true false null yes no on off",
+});
+const blockScalar = /[:-]\s{1,9}[|>][-+\d]{0,2}\s{0,9}$/;
+
+/** YAML: keys, scalars, and indented texts of several lines.
+ * @type {Grammar} */
+const yaml = {
+  tokenize(text, state, isStart) {
+    const indent = text.search(/\S|$/);
+    if (state?.mode === "block") {
+      const isInside = !isStart || indent > Number(state.indent) || indent === text.length;
+      if (isInside) return [[["string", text]], state];
+      state = null;
+    }
+    const tokens = new Tokens();
+    const key = isStart && state === null ? yamlKey.exec(text) : null;
+    if (key !== null) {
+      const [, indentation = "", name = "", colon = ""] = key;
+      tokens.add(null, indentation);
+      tokens.add("name", name);
+      tokens.add(null, colon);
+    }
+    const rest = text.slice(key?.[0].length ?? 0);
+    const [more, after] = yamlScalars.tokenize(rest, state, false);
+    for (const [kind, piece] of more) tokens.add(kind, piece);
+    if (after === null && blockScalar.test(text.slice(-40))) {
+      return [tokens.all, { mode: "block", indent }];
+    }
+    return [tokens.all, after];
+  },
+  endLine: (state) => (state?.mode === "block" ? state : yamlScalars.endLine(state)),
+};
+
+/** Unified diffs, and patches in the form that begins with "*** Begin Patch".
+ * @type {Grammar} */
+const diff = {
+  tokenize(text, state, isStart) {
+    const kind = isStart ? kindOfDiff(text) : state?.mode;
+    return [[[kind && kind !== "plain" ? kind : null, text]], { mode: kind ?? "plain" }];
+  },
+  endLine: () => null,
+};
+
+const diffHeader =
+  /^(?:diff |index |--- |\+\+\+ |\*\*\* |(?:new|deleted) file|rename |similarity )/;
+
+/** @param {string} line */
+function kindOfDiff(line) {
+  if (line.startsWith("@@")) return "heading";
+  if (diffHeader.test(line)) return "keyword";
+  if (line.startsWith("+")) return "added";
+  if (line.startsWith("-")) return "removed";
+  return line.startsWith("\\") ? "comment" : null;
+}
+
+/** Returns the place behind a mark, or the end.
+ * @param {string} text @param {string} mark @param {number} from */
+function after(text, mark, from) {
+  const place = text.indexOf(mark, from);
+  return place < 0 ? text.length : place + mark.length;
+}
+
+/** @param {RegExp} pattern a sticky one
+ * @param {string} text @param {number} at */
+function matchAt(pattern, text, at) {
+  pattern.lastIndex = at;
+  return pattern.exec(text)?.[0] ?? "";
+}
+
+/** @type {Span} */
+const double = { open: '"', close: '"', kind: "string", hasEscapes: true };
+/** @type {Span} */
+const single = { open: "'", close: "'", kind: "string", hasEscapes: true };
+/** @type {Span} */
+const backtick = { open: "`", close: "`", kind: "string", hasEscapes: true, isMultiline: true };
+/** @type {Span} */
+const slashes = { open: "\\/\\/", close: "", kind: "comment" };
+/** @type {Span} */
+const block = { open: "\\/\\*", close: "*/", kind: "comment", isMultiline: true };
+/** @type {Span} */
+const hash = { open: "#", close: "", kind: "comment" };
+/** @type {Span} */
+const hashAfterBlank = { open: "(?<![^\\s;&|(])#", close: "", kind: "comment" };
+
+/** A string of several lines.
+ * @param {string} quote @param {string} [prefix] @returns {Span} */
+function long(quote, prefix = "") {
+  const open = prefix + quote;
+  return { open, close: quote, kind: "string", hasEscapes: true, isMultiline: true };
+}
+
+/** @type {Rules[]} */
+const codeGrammars = [
+  {
+    name: "python",
+    spans: [
+      hash, long('"""', "(?:[rbfuRBFU]{1,2})?"), long("'''", "(?:[rbfuRBFU]{1,2})?"),
+      { ...double, open: '(?:[rbfuRBFU]{1,2})?"' }, { ...single, open: "(?:[rbfuRBFU]{1,2})?'" },
+    ],
+    keywords:
+      "False None True and as assert async await break case class continue def del elif else " +
+      "except finally for from global if import in is lambda match nonlocal not or pass raise " +
+      "return try type while with yield",
+    definers: "def class",
+    names: "(?<!\\S)@[\\w.]+",
+  },
+  {
+    name: "javascript",
+    spans: [slashes, block, double, single, backtick],
+    keywords:
+      "abstract as async await break case catch class const continue debugger declare default " +
+      "delete do else enum export extends false finally for from function get if implements " +
+      "import in instanceof interface keyof let namespace new null of private protected public " +
+      "readonly return satisfies set static super switch this throw true try type typeof " +
+      "undefined var void while with yield",
+    definers: "function class interface enum namespace",
+    names: "@\\w+",
+    hasRegularExpressions: true,
+  },
+  { name: "json", spans: [slashes, block, double], keywords: "true false null", hasKeys: true },
+  {
+    name: "shell",
+    spans: [
+      hashAfterBlank, { ...double, isMultiline: true },
+      { open: "'", close: "'", kind: "string", isMultiline: true },
+    ],
+    literals: "\\\\.",
+    keywords:
+      "alias break case cd continue do done echo elif else esac eval exec exit export fi for " +
+      "function if in local read return select set shift source sudo then trap unset until while",
+    definers: "function",
+    names: "\\$(?:\\w+|\\{\\w+\\}|[@#?$!*-])",
+    hasHereDocuments: true,
+  },
+  {
+    name: "c",
+    spans: [slashes, block, double, single],
+    keywords:
+      "abstract alignas async auto await base bool break case catch char class const constexpr " +
+      "continue default delete do double else enum explicit export extern false final float for " +
+      "foreach friend get goto if in inline int interface internal long mutable namespace new " +
+      "nullptr null operator override private protected public readonly ref return set short " +
+      "signed sizeof static string struct switch template this throw true try typedef typename " +
+      "union unsigned using var virtual void volatile while message rpc service",
+    definers: "class struct enum namespace interface union message service",
+    names: "(?<!\\S)#[ \\t]*[a-z]+",
+  },
+  {
+    name: "java",
+    spans: [long('"""'), slashes, block, double, single],
+    keywords:
+      "abstract as assert boolean break byte case catch char class companion const continue data " +
+      "def default do double else enum extends extension false final finally float for fun func " +
+      "guard if implements import in inout instanceof int interface internal is lateinit lazy " +
+      "let long new nil null object open override package private protected protocol public " +
+      "record return sealed self short static struct super suspend switch synchronized this " +
+      "throw throws trait true try type val var void volatile when where while with yield",
+    definers: "class interface enum record object fun func def trait struct protocol",
+    names: "@\\w+",
+  },
+  {
+    name: "go",
+    spans: [
+      slashes, block, double, single, { open: "`", close: "`", kind: "string", isMultiline: true },
+    ],
+    keywords:
+      "any bool break byte case chan const continue default defer else error fallthrough false " +
+      "float32 float64 for func go goto if import int int32 int64 interface iota map nil package " +
+      "range return rune select string struct switch true type uint uint8 uint32 uint64 var",
+    definers: "func type package",
+  },
+  {
+    name: "rust",
+    spans: [
+      slashes, block, { open: 'r#"', close: '"#', kind: "string", isMultiline: true },
+      { ...double, open: 'b?"', isMultiline: true },
+    ],
+    literals: "'(?:[^'\\\\]|\\\\.[^']{0,8})'",
+    keywords:
+      "as async await bool break char const continue crate dyn else enum extern f32 f64 false fn " +
+      "for i32 i64 if impl in let loop match mod move mut pub ref return self Self static str " +
+      "struct super trait true type u8 u32 u64 unsafe use usize where while",
+    definers: "fn struct enum trait mod type",
+    names: "#!?\\[\\w+|\\w+!(?=[(\\[{])|'\\w+",
+  },
+  {
+    name: "sql",
+    spans: [
+      { open: "--", close: "", kind: "comment" }, block,
+      { open: "'", close: "'", kind: "string", isMultiline: true },
+      { open: '"', close: '"', kind: "string" },
+    ],
+    ignoresCase: true,
+    keywords:
+      "add all alter and as asc begin between bigint boolean by cascade case char check column " +
+      "commit constraint create cross database date default delete desc distinct drop else end " +
+      "except exists explain false foreign from full function grant group having if in index " +
+      "inner insert int integer intersect into is join key left like limit not null numeric " +
+      "offset on or order outer over partition primary references replace returning right " +
+      "rollback select set table text then timestamp transaction trigger true truncate union " +
+      "unique update using values varchar view when where with",
+  },
+  {
+    name: "toml",
+    spans: [
+      hash, { open: "(?<!\\S);", close: "", kind: "comment" }, long('"""'),
+      { open: "'''", close: "'''", kind: "string", isMultiline: true }, double,
+      { open: "'", close: "'", kind: "string" },
+    ],
+    keywords: "true false",
+    names: "^\\[{1,2}[^\\]]{0,200}\\]{1,2}|(?<![^\\s{,])[\\w.-]{1,100}(?=[ \\t]{0,9}=)",
+  },
+  {
+    name: "ruby",
+    spans: [hash, double, single, backtick],
+    keywords:
+      "alias and begin break case class def do else elsif end ensure false for if in module next " +
+      "nil not or private protected public raise redo require require_relative rescue retry " +
+      "return self super then true undef unless until when while yield",
+    definers: "def class module",
+    names: "(?<![:\\w]):\\w+|@{1,2}\\w+",
+  },
+  {
+    name: "php",
+    spans: [
+      slashes, hash, block, { ...double, isMultiline: true }, { ...single, isMultiline: true },
+    ],
+    keywords:
+      "abstract and array as break case catch class clone const continue declare default do echo " +
+      "else elseif empty extends false final finally fn for foreach function global if " +
+      "implements include instanceof interface isset list match namespace new null or print " +
+      "private protected public readonly require require_once return static switch throw trait " +
+      "true try unset use var while yield",
+    definers: "function class interface trait namespace",
+    names: "\\$\\w+",
+  },
+  {
+    name: "lua",
+    spans: [
+      { open: "--\\[\\[", close: "]]", kind: "comment", isMultiline: true },
+      { open: "--", close: "", kind: "comment" },
+      { open: "\\[\\[", close: "]]", kind: "string", isMultiline: true }, double, single,
+    ],
+    keywords:
+      "and break do else elseif end false for function goto if in local nil not or repeat return " +
+      "then true until while",
+    definers: "function",
+  },
+  {
+    name: "css",
+    spans: [block, { ...slashes, open: "(?<!\\S)\\/\\/" }, double, single],
+    literals: "#[\\da-fA-F]{3,8}(?![\\w-])",
+    names: "(?<![^\\s{;])[\\w-]{1,60}(?=[ \\t]{0,9}:[^:])|--[\\w-]{1,80}|[$@][\\w-]{1,60}",
+    keywords: "important",
+  },
+];
+
+/** @type {Map<string, Grammar>} */
+const grammars = new Map(
+  /** @type {[string, Grammar][]} */ ([
+    ["html", markup],
+    ["markdown", markdown],
+    ["yaml", yaml],
+    ["diff", diff],
+    ...codeGrammars.map((rules) => [rules.name, new CodeGrammar(rules)]),
+  ]),
+);

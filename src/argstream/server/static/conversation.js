@@ -1,0 +1,1962 @@
+import {
+  afterPainting, BlockChunks, countOf, durationWords, exactly, isMissing, isRunOver, linesOf, make,
+  paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+} from "./dom.js";
+import { MarkdownView } from "./markdown.js";
+import { isOver, LineCounter, primaryOf } from "./tool-call.js";
+/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Frame, Handlers, Run, RunInfo } from "./argstream.js" */
+/** @import { Inspector } from "./inspector.js" */
+/** @import { Route } from "./page.js" */
+/** @import { Replay } from "./replay.js" */
+/** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
+
+// A conversation on the page: its runs, their blocks, and what can be done with them.
+// In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
+// RunPanels, Scrolling.
+
+/** Runs that are shown at first, and by each press of "Show earlier messages". */
+const PAGE = 10;
+const MOST_RUNS = 1000;
+const EARLIER = "Show earlier messages";
+const MISSING = "It may have been deleted.";
+/** Milliseconds to wait for the content of all runs, so that nothing moves once it is visible. */
+const FIRST_PAINT = 2000;
+
+/**
+ * @typedef {object} ConversationOptions
+ * @property {Client} client
+ * @property {Scrolling} scrolling
+ * @property {(sentence: string) => void} say announces it to screen readers
+ * @property {() => void} onState
+ * @property {(section: RunSection, connection: Connection) => void} onConnection
+ * @property {() => Node} makeWelcome returns what a new conversation shows
+ * @property {() => void} onAgain loads it again after a failure
+ */
+
+/**
+ * One conversation: its runs, oldest first. The newest one is followed while it is in progress.
+ *
+ * Runs are added when the conversation is opened, when a message is sent, and when the list of runs
+ * reports one that was started in another tab.
+ */
+export class Conversation {
+  /** @param {ConversationOptions} options */
+  constructor(options) {
+    this.#options = options;
+    this.#client = options.client;
+    const { client, scrolling } = options;
+    this.#approvals = new ApprovalBar({ client, onReview: () => this.goToAsking() });
+    this.#sectionOptions = {
+      ...options,
+      onState: () => this.#changed(),
+      onChange: () => scrolling.expect(),
+      onFollow: scrolling.follow.bind(scrolling),
+      onSend: (message, replaces) => this.send(message, replaces),
+    };
+    this.#earlier.addEventListener("click", () => this.#showEarlier());
+  }
+
+  /** Its ID; "" if it is new. */
+  id = "";
+
+  #options;
+  #client;
+  #element = part("conversation", HTMLElement);
+  #approvals;
+  /** @type {SectionOptions} */ #sectionOptions;
+  /** Shown in place of the title if the conversation could not be loaded. */
+  #failure = "";
+  #earlier = make("button", { class: "quiet earlier", type: "button", text: EARLIER });
+  /** @type {RunSection[]} */ #sections = [];
+  /** Increases with each conversation that is opened, to discard late answers about another one. */
+  #visit = 0;
+  #isSending = false;
+
+  get isRunning() {
+    return this.#sections.some((section) => !section.isOver);
+  }
+
+  /** The number of calls that wait for a decision. */
+  get asking() {
+    return this.#sections.reduce((sum, section) => sum + section.asking.length, 0);
+  }
+
+  /** Whether the arguments of a call were edited, and the edits were not sent. */
+  get hasUnsentEdit() {
+    const calls = this.#element.querySelectorAll("tool-call");
+    return [...calls].some((call) => /** @type {ToolCallElement} */ (call).hasUnsentEdit);
+  }
+
+  /**
+   * Return whether an address leads to what is shown.
+   * @param {Route} route
+   */
+  has(route) {
+    if (route.kind === "run") return this.#find(route.id) !== undefined;
+    return this.id === (route.kind === "new" ? "" : route.id);
+  }
+
+  /** The ID of the newest run. */
+  get newest() {
+    return this.#sections.at(-1)?.runId ?? "";
+  }
+
+  get title() {
+    return this.#failure || (this.#sections.at(-1)?.title ?? "");
+  }
+
+  /** The status of the newest run, or "". */
+  get status() {
+    return this.#sections.at(-1)?.status ?? "";
+  }
+
+  /** Open or close the timeline of the newest run. */
+  onTimeline() {
+    this.#sections.at(-1)?.onTimeline();
+  }
+
+  /** Start or end the replay of the newest run. */
+  onReplay() {
+    this.#sections.at(-1)?.onReplay();
+  }
+
+  /** @param {boolean} isConnected whether the server can be reached */
+  setConnected(isConnected) {
+    for (const section of this.#sections) section.setConnected(isConnected);
+  }
+
+  /** Show that the address is not one of this page. */
+  showMissing() {
+    this.#leave("");
+    this.#failAs("Conversation not found", MISSING, newChat());
+  }
+
+  /** Show nothing, until something is opened. */
+  close() {
+    this.#leave("");
+  }
+
+  showNew() {
+    this.#leave("");
+    this.#element.replaceChildren(this.#options.makeWelcome());
+    this.#changed();
+  }
+
+  /**
+   * Show a conversation, scrolled to one of its runs.
+   * @param {string} id
+   * @param {string} [runId]
+   */
+  async showConversation(id, runId = "") {
+    if (this.id === id && this.#sections.length > 0 && this.#goTo(runId)) return;
+    const visit = this.#leave(id);
+    try {
+      const limit = runId === "" ? PAGE + 1 : MOST_RUNS;
+      await this.#load(visit, await this.#client.runs({ conversation: id, limit }), runId);
+    } catch (problem) {
+      this.#fail(visit, problem, "Conversation not found");
+    }
+  }
+
+  /**
+   * Show a run, in its conversation.
+   * @param {string} runId
+   */
+  async showRun(runId) {
+    if (this.#goTo(runId)) return;
+    const visit = this.#leave("");
+    try {
+      const info = await this.#client.run(runId);
+      if (visit !== this.#visit) return;
+      if (info.conversation === "") await this.#load(visit, [info], runId);
+      else await this.showConversation(info.conversation, runId);
+    } catch (problem) {
+      this.#fail(visit, problem, "Run not found");
+    }
+  }
+
+  /**
+   * Start the next run. Rejects if the server does not accept the message.
+   * @param {string} message
+   * @param {string} [replaces] the newest run, to replace it by the new one
+   * @returns {Promise<boolean>} false if another conversation was opened in the meantime
+   */
+  async send(message, replaces = "") {
+    const visit = this.#visit;
+    const section = new RunSection(this.#sectionOptions);
+    this.#isSending = true;
+    try {
+      const following = this.#client.converse(message, {
+        conversation: this.id,
+        replaces,
+        ...section.handlers,
+      });
+      await Promise.race([section.heard, following.done]);
+      if (visit !== this.#visit) {
+        following.close(); // the run continues, and is in the list
+        return false;
+      }
+      const created = Date.now() / 1000;
+      const { runId: run, run: { status } } = following;
+      section.begin({ run, prompt: message, status, created, replaces }, following);
+      this.id = following.run.conversationId;
+    } finally {
+      this.#isSending = false;
+    }
+    if (this.#sections.length === 0) this.#element.replaceChildren();
+    this.#append(section);
+    this.#options.scrolling.toEnd();
+    this.#changed();
+    return true;
+  }
+
+  async stop() {
+    const going = this.#sections.filter((section) => !section.isOver);
+    await Promise.all(going.map((section) => this.#client.stop(section.runId)));
+  }
+
+  /**
+   * Apply what the list of conversations reports: runs that were started or deleted elsewhere.
+   * @param {ConversationInfo | null} info null if it is not listed any more
+   */
+  async notice(info) {
+    const last = this.#sections.at(-1);
+    if (last === undefined || last.isLost || this.#isSending || this.id === "") return;
+    const known = info === null ? undefined : this.#find(info.run);
+    if (info !== null && known !== undefined) {
+      known.notice(info);
+      return;
+    }
+    const visit = this.#visit;
+    const infos = byAge(await this.#client.runs({ conversation: this.id, limit: MOST_RUNS }));
+    if (visit !== this.#visit || this.#isSending) return;
+    const at = infos.findLastIndex(({ run }) => this.#find(run) !== undefined);
+    for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(this.#begun(fresh));
+    const listed = new Set(infos.map(({ run }) => run));
+    for (const section of this.#sections) if (!listed.has(section.runId)) section.lose();
+    this.#changed();
+  }
+
+  /**
+   * Move the focus to the next pending call, after the one that has it.
+   * @returns {boolean} false if there is none
+   */
+  goToAsking() {
+    const calls = this.#pending.map(({ element }) => element);
+    const at = calls.findIndex((call) => call.matches(":focus-within"));
+    const next = this.#pending[(at + 1) % calls.length];
+    return next !== undefined && next.section.goTo(next.element);
+  }
+
+  get #pending() {
+    return this.#sections.flatMap((section) =>
+      section.askingElements.map((element) => ({ section, element })),
+    );
+  }
+
+  #changed() {
+    for (const section of this.#sections) {
+      section.setNewest(this.id !== "" && section === this.#sections.at(-1));
+    }
+    this.#approvals.show(this.#pending);
+    this.#options.onState();
+  }
+
+  /** @param {string} id */
+  #leave(id) {
+    this.id = id;
+    this.#failure = "";
+    for (const section of this.#sections) section.close();
+    this.#sections = [];
+    const label = make("span", { class: "unseen", text: "Loading…" });
+    this.#element.replaceChildren(make("p", { class: "loading skeleton" }, label));
+    this.#changed();
+    return ++this.#visit;
+  }
+
+  /** @param {number} visit @param {RunInfo[]} infos @param {string} runId */
+  async #load(visit, infos, runId) {
+    if (visit !== this.#visit) return;
+    const kept = withoutReplaced(infos);
+    const target = replacementOf(infos, runId);
+    const at = runId === "" ? kept.length : kept.findIndex((info) => info.run === target);
+    const first = Math.max(0, Math.min(kept.length - PAGE, at));
+    this.#sections = kept.slice(first).map((info) => this.#begun(info));
+    if (this.#sections.length === 0) {
+      this.#failAs("Conversation not found", MISSING, newChat());
+      return;
+    }
+    await allShown(this.#sections);
+    if (visit !== this.#visit) return;
+    const elements = this.#sections.map((section) => section.element);
+    this.#element.replaceChildren(...(first > 0 ? [this.#earlier] : []), ...elements);
+    if (runId === "") this.#options.scrolling.toEnd();
+    else this.#goTo(target);
+    if (target !== runId) this.#find(target)?.showAttempt();
+    this.#changed();
+  }
+
+  async #showEarlier() {
+    const visit = this.#visit;
+    const [oldest] = this.#sections;
+    if (oldest === undefined || this.#earlier.ariaDisabled === "true") return;
+    this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
+    try {
+      const infos = await this.#client.runs({ conversation: this.id, limit: MOST_RUNS });
+      if (visit !== this.#visit) return;
+      const before = withoutReplaced(infos).filter(
+        (info) => info.created <= oldest.created && !this.#find(info.run),
+      );
+      const sections = before.slice(-PAGE).map((info) => this.#begun(info));
+      await allShown(sections);
+      if (visit !== this.#visit) return;
+      this.#sections.unshift(...sections);
+      const isLast = before.length <= PAGE;
+      this.#options.scrolling.keepPlace(oldest.element, () => {
+        oldest.element.before(...sections.map((section) => section.element));
+        if (isLast) this.#earlier.remove();
+      });
+      (sections.at(-1) ?? oldest).element.focus({ preventScroll: true });
+      this.#earlier.textContent = EARLIER;
+    } catch (problem) {
+      this.#options.say(visibleLine(problemWords(problem)));
+      this.#earlier.textContent = visibleLine(`${EARLIER} (${problemWords(problem)})`);
+    } finally {
+      this.#earlier.ariaDisabled = "false";
+    }
+  }
+
+  /** @param {RunInfo} info */
+  #begun(info) {
+    const section = new RunSection(this.#sectionOptions);
+    section.begin(info);
+    return section;
+  }
+
+  /** @param {RunSection} section */
+  #append(section) {
+    const replaced = section.replaces === "" ? undefined : this.#find(section.replaces);
+    if (replaced !== undefined) this.#remove(replaced);
+    this.#sections.push(section);
+    this.#element.append(section.element);
+  }
+
+  /** @param {RunSection} section */
+  #remove(section) {
+    section.close();
+    section.element.remove();
+    this.#sections = this.#sections.filter((one) => one !== section);
+  }
+
+  /** @param {string} runId */
+  #find(runId) {
+    return this.#sections.find((section) => section.runId === runId);
+  }
+
+  /** @param {string} runId "" is the newest @returns {boolean} whether it is shown here */
+  #goTo(runId) {
+    if (runId === "") return true;
+    const section = this.#find(runId);
+    if (section === undefined || !section.element.isConnected) return false;
+    this.#options.scrolling.toStart(section.element);
+    section.element.focus({ preventScroll: true });
+    return true;
+  }
+
+  /**
+   * @param {number} visit
+   * @param {unknown} problem
+   * @param {string} missing the title if the server does not have it
+   */
+  #fail(visit, problem, missing) {
+    if (visit !== this.#visit) return;
+    if (isMissing(problem)) {
+      this.#failAs(missing, MISSING, newChat());
+    } else {
+      const again = smallButton("Retry", this.#options.onAgain);
+      this.#failAs("Couldn't load this conversation", problemWords(problem), again);
+    }
+  }
+
+  /**
+   * Show in place of the conversation why there is none.
+   * @param {string} title
+   * @param {string} words
+   * @param {HTMLElement} action
+   */
+  #failAs(title, words, action) {
+    this.#failure = title;
+    const heading = make("h2", { tabindex: -1, text: title });
+    const about = make("p", { text: words });
+    this.#element.replaceChildren(make("div", { class: "failure" }, heading, about, action));
+    heading.focus();
+    this.#options.say(`${title}. ${visibleLine(words)}`);
+    this.#changed();
+  }
+}
+
+/** @param {readonly RunInfo[]} infos */
+function byAge(infos) {
+  return infos.toSorted((one, other) => one.created - other.created);
+}
+
+/** @param {readonly RunInfo[]} infos */
+function withoutReplaced(infos) {
+  const replaced = new Set(infos.map((info) => info.replaces));
+  return byAge(infos).filter((info) => !replaced.has(info.run));
+}
+
+/**
+ * Return the run that is shown in place of a run: the last of those that replace it, or itself.
+ * @param {readonly RunInfo[]} infos
+ * @param {string} runId
+ * @returns {string}
+ */
+function replacementOf(infos, runId) {
+  const next = runId === "" ? undefined : infos.find((info) => info.replaces === runId);
+  return next === undefined ? runId : replacementOf(infos, next.run);
+}
+
+/** @param {readonly RunSection[]} sections */
+async function allShown(sections) {
+  const all = Promise.all(sections.map((section) => section.shown));
+  await Promise.race([all, new Promise((resolve) => setTimeout(resolve, FIRST_PAINT))]);
+}
+
+function newChat() {
+  return make("a", { class: "small", href: "#/", text: "New chat" });
+}
+
+/** @param {string} text @param {() => void} press @param {string} [looks] class names */
+function smallButton(text, press, looks = "") {
+  const button = make("button", { class: `small ${looks}`.trim(), type: "button", text });
+  button.addEventListener("click", press);
+  return button;
+}
+
+/**
+ * Copy a text, and let the button report that for a moment.
+ * @param {HTMLElement} button
+ * @param {string} text
+ */
+async function copy(button, text) {
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Not allowed";
+  }
+  setTimeout(() => (button.textContent = before), 1500);
+}
+
+// Approvals that are out of sight, and all at once
+
+/** Milliseconds for which the button of the checklist does nothing: a double click must not count. */
+const GUARD = 400;
+/** Milliseconds between two looks at which calls of the checklist can be approved. */
+const CHECK_EVERY = 100;
+
+/** @typedef {{ section: RunSection, element: ToolCallElement }} Pending */
+
+/** The bar below the conversation. It is shown while a pending call is out of sight. */
+class ApprovalBar {
+  /** @param {{ client: Client, onReview: () => void }} options */
+  constructor({ client, onReview }) {
+    this.#client = client;
+    const review = smallButton("Review", onReview);
+    review.title = "Alt+A";
+    review.ariaKeyShortcuts = "Alt+A";
+    this.#all = smallButton("Approve all", () => this.#open(), "approve-all");
+    this.#element = make(
+      "div",
+      { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
+      make("span", { class: "approvals-mark", "aria-hidden": "true", text: "⚠" }),
+      this.#words,
+      review,
+      this.#all,
+    );
+    part("main", HTMLElement).append(this.#element, this.#dialog);
+    this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
+  }
+
+  #client;
+  #all;
+  #element;
+  #words = make("span", { class: "approvals-words" });
+  #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
+  /** @type {Pending[]} */ #pending = [];
+  /** @type {Set<Element>} */ #unseen = new Set();
+  /** @type {ReturnType<typeof setInterval> | undefined} */ #checking;
+  #observer = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        if (isIntersecting) this.#unseen.delete(target);
+        else if (this.#pending.some(({ element }) => element === target)) this.#unseen.add(target);
+      }
+      this.#element.hidden = this.#unseen.size === 0;
+    },
+    { root: part("scroller", HTMLElement), rootMargin: "-96px 0px" }, // an edge is not enough
+  );
+
+  /** @param {Pending[]} pending */
+  show(pending) {
+    const elements = pending.map(({ element }) => element);
+    for (const { element } of this.#pending) {
+      if (elements.includes(element)) continue;
+      this.#observer.unobserve(element);
+      this.#unseen.delete(element);
+    }
+    const known = this.#pending.map(({ element }) => element);
+    this.#pending = pending;
+    for (const element of elements) if (!known.includes(element)) this.#observer.observe(element);
+    this.#element.hidden = this.#unseen.size === 0;
+    this.#all.hidden = elements.length < 2;
+    setText(this.#words, `${countOf(elements.length, "approval")} needed`);
+    if (elements.length === 0) this.#dialog.close();
+  }
+
+  /** Open the checklist of what is pending now. Calls that come later are not in it. */
+  #open() {
+    const opened = performance.now();
+    const rows = this.#pending.map(checkedCall);
+    const problem = make("p", { class: "checklist-problem", role: "alert" });
+    let isSending = false;
+    const check = () => {
+      const checked = rows.filter((row) => row.check());
+      setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
+      const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
+      approve.ariaDisabled = String(!isReady);
+      return isReady ? checked : [];
+    };
+    const press = async () => {
+      const checked = check();
+      isSending = checked.length > 0;
+      try {
+        for (const section of new Set(checked.map((row) => row.section))) {
+          const some = checked.filter((row) => row.section === section);
+          const decisions = some.map(({ callId, decision }) => [callId, decision]);
+          await this.#client.decide(section.runId, Object.fromEntries(decisions));
+        }
+        if (isSending) this.#dialog.close();
+      } catch (error) {
+        problem.textContent = visibleLine(problemWords(error));
+      }
+      isSending = false;
+    };
+    const approve = smallButton("Approve", press, "primary");
+    const cancel = smallButton("Cancel", () => this.#dialog.close());
+    this.#dialog.replaceChildren(
+      make("h2", { id: "checklist-title", text: "Approve these calls?" }),
+      make("ul", {}, ...rows.map((row) => row.element)),
+      problem,
+      make("div", { class: "checklist-actions" }, cancel, approve),
+    );
+    for (const { element } of this.#pending) element.open = true; // or it would not be painted
+    check();
+    this.#checking = setInterval(check, CHECK_EVERY);
+    this.#dialog.showModal();
+  }
+}
+
+/**
+ * Return a row of the checklist. It can be checked once the card of the call is painted whole.
+ * @param {Pending} pending
+ */
+function checkedCall({ section, element: card }) {
+  const call = /** @type {Call} */ (card.call);
+  const digest = call.request?.digest ?? "";
+  const box = make("input", { type: "checkbox", disabled: true });
+  const note = make("span", { class: "checklist-note" });
+  const name = make("span", { class: "checklist-name", text: visibleLine(call.name) });
+  const primary = make("span", { class: "checklist-primary", text: primaryOf(call) });
+  const check = () => {
+    const isPending = call.isPending && call.request?.digest === digest;
+    const isReady = isPending && card.isReadyToApprove;
+    if (!isReady || box.disabled) box.checked = isReady;
+    box.disabled = !isReady;
+    setText(note, isReady ? "" : isPending ? "Rendering…" : "Already decided");
+    return box.checked;
+  };
+  const element = make("li", {}, make("label", {}, box, name, primary, note));
+  /** @type {import("./argstream.js").Decision} */
+  const decision = { decision: "approve", digest };
+  return { section, element, callId: call.callId, decision, check };
+}
+
+// One run
+
+/**
+ * What is known of a run before it was read.
+ * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
+ *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
+ */
+/**
+ * @typedef {object} ForSections
+ * @property {() => void} onChange something is going to be painted
+ * @property {Follow} onFollow
+ * @property {(message: string, replaces: string) => Promise<unknown>} onSend starts a run
+ */
+/** @typedef {ConversationOptions & ForSections} SectionOptions */
+
+/** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
+const LONG_PROMPT = 1500;
+/** Slices of work after which a long run is shown. The rest is added while it is visible. */
+const SLICES = 2;
+/** Characters of a prompt in a title. */
+const TITLE = 80;
+/** Milliseconds for which a lost connection is not reported: most are back by then. */
+const LOST_AFTER = 700;
+/** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
+const HIDDEN_FOR = 30_000;
+const POLL_EVERY = 15_000;
+/** Milliseconds between two questions whether a process has resumed the run. */
+const ASK_DRIVER = 2000;
+const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
+
+/**
+ * One run in a conversation: the message, what the agent does, how it ended, and the footer.
+ *
+ * Frames only mark what has changed. It is painted in the next frame of the screen, however many
+ * frames of the run have arrived.
+ */
+export class RunSection {
+  /** @param {SectionOptions} options */
+  constructor(options) {
+    this.#options = options;
+    this.#view = new RunView({
+      decide: (decisions) => options.client.decide(this.runId, decisions),
+    });
+    this.shown = new Promise((resolve) => {
+      this.#wasShown = resolve;
+    });
+    this.heard = new Promise((resolve) => {
+      this.#wasHeard = resolve;
+    });
+  }
+
+  element = make("article", { class: "run", tabindex: -1 });
+  runId = "";
+  /** The run that it replaces, or "". */
+  replaces = "";
+  status = "running";
+  /** When it started, in seconds since 1970. */
+  created = 0;
+  /** The IDs of the calls that wait for a decision. @type {string[]} */
+  asking = [];
+  /** Whether it was deleted elsewhere. */
+  isLost = false;
+  /** Resolves when something of it is painted, or nothing can be. @type {Promise<void>} */
+  shown;
+  /** Resolves when the first frame has arrived. @type {Promise<void>} */
+  heard;
+
+  #options;
+  #view;
+  #heading = make("h2", { class: "unseen" });
+  #prompt = make("div", { class: "prompt", dir: "auto" });
+  #edit = smallButton("Edit message", () => this.#editMessage(), "quiet edit-message");
+  #attemptButton = smallButton("Show earlier attempt", () => this.showAttempt(), "quiet show-attempt");
+  #ask = make("div", { class: "ask" }, this.#edit, this.#prompt);
+  #words = "";
+  #end = make("div", { class: "run-end", hidden: true });
+  #wasShown = () => {};
+  #wasHeard = () => {};
+  /** @type {RunFooter | null} */ #footer = null;
+  /** @type {RunPanels | null} */ #panels = null;
+  /** @type {Following | null} */ #following = null;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
+  /** The earlier attempt, once it was opened. @type {RunSection | null} */
+  #attempt = null;
+  /** @type {Run | null} */ #run = null;
+  /** @type {Run | null} */ #shownRun = null;
+  /** @type {Set<Block>} */ #changed = new Set();
+  #slices = 0;
+  #isClosed = false;
+  #isNewest = false;
+  #isSending = false;
+  #isDisconnected = false;
+  #isUndriven = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #losing;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #asked;
+  /** Calls whose approval was announced. @type {Set<string>} */
+  #told = new Set();
+
+  /** Handlers of the connection that `begin` gets. @type {Handlers} */
+  handlers = {
+    onChange: (run, blocks) => this.#mark(run, blocks),
+    onFrame: (frame) => {
+      if (frame.event !== undefined) this.#setUndriven(false);
+      this.#panels?.take(frame);
+    },
+    onConnection: (connection) => {
+      this.#options.onConnection(this, connection);
+      this.#connected(connection);
+    },
+  };
+
+  /**
+   * Show a run, and follow it.
+   * @param {Known} info
+   * @param {Following} [following] that was started with the `handlers` of this section
+   */
+  begin(info, following) {
+    this.runId = info.run;
+    this.status = info.status;
+    this.created = info.created;
+    this.replaces = info.replaces ?? "";
+    this.#footer = new RunFooter(info, {
+      onCopy: () => answerOf(this.#run),
+      onRetry: () => this.#send(this.#words, this.runId),
+    });
+    const answer = make("h3", { class: "unseen", text: "Answer" });
+    const live = make("div", { class: "live" }, answer, this.#view.element);
+    this.#panels = new RunPanels({
+      ...this.#options,
+      runId: info.run,
+      footer: this.#footer,
+      live,
+      run: () => this.#run,
+      onGoTo: (call) => {
+        const card = this.#view.elementOf(call);
+        if (card === undefined) return;
+        this.#view.reveal(card);
+        card.scrollIntoView({ block: "nearest" });
+      },
+    });
+    this.#showPrompt(info.prompt);
+    if (this.replaces !== "") this.element.append(this.#attemptButton);
+    this.element.append(
+      ...[this.#heading, this.#ask, live, this.#panels.element, this.#end],
+      ...[this.#footer.element, this.#footer.live],
+    );
+    this.#showActions();
+    this.#follow(following);
+    if (info.is_driven === false) this.#setUndriven(info.status === "running");
+  }
+
+  /** @param {Pick<RunInfo, "status" | "is_driven">} info */
+  notice({ status, is_driven }) {
+    this.#setUndriven(status === "running" && !is_driven);
+  }
+
+  onTimeline() {
+    this.#footer?.timeline.click();
+  }
+
+  onReplay() {
+    this.#footer?.replay.click();
+  }
+
+  /** @param {boolean} isConnected whether the server can be reached */
+  setConnected(isConnected) {
+    this.#isDisconnected = !isConnected;
+    this.#showStale();
+  }
+
+  close() {
+    this.#isClosed = true;
+    clearTimeout(this.#losing);
+    clearTimeout(this.#asked);
+    this.#unfollow();
+    this.#footer?.close();
+    this.#panels?.close();
+    this.#attempt?.close();
+  }
+
+  /** The beginning of the message. */
+  get title() {
+    const words = this.#words.slice(0, 200).trim().replaceAll(/[ \t\r\n]+/g, " ");
+    const letters = [...words]; // do not cut a surrogate pair
+    return letters.length > TITLE ? `${letters.slice(0, TITLE).join("")}…` : words;
+  }
+
+  get isOver() {
+    return isRunOver(this.status);
+  }
+
+  /** The elements of the calls that wait for a decision. */
+  get askingElements() {
+    return this.isOver ? [] : this.#view.asking;
+  }
+
+  /** @param {boolean} isNewest only the newest run can be retried, and its message edited */
+  setNewest(isNewest) {
+    this.#isNewest = isNewest;
+    this.element.classList.toggle("is-newest", isNewest);
+    this.#showActions();
+  }
+
+  /**
+   * Move the focus to one of its calls, and show the call if it is hidden.
+   * @param {ToolCallElement} call
+   * @returns {boolean} whether the call has the focus
+   */
+  goTo(call) {
+    if (this.#panels?.leaveReplay()) this.#options.say("Replay closed.");
+    this.#view.reveal(call);
+    call.focus();
+    call.scrollIntoView({ block: "nearest" });
+    return call.matches(":focus-within");
+  }
+
+  /** Report that the run is no longer on the server. */
+  lose() {
+    if (this.isLost) return;
+    this.isLost = true;
+    this.#unfollow();
+    this.#giveUp(DELETED);
+    this.#options.say(DELETED);
+  }
+
+  /** Open the run that this one replaces. */
+  async showAttempt() {
+    if (this.#attempt === null) {
+      const attempt = (this.#attempt = new RunSection(this.#options));
+      try {
+        attempt.begin(await this.#options.client.run(this.replaces));
+      } catch (problem) {
+        this.#attempt = null;
+        this.#options.say(visibleLine(problemWords(problem)));
+        return;
+      }
+      attempt.element.classList.add("is-attempt");
+      attempt.element.hidden = true;
+      this.#attemptButton.after(attempt.element);
+    }
+    const { element } = this.#attempt;
+    element.hidden = !element.hidden;
+    this.#attemptButton.ariaExpanded = String(!element.hidden);
+    this.#attemptButton.textContent = `${element.hidden ? "Show" : "Hide"} earlier attempt`;
+  }
+
+  /** @param {Following} [following] */
+  async #follow(following = this.#options.client.follow(this.runId, this.handlers)) {
+    this.#following = following;
+    document.addEventListener("visibilitychange", this.#look);
+    this.#look();
+    try {
+      await following.done;
+    } catch (problem) {
+      this.#fail(problem);
+    }
+    this.#unfollow();
+  }
+
+  #unfollow() {
+    document.removeEventListener("visibilitychange", this.#look);
+    clearTimeout(this.#resting);
+    this.#following?.close();
+    this.#following = null;
+  }
+
+  /**
+   * A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for a
+   * while closes its stream and polls the status, and reconnects as soon as it is visible.
+   */
+  #look = () => {
+    clearTimeout(this.#resting);
+    if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
+    else this.#following?.resume();
+  };
+
+  async #rest() {
+    this.#following?.pause();
+    try {
+      const info = await this.#options.client.run(this.runId);
+      this.status = info.status;
+      this.asking = info.pending.map((request) => request.call_id);
+      this.#options.onState();
+    } catch {
+      // It is asked again, and reported when the tab is visible.
+    }
+    if (this.#following === null || !document.hidden || this.isOver) return;
+    this.#resting = setTimeout(() => this.#rest(), POLL_EVERY);
+  }
+
+  /** @param {Run} run @param {readonly Block[]} blocks */
+  #mark(run, blocks) {
+    this.#run = run;
+    this.#wasHeard();
+    for (const block of blocks) this.#changed.add(block);
+    paint(this.#paint);
+    this.#options.onChange();
+  }
+
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    const run = this.#run;
+    if (run === null || this.#footer === null) return true; // `begin` was not called yet
+    if (this.#isClosed) return true;
+    const isShown =
+      run === this.#shownRun
+        ? this.#view.update(run, this.#changed, hasTime)
+        : this.#view.show(run, hasTime);
+    const wasKnown = this.#shownRun !== null;
+    this.#shownRun = run;
+    this.#changed.clear();
+    this.#showPrompt(run.prompt);
+    this.#footer.show(run);
+    this.#announce(run, wasKnown);
+    if (isRunOver(run.status)) this.#showEnd(run);
+    this.#slices += 1;
+    if (isShown || this.#slices >= SLICES) this.#wasShown();
+    if (!isShown) this.#options.onChange();
+    return isShown;
+  };
+
+  /** @param {string} prompt as far as it is known */
+  #showPrompt(prompt) {
+    if (prompt.length <= this.#words.length) return;
+    this.#words = prompt;
+    setAttribute(this.element, "aria-label", `Run: ${this.title}`);
+    this.#heading.textContent = visibleLine(`You: ${this.title}`);
+    this.#prompt.replaceChildren(make("span", { text: prompt }));
+    if (prompt.length > LONG_PROMPT) this.#prompt.tabIndex = 0;
+  }
+
+  /** Whether the server would let a new run replace this one. */
+  get #isReplaceable() {
+    return this.#isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
+  }
+
+  #showActions() {
+    const isReplaceable = this.#isReplaceable;
+    this.#edit.hidden = !isReplaceable;
+    this.#footer?.setRetry(isReplaceable && this.#end.hidden === true);
+    for (const one of this.#end.querySelectorAll(".run-again")) {
+      one.toggleAttribute("hidden", !isReplaceable);
+    }
+    if (!isReplaceable) this.#ask.querySelector("form")?.remove();
+  }
+
+  /**
+   * Start the next run, or one that replaces this one.
+   * @param {string} message
+   * @param {string} [replaces]
+   */
+  async #send(message, replaces = "") {
+    if (this.#isSending) return;
+    this.#isSending = true;
+    try {
+      await this.#options.onSend(message, replaces);
+    } catch (problem) {
+      this.#footer?.setProblem(problemWords(problem));
+      this.#options.say(visibleLine(problemWords(problem)));
+    } finally {
+      this.#isSending = false;
+    }
+  }
+
+  /** Put a form in place of the message, to send it again. */
+  #editMessage() {
+    const field = make("textarea", { "aria-label": "Edit message", rows: 3 });
+    field.value = this.#words;
+    const send = make("button", { class: "small primary", type: "submit", text: "Send" });
+    const cancel = () => {
+      form.remove();
+      this.#edit.focus();
+    };
+    const actions = make("div", {}, smallButton("Cancel", cancel), send);
+    const form = make("form", { class: "edit-form" }, field, actions);
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (field.value.trim() !== "") this.#send(field.value, this.runId);
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.isComposing || event.shiftKey) return;
+      if (event.key === "Escape") cancel();
+      else if (event.key === "Enter") form.requestSubmit();
+      else return;
+      event.preventDefault();
+    });
+    this.#ask.append(form); // the style sheet hides the message meanwhile
+    field.focus();
+  }
+
+  /** @param {Run} run */
+  #showEnd(run) {
+    const { end } = run;
+    if (end === null || end.type === "run_completed" || !this.#end.hidden) return;
+    const isFailed = end.type === "run_failed";
+    const words = make("p", { text: visibleLine(endWords(run)) });
+    const again = isFailed
+      ? smallButton("Retry", () => this.#send(this.#words, this.runId), "run-again")
+      : smallButton("Continue", () => this.#send("Continue."), "run-again");
+    const actions = make("div", { class: "run-actions" }, again);
+    if (isFailed) {
+      words.title = visibleLine(end.code);
+      const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
+      const button = smallButton("Copy details", () => copy(button, details));
+      actions.append(button);
+    }
+    this.#showEndBlock(isFailed, words, actions);
+  }
+
+  /** @param {boolean} isBad @param {HTMLElement[]} children */
+  #showEndBlock(isBad, ...children) {
+    this.#end.replaceChildren(...children);
+    this.#end.classList.toggle("is-bad", isBad);
+    this.#end.hidden = false;
+    this.#showActions();
+  }
+
+  /**
+   * Announce what changed for users who do not see it, once.
+   * @param {Run} run
+   * @param {boolean} wasKnown
+   */
+  #announce(run, wasKnown) {
+    const calls = [...run.calls.values()].filter((call) => call.state === "pending");
+    const fresh = calls.filter((call) => !this.#told.has(call.callId));
+    for (const call of fresh) this.#told.add(call.callId);
+    if (fresh.length > 0) {
+      const names = fresh.map((call) => `${visibleLine(call.name)} ${primaryOf(call)}`.trim());
+      this.#options.say(`Needs approval: ${names.join(", ")}. Press Alt+A to review.`);
+    }
+    const wasOver = this.isOver;
+    const before = `${this.status} ${this.asking.join(" ")}`;
+    this.status = run.status;
+    this.asking = calls.map((call) => call.callId);
+    if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(endWords(run)));
+    if (before !== `${this.status} ${this.asking.join(" ")}`) this.#options.onState();
+  }
+
+  /** @param {Connection} connection */
+  #connected({ state }) {
+    if (state === "waiting") {
+      this.#losing ??= setTimeout(() => this.#setDisconnected(true), LOST_AFTER);
+    } else if (state !== "connecting") {
+      clearTimeout(this.#losing);
+      // The server may have been restarted, and the process of the run with it.
+      if (this.#losing !== undefined && state === "open") this.#askDriver();
+      this.#losing = undefined;
+      this.#setDisconnected(false);
+    }
+  }
+
+  /** @param {boolean} isDisconnected */
+  #setDisconnected(isDisconnected) {
+    if (isDisconnected === this.#isDisconnected) return;
+    this.#isDisconnected = isDisconnected;
+    this.#showStale();
+  }
+
+  /** @param {boolean} isUndriven whether no process drives the run, so that nothing can happen */
+  #setUndriven(isUndriven) {
+    clearTimeout(this.#asked);
+    if (isUndriven) this.#asked = setTimeout(() => this.#askDriver(), ASK_DRIVER);
+    if (isUndriven === this.#isUndriven) return;
+    this.#isUndriven = isUndriven;
+    this.#showStale();
+  }
+
+  async #askDriver() {
+    if (this.isOver || this.#isClosed) return;
+    try {
+      const { status, is_driven } = await this.#options.client.run(this.runId);
+      if (!this.#isClosed) this.#setUndriven(status === "running" && !is_driven);
+    } catch {
+      // The connection that follows the run reports the same problem.
+    }
+  }
+
+  /** Stop the clocks while nothing is heard of the run. */
+  #showStale() {
+    const isStale = !this.isOver && (this.#isDisconnected || this.#isUndriven);
+    const words = this.#isDisconnected ? "Disconnected" : "Resuming after a server restart…";
+    this.#view.setStale(isStale);
+    this.#footer?.setStale(isStale ? words : "");
+    this.element.classList.toggle("is-stale", isStale);
+  }
+
+  /** @param {unknown} problem */
+  #fail(problem) {
+    if (isMissing(problem)) this.lose();
+    else this.#giveUp(`Live updates stopped: ${problemWords(problem)}`, true);
+  }
+
+  /** @param {string} words why the run is not followed any more @param {boolean} [mayRetry] */
+  #giveUp(words, mayRetry = false) {
+    const status = this.status;
+    if (!this.isOver) {
+      this.status = "failed"; // as far as this page knows
+      this.#footer?.fail();
+    }
+    const again = smallButton("Retry", () => {
+      this.status = status;
+      this.#end.hidden = true;
+      this.#follow();
+      this.#options.onState();
+    });
+    const actions = mayRetry ? [make("div", { class: "run-actions" }, again)] : [];
+    this.#showEndBlock(true, make("p", { text: visibleLine(words) }), ...actions);
+    this.#wasShown();
+    this.#options.onState();
+  }
+}
+
+/** @param {Run} run that is over */
+function endWords(run) {
+  const { end } = run;
+  if (end?.type === "run_failed") return `Run failed: ${sentence(end.message)}`;
+  if (end?.type !== "run_stopped") return "Done.";
+  return end.reason === "" ? "Stopped by you." : `Stopped: ${sentence(end.reason)}`;
+}
+
+/**
+ * Return what the model wrote for the user.
+ * @param {Run | null} run
+ */
+function answerOf(run) {
+  const texts = (run?.blocks ?? []).flatMap((block) =>
+    block.type === "text" && block.parentId === null && !block.isLost ? [block.text] : [],
+  );
+  return texts.join("\n\n");
+}
+
+/** Milliseconds between two updates of the clock. */
+const TICK = 200;
+
+/**
+ * The line below a run: its duration, its tokens, and what can be done with it. While the run is in
+ * progress there is another line instead, at the lower edge, that says what happens: below a text
+ * that grows, it would move all the time.
+ */
+export class RunFooter {
+  /**
+   * @param {Known} info
+   * @param {{ onCopy: () => string, onRetry: () => void }} actions onCopy returns the answer
+   */
+  constructor(info, { onCopy, onRetry }) {
+    this.#to = info.updated ?? info.created;
+    this.#copy = smallButton("Copy", () => copy(this.#copy, onCopy()), "quiet");
+    this.#retry = smallButton("Retry", onRetry, "quiet");
+    const group = { role: "group", "aria-label": "Run status" };
+    const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
+    this.live = make("div", { class: "run-line", ...group }, dot, this.#activity);
+    const parts = [this.#time, this.#tokens, this.#copy, this.#retry, this.#problem];
+    this.element = make("div", { class: "run-footer", ...group }, ...parts);
+    this.setRetry(false);
+    this.#from = info.created;
+    this.#time.title = exactly(info.created);
+    this.#setStatus(info.status);
+  }
+
+  timeline = panelButton("Timeline");
+  replay = panelButton("Replay");
+
+  #from = 0;
+  #to;
+  #activity = make("span", { class: "run-activity" });
+  #time = make("time");
+  #tokens = make("span", { class: "run-tokens" });
+  #problem = make("span", { class: "run-problem" });
+  #copy;
+  #retry;
+  #status = "";
+  #stale = "";
+  #isReplayed = false;
+  /** @type {Run | null} */ #run = null;
+  /** What the run does, and since when. */
+  #doing = "";
+  #since = 0;
+  #lines = new LineCounter();
+  /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
+
+  /** @param {Run} run */
+  show(run) {
+    this.#run = run;
+    this.#from = run.startedAt ?? this.#from;
+    this.#to = Math.max(this.#to, run.endedAt ?? run.time);
+    const { input_tokens: read, output_tokens: written } = run.usage;
+    const total = (read ?? 0) + (written ?? 0);
+    setText(this.#tokens, total > 0 ? countOf(total, "token") : "");
+    const parts = [];
+    if (read !== null) parts.push(countOf(read, "input token"));
+    if (written !== null) parts.push(countOf(written, "output token"));
+    this.#tokens.title = parts.join(", ");
+    this.#setStatus(run.status);
+  }
+
+  /** @param {boolean} canRetry */
+  setRetry(canRetry) {
+    this.#retry.hidden = !canRetry;
+  }
+
+  /** @param {string} words why the run could not be retried, or "" */
+  setProblem(words) {
+    setText(this.#problem, visibleLine(words));
+  }
+
+  /** @param {string} words why nothing is heard of the run, or "" */
+  setStale(words) {
+    this.#stale = words;
+    this.#tick();
+  }
+
+  /**
+   * Hide how the run is now while it is replayed above.
+   * @param {boolean} isReplayed
+   */
+  setReplayed(isReplayed) {
+    this.#isReplayed = isReplayed;
+    this.replay.ariaExpanded = String(isReplayed);
+    this.element.classList.toggle("is-replayed", isReplayed);
+    this.#tick();
+  }
+
+  /** Show that the run is not followed any more. */
+  fail() {
+    this.#setStatus("failed");
+  }
+
+  close() {
+    clearInterval(this.#ticking);
+    this.#ticking = undefined;
+  }
+
+  /** @param {string} status */
+  #setStatus(status) {
+    if (status !== this.#status) {
+      this.#status = status;
+      const isOver = isRunOver(status);
+      this.live.dataset.status = status;
+      this.live.hidden = isOver;
+      this.element.hidden = !isOver;
+      const focused = [this.timeline, this.replay].find((one) => one.matches(":focus"));
+      (isOver ? this.#retry : this.#activity).after(this.timeline, this.replay);
+      focused?.focus();
+      this.close();
+      if (!isOver) this.#ticking = setInterval(() => this.#tick(), TICK);
+    }
+    this.#tick();
+  }
+
+  #tick() {
+    const isOver = isRunOver(this.#status);
+    let words = "";
+    if (this.#isReplayed) words = "Replay";
+    else if (!isOver) words = this.#stale || this.#activityWords();
+    setText(this.#activity, words);
+    setText(this.#time, isOver ? tookWords(this.#to - this.#from) : "");
+  }
+
+  /** "Writing write_file · 24 lines · 2.7 s" */
+  #activityWords() {
+    const block = this.#run?.blocks.findLast((one) => !one.isLost);
+    const words = doingWords(this.#run, block);
+    if (words !== this.#doing) this.#since = performance.now();
+    this.#doing = words;
+    if (this.#status === "paused") return words;
+    const isWriting = block?.type === "call" && block.state === "writing";
+    const size = isWriting ? this.#lines.words(block.root) : "";
+    const took = tookWords((performance.now() - this.#since) / 1000);
+    return [words, size, took].filter((part) => part !== "").join(" · ");
+  }
+}
+
+/** @param {string} text */
+function panelButton(text) {
+  return make("button", { class: "quiet small", type: "button", text, "aria-expanded": "false" });
+}
+
+/**
+ * How long something took: "640 ms", "2.7 s", "12 s"; "" if that is too short to matter.
+ * @param {number} seconds
+ */
+function tookWords(seconds) {
+  if (seconds < 0.05) return "";
+  return seconds < 0.9995 ? `${Math.round(seconds * 1000)} ms` : durationWords(seconds);
+}
+
+/** @param {Run | null} run @param {Block | undefined} block the newest one */
+function doingWords(run, block) {
+  const pending = run?.pending ?? [];
+  if (pending.length > 0) return `Needs approval: ${names(pending)}`;
+  const running = [...(run?.calls.values() ?? [])].filter((call) => call.state === "running");
+  if (running.length > 0) return `Running ${names(running)}`;
+  if (block?.type === "thinking" && !block.isOver) return "Thinking";
+  if (block?.type === "text") return "Writing the answer";
+  if (block?.type === "call" && block.state === "writing") return `Writing ${names([block])}`;
+  return "Waiting for the model";
+}
+
+/** @param {{ name: string }[]} calls */
+function names(calls) {
+  return visibleLine(calls.map(({ name }) => name).join(", "));
+}
+
+// The blocks of a run
+
+/** @typedef {Extract<Block, { type: "text" | "thinking" }>} Words */
+/** @typedef {(decisions: DecisionEvent["decisions"]) => Promise<unknown>} Decide */
+/**
+ * How one block is shown.
+ * @typedef {object} BlockView
+ * @property {HTMLElement} element
+ * @property {(block: Block) => boolean} fits whether what is shown is a beginning of this block
+ * @property {(block: Block, hasTime: () => boolean) => boolean} show shows what has changed; false
+ *   if there is more to show
+ */
+
+const RETRIED = "The connection to the model broke here. Retried below.";
+/** Finished calls in a row that become a group. */
+const GROUP = 4;
+/** Lines that a call takes, about. */
+const CLOSED = 2;
+const OPEN = 8;
+const always = () => true;
+
+/**
+ * The blocks of a run, in the order in which they started: texts, thinking and calls.
+ *
+ * It renders a `Run` of argstream.js and has no connection, so it shows live runs and replays
+ * alike. Blocks are only added. Calls that follow each other are rows of a list, and the blocks of a
+ * sub-agent are inside of its call. Work is done as long as there is time; the rest is done when it
+ * is called again.
+ */
+export class RunView {
+  /** @param {{ decide?: Decide, decidable?: boolean }} [options] */
+  constructor({ decide, decidable = decide !== undefined } = {}) {
+    this.element = make("div", { class: "blocks" });
+    this.#decide = decide;
+    this.#decidable = decidable;
+  }
+
+  #decide;
+  #decidable;
+  /** @type {Map<number, BlockView>} */ #views = new Map();
+  /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
+  #calls = new Map();
+  /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
+  #containers = new Map();
+  /** How many blocks are painted. */
+  #count = 0;
+  /** How many blocks there were at first. Finished calls among them start collapsed. */
+  #first = 0;
+  /** Painted blocks that have changed. @type {Set<Block>} */
+  #changed = new Set();
+  #isStale = false;
+
+  /**
+   * Show all of a run, whatever was shown before.
+   * @param {Run} run
+   * @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown
+   */
+  show(run, hasTime = always) {
+    const shown = run.blocks.slice(0, this.#count);
+    if (shown.length < this.#count || !shown.every((block) => this.#fits(block))) this.#clear();
+    else this.#changed = new Set(shown);
+    this.#first = run.blocks.length;
+    return this.#work(run, hasTime);
+  }
+
+  /**
+   * Show what has changed.
+   * @param {Run} run
+   * @param {Iterable<Block>} blocks
+   * @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown
+   */
+  update(run, blocks, hasTime = always) {
+    for (const block of blocks) {
+      if (!this.#fits(block)) return this.show(run, hasTime);
+      if (this.#views.has(block.key)) this.#changed.add(block);
+    }
+    return this.#work(run, hasTime);
+  }
+
+  /** The calls that wait for a decision. */
+  get asking() {
+    const calls = this.element.querySelectorAll('tool-call[state="pending"]');
+    return /** @type {ToolCallElement[]} */ ([...calls]);
+  }
+
+  /** The card of a call, which may be one of another `Run` of the same run. @param {Call} call */
+  elementOf({ callId }) {
+    return this.#calls.get(callId);
+  }
+
+  /**
+   * Open everything that hides a call.
+   * @param {ToolCallElement} call
+   */
+  reveal(call) {
+    for (let at = /** @type {Element | null} */ (call); at !== null; ) {
+      at.setAttribute("open", "");
+      let button = at.previousElementSibling;
+      while (button?.localName === "tool-call") button = button.previousElementSibling;
+      if (at.classList.contains("is-grouped") && button !== null) openGroup(button, true);
+      at = at.parentElement?.closest("tool-call") ?? null;
+    }
+  }
+
+  /** @param {boolean} isStale whether nothing is heard of the run */
+  setStale(isStale) {
+    this.#isStale = isStale;
+    for (const call of this.#calls.values()) call.stale = isStale;
+  }
+
+  #clear() {
+    this.element.replaceChildren();
+    this.#views.clear();
+    this.#calls.clear();
+    this.#containers.clear();
+    this.#changed.clear();
+    this.#count = 0;
+  }
+
+  /** @param {Block} block */
+  #fits(block) {
+    const view = this.#views.get(block.key);
+    return view === undefined || view.fits(block);
+  }
+
+  /** @param {Run} run @param {() => boolean} hasTime */
+  #work(run, hasTime) {
+    for (const block of this.#changed) {
+      if (this.#views.get(block.key)?.show(block, hasTime) === false) return false;
+      this.#changed.delete(block);
+      if (!hasTime()) break;
+    }
+    if (this.#changed.size > 0) return false;
+    while (this.#count < run.blocks.length) {
+      const block = /** @type {Block} */ (run.blocks[this.#count]);
+      if (!this.#add(block).show(block, hasTime)) {
+        this.#changed.add(block);
+        return false;
+      }
+      if (!hasTime()) break;
+    }
+    if (this.#count < run.blocks.length) return false;
+    if (run.end !== null && this.#count === this.#first) {
+      for (const container of this.#containers.values()) container.settle();
+    }
+    return true;
+  }
+
+  /** @param {Block} block */
+  #add(block) {
+    const container = this.#containerOf(block);
+    /** @type {BlockView} */
+    let view;
+    if (block.type === "call") {
+      const isOpen = !(this.#count < this.#first && isOver(block.state));
+      const call = (view = this.#callView(block, isOpen));
+      container.addCall(block, call.element);
+    } else {
+      view = block.type === "text" ? textView() : thinkingView();
+      container.add(view.element, block.type === "text" ? linesOf(block.text) : 1);
+    }
+    this.#views.set(block.key, view);
+    this.#count += 1;
+    return view;
+  }
+
+  /** @param {Block} block */
+  #containerOf(block) {
+    /** @type {HTMLElement} */
+    let element = this.element;
+    const call = block.parentId === null ? undefined : this.#calls.get(block.parentId);
+    if (call !== undefined) {
+      if (call.firstElementChild === null) call.append(make("div", { class: "inside" }));
+      element = /** @type {HTMLElement} */ (call.firstElementChild);
+    }
+    const known = this.#containers.get(element) ?? new Container(element, this.#collapse);
+    this.#containers.set(element, known);
+    return known;
+  }
+
+  /**
+   * @param {Call} call
+   * @param {boolean} isOpen
+   * @returns {BlockView & { element: ToolCallElement }}
+   */
+  #callView(call, isOpen) {
+    let shown = call;
+    return {
+      element: this.#makeCall(call, isOpen),
+      fits: (block) => block.type === "call" && block.callId === shown.callId,
+      show: (block) => {
+        // By its ID: a card that was collapsed is another element.
+        const element = this.#calls.get(shown.callId);
+        if (element === undefined) return true;
+        if (block.type === "call" && block !== shown) element.call = shown = block;
+        else element.refresh();
+        return true;
+      },
+    };
+  }
+
+  /** @param {Call} call @param {boolean} isOpen */
+  #makeCall(call, isOpen) {
+    const element = document.createElement("tool-call");
+    element.readonly = !this.#decidable;
+    element.open = isOpen;
+    element.call = call;
+    element.stale = this.#isStale;
+    element.addEventListener("decision", (event) => {
+      if (this.#decide !== undefined) event.respondWith(this.#decide(event.decisions));
+    });
+    this.#calls.set(call.callId, element);
+    return element;
+  }
+
+  /**
+   * Replace a card by a new one that is collapsed, and so release the elements of its body.
+   * @param {ToolCallElement} element
+   */
+  #collapse = (element) => {
+    if (element.call === null) return element;
+    const closed = this.#makeCall(element.call, false);
+    closed.append(...element.children); // of its sub-agent
+    const hadFocus = document.activeElement === element;
+    element.replaceWith(closed);
+    if (hadFocus) closed.focus({ preventScroll: true });
+    return closed;
+  };
+}
+
+/**
+ * The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
+ *
+ * When the next text or the next turn starts, finished calls of the last list are collapsed, and
+ * four or more of them in a row are hidden behind a button, their group.
+ */
+class Container {
+  /**
+   * @param {HTMLElement} element
+   * @param {(call: ToolCallElement) => ToolCallElement} collapse
+   */
+  constructor(element, collapse) {
+    this.#chunks = new BlockChunks(element);
+    this.#collapse = collapse;
+  }
+
+  #chunks;
+  #collapse;
+  /** The list of calls at the end. @type {HTMLElement | null} */
+  #list = null;
+  #turn = 0;
+  /** Calls that the user has opened or closed: these stay as they are. */
+  #touched = new WeakSet();
+
+  /**
+   * Add a text or thinking.
+   * @param {HTMLElement} element
+   * @param {number} lines
+   */
+  add(element, lines) {
+    this.settle();
+    this.#list = null;
+    this.#chunks.append(element);
+    this.#chunks.weigh(lines);
+  }
+
+  /** @param {Call} call @param {ToolCallElement} element */
+  addCall({ turn }, element) {
+    if (turn !== this.#turn) this.settle();
+    this.#turn = turn;
+    if (this.#list === null) this.#chunks.append((this.#list = make("div", { class: "calls" })));
+    element.addEventListener("toggle", () => this.#touched.add(element));
+    this.#list.append(element);
+    this.#chunks.weigh(element.open ? OPEN : CLOSED);
+  }
+
+  /** Collapse and group the finished calls at the end: something else follows. */
+  settle() {
+    /** @type {ToolCallElement[]} */
+    let row = [];
+    for (const child of [...(this.#list?.children ?? []), null]) {
+      if (child?.classList.contains("group")) continue;
+      const call = /** @type {ToolCallElement | null} */ (child);
+      if (call !== null && isFinished(call)) {
+        row.push(this.#collapsed(call));
+      } else {
+        if (row.length >= GROUP) group(row);
+        row = [];
+      }
+    }
+  }
+
+  /** @param {ToolCallElement} call */
+  #collapsed(call) {
+    if (!call.open || this.#touched.has(call)) return call;
+    const focused = document.activeElement;
+    const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
+    const isTyping = call.shadowRoot?.activeElement?.matches("textarea, input") ?? false;
+    return isInside || isTyping ? call : this.#collapse(call);
+  }
+}
+
+/**
+ * Return whether nothing more happens to a call, and it hides nothing that waits for the user.
+ * @param {ToolCallElement} element
+ */
+function isFinished(element) {
+  if (element.call === null || !isOver(element.call.state)) return false;
+  return element.querySelector('tool-call[state="pending"]') === null;
+}
+
+/**
+ * Hide finished calls that follow each other behind a button before them.
+ * @param {ToolCallElement[]} row
+ */
+function group(row) {
+  if (row.some((call) => call.matches(":focus-within"))) return;
+  const groups = row.flatMap(({ previousElementSibling: before }) =>
+    before instanceof HTMLButtonElement ? [before] : [],
+  );
+  const [button = make("button", { class: "group", type: "button" }), ...others] = groups;
+  for (const other of others) other.remove();
+  for (const call of row) call.classList.add("is-grouped");
+  const calls = row.flatMap(({ call }) => (call === null ? [] : [call]));
+  setText(button, groupWords(calls));
+  button.onclick = () => openGroup(button, button.ariaExpanded !== "true");
+  row[0]?.before(button);
+  openGroup(button, button.ariaExpanded === "true");
+}
+
+/** @param {Element} button @param {boolean} isOpen */
+function openGroup(button, isOpen) {
+  button.ariaExpanded = String(isOpen);
+  let call = button.nextElementSibling;
+  for (; call?.classList.contains("is-grouped"); call = call.nextElementSibling) {
+    call.toggleAttribute("hidden", !isOpen);
+  }
+}
+
+/** @type {Record<string, string>} */
+const OUTCOMES = {
+  completed: "done",
+  failed: "failed",
+  denied: "denied",
+  invalid: "invalid",
+  lost: "retried",
+};
+
+/**
+ * "12 tool calls · 11 done, 1 failed · 0.8 s"
+ * @param {Call[]} calls
+ */
+function groupWords(calls) {
+  const outcomes = Object.entries(OUTCOMES).flatMap(([state, word]) => {
+    const count = calls.filter((call) => call.state === state).length;
+    return count === 0 ? [] : [`${count} ${word}`];
+  });
+  const starts = calls.flatMap((call) => call.executedAt[0] ?? call.startedAt ?? []);
+  const ends = calls.flatMap((call) => call.endedAt ?? []);
+  const isTimed = starts.length > 0 && ends.length > 0;
+  const took = isTimed ? tookWords(Math.max(...ends) - Math.min(...starts)) : "";
+  const parts = [countOf(calls.length, "tool call"), outcomes.join(", "), took];
+  return parts.filter((words) => words !== "").join(" · ");
+}
+
+/**
+ * A text or thinking, which grows.
+ * @param {Words["type"]} type
+ * @param {HTMLElement} element
+ * @param {(block: Words, hasTime: () => boolean) => boolean} show
+ * @returns {BlockView}
+ */
+function wordsView(type, element, show) {
+  /** @type {Block | null} */
+  let last = null;
+  let shown = "";
+  return {
+    element,
+    fits: (block) => block === last || (block.type === type && block.text.startsWith(shown)),
+    show: (block, hasTime) => {
+      if (block.type !== type) return true;
+      last = block;
+      shown = block.text;
+      if (!show(block, hasTime)) return false;
+      if (block.isLost && !element.classList.contains("is-lost")) {
+        element.classList.add("is-lost");
+        element.append(make("p", { class: "lost-note", text: RETRIED }));
+      }
+      return true;
+    },
+  };
+}
+
+function textView() {
+  const words = new MarkdownView();
+  const element = make("div", { class: "text" }, words.element);
+  return wordsView("text", element, ({ text }, hasTime) => words.grow(text, hasTime));
+}
+
+/** Thinking, collapsed: its text is painted once it is opened. */
+function thinkingView() {
+  const summary = make("summary", { class: "thinking-words" });
+  const element = make("details", { class: "thinking" }, summary);
+  let text = "";
+  /** @type {MarkdownView | null} */
+  let view = null;
+  /** @param {() => boolean} hasTime */
+  const fill = (hasTime) => {
+    if (!element.open) return true;
+    if (view === null) summary.after((view = new MarkdownView()).element);
+    return view.grow(text, hasTime);
+  };
+  element.addEventListener("toggle", () => paint(fill));
+  return wordsView("thinking", element, (block) => {
+    text = block.text;
+    const isDone = block.isOver || block.isLost;
+    setText(summary, isDone ? thoughtWords(block) : "Thinking…");
+    element.classList.toggle("is-over", isDone);
+    if (element.open) paint(fill);
+    return true;
+  });
+}
+
+/** @param {Words} block */
+function thoughtWords({ startedAt, lastTextAt }) {
+  const took = startedAt === null || lastTextAt === null ? "" : tookWords(lastTextAt - startedAt);
+  return took === "" ? "Thought" : `Thought for ${took}`;
+}
+
+// Timeline and replay. Their modules are loaded when they are first opened.
+
+/**
+ * Called with the content to keep in sight while it grows: where it starts, and its current end.
+ * Null: no longer.
+ * @typedef {(shown: { element: HTMLElement, end: () => Element } | null) => void} Follow
+ */
+
+/** What the buttons of the footer open: the inspector, and the replay in place of the blocks. */
+class RunPanels {
+  /**
+   * @param {object} options
+   * @param {Client} options.client
+   * @param {string} options.runId
+   * @param {RunFooter} options.footer with the buttons that open them
+   * @param {HTMLElement} options.live hidden during a replay
+   * @param {() => Run | null} options.run as it is followed
+   * @param {(call: Call) => void} options.onGoTo scrolls to the card of a call
+   * @param {() => void} options.onChange something is going to be painted
+   * @param {Follow} options.onFollow
+   */
+  constructor(options) {
+    this.#options = options;
+    const { timeline, replay } = options.footer;
+    timeline.addEventListener("click", () => this.#try(() => this.#toggleInspector()));
+    replay.addEventListener("click", () => this.#try(() => this.#toggleReplay()));
+  }
+
+  element = make("div", { class: "run-panels" });
+
+  #options;
+  /** @type {Inspector | null} */ #inspector = null;
+  /** @type {Replay | null} */ #replay = null;
+
+  /** @param {Frame} frame that was received */
+  take(frame) {
+    this.#inspector?.take(frame);
+  }
+
+  close() {
+    this.#inspector?.close();
+    this.leaveReplay();
+  }
+
+  /** @returns {boolean} whether there was one */
+  leaveReplay() {
+    if (this.#replay === null) return false;
+    this.#replay.close();
+    return true;
+  }
+
+  /** @param {() => Promise<void>} open */
+  async #try(open) {
+    const { footer } = this.#options;
+    footer.setProblem("");
+    try {
+      await open();
+    } catch (problem) {
+      footer.setProblem(problemWords(problem));
+    }
+  }
+
+  async #toggleInspector() {
+    if (this.#inspector !== null) {
+      this.#inspector.close();
+      return;
+    }
+    const { client, runId, run, footer, onGoTo } = this.#options;
+    const { openInspector } = await import("./inspector.js");
+    footer.timeline.ariaExpanded = "true";
+    const onClose = () => {
+      this.#inspector = null;
+      footer.timeline.ariaExpanded = "false";
+    };
+    this.#inspector = openInspector({ client, runId, run: run(), onGoTo, onClose });
+  }
+
+  async #toggleReplay() {
+    if (this.leaveReplay()) return;
+    const { client, runId, footer, live, onChange, onFollow } = this.#options;
+    const { openReplay } = await import("./replay.js");
+    if (this.#replay !== null) return; // pressed twice while it was loaded
+    footer.setReplayed(true);
+    live.hidden = true;
+    const onClose = () => {
+      this.#replay = null;
+      live.hidden = false;
+      footer.setReplayed(false);
+      onFollow(null);
+    };
+    const place = this.element;
+    const makeView = () => new RunView();
+    const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
+    this.#replay = replay;
+    onFollow({ element: replay.stage, end: () => replay.end });
+  }
+}
+
+// Scrolling
+
+/** Pixels from the end at which a reader counts as being there. */
+const NEAR = 40;
+/** Pixels that are left below the content that is followed. */
+const MARGIN = 24;
+/** Milliseconds after a click for which growing content was opened by the reader. */
+const UNFOLDING = 500;
+/** Frames in which new content is painted: calls after their run, and large ones in slices. */
+const FRAMES = 30;
+
+/**
+ * Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
+ * is elsewhere is not moved.
+ */
+export class Scrolling {
+  constructor() {
+    const content = part("conversation", HTMLElement);
+    this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    content.addEventListener("click", (event) => this.#clicked(event), { capture: true });
+    this.#button.addEventListener("click", () => {
+      this.toEnd();
+      this.#scroller.focus({ preventScroll: true }); // the button disappears
+    });
+    const observer = new ResizeObserver(() => this.#resized());
+    observer.observe(content);
+    observer.observe(this.#scroller);
+  }
+
+  /** Returns the end that is followed, if that is not the end of everything.
+   * @type {(() => Element) | null} */
+  #end = null;
+  #scroller = part("scroller", HTMLElement);
+  #button = part("newest", HTMLElement);
+  #isAtEnd = true;
+  #top = 0;
+  #unfolded = -Infinity;
+  #frames = 0;
+
+  /** Go to the end, and stay there. */
+  toEnd() {
+    this.#end = null;
+    this.#isAtEnd = true;
+    this.#follow();
+  }
+
+  /**
+   * New content is going to be painted. The end is followed in the very frames in which it moves:
+   * the observer is correct too, but browsers count what it moves as a layout shift.
+   */
+  expect() {
+    this.#frames = FRAMES;
+    afterPainting(this.#painted);
+  }
+
+  #painted = () => {
+    this.#resized();
+    if (--this.#frames > 0) afterPainting(this.#painted);
+  };
+
+  /**
+   * Go to where something starts, and keep its end in sight while it grows.
+   * @param {{ element: HTMLElement, end: () => Element } | null} shown null: it was removed
+   */
+  follow(shown) {
+    if (shown === null) {
+      this.#end = null;
+      this.#isAtEnd = this.#distance() < NEAR;
+      return;
+    }
+    this.toStart(shown.element);
+    this.#end = shown.end;
+    this.#isAtEnd = true;
+    this.#unfolded = -Infinity; // the click that started this is no reason to stay
+  }
+
+  /**
+   * Insert content above what is read, which stays in place. Browsers do that too, but not at the
+   * very top.
+   * @param {HTMLElement} read
+   * @param {() => void} change
+   */
+  keepPlace(read, change) {
+    const before = read.getBoundingClientRect().top;
+    change();
+    this.#scroller.scrollTop += read.getBoundingClientRect().top - before;
+    this.#scrolled();
+  }
+
+  /** @param {HTMLElement} element */
+  toStart(element) {
+    this.#end = null;
+    this.#isAtEnd = false;
+    element.scrollIntoView({ block: "start" });
+    this.#scrolled();
+  }
+
+  #scrolled() {
+    const top = this.#scroller.scrollTop;
+    if (this.#distance() < NEAR) this.#isAtEnd = true;
+    else if (top < this.#top) this.#isAtEnd = false;
+    this.#top = top;
+    this.#show();
+  }
+
+  #resized() {
+    if (performance.now() - this.#unfolded < UNFOLDING) {
+      this.#isAtEnd = this.#distance() < NEAR;
+    }
+    if (this.#isAtEnd) this.#follow();
+    this.#show();
+  }
+
+  /** @param {Event} event */
+  #clicked(event) {
+    const unfolds = event.composedPath().some((target) => {
+      if (!(target instanceof Element)) return false;
+      return target.localName === "summary" || target.hasAttribute("aria-expanded");
+    });
+    if (unfolds) this.#unfolded = performance.now();
+  }
+
+  #follow() {
+    const distance = this.#distance();
+    if (this.#end === null) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    else if (distance > 0) this.#scroller.scrollTop += distance;
+    this.#top = this.#scroller.scrollTop;
+    this.#show();
+  }
+
+  #distance() {
+    const end = this.#end?.();
+    if (end?.isConnected) {
+      const { bottom } = this.#scroller.getBoundingClientRect();
+      return end.getBoundingClientRect().bottom + MARGIN - bottom;
+    }
+    const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+    return scrollHeight - scrollTop - clientHeight;
+  }
+
+  #show() {
+    this.#button.hidden = this.#isAtEnd || this.#distance() < NEAR;
+  }
+}

@@ -1,0 +1,1242 @@
+import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
+import { Conversation, Scrolling } from "./conversation.js";
+import {
+  ago, attachMenu, editTitle, exactly, icon, keep, kept, make, part, problemWords, setAttribute,
+  setText, statusWords, visible, visibleLine,
+} from "./dom.js";
+/** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
+/** @import { MenuItem } from "./dom.js" */
+/** @typedef {(sentence: string) => void} Say announce a sentence to screen readers */
+
+// The entry of the page: it connects the sidebar, the header, the conversation and the composer.
+// The fragment of the address names what is shown. So a reload, a link and "back" find it again.
+
+/**
+ * What an address names. `unknown` is an address that the page does not have.
+ *
+ * @typedef {{ kind: "new" | "conversation" | "run" | "unknown", id: string }} Route
+ */
+
+/** Seconds until a server that does not answer is asked again. */
+const RETRY = 3;
+/** Conversations that are listed at first, and with each press on "Show more". */
+const LISTED = 50;
+const MOST_LISTED = 1000;
+/** Milliseconds between two reads of the list. */
+const INTERVAL = 3000;
+/** Milliseconds that the list waits for further changes before it is read again. */
+const SOON = 150;
+/** The model of `argstream serve` that needs no API key. */
+const DEMO_MODEL = "script";
+const IS_MAC = /^Mac|^iP/.test(navigator.platform);
+const WRONG_LINK = "The token in the link is wrong. Enter the access token.";
+const DISCARD = "You have unsaved changes to this call. Discard them?";
+
+class Page {
+  constructor() {
+    document.addEventListener("keydown", (event) => this.#pressed(event));
+    window.addEventListener("hashchange", (event) => this.#moved(event));
+    window.addEventListener("popstate", () => this.#render());
+    window.addEventListener("beforeunload", (event) => {
+      if (this.#conversation.hasUnsentEdit) event.preventDefault(); // the browser asks the user
+    });
+    part("skip", HTMLAnchorElement).addEventListener("click", (event) => {
+      event.preventDefault(); // the fragment is the address
+      this.#composer.focus();
+    });
+    this.#signOut.addEventListener("click", async () => {
+      await this.#client.signOut();
+      location.reload();
+    });
+    const show = () => this.#shortcuts.showModal();
+    part("shortcuts-open", HTMLElement).addEventListener("click", show);
+    part("shortcuts-close", HTMLElement).addEventListener("click", () => this.#shortcuts.close());
+    if (IS_MAC) part("shortcut-new", HTMLElement).textContent = "⌘K";
+    const route = routeOf(location.hash);
+    this.#composer.moveTo(route.kind === "conversation" ? route.id : "");
+  }
+
+  #client = new Client();
+  /** The token of a sign-in link, removed from the address before the first request. */
+  #token = takeToken("#/");
+  #signOut = part("sign-out", HTMLButtonElement);
+  #say = makeAnnouncer();
+  #drawer = new Drawer();
+  #toast = new Toast(this.#say);
+  #shortcuts = part("shortcuts", HTMLDialogElement);
+  #model = "";
+  /** Settled when the page shows what its address names. */
+  #opening = Promise.resolve();
+
+  #connection = new ConnectionBar(this.#say, () => {
+    this.#conversation.setConnected(!this.#connection.isLost);
+    this.#render();
+  });
+
+  #conversation = new Conversation({
+    client: this.#client,
+    scrolling: new Scrolling(),
+    say: this.#say,
+    onState: () => this.#changed(),
+    onConnection: (section, state) => this.#connection.take(section, state),
+    makeWelcome: () => welcome(this.#model, (message) => this.#composer.submit(message)),
+    onAgain: () => this.#go(),
+  });
+
+  #composer = new Composer({
+    onSend: (message) => this.#send(message),
+    onStop: async () => {
+      await this.#conversation.stop();
+      await this.#sidebar.refresh();
+    },
+    say: this.#say,
+  });
+
+  #sidebar = new Sidebar({
+    client: this.#client,
+    onList: (list, isAll) => this.#listed(list, isAll),
+    onProblem: (problem) => {
+      const retryIn = INTERVAL / 1000;
+      if (problem instanceof ConnectionLost) {
+        this.#connection.take("list", { state: "waiting", retryIn });
+      } else if (isSignInNeeded(problem) && this.#isOpen) this.#signIn.ask();
+    },
+    onRename: (id, title) => this.#rename(id, title),
+    onDelete: (id) => this.#delete(id),
+  });
+
+  #header = new Header({
+    onTimeline: () => this.#conversation.onTimeline(),
+    onReplay: () => this.#conversation.onReplay(),
+    actions: () => this.#actions(),
+  });
+
+  #signIn = new SignIn({
+    client: this.#client,
+    onSignedIn: () => {
+      this.#conversation.close(); // a reply may have been refused
+      this.open();
+    },
+  });
+
+  /** Whether the server has once answered with the list. */
+  #isOpen = false;
+
+  /** Load the list of conversations, then what the address names. */
+  open() {
+    this.#opening = this.#load();
+    return this.#opening;
+  }
+
+  async #load() {
+    let problem = await this.#sidebar.refresh();
+    while (problem instanceof ConnectionLost) {
+      await onlineOrAfter(RETRY);
+      problem = await this.#sidebar.refresh();
+    }
+    if (isSignInNeeded(problem)) {
+      const token = this.#token;
+      this.#token = "";
+      return token === "" ? this.#signIn.ask() : await this.#signIn.use(token, WRONG_LINK);
+    }
+    this.#isOpen = true;
+    await this.#go();
+  }
+
+  /** Show what the address names. */
+  async #go() {
+    const route = routeOf(location.hash);
+    this.#drawer.close();
+    if (route.kind === "new") {
+      this.#conversation.showNew();
+      // On a phone, a keyboard would cover the page.
+      if (matchMedia("(pointer: fine)").matches) this.#composer.focus();
+    } else if (route.kind === "unknown") {
+      this.#conversation.showMissing();
+    } else if (route.kind === "conversation") {
+      await this.#conversation.showConversation(route.id);
+    } else {
+      await this.#conversation.showRun(route.id);
+    }
+    this.#composer.moveTo(this.#conversation.id);
+    this.#render();
+  }
+
+  /** @param {HashChangeEvent} event */
+  #moved(event) {
+    const token = takeToken(event.oldURL);
+    if (token !== "") {
+      // A sign-in link was opened in a tab that shows the page already.
+      if (this.#signIn.isOpen) this.#signIn.use(token, WRONG_LINK);
+    } else if (this.#mayLeave()) this.#go();
+    else this.#replaceAddress(event.oldURL);
+  }
+
+  /** Return whether the page may show another address: an edit that was not sent is lost then. */
+  #mayLeave() {
+    const { hasUnsentEdit } = this.#conversation;
+    if (!hasUnsentEdit || this.#conversation.has(routeOf(location.hash))) return true;
+    return confirm(DISCARD);
+  }
+
+  /** @param {string} url of this page, or its fragment */
+  #replaceAddress(url) {
+    history.replaceState(null, "", url);
+    this.#render();
+  }
+
+  /** @param {string} message */
+  async #send(message) {
+    await Promise.allSettled([this.#opening]); // what it shows would replace the answer
+    const isShown = await this.#conversation.send(message);
+    if (isShown) {
+      this.#composer.began(this.#conversation.id);
+      const link = conversationLink(this.#conversation.id);
+      if (location.hash !== link) history.pushState(null, "", link);
+      this.#render();
+    }
+    this.#sidebar.refresh();
+  }
+
+  #review() {
+    this.#drawer.close();
+    if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
+  }
+
+  /**
+   * @param {ConversationList} list
+   * @param {boolean} isAll whether there are no further conversations
+   */
+  #listed({ model, signed_in: hasToken, conversations }, isAll) {
+    this.#connection.take("list", { state: "open", retryIn: null });
+    this.#model = model;
+    this.#signOut.hidden = !hasToken;
+    this.#drawer.showPending(conversations.filter((one) => isPending(one)).length);
+    const { id } = this.#conversation;
+    const info = conversations.find((one) => one.conversation === id);
+    if (info !== undefined || isAll) {
+      // A problem is left to the next list.
+      this.#conversation.notice(info ?? null).catch(() => {});
+    }
+    this.#render();
+  }
+
+  /** Show a change of the open conversation. The list is read again if it does not have it. */
+  #changed() {
+    this.#render();
+    if (this.#sidebar.isBehind) this.#sidebar.refreshSoon();
+  }
+
+  /** Show the state of the open conversation wherever it is shown. */
+  #render() {
+    const { id, newest, isRunning, asking } = this.#conversation;
+    const status = /** @type {RunStatus} */ (this.#conversation.status);
+    const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
+    const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
+    document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
+    this.#header.show({ title, model: this.#model, status: shown, hasRun: newest !== "" });
+    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
+    const { isLost } = this.#connection;
+    this.#composer.show({ run: newest, status, isRunning, pending: asking, isLost });
+  }
+
+  /** @returns {MenuItem[]} the items of the menu in the header */
+  #actions() {
+    const { id } = this.#conversation;
+    const copy = { label: "Copy link", act: () => this.#try("copy the link", () => this.#copy()) };
+    if (id === "") return [copy]; // a run without a conversation
+    return [
+      copy,
+      { label: "Download JSON", act: () => this.#try("download", () => this.#download(id)) },
+      { label: "Rename", act: () => this.#header.rename((title) => this.#rename(id, title)) },
+      { label: "Delete", act: () => this.#delete(id), isDanger: true },
+    ];
+  }
+
+  async #copy() {
+    await navigator.clipboard.writeText(location.href);
+    this.#toast.show("Link copied");
+  }
+
+  /** Offer the runs of a conversation and their events as a file. @param {string} id */
+  async #download(id) {
+    const infos = await this.#client.runs({ conversation: id, limit: MOST_LISTED });
+    const runs = [];
+    for (const { run, prompt, status } of infos.toReversed()) {
+      const events = [];
+      for await (const frame of this.#client.log(run)) events.push(frame);
+      runs.push({ run, prompt, status, events });
+    }
+    const text = toJson({ conversation: id, title: this.#sidebar.titleOf(id), runs }, 2);
+    const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    make("a", { href: url, download: `${id}.json` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  }
+
+  /** @param {string} id @param {string} title */
+  async #rename(id, title) {
+    await this.#try("rename", () => this.#client.renameConversation(id, title));
+    await this.#sidebar.refresh();
+  }
+
+  /**
+   * Do something, or say that it failed.
+   *
+   * @param {string} name
+   * @param {() => Promise<void>} act
+   * @returns {Promise<boolean>} whether it succeeded
+   */
+  async #try(name, act) {
+    try {
+      await act();
+      return true;
+    } catch (problem) {
+      this.#toast.show(`Couldn't ${name}. ${problemWords(problem)}`);
+      return false;
+    }
+  }
+
+  /** Delete a conversation. For some seconds, the user can undo that. @param {string} id */
+  async #delete(id) {
+    const isOpen = this.#conversation.id === id;
+    if (isOpen && this.#conversation.hasUnsentEdit && !confirm(DISCARD)) return;
+    if (!(await this.#try("delete", () => this.#client.deleteConversation(id)))) return;
+    if (isOpen) {
+      history.pushState(null, "", "#/");
+      this.#go();
+    }
+    const undo = { label: "Undo", act: () => this.#restore(id, isOpen) };
+    this.#toast.show("Conversation deleted", undo);
+    await this.#sidebar.refresh();
+  }
+
+  /** @param {string} id @param {boolean} isOpened whether to show it */
+  async #restore(id, isOpened) {
+    if (!(await this.#try("restore", () => this.#client.restoreConversation(id)))) return;
+    this.#say("Conversation restored.");
+    await this.#sidebar.refresh();
+    if (isOpened) location.hash = conversationLink(id);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #pressed(event) {
+    if (event.defaultPrevented || event.isComposing) return;
+    const { key, code, altKey, ctrlKey, metaKey } = event;
+    if (altKey && !ctrlKey && !metaKey && code === "KeyA") {
+      // By the place of the key: with Alt, some keyboards write another letter.
+      this.#review();
+    } else if ((IS_MAC ? metaKey : ctrlKey) && !altKey && key.toLowerCase() === "k") {
+      part("new", HTMLAnchorElement).click();
+    } else if (ctrlKey || metaKey || altKey || isForOthers(event)) {
+      return;
+    } else if (key === "/") this.#composer.focus();
+    else if (key === "?") this.#shortcuts.showModal();
+    else return;
+    event.preventDefault();
+  }
+}
+
+/** Return what the fragment of an address names. @param {string} hash @returns {Route} */
+function routeOf(hash) {
+  if (["", "#", "#/"].includes(hash)) return { kind: "new", id: "" };
+  const [, kind, coded] = /^#\/([cr])\/([^/]+)$/.exec(hash) ?? [];
+  if (coded === undefined) return { kind: "unknown", id: "" };
+  try {
+    return { kind: kind === "c" ? "conversation" : "run", id: decodeURIComponent(coded) };
+  } catch {
+    return { kind: "unknown", id: "" };
+  }
+}
+
+/** @param {string} id */
+function conversationLink(id) {
+  return `#/c/${encodeURIComponent(id)}`;
+}
+
+/**
+ * Remove the token of a sign-in link (`#token=…`) from the address and the history.
+ *
+ * @param {string} replacement the address to show instead
+ * @returns {string} the token, or ""
+ */
+function takeToken(replacement) {
+  const [, token] = /^#token=(.*)$/.exec(location.hash) ?? [];
+  if (token === undefined) return "";
+  history.replaceState(null, "", replacement);
+  return token;
+}
+
+/** @param {unknown} problem */
+function isSignInNeeded(problem) {
+  return problem instanceof ServerProblem && problem.type.endsWith("token-needed");
+}
+
+/** Wait until the network is back, but not longer than some seconds. @param {number} seconds */
+function onlineOrAfter(seconds) {
+  return new Promise((resolve) => {
+    window.addEventListener("online", resolve, { once: true });
+    setTimeout(resolve, seconds * 1000);
+  });
+}
+
+/** Return whether a key is not for the page. @param {KeyboardEvent} event */
+function isForOthers(event) {
+  const [target] = event.composedPath();
+  const isWriting = target instanceof HTMLElement && target.matches("input, textarea, select");
+  return isWriting || document.querySelector("dialog:modal") !== null;
+}
+
+/**
+ * Return what a new conversation shows. The examples are sent when they are pressed.
+ *
+ * @param {string} model
+ * @param {(message: string) => void} onExample
+ */
+function welcome(model, onExample) {
+  const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
+  const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
+  for (const card of content.querySelectorAll("button")) {
+    card.addEventListener("click", () => onExample(card.value));
+  }
+  return content;
+}
+
+// The sidebar
+
+/**
+ * The state of the conversation that the page shows.
+ *
+ * @typedef {{ id: string, run: string, status: RunStatus, pending: number }} Open
+ */
+
+/**
+ * @typedef {{ onRename: (id: string, title: string) => void,
+ *   onDelete: (id: string) => void }} RowOptions
+ */
+
+const GROUPS = /** @type {const} */ (["Needs approval", "Today", "Yesterday", "Earlier"]);
+/** Conversations from which on there is a search field. */
+const SEARCHABLE = 10;
+
+/** The list of conversations. It is read every few seconds while the page is visible. */
+class Sidebar {
+  /**
+   * @param {{ client: Client, onList: (list: ConversationList, isAll: boolean) => void,
+   *   onProblem: (problem: unknown) => void } & RowOptions} options
+   */
+  constructor({ client, onList, onProblem, onRename, onDelete }) {
+    this.#client = client;
+    this.#onList = onList;
+    this.#onProblem = onProblem;
+    this.#rowOptions = { onRename, onDelete };
+    for (const { element } of this.#groups.values()) this.#element.append(element);
+    this.#more.addEventListener("click", () => this.#list(this.#limit + LISTED));
+    this.#search.addEventListener("input", () => {
+      if (this.#limit < MOST_LISTED && !this.#isAll) this.#list(MOST_LISTED);
+      this.#show();
+    });
+    document.addEventListener("visibilitychange", () => this.#poll());
+    window.addEventListener("online", () => this.#poll());
+  }
+
+  #client;
+  #onList;
+  #onProblem;
+  #rowOptions;
+  #element = part("list", HTMLElement);
+  #loading = part("list-loading", HTMLElement);
+  #note = part("list-note", HTMLElement);
+  #more = part("list-more", HTMLElement);
+  #search = part("search", HTMLInputElement);
+  #groups = new Map(GROUPS.map((name) => [name, makeGroup(name)]));
+  /** @type {Map<string, Row>} */
+  #rows = new Map();
+  /** @type {ConversationInfo[]} */
+  #infos = [];
+  #limit = LISTED;
+  #isAll = false;
+  /** @type {Open} */
+  #open = { id: "", run: "", status: "completed", pending: 0 };
+  /** Counts the reads: only the newest one counts. */
+  #reads = 0;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /** Return the title of a conversation, or "" if it is not listed. @param {string} id */
+  titleOf(id) {
+    return this.#infos.find((info) => info.conversation === id)?.title ?? "";
+  }
+
+  /** Whether the list has another state of the open conversation than the page. */
+  get isBehind() {
+    const { id, run, status } = this.#open;
+    const info = this.#infos.find((one) => one.conversation === id);
+    return run !== "" && (info?.run !== run || info.status !== status);
+  }
+
+  /** @param {Open} open */
+  showOpen(open) {
+    const before = this.#open;
+    this.#open = open;
+    this.#show();
+    if (open.id !== before.id) this.#rows.get(open.id)?.scrollIntoView();
+  }
+
+  /** Read the list in a moment: further changes may follow. */
+  refreshSoon() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#poll(), SOON);
+  }
+
+  #poll() {
+    clearTimeout(this.#timer);
+    if (!document.hidden) this.refresh();
+  }
+
+  /**
+   * Read the list now, and from then on every few seconds.
+   *
+   * @returns {Promise<unknown>} the problem, or null
+   */
+  async refresh() {
+    clearTimeout(this.#timer);
+    const read = ++this.#reads;
+    const limit = this.#limit;
+    let failure = null;
+    try {
+      const list = await this.#client.conversations({ limit });
+      if (read !== this.#reads) return null;
+      this.#infos = list.conversations;
+      this.#isAll = list.conversations.length < limit;
+      this.#loading.remove();
+      this.#show();
+      this.#onList(list, this.#isAll);
+    } catch (problem) {
+      if (read !== this.#reads) return problem;
+      this.#onProblem(problem);
+      if (isSignInNeeded(problem)) return problem; // it is read again after the sign-in
+      if (!(problem instanceof ConnectionLost)) this.#tell(problemWords(problem));
+      failure = problem;
+    }
+    this.#timer = setTimeout(() => this.#poll(), INTERVAL);
+    return failure;
+  }
+
+  /** @param {number} limit */
+  #list(limit) {
+    this.#limit = Math.min(limit, MOST_LISTED);
+    this.refresh();
+  }
+
+  /** @param {string} words to show in place of rows, or "" */
+  #tell(words) {
+    this.#loading.remove();
+    setText(this.#note, visibleLine(words));
+    this.#note.hidden = words === "";
+  }
+
+  #show() {
+    const links = this.#links();
+    const focused = document.activeElement;
+    const at = links.findIndex((link) => link.closest("li")?.contains(focused));
+    const query = this.#search.value.trim().toLowerCase();
+    const found = this.#infos.filter(({ title }) => title.toLowerCase().includes(query));
+    this.#place(found);
+    this.#search.hidden = this.#infos.length < SEARCHABLE && query === "";
+    const empty = this.#infos.length === 0 ? "No conversations yet" : "No matches";
+    if (!this.#loading.isConnected) this.#tell(found.length === 0 ? empty : "");
+    const hadMore = focused === this.#more;
+    this.#more.hidden = this.#isAll || this.#limit >= MOST_LISTED || query !== "";
+    // A row that was moved has lost the focus, one that was removed gives it to the next one.
+    if (at >= 0 && focused instanceof HTMLElement && document.activeElement !== focused) {
+      if (focused.isConnected) focused.focus();
+      else (this.#links()[at] ?? this.#links().at(-1) ?? part("new", HTMLElement)).focus();
+    } else if (hadMore && this.#more.hidden) this.#links()[links.length]?.focus();
+  }
+
+  /**
+   * Put the rows of these conversations, and no others, into their groups.
+   *
+   * @param {readonly ConversationInfo[]} infos
+   */
+  #place(infos) {
+    const places = new Map(GROUPS.map((name) => [name, /** @type {Row[]} */ ([])]));
+    const shown = new Set();
+    for (const listed of infos) {
+      const id = listed.conversation;
+      const isOpen = id === this.#open.id;
+      // The list is a few seconds behind the open conversation.
+      const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
+      const row = this.#rows.get(id) ?? new Row(id, this.#rowOptions);
+      this.#rows.set(id, row);
+      row.show(info, isOpen);
+      places.get(groupOf(info))?.push(row);
+      shown.add(row);
+    }
+    for (const [id, row] of this.#rows) {
+      if (shown.has(row)) continue;
+      row.element.remove();
+      this.#rows.delete(id);
+    }
+    for (const [name, { element, list, count }] of this.#groups) {
+      const rows = places.get(name) ?? [];
+      let before = list.firstElementChild;
+      for (const row of rows) {
+        if (row.element === before) before = before.nextElementSibling;
+        else list.insertBefore(row.element, before);
+      }
+      element.hidden = rows.length === 0;
+      setText(count, name === "Needs approval" ? `${rows.length}` : "");
+    }
+  }
+
+  /** @returns {HTMLElement[]} the links of the rows, in order */
+  #links() {
+    return [...this.#element.querySelectorAll("a")];
+  }
+}
+
+/** @param {string} name */
+function makeGroup(name) {
+  const id = `group-${name.toLowerCase().replace(" ", "-")}`;
+  const count = make("span", { class: "count" });
+  const list = make("ul", { "aria-labelledby": id });
+  const heading = make("h2", { id }, name, count);
+  const element = make("div", { class: "list-group", hidden: true }, heading, list);
+  return { element, list, count };
+}
+
+/** @param {{ pending: number, status: string }} info */
+function isPending({ pending, status }) {
+  return pending > 0 || status === "paused";
+}
+
+/** @param {ConversationInfo} info */
+function groupOf(info) {
+  if (isPending(info)) return "Needs approval";
+  const midnight = new Date().setHours(0, 0, 0, 0);
+  const time = info.updated * 1000;
+  if (time >= midnight) return "Today";
+  return time >= new Date(midnight - 1).setHours(0, 0, 0, 0) ? "Yesterday" : "Earlier";
+}
+
+/** A conversation in the list: a link, and a menu with its actions. Only changes are written. */
+class Row {
+  /** @param {string} id @param {RowOptions} options */
+  constructor(id, { onRename, onDelete }) {
+    this.#link = make(
+      "a",
+      { class: "row-link", href: conversationLink(id) },
+      this.#icon,
+      this.#title,
+      this.#word,
+      this.#time,
+    );
+    /** @param {string} title */
+    const save = (title) => onRename(id, title);
+    const menu = attachMenu(this.#button, () => [
+      { label: "Rename", act: () => editTitle(this.#link, this.#full, this.#link, save) },
+      { label: "Delete", act: () => onDelete(id), isDanger: true },
+    ]);
+    this.element = make("li", { class: "row" }, this.#link, this.#button, menu);
+  }
+
+  #icon = make("span", { class: "row-icon" });
+  #title = make("span", { class: "row-title", dir: "auto" });
+  #word = make("span", { class: "unseen" });
+  #time = make("time", { class: "row-time" });
+  #button = make("button", { class: "icon-button row-more", type: "button" }, icon("more"));
+  #link;
+  #full = "";
+  #status = "";
+
+  /** @param {ConversationInfo} info @param {boolean} isCurrent */
+  show(info, isCurrent) {
+    const line = info.title.trim().replaceAll(/[ \t\r\n]+/g, " ");
+    const title = visibleLine(line) || "(empty message)";
+    const status = isPending(info) ? "paused" : info.status;
+    setText(this.#title, title);
+    setText(this.#time, ago(info.updated));
+    if (title !== this.#full) setAttribute(this.#button, "aria-label", `Actions for ${title}`);
+    this.#full = title;
+    const exact = exactly(info.updated);
+    if (this.#time.title !== exact) this.#time.title = exact;
+    if (isCurrent) this.#link.setAttribute("aria-current", "page");
+    else this.#link.removeAttribute("aria-current");
+    if (status === this.#status) return;
+    this.#status = status;
+    this.element.dataset.status = status;
+    const hasIcon = ["running", "paused", "failed"].includes(status);
+    this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
+    this.#word.textContent = hasIcon ? ` ${statusWords(status).word} ` : " ";
+  }
+
+  scrollIntoView() {
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+}
+
+/** Places the sidebar: beside the conversation, or in a dialog where that is too narrow. */
+class Drawer {
+  constructor() {
+    const narrow = matchMedia("(max-width: 63.99rem)");
+    narrow.addEventListener("change", () => this.#place(narrow.matches));
+    this.#place(narrow.matches);
+    this.#button.addEventListener("click", () => {
+      this.#dialog.showModal();
+      this.#side.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+    });
+    part("side-close", HTMLElement).addEventListener("click", () => this.close());
+    this.#dialog.addEventListener("click", (event) => {
+      // The backdrop belongs to the dialog. A link leads to what is behind it.
+      const target = /** @type {Element} */ (event.target);
+      if (target === this.#dialog || target.closest("a") !== null) this.close();
+    });
+  }
+
+  #dialog = part("side-dialog", HTMLDialogElement);
+  #side = part("side", HTMLElement);
+  #button = part("side-open", HTMLElement);
+  #badge = part("side-pending", HTMLElement);
+
+  close() {
+    if (this.#dialog.open) this.#dialog.close();
+  }
+
+  /** @param {number} count of conversations that need approval */
+  showPending(count) {
+    const words = count === 1 ? "1 approval needed" : `${count} approvals needed`;
+    this.#button.ariaLabel = count === 0 ? "Conversations" : `Conversations, ${words}`;
+    this.#badge.hidden = count === 0;
+    setText(this.#badge, `${count}`);
+  }
+
+  /** @param {boolean} isNarrow */
+  #place(isNarrow) {
+    this.close();
+    (isNarrow ? this.#dialog : part("side-place", HTMLElement)).append(this.#side);
+  }
+}
+
+// The header and the composer
+
+/** The line above the conversation: its title, the model, the status of its newest run, buttons. */
+class Header {
+  /**
+   * @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }} options
+   */
+  constructor({ onTimeline, onReplay, actions }) {
+    this.#timeline.addEventListener("click", onTimeline);
+    part("replay", HTMLElement).addEventListener("click", onReplay);
+    const panels = [
+      { label: "Timeline", act: onTimeline },
+      { label: "Replay", act: onReplay },
+    ];
+    const menu = attachMenu(this.#more, () => {
+      // On a phone there is no room for these buttons.
+      const isNarrow = this.#timeline.offsetParent === null;
+      return [...(isNarrow ? panels : []), ...actions()];
+    });
+    this.#more.after(menu);
+  }
+
+  #title = part("title", HTMLElement);
+  #model = part("model", HTMLElement);
+  #status = part("status", HTMLElement);
+  #buttons = part("top-buttons", HTMLElement);
+  #timeline = part("timeline", HTMLElement);
+  #more = part("top-more", HTMLButtonElement);
+
+  /** @param {{ title: string, model: string, status: string, hasRun: boolean }} shown */
+  show({ title, model, status, hasRun }) {
+    setText(this.#title, title);
+    this.#title.title = title;
+    setText(this.#model, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
+    this.#model.hidden = model === "";
+    const { word } = statusWords(status);
+    setText(this.#status, word);
+    this.#status.hidden = word === "";
+    this.#status.dataset.status = status;
+    this.#buttons.hidden = !hasRun;
+  }
+
+  /** Let the user change the title. @param {(title: string) => void} save */
+  rename(save) {
+    editTitle(this.#title, this.#title.textContent ?? "", this.#more, save);
+  }
+}
+
+/**
+ * What the composer has to know of the open conversation: its newest run, how many calls need
+ * approval, and whether the connection is lost.
+ *
+ * @typedef {{ run: string, status: string, isRunning: boolean, pending: number,
+ *   isLost: boolean }} ComposerState
+ */
+
+const HINT = "Enter to send · Shift+Enter for a new line";
+
+/**
+ * The field for messages. What is typed survives a refusal and a reload. A message that is sent
+ * while a run is in progress waits in a queue until the run is over.
+ */
+class Composer {
+  /**
+   * `onSend` rejects if the message is not accepted.
+   *
+   * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>,
+   *   say: Say }} options
+   */
+  constructor({ onSend, onStop, say }) {
+    this.#onSend = onSend;
+    this.#onStop = onStop;
+    this.#say = say;
+    this.#form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#field.addEventListener("keydown", (event) => {
+      const isPlain = !event.shiftKey && !event.altKey && !event.ctrlKey && !event.metaKey;
+      if (event.key !== "Enter" || !isPlain || event.isComposing) return;
+      event.preventDefault();
+      this.#submit();
+    });
+    this.#field.addEventListener("input", () => this.#typed());
+    this.#stop.addEventListener("click", () => this.#end());
+    part("queue-send", HTMLElement).addEventListener("click", () => this.#sendNext());
+    part("queue-remove", HTMLElement).addEventListener("click", () => this.#setQueued(""));
+    part("queue-edit", HTMLElement).addEventListener("click", () => {
+      this.#field.value = joined(this.#queued, this.#field.value);
+      this.#typed();
+      this.#setQueued("");
+    });
+  }
+
+  #onSend;
+  #onStop;
+  #say;
+  #form = part("composer", HTMLFormElement);
+  #field = part("message", HTMLTextAreaElement);
+  #send = part("send", HTMLButtonElement);
+  #stop = part("stop", HTMLButtonElement);
+  #problem = part("composer-problem", HTMLElement);
+  #chip = part("queue", HTMLElement);
+  #hint = part("hint", HTMLElement);
+  #isBusy = false;
+  /** @type {ComposerState} */
+  #state = { run: "", status: "", isRunning: false, pending: 0, isLost: false };
+  /** The conversation; "" is a new one, null none. @type {string | null} */
+  #conversation = null;
+  /** What is sent when the run is over. */
+  #queued = "";
+
+  /**
+   * Show the draft and the queue of a conversation.
+   *
+   * @param {string} conversation "" is a new one
+   */
+  moveTo(conversation) {
+    if (this.#conversation === conversation) return;
+    this.#conversation = conversation;
+    this.#field.value = kept("sessionStorage", this.#key("draft"));
+    this.#queued = kept("sessionStorage", this.#key("queue"));
+    this.#showProblem("");
+    this.#showQueue();
+    this.#grow();
+  }
+
+  /** The first message was sent: a new conversation has its ID. @param {string} conversation */
+  began(conversation) {
+    this.#conversation = conversation;
+  }
+
+  /** Send a message that the user has chosen. @param {string} message */
+  submit(message) {
+    this.#field.value = message;
+    this.#typed();
+    this.focus();
+    this.#submit();
+  }
+
+  focus() {
+    this.#field.focus();
+  }
+
+  /** @param {ComposerState} state */
+  show(state) {
+    const before = this.#state;
+    this.#state = state;
+    if (!state.isRunning) this.#stop.ariaDisabled = "false";
+    setText(this.#hint, hintWords(state));
+    this.#hint.classList.toggle("is-keys", this.#hint.textContent === HINT);
+    this.#showButtons();
+    if (before.isRunning === state.isRunning) return;
+    this.#showQueue();
+    // A failed run is retried first, by the user. The messages have a button then.
+    if (before.run === state.run && !state.isRunning && state.status !== "failed") this.#sendNext();
+  }
+
+  /** @param {string} name */
+  #key(name) {
+    return `argstream.${name}.${this.#conversation ?? ""}`;
+  }
+
+  /** While a run is in progress, Stop takes the place of Send, unless something is typed. */
+  #showButtons() {
+    const { isRunning } = this.#state;
+    const canSend = !isRunning || this.#field.value.trim() !== "";
+    const gone = [...(canSend ? [] : [this.#send]), ...(isRunning ? [] : [this.#stop])];
+    const hadFocus = gone.some((button) => document.activeElement === button);
+    this.#send.hidden = !canSend;
+    this.#send.ariaLabel = isRunning ? "Queue message" : "Send";
+    this.#stop.hidden = !isRunning;
+    if (hadFocus) this.focus(); // it would be lost with the button
+  }
+
+  #typed() {
+    keep("sessionStorage", this.#key("draft"), this.#field.value);
+    this.#showProblem("");
+    this.#showButtons();
+    this.#grow();
+  }
+
+  /** Fit the field to its text, where the browser does not do that by itself. */
+  #grow() {
+    if (CSS.supports("field-sizing", "content")) return;
+    this.#field.style.setProperty("height", "auto");
+    this.#field.style.setProperty("height", `${this.#field.scrollHeight}px`);
+  }
+
+  async #submit() {
+    const message = this.#field.value;
+    if (message.trim() === "" || this.#isBusy) return;
+    if (this.#state.isRunning) {
+      this.#field.value = "";
+      this.#typed();
+      this.#setQueued(joined(this.#queued, message));
+      this.#say("Message queued.");
+      return;
+    }
+    const draft = this.#key("draft");
+    if (!(await this.#deliver(message))) return;
+    keep("sessionStorage", draft, "");
+    if (this.#field.value === message) this.#field.value = ""; // or the user has typed on
+    this.#typed();
+  }
+
+  async #sendNext() {
+    const [key, message] = [this.#key("queue"), this.#queued];
+    if (message === "" || this.#isBusy || !(await this.#deliver(message))) return;
+    keep("sessionStorage", key, ""); // the page may show another conversation by now
+    if (key === this.#key("queue")) this.#setQueued("");
+  }
+
+  /** @param {string} message @returns {Promise<boolean>} whether it was accepted */
+  async #deliver(message) {
+    this.#setBusy(true);
+    try {
+      await this.#onSend(message);
+      this.#showProblem("");
+      return true;
+    } catch (problem) {
+      this.#showProblem(problemWords(problem));
+      return false;
+    } finally {
+      this.#setBusy(false);
+    }
+  }
+
+  async #end() {
+    if (this.#stop.ariaDisabled === "true") return;
+    this.#stop.ariaDisabled = "true"; // disabled, it would lose the focus
+    try {
+      await this.#onStop();
+    } catch (problem) {
+      this.#stop.ariaDisabled = "false";
+      this.#showProblem(problemWords(problem));
+    }
+  }
+
+  /** @param {boolean} isBusy */
+  #setBusy(isBusy) {
+    this.#isBusy = isBusy;
+    this.#form.toggleAttribute("aria-busy", isBusy);
+    this.#send.ariaDisabled = String(isBusy);
+  }
+
+  /** @param {string} message "" is none */
+  #setQueued(message) {
+    this.#queued = message;
+    keep("sessionStorage", this.#key("queue"), message);
+    this.#showQueue();
+  }
+
+  #showQueue() {
+    const { isRunning } = this.#state;
+    part("queue-words", HTMLElement).textContent = visible(this.#queued);
+    part("queue-state", HTMLElement).textContent = isRunning ? "Will be sent next" : "Not sent";
+    part("queue-send", HTMLElement).hidden = isRunning;
+    const hadFocus = this.#chip.contains(document.activeElement);
+    this.#chip.hidden = this.#queued === "";
+    if (hadFocus) this.focus(); // it may be lost with the button
+  }
+
+  /** @param {string} words */
+  #showProblem(words) {
+    const shown = visible(words);
+    this.#problem.textContent = shown;
+    this.#problem.hidden = shown === "";
+    if (shown === "") {
+      this.#field.removeAttribute("aria-describedby");
+    } else {
+      this.#field.setAttribute("aria-describedby", this.#problem.id);
+      this.#say(shown);
+    }
+  }
+}
+
+/** @param {string[]} messages */
+function joined(...messages) {
+  return messages.filter((message) => message !== "").join("\n\n");
+}
+
+/** @param {ComposerState} state */
+function hintWords({ isRunning, pending, isLost }) {
+  if (pending > 0) return pending === 1 ? "Approval needed" : `${pending} approvals needed`;
+  if (!isRunning) return HINT;
+  if (isLost) return "Disconnected. The run may still be going on the server.";
+  return "Working… You can type your next message.";
+}
+
+// What the page says, and what it asks
+
+/**
+ * The only live region of the page: short, whole sentences for screen readers. Those that come
+ * within two seconds are read together, each of them once.
+ *
+ * @returns {Say}
+ */
+function makeAnnouncer() {
+  const region = part("announcer", HTMLElement);
+  const waiting = new Set();
+  let last = -Infinity;
+  let isTelling = false;
+  return (sentence) => {
+    waiting.add(sentence);
+    if (isTelling) return;
+    isTelling = true;
+    // Never at once: sentences that belong together often come in the same moment.
+    setTimeout(() => {
+      last = performance.now();
+      isTelling = false;
+      region.textContent = [...waiting].join(" ");
+      waiting.clear();
+    }, Math.max(100, last + PAUSE - performance.now()));
+  };
+}
+
+/** Milliseconds between two announcements. */
+const PAUSE = 2000;
+/** Milliseconds that a message is shown. */
+const SHOWN = 10_000;
+
+/** A message at the bottom of the page, with at most one action. */
+class Toast {
+  /** @param {Say} say */
+  constructor(say) {
+    this.#say = say;
+    this.#button.addEventListener("click", () => {
+      part("new", HTMLElement).focus(); // it would be lost with the button
+      this.#element.hidden = true;
+      this.#act();
+    });
+  }
+
+  #say;
+  #element = part("toast", HTMLElement);
+  #words = part("toast-words", HTMLElement);
+  #button = part("toast-act", HTMLElement);
+  #act = () => {};
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+
+  /** @param {string} words @param {{ label: string, act: () => void }} [action] */
+  show(words, action) {
+    const shown = visibleLine(words);
+    this.#words.textContent = shown;
+    this.#button.hidden = action === undefined;
+    this.#button.textContent = action?.label ?? "";
+    this.#act = action?.act ?? (() => {});
+    // Behind an open dialog nothing can be pressed.
+    (document.querySelector("dialog:modal") ?? part("main", HTMLElement)).append(this.#element);
+    this.#element.hidden = false;
+    this.#say(shown.endsWith(".") ? shown : `${shown}.`);
+    this.#hideLater();
+  }
+
+  #hideLater() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      // The user may be about to press the button.
+      if (this.#element.matches(":hover, :focus-within")) this.#hideLater();
+      else this.#element.hidden = true;
+    }, SHOWN);
+  }
+}
+
+/** Milliseconds of a break that is not worth a message. */
+const SHORT_BREAK = 700;
+/** Milliseconds for which it says that the connection is back. */
+const BACK = 2000;
+
+/** Says that the connection is lost and when it is tried again. The user can try at once. */
+class ConnectionBar {
+  /** @param {Say} say @param {() => void} onChange it is lost or back */
+  constructor(say, onChange) {
+    this.#say = say;
+    this.#onChange = onChange;
+    this.#button.addEventListener("click", () => {
+      this.#words.textContent = "Disconnected. Reconnecting…";
+      window.dispatchEvent(new Event("online")); // all that wait for the server try now
+    });
+  }
+
+  #say;
+  #onChange;
+  #element = part("connection", HTMLElement);
+  #words = part("connection-words", HTMLElement);
+  #button = part("connection-now", HTMLElement);
+  /** Parts of the page that wait, and until when. @type {Map<unknown, number>} */
+  #waiting = new Map();
+  #since = 0;
+  /** @type {ReturnType<typeof setInterval> | undefined} */
+  #ticking;
+
+  isLost = false;
+
+  /**
+   * Take the state of a connection.
+   *
+   * @param {unknown} owner a part of the page
+   * @param {Pick<Connection, "state" | "retryIn">} connection
+   */
+  take(owner, { state, retryIn }) {
+    const now = performance.now();
+    if (state === "connecting") return;
+    if (state !== "waiting") {
+      this.#waiting.delete(owner);
+    } else {
+      if (this.#waiting.size === 0) this.#since = now;
+      this.#waiting.set(owner, now + (retryIn ?? 0) * 1000);
+      this.#ticking ??= setInterval(() => this.#show(), 250);
+    }
+    if (this.isLost) this.#show();
+  }
+
+  #show() {
+    const now = performance.now();
+    const isLost = this.#waiting.size > 0;
+    if (isLost && now - this.#since < SHORT_BREAK) return;
+    if (isLost !== this.isLost) {
+      this.isLost = isLost;
+      this.#since = now;
+      this.#element.hidden = false;
+      this.#element.classList.toggle("is-back", !isLost);
+      this.#button.hidden = !isLost;
+      this.#say(isLost ? "Disconnected." : "Reconnected.");
+      this.#onChange();
+    }
+    const seconds = Math.ceil((Math.min(...this.#waiting.values()) - now) / 1000);
+    const words = seconds > 0 ? `Retrying in ${seconds} s…` : "Reconnecting…";
+    setText(this.#words, isLost ? `Disconnected. ${words}` : "Reconnected.");
+    if (isLost || (!this.#element.hidden && now - this.#since < BACK)) return;
+    this.#element.hidden = true;
+    clearInterval(this.#ticking);
+    this.#ticking = undefined;
+  }
+}
+
+/** The sign-in form. The browser keeps the token in a cookie that scripts cannot read. */
+class SignIn {
+  /** @param {{ client: Client, onSignedIn: () => void }} options */
+  constructor({ client, onSignedIn }) {
+    this.#client = client;
+    this.#onSignedIn = onSignedIn;
+    this.#dialog.addEventListener("cancel", (event) => event.preventDefault());
+    this.#field.addEventListener("input", () => this.#showProblem(""));
+    part("sign-in-form", HTMLElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.use(this.#field.value);
+    });
+  }
+
+  #client;
+  #onSignedIn;
+  #dialog = part("sign-in", HTMLDialogElement);
+  #field = part("token", HTMLInputElement);
+  #problem = part("sign-in-problem", HTMLElement);
+
+  get isOpen() {
+    return this.#dialog.open;
+  }
+
+  /** Ask for the token. */
+  ask() {
+    if (!this.#dialog.open) this.#dialog.showModal();
+  }
+
+  /**
+   * Sign in. If that fails, ask for another token.
+   *
+   * @param {string} token
+   * @param {string} [wrong] what to say if it is wrong
+   */
+  async use(token, wrong) {
+    this.#showProblem("");
+    try {
+      await this.#client.signIn(token);
+    } catch (problem) {
+      this.ask();
+      const isWrong = problem instanceof ServerProblem && problem.status === 401;
+      this.#showProblem((isWrong && wrong) || problemWords(problem));
+      this.#field.select();
+      return;
+    }
+    this.#field.value = "";
+    this.#dialog.close();
+    this.#onSignedIn();
+  }
+
+  /** @param {string} words "" is none */
+  #showProblem(words) {
+    this.#problem.textContent = visible(words);
+    this.#field.ariaInvalid = String(words !== "");
+  }
+}
+
+// The theme: light, dark, or that of the system. It is kept in this browser.
+
+const THEME = "argstream.theme";
+const THEMES = ["system", "light", "dark"];
+
+function offerThemes() {
+  const button = part("theme", HTMLElement);
+  const picture = button.querySelector("use");
+  let theme = kept("localStorage", THEME);
+  /** @param {string} chosen */
+  const choose = (chosen) => {
+    theme = THEMES.includes(chosen) ? chosen : "system";
+    document.documentElement.dataset.theme = theme;
+    button.ariaLabel = `Theme: ${theme}`;
+    button.title = `Theme: ${theme}`;
+    picture?.setAttribute("href", `#icon-${theme}`);
+  };
+  choose(theme);
+  button.addEventListener("click", () => {
+    choose(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] ?? "system");
+    keep("localStorage", THEME, theme);
+  });
+}
+
+offerThemes(); // before the first paint
+await new Page().open();

@@ -1,0 +1,321 @@
+/**
+ * The replay of a run: its log, played as it was seen when it happened.
+ *
+ *     const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
+ *     replay.close();
+ *
+ * `place` gets a stage with what is played; the controls are one line at the bottom of <main>. All
+ * else is inert and dimmed until the replay is closed; then `onClose()` is called, and the focus
+ * returns to where it was. `onChange()` is called before something is shown.
+ *
+ * The frames of the log are applied to a `Run` when they are due, in slices, and a view shows it.
+ * Going back starts with a new run and a new view: a run only grows.
+ */
+
+import { Run } from "./argstream.js";
+import { clock, firstIndex, make, paint, problemWords, readLog, setText, visibleLine } from "./dom.js";
+/** @import { Block, EventFrame } from "./argstream.js" */
+/** @import { LogClient } from "./dom.js" */
+
+/**
+ * Shows a run, in which nothing can be decided; RunView of conversation.js is one.
+ *
+ * @typedef {object} View
+ * @property {HTMLElement} element
+ * @property {(run: Run, blocks: Block[], hasTime: () => boolean) => boolean} update returns false
+ *   if there is more to show, for which it is called again
+ */
+/**
+ * @typedef {object} ReplayOptions
+ * @property {LogClient} client
+ * @property {string} runId
+ * @property {HTMLElement} place
+ * @property {() => View} makeView
+ * @property {() => void} [onChange]
+ * @property {() => void} [onClose]
+ */
+
+const SPEEDS = [0.5, 1, 2, 5, 20];
+const LONGEST_PAUSE = 2; // seconds; longer pauses are shortened
+const LONGEST_STEP = 1; // seconds: after a tab was asleep, the replay continues where it was
+const ENDS = new Set(["run_completed", "run_failed", "run_stopped"]);
+const REST = "#side-place, .top > :not(h1), #composer, .run"; // what is inert, but for where the stage is
+
+/** @param {ReplayOptions} options */
+export function openReplay(options) {
+  const replay = new Replay(options);
+  replay.load();
+  return replay;
+}
+
+export class Replay {
+  #client;
+  #runId;
+  #makeView;
+  #onChange;
+  #onClose;
+  #opener = document.activeElement;
+  /** @type {HTMLElement[]} */
+  #inert = [];
+
+  /** @type {EventFrame[]} */
+  #frames = [];
+  #schedule = new Schedule();
+  #run = new Run();
+  /** How many frames the run has taken. */
+  #taken = 0;
+  /** Null while the run is built again from its start. @type {View | null} */
+  #view = null;
+  #position = 0;
+  #isPlaying = false;
+  /** Whether the slider is being dragged. */
+  #isHeld = false;
+  #isClosed = false;
+  /** When the position last moved, in milliseconds. @type {number | null} */
+  #movedAt = null;
+
+  #play = make("button", { type: "button", class: "replay-button" });
+  #slider = make("input", { type: "range", min: 0, max: 1, step: "any", "aria-label": "Position" });
+  #time = make("output", { class: "replay-time", "aria-hidden": "true" });
+  #speed = make(
+    "select", { "aria-label": "Speed" },
+    ...SPEEDS.map((speed) => make("option", { value: speed, text: `${speed}×` })),
+  );
+  #pauses = make("button", {
+    type: "button", class: "replay-button", "aria-label": "Keep original pauses",
+    "aria-pressed": "false", title: `Pauses longer than ${LONGEST_PAUSE} s are shortened`,
+  }, "‖");
+  #exit = make("button", {
+    type: "button", class: "replay-button", "aria-label": "Exit replay", title: "Exit replay",
+  }, "✕");
+  #retry = make("button", { type: "button", class: "small" }, "Retry");
+  #note = make("p", { class: "replay-note", role: "status" });
+  #controls = [this.#play, this.#slider, this.#time, this.#speed, this.#pauses];
+  bar = make(
+    "div", { class: "replay-bar", role: "group", "aria-label": "Replay controls" },
+    this.#note, ...this.#controls, this.#exit,
+  );
+  stage = make("section", { class: "replay-stage", "aria-label": "Replay" });
+
+  /** @param {ReplayOptions} options */
+  constructor({ client, runId, place, makeView, onChange = () => {}, onClose = () => {} }) {
+    this.#client = client;
+    this.#runId = runId;
+    this.#makeView = makeView;
+    this.#onChange = onChange;
+    this.#onClose = onClose;
+    this.#speed.value = "1";
+    this.#listen();
+    for (const element of document.querySelectorAll(REST)) {
+      if (!(element instanceof HTMLElement) || element.inert || element.contains(place)) continue;
+      element.inert = true;
+      this.#inert.push(element);
+    }
+    place.append(this.stage);
+    document.querySelector("main")?.append(this.bar);
+    this.#exit.focus();
+  }
+
+  /** The element that ends with what was played last. @returns {Element} */
+  get end() {
+    return this.#view?.element ?? this.stage;
+  }
+
+  /** Read the log as far as it goes, and play it. @returns {Promise<void>} */
+  async load() {
+    this.#frames = [];
+    this.#schedule = new Schedule();
+    this.#say("Loading…");
+    try {
+      await readLog(this.#client, this.#runId, (frame) => this.#keep(frame), () => !this.#isClosed);
+    } catch (error) {
+      this.#say("");
+      const words = visibleLine(problemWords(error));
+      this.#note.replaceChildren(`Couldn't load the recording: ${words} `, this.#retry);
+      return;
+    }
+    if (this.#isClosed) return;
+    const last = this.#frames.at(-1);
+    if (last === undefined) this.#say("Nothing to replay yet.");
+    else {
+      const isOver = ENDS.has(last.event.type);
+      this.#say(isOver ? "" : "This run is still in progress. Replaying what happened so far.", true);
+      this.#start();
+      this.#play.focus();
+    }
+  }
+
+  /** Remove the stage and the controls. Nothing of the replay continues. */
+  close() {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const hadFocus = this.bar.contains(document.activeElement);
+    this.stage.remove();
+    this.bar.remove();
+    for (const element of this.#inert) element.inert = false;
+    this.#onClose();
+    if (hadFocus && this.#opener instanceof HTMLElement) this.#opener.focus();
+  }
+
+  #listen() {
+    this.#play.addEventListener("click", () => (this.#isPlaying ? this.#pause() : this.#start()));
+    this.#slider.addEventListener("input", () => this.#seek(this.#slider.valueAsNumber));
+    this.#slider.addEventListener("pointerdown", () => (this.#isHeld = true));
+    for (const type of ["pointerup", "pointercancel", "blur"]) {
+      this.#slider.addEventListener(type, () => (this.#isHeld = false));
+    }
+    this.#pauses.addEventListener("click", () => {
+      this.#schedule.isShortened = !this.#schedule.isShortened;
+      this.#pauses.ariaPressed = String(!this.#schedule.isShortened);
+      this.#seek(this.#schedule.at(this.#taken - 1));
+    });
+    this.#retry.addEventListener("click", () => this.load());
+    this.#exit.addEventListener("click", () => this.close());
+    this.bar.addEventListener("keydown", ({ key }) => {
+      if (key === "Escape") this.close();
+    });
+  }
+
+  /** @param {EventFrame} frame */
+  #keep(frame) {
+    this.#frames.push(frame);
+    this.#schedule.add(frame.time);
+  }
+
+  /** Show a note, in place of the controls if they cannot be used. @param {string} words */
+  #say(words, isReady = false) {
+    setText(this.#note, words);
+    for (const control of this.#controls) control.hidden = !isReady;
+    this.#pauses.hidden ||= !this.#schedule.hasLongPauses;
+  }
+
+  #start() {
+    if (this.#position >= this.#schedule.seconds) this.#position = 0;
+    this.#isPlaying = true;
+    this.#movedAt = null;
+    paint(this.#slice);
+  }
+
+  #pause() {
+    this.#isPlaying = false;
+    paint(this.#slice);
+  }
+
+  /** @param {number} seconds */
+  #seek(seconds) {
+    this.#position = Math.min(Math.max(0, seconds), this.#schedule.seconds);
+    paint(this.#slice);
+  }
+
+  /** @param {() => boolean} hasTime @returns {boolean} whether there is nothing more to do */
+  #slice = (hasTime) => {
+    if (this.#isClosed || !this.stage.isConnected) return true;
+    this.#move();
+    const isDone = this.#catchUp(hasTime);
+    const isAtEnd = this.#position >= this.#schedule.seconds;
+    if (isDone && isAtEnd && !this.#isHeld) this.#isPlaying = false;
+    this.#showPosition();
+    return isDone && !this.#isPlaying;
+  };
+
+  /** Let time pass, unless frames that are due wait. */
+  #move() {
+    const now = performance.now();
+    const before = this.#movedAt ?? now;
+    const isBehind = this.#taken < this.#schedule.countBy(this.#position);
+    this.#movedAt = now;
+    if (!this.#isPlaying || this.#isHeld || isBehind) return;
+    const step = Math.min((now - before) / 1000, LONGEST_STEP) * Number(this.#speed.value);
+    this.#position = Math.min(this.#position + step, this.#schedule.seconds);
+  }
+
+  /**
+   * Apply the frames that are due while there is time, and show them.
+   *
+   * @param {() => boolean} hasTime
+   * @returns {boolean} whether all that is due is shown
+   */
+  #catchUp(hasTime) {
+    const due = Math.max(1, this.#schedule.countBy(this.#position));
+    if (this.#taken > due) {
+      this.#run = new Run(this.#runId);
+      this.#taken = 0;
+      this.#view = null;
+    }
+    /** @type {Set<Block>} */
+    const changed = new Set();
+    while (this.#taken < due && hasTime()) {
+      const frame = /** @type {EventFrame} */ (this.#frames[this.#taken]);
+      for (const block of this.#run.take(frame)) changed.add(block);
+      this.#taken += 1;
+    }
+    const isDone = this.#taken >= due;
+    if (this.#view === null) return isDone && this.#showNewView(hasTime);
+    if (changed.size > 0) this.#onChange();
+    return this.#view.update(this.#run, [...changed], hasTime) && isDone;
+  }
+
+  /** Show the run in a new view. What is below it must not jump. @param {() => boolean} hasTime */
+  #showNewView(hasTime) {
+    const view = (this.#view = this.#makeView());
+    const isShown = view.update(this.#run, this.#run.blocks, hasTime);
+    this.stage.style.setProperty("--height", `${this.stage.offsetHeight}px`);
+    this.stage.replaceChildren(view.element);
+    this.#onChange();
+    return isShown;
+  }
+
+  #showPosition() {
+    const { seconds } = this.#schedule;
+    setText(this.#play, this.#isPlaying ? "❚❚" : "▶");
+    this.#play.ariaLabel = this.#isPlaying ? "Pause" : "Play";
+    const most = String(Math.max(seconds, 0.001));
+    if (this.#slider.max !== most) this.#slider.max = most;
+    if (!this.#isHeld) this.#slider.value = String(this.#position);
+    const [now, all] = [this.#position, seconds].map((time) => clock(Math.floor(time)));
+    setText(this.#time, `${now} / ${all}`);
+    this.#slider.setAttribute("aria-valuetext", `${now} of ${all}`);
+  }
+}
+
+/** When each frame is due, in seconds since the replay began. */
+export class Schedule {
+  /** As recorded, and with long pauses shortened. @type {number[]} */
+  #recorded = [];
+  /** @type {number[]} */
+  #shortened = [];
+  /** @type {number | null} */
+  #last = null;
+  isShortened = true;
+
+  /** Add the next frame. @param {number} time by any clock, in seconds */
+  add(time) {
+    const pause = this.#last === null ? 0 : Math.max(0, time - this.#last); // clocks may go back
+    this.#last = time;
+    this.#recorded.push((this.#recorded.at(-1) ?? 0) + pause);
+    this.#shortened.push((this.#shortened.at(-1) ?? 0) + Math.min(pause, LONGEST_PAUSE));
+  }
+
+  get hasLongPauses() {
+    return (this.#recorded.at(-1) ?? 0) > (this.#shortened.at(-1) ?? 0);
+  }
+
+  /** How long the replay takes. */
+  get seconds() {
+    return this.#due.at(-1) ?? 0;
+  }
+
+  /** Return when a frame is due; 0 for one before the first. @param {number} index */
+  at(index) {
+    return this.#due[index] ?? 0;
+  }
+
+  /** Return how many frames are due by then. @param {number} seconds */
+  countBy(seconds) {
+    return firstIndex(this.#due, (due) => due > seconds);
+  }
+
+  get #due() {
+    return this.isShortened ? this.#shortened : this.#recorded;
+  }
+}

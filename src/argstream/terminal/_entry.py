@@ -1,0 +1,668 @@
+r"""What a person types: keys, a line, and the arguments of a call in an editor.
+
+Keys come one by one, while a question is asked. Ctrl-C stays a signal for the program. One setting
+is changed, that lines are collected until Enter, and restored whatever happens. What was typed
+before ``fg`` was meant for the shell, and is dropped.
+
+An editor gets the arguments of a call as files.
+``arguments.json`` has all of them. A text of several lines would be a single line full of ``\n``
+there, so each of these is a file beside it; in its place stands ``{"file": "content.py"}``. That
+cannot be mistaken: it means the file only where we have put it. In such a file, what would be
+invisible is spelled as on the screen, ``⟦ESC⟧``, and read back.
+
+If the only argument is a string, there is only the file with its text.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from difflib import unified_diff
+from pathlib import Path, PurePath
+from select import select
+from typing import Any, Final, Literal, NamedTuple, TextIO, TypeAlias
+
+from wcwidth import grapheme_boundary_before
+
+from argstream.jsonstream import Invalid, Parser, locate
+from argstream.sanitise import original, visible, visible_line
+from argstream.terminal._layout import width
+from argstream.terminal._screen import descriptor, is_in_background
+from argstream.terminal._text import Line, Role, Span, Spans, shown
+from argstream.terminal.tool_views import read_regular_file
+
+if sys.platform != "win32":
+    import termios
+
+KeyKind: TypeAlias = Literal[
+    "character", "enter", "escape", "backspace", "erase_line", "erase_word", "paste", "other"
+]
+_CONTROLS: Final[dict[str, KeyKind]] = {
+    "\r": "enter",
+    "\n": "enter",
+    "\b": "backspace",
+    "\x7f": "backspace",
+    "\x15": "erase_line",  # Ctrl-U
+    "\x17": "erase_word",  # Ctrl-W
+}
+_PASTE_BEGINS: Final = ("\x1b[200~", "\x9b200~")
+# What terminals send. Instead of Escape and a character, a sequence may begin with an 8-bit one.
+_next_key: Final = re.compile(
+    r"""(?P<character> [^\x1b\x8e-\x90\x98\x9b\x9d-\x9f] )
+    | (?:\x1b\[|\x9b) 200~ (?P<paste> .*? ) \x1b\[201~
+    | (?:\x1b\[|\x9b) (?!200~) (?:
+        \[ [^\x1b]                      # a function key of the Linux console
+        | M [^\x1b]{3}                  # the mouse: a button and a place
+        | (?![\[M]) [^@-~\x1b]* [@-~]
+        | [^\x1b]* (?=\x1b)             # Escape inside a sequence starts another
+      )
+    | (?:\x1b[NO]|[\x8e\x8f]) \d* (?: [^\d\x1b] | (?=\x1b) )  # a number if Shift was held
+    | (?:\x1b[PX\]^_]|[\x90\x98\x9d-\x9f]) .*? (?: \x07 | \x1b\\ | \x9c )  # ended expressly
+    | \x1b [^\[NOPX\]^_\x1b]             # Alt and a key
+    | (?P<escape> \x1b ) (?=\x1b)
+    """,
+    re.VERBOSE | re.DOTALL,
+).match
+_MAX_SEQUENCE: Final = 4096  # longer than anything that a terminal sends by itself
+_MOMENT_SECONDS: Final = 0.05  # an Escape that is followed by nothing for so long is the key
+# A key that is followed by nothing for so long is no paste, no word, and not held.
+_ALONE_SECONDS: Final = 0.25
+_SEQUENCE_SECONDS: Final = 1.0  # an incomplete sequence ends after this, on slow lines too
+_LOOK_SECONDS: Final = 0.1  # how often to check that the terminal is still ours
+_POLL_SECONDS: Final = 0.02
+_LAG_SECONDS: Final = 0.1  # how late the event loop may be before keys count as older
+_PIECE: Final = 4096
+_LOCAL_FLAGS: Final = 3
+_SPECIAL: Final = 6
+Modes: TypeAlias = list[Any]
+_CURSOR = "▏"
+_LAST_WORD: Final = re.compile(r"\S*\s*\Z")
+
+
+class Key(NamedTuple):
+    kind: KeyKind
+    text: str = ""  # the character, or what was pasted
+
+
+class HangupError(Exception):
+    """The terminal is gone."""
+
+
+def is_terminal(source: TextIO | None) -> bool:
+    """Return whether keys can be read from there. Windows has no termios."""
+    number = None if source is None else descriptor(source)
+    return sys.platform != "win32" and number is not None and os.isatty(number)
+
+
+class KeyDecoder:
+    r"""Decodes what a terminal sends, in pieces of any size, to keys.
+
+    >>> KeyDecoder().feed(b"y\x1b[A")
+    [Key(kind='character', text='y'), Key(kind='other', text='')]
+    """
+
+    def __init__(self) -> None:
+        self._decode = getincrementaldecoder("utf-8")("replace")
+        self._pending = ""  # a sequence or a paste that has begun
+
+    @property
+    def is_inside(self) -> bool:
+        return self._pending != ""
+
+    @property
+    def is_after_escape(self) -> bool:
+        """Whether the last character may have been the Escape key."""
+        return self._pending == "\x1b"
+
+    def feed(self, piece: bytes) -> list[Key]:
+        self._pending += self._decode.decode(piece)
+        keys, end = list[Key](), 0
+        while found := _next_key(self._pending, end):
+            keys.append(_key(found))
+            end = found.end()
+        self._pending = self._pending[end:]
+        return keys + self.pause() if len(self._pending) > _MAX_SEQUENCE else keys
+
+    def pause(self) -> list[Key]:
+        """End a sequence that has begun: nothing followed it for a while."""
+        if not self._pending or self._pending.startswith(_PASTE_BEGINS):
+            return []  # only its mark ends a paste
+        key = Key("escape" if self.is_after_escape else "other")
+        self._pending = ""
+        return [key]
+
+
+def _key(found: re.Match[str]) -> Key:
+    match found.lastgroup:
+        case "character":
+            text = found[0]
+            return (
+                Key("character", text) if text.isprintable() else Key(_CONTROLS.get(text, "other"))
+            )
+        case "paste":
+            return Key("paste", found["paste"])
+        case "escape":
+            return Key("escape")
+        case _:
+            return Key("other")
+
+
+class Keyboard:
+    """Reads keys inside of ``with listening()``."""
+
+    def __init__(self, source: TextIO, on_key: Callable[[], None] | None = None) -> None:
+        self._source = source
+        self._on_key = on_key
+        self.file = source.fileno()  # the file descriptor
+        self._decoder = KeyDecoder()
+        self._before: Modes = []  # if they are changed
+        self._is_away = False  # in the background
+        self._idle_at = 0.0  # when there was no key for the last time
+
+    @property
+    def pressed_at(self) -> float:
+        """When the newest keys were pressed, at the earliest, unless the event loop is a bit late.
+
+        While it is blocked, keys wait. They may be older than what is on the screen.
+        """
+        return min(time.monotonic(), self._idle_at + _LAG_SECONDS)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Get each key at once from now on. What was typed before is dropped."""
+        try:
+            self._set_modes()
+            self.flush()
+            yield
+        finally:
+            self._restore_modes()
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave the terminal to another program, with its own modes."""
+        self._restore_modes()
+        try:
+            yield
+        finally:
+            self._set_modes()
+            self.flush()
+
+    def flush(self) -> None:
+        self._decoder = KeyDecoder()
+        if not is_in_background(self._source):  # else it is the shell's, who stops us for this
+            with suppress(termios.error):  # it is gone, as who reads will be told
+                termios.tcflush(self.file, termios.TCIFLUSH)
+
+    async def read(self) -> list[Key]:
+        """Return the keys that arrived at once, after waiting for the first. Raises HangupError.
+
+        An empty list means that another job had the terminal, and may have written on the screen.
+        """
+        while True:
+            is_ready = await self._ready(self._patience())
+            if is_in_background(self._source):
+                self._is_away = True
+                await asyncio.sleep(_LOOK_SECONDS)
+                continue
+            if self._set_modes() or self._is_away:
+                self._is_away = False
+                self.flush()
+                return []
+            keys = self._decoder.feed(self._piece()) if is_ready else self._decoder.pause()
+            if keys:
+                if self._on_key is not None:
+                    self._on_key()
+                return keys
+
+    async def is_more_coming(self) -> bool:
+        """Return whether another key follows within a moment, as in a paste or a held key."""
+        return self._decoder.is_inside or await self._ready(_ALONE_SECONDS)
+
+    def _patience(self) -> float:
+        if self._decoder.is_after_escape:
+            return _MOMENT_SECONDS
+        return _SEQUENCE_SECONDS if self._decoder.is_inside else _LOOK_SECONDS
+
+    def _piece(self) -> bytes:
+        try:
+            piece = os.read(self.file, _PIECE)
+        except BlockingIOError:  # another process was quicker
+            return b""
+        except OSError:
+            raise HangupError from None
+        if not piece:
+            raise HangupError
+        return piece
+
+    def _modes(self) -> Modes:
+        try:
+            return termios.tcgetattr(self.file)
+        except termios.error:
+            raise HangupError from None
+
+    def _set_modes(self) -> bool:
+        """Get each key at once. Return whether that has changed anything."""
+        modes = self._modes()
+        if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
+            return False
+        self._before = self._modes()
+        modes[_LOCAL_FLAGS] &= ~termios.ICANON
+        modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
+        termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        return True
+
+    def _restore_modes(self) -> None:
+        """Undo that, and no change that another program made meanwhile."""
+        before, self._before = self._before, []
+        if not before or is_in_background(self._source):
+            return  # it is the shell's, and as the shell wants it
+        with suppress(HangupError):
+            modes = self._modes()
+            modes[_LOCAL_FLAGS] |= before[_LOCAL_FLAGS] & termios.ICANON
+            for place in (termios.VMIN, termios.VTIME):
+                modes[_SPECIAL][place] = before[_SPECIAL][place]
+            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+
+    async def _ready(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while True:
+            looked_at = time.monotonic()
+            if select([self.file], [], [], 0)[0]:
+                return True
+            self._idle_at = looked_at
+            if looked_at > end:
+                return False
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+class LineEditor:
+    """A line of text with a cursor at its end.
+
+    >>> editor = LineEditor()
+    >>> for character in "not now":
+    ...     editor.take(Key("character", character))
+    >>> editor.take(Key("erase_word"))
+    >>> editor.text
+    'not '
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def take(self, key: Key) -> None:
+        match key.kind:
+            case "character":
+                self.text += key.text
+            case "paste":
+                self.text += " ".join(key.text.split())  # several lines become one
+            case "backspace":
+                # The marks on a character were typed as one with it.
+                self.text = self.text[: grapheme_boundary_before(self.text, len(self.text))]
+            case "erase_word":
+                self.text = _LAST_WORD.sub("", self.text, count=1)
+            case "erase_line":
+                self.text = ""
+
+    def spans(self, columns: int, role: Role = "plain") -> Spans:
+        room = max(columns - width(_CURSOR), 0)
+        text = shown(self.text, role).text
+        if width(text) <= room:
+            return Span(text, role), Span(_CURSOR, "key")
+        while text and width(text) > room - 1:
+            text = text[1:]
+        return Span("…", "faint"), Span(text, role), Span(_CURSOR, "key")
+
+
+_USUAL: Final = ("nano", "vi")
+_LAST_SECONDS: Final = 1.0  # to end in order when its question is withdrawn
+# What a killed editor had no time to restore.
+_AS_ALWAYS: Final = (
+    b"".join(
+        # Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
+        b"\x1b[?%dl" % mode
+        for mode in (1049, 1, 2004, 1000, 1002, 1003, 1006)
+    )
+    + b"\x1b>\x1b[0m\x1b[?25h"
+)
+_ARGUMENTS: Final = "arguments.json"
+_PATHS: Final = ("path", "file_path", "filename", "file_name", "file")
+_SUFFIX: Final = re.compile(r"\.[A-Za-z0-9]{1,10}")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]+")
+_MAX_NAME: Final = 40
+_BLANK: Final = "·"
+_SIGNS: Final[dict[str, Role]] = {"-": "removed", "+": "added", " ": "faint"}
+
+
+class _Text(NamedTuple):
+    file: str
+    written: str  # what was put into it
+    ends_open: bool  # whether we added a newline: editors write one anyway
+
+    @property
+    def reference(self) -> dict[str, str]:
+        return {"file": self.file}
+
+
+class EditorError(Exception):
+    """There is no editor, or it did not end well; says what to do."""
+
+
+class NotReadableError(Exception):
+    """A text that is not what it should be; says where, and why."""
+
+
+def editor_command(environment: Mapping[str, str]) -> list[str]:
+    """Return the command of the user's editor, or of a usual one."""
+    for variable in ("VISUAL", "EDITOR"):
+        value = environment.get(variable, "")
+        try:
+            command = shlex.split(value)
+        except ValueError as error:
+            raise EditorError(f"${variable} cannot be read: {error}") from None
+        if command:
+            return command
+    for name in _USUAL:
+        if shutil.which(name):
+            return [name]
+    raise EditorError("no editor found. Set $EDITOR")
+
+
+async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
+    """Run an editor on files until it ends. Raises EditorError."""
+    with _left_as_it_was(terminal), _foreground(terminal) as group:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - it is the user's own command
+                [*command, *map(str, paths)], stdin=terminal, process_group=group
+            )
+        except OSError as error:
+            raise EditorError(f"{command[0]} cannot be started: {error.strerror}") from None
+        try:
+            while (status := _looked_at(process, group)) is None:
+                await asyncio.sleep(_POLL_SECONDS)
+        except BaseException:
+            _end(process, group)
+            raise
+        if status != 0:
+            how = f"status {status}" if status > 0 else f"signal {-status}"
+            raise EditorError(f"{command[0]} exited with {how}")
+
+
+def _looked_at(process: subprocess.Popen[bytes], group: int) -> int | None:
+    """Return the status of an editor that has ended. One that was stopped is continued."""
+    pid, status = os.waitpid(process.pid, os.WNOHANG | os.WUNTRACED)
+    if pid == 0:
+        return None
+    if os.WIFSTOPPED(status):  # by Ctrl-Z
+        os.killpg(group, signal.SIGCONT)
+        return None
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode
+
+
+def _end(process: subprocess.Popen[bytes], group: int) -> None:
+    """End an editor whose question was withdrawn. No ``await``: the task is cancelled."""
+    os.killpg(group, signal.SIGTERM)
+    end = time.monotonic() + _LAST_SECONDS
+    while _looked_at(process, group) is None:
+        if time.monotonic() > end:
+            os.killpg(group, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+
+
+@contextmanager
+def _left_as_it_was(terminal: int) -> Iterator[None]:
+    """Restore the terminal after an editor that failed or was killed."""
+    try:
+        modes = termios.tcgetattr(terminal)
+    except termios.error:  # it is gone, as who reads keys will be told
+        yield
+        return
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            os.write(terminal, _AS_ALWAYS)
+        raise
+    finally:
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
+
+
+@contextmanager
+def _foreground(terminal: int) -> Iterator[int]:
+    """Yield a process group that gets the keys of the terminal.
+
+    An editor that joins it has the terminal from its first instruction on. If the terminal were
+    handed over when the editor runs already, keys in between would reach this process. A group
+    exists as long as it has a process: a shell waits in it until it is killed.
+    """
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "read -r _"], stdin=subprocess.PIPE, process_group=0
+    ) as holder:
+        try:
+            with suppress(termios.error):  # typed for the question, not for the editor
+                termios.tcflush(terminal, termios.TCIFLUSH)
+            _give(terminal, holder.pid)
+            yield holder.pid
+        finally:
+            _give(terminal, os.getpgrp())
+            holder.kill()
+
+
+def _give(terminal: int, group: int) -> None:
+    # A background process would be stopped for this, unless it blocks the signal.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+    try:
+        with suppress(OSError):  # it is not the terminal that we were started from, or is gone
+            os.tcsetpgrp(terminal, group)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Documents:
+    """Arguments as files in a folder. What was typed stays there until the folder is removed."""
+
+    def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._arguments = arguments
+        values = list(arguments.values())
+        self._is_text = len(values) == 1 and isinstance(values[0], str)
+        self._texts = _texts_of(arguments, is_text=self._is_text)
+        for text in self._texts.values():
+            (folder / text.file).write_bytes(text.written.encode())
+        if not self._is_text:
+            placed = {name: text.reference for name, text in self._texts.items()}
+            content = f"{readable({**arguments, **placed})}\n"
+            (folder / _ARGUMENTS).write_bytes(content.encode())
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, the long texts first."""
+        names = [text.file for text in self._texts.values()]
+        return [self._folder / name for name in (*names, *[_ARGUMENTS] * (not self._is_text))]
+
+    def read(self) -> dict[str, Any]:
+        if self._is_text:
+            return {name: self._text(text) for name, text in self._texts.items()}
+        content = self._content(_ARGUMENTS)
+        try:
+            arguments = read(content)
+        except NotReadableError as problem:
+            raise NotReadableError(f"{_ARGUMENTS}, {problem}") from None
+        for name, text in self._texts.items():
+            self._put_back(arguments, name, text)
+        return arguments
+
+    def has_changes(self) -> bool:
+        """Return whether anything was changed, also if it cannot be used."""
+        try:
+            return not same(self.read(), self._arguments)
+        except NotReadableError:
+            return True
+
+    def _put_back(self, arguments: dict[str, Any], name: str, text: _Text) -> None:
+        if name in arguments and same(arguments[name], text.reference):
+            arguments[name] = self._text(text)
+        elif os.path.lexists(self._folder / text.file) and self._content(text.file) != text.written:
+            raise NotReadableError(
+                f"{text.file} was changed, but {_ARGUMENTS} does not mention it: it should say "
+                f"{readable(name)}: {json.dumps(text.reference)}"
+            )
+
+    def _text(self, text: _Text) -> str:
+        content = self._content(text.file)
+        if not content.strip() and text.written.strip():  # perhaps the editor has failed
+            how = "" if self._is_text else f". For an empty text, put it into {_ARGUMENTS}"
+            raise NotReadableError(f"{text.file} is empty{how}")
+        return original(content.removesuffix("\n") if text.ends_open else content)
+
+    def _content(self, file: str) -> str:
+        try:
+            return read_regular_file(self._folder / file).decode()
+        except FileNotFoundError:
+            raise NotReadableError(f"{file} was deleted") from None
+        except OSError as error:
+            raise NotReadableError(f"{file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise NotReadableError(f"{file} is not UTF-8 (at byte {error.start})") from None
+
+
+def _texts_of(arguments: Mapping[str, Any], *, is_text: bool) -> dict[str, _Text]:
+    texts: dict[str, _Text] = {}
+    taken = {_ARGUMENTS}
+    suffix = _suffix(arguments)
+    for name, value in arguments.items():
+        if isinstance(value, str) and (is_text or "\n" in value):
+            file = _free_name(name, suffix, taken)
+            taken.add(file.lower())
+            ends_open = not value.endswith("\n")
+            texts[name] = _Text(file, visible(value) + "\n" * ends_open, ends_open)
+    return texts
+
+
+def _suffix(arguments: Mapping[str, Any]) -> str:
+    """Return the suffix by which an editor recognises the language."""
+    if isinstance(arguments.get("command"), str):
+        return ".sh"
+    for name in _PATHS:
+        path = arguments.get(name)
+        if isinstance(path, str) and _SUFFIX.fullmatch(suffix := PurePath(path).suffix):
+            return suffix
+    return ".txt"
+
+
+def _free_name(argument: str, suffix: str, taken: set[str]) -> str:
+    """Return a free file name like the name of the argument, which a model may have chosen."""
+    stem = _NOT_IN_NAMES.sub("-", argument).strip("-")[:_MAX_NAME] or "text"
+    name, number = stem + suffix, 2
+    while name.lower() in taken:  # some file systems do not tell a from A
+        name, number = f"{stem}-{number}{suffix}", number + 1
+    return name
+
+
+def read(text: str) -> dict[str, Any]:
+    """Parse an object that a user has written. A repeated key is an error.
+
+    Raises NotReadableError.
+    """
+    parser = Parser(unique_keys=True)
+    fragments = [*parser.feed(text), *parser.close()]
+    last = fragments[-1]
+    if isinstance(last, Invalid):
+        line, column = locate(text, last.offset)
+        why = last.message.removesuffix(f" (at character {last.offset})")
+        raise NotReadableError(f"line {line}, column {column}: {why}")
+    if not isinstance(parser.value, dict):
+        raise NotReadableError("the arguments of a tool must be an object: {…}")
+    return parser.value
+
+
+def readable(value: object) -> str:
+    r"""Return a value as JSON in which everything invisible is an escape.
+
+    >>> print(readable({"name": "Zoë\u202e"}))
+    {
+      "name": "Zoë\u202e"
+    }
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if visible(text) == text:
+        return text
+    return "".join(map(_spelled, text))
+
+
+def _spelled(character: str) -> str:
+    if character == "\n" or visible_line(character) == character:
+        return character
+    return json.dumps(character)[1:-1]
+
+
+def same(one: object, other: object) -> bool:
+    """Return whether two values are the same JSON. In Python, 1 equals True."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Line]:
+    """Return by argument what was removed and what is new; nothing if both are equal.
+
+    Short values stand one below the other; texts of several lines, and what else takes several
+    lines, as a diff with three lines around each change.
+    """
+    lines: list[Line] = []
+    for name in dict.fromkeys([*before, *after]):
+        old, new = before.get(name), after.get(name)
+        if name not in before:
+            lines += [_heading(name, "new"), *_rows("+", _lines(new, [new]))]
+        elif name not in after:
+            lines += [_heading(name, "removed"), *_rows("-", _lines(old, [old]))]
+        elif not same(old, new):
+            both = [old, new]
+            lines += [_heading(name), *_difference(_lines(old, both), _lines(new, both))]
+    return lines
+
+
+def _lines(value: object, values: Sequence[object]) -> list[str]:
+    """Return a value as lines: a text as it is, where that helps and cannot mislead."""
+    are_texts = all(isinstance(one, str) for one in values)
+    if isinstance(value, str) and are_texts and any("\n" in str(one) for one in values):
+        return value.split("\n")  # a newline at the end is an empty line more
+    return readable(value).split("\n")
+
+
+def _heading(name: str, what: str = "") -> Line:
+    spans = (shown(name, "argument"), Span(f"  {what}" if what else "", "faint"))
+    return Line(spans, (Span("  "),))
+
+
+def _difference(old: list[str], new: list[str]) -> Iterator[Line]:
+    if len(old) == 1 and len(new) == 1:
+        yield from _rows("-", old) + _rows("+", new)
+        return
+    if old[-1] == new[-1] == "":  # both end with a newline
+        old, new = old[:-1], new[:-1]
+    for text in list(unified_diff(old, new, lineterm=""))[2:]:  # without the names of files
+        if text[0] == "@":
+            yield Line((Span(text, "place"),), (Span("  "),))
+        else:
+            yield _row(text[0], text[1:])
+
+
+def _rows(sign: str, texts: Iterable[str]) -> list[Line]:
+    return [_row(sign, text) for text in texts]
+
+
+def _row(sign: str, text: str) -> Line:
+    """Return a line of a text. Blanks at its end would be invisible, so they are marked."""
+    role = _SIGNS[sign]
+    kept = text.rstrip(" ")
+    spans = (shown(kept, role), Span(_BLANK * (len(text) - len(kept)), "warning"))
+    return Line(spans, (Span(f"  {sign} ", role),))

@@ -179,7 +179,7 @@ async def test_conversation_is_found_by_its_id_and_user(store: Store) -> None:
     found = await agent.conversation("talk", user="ada")
     assert _texts(found) == ["I am Ada", "Hello, Ada.", "Who am I?", "Ada."]
     assert (await agent.conversation("talk")).is_fresh, "that of no user"
-    assert found.numbering == conversation.numbering
+    assert found.messages == conversation.messages
     check_history(found.messages, is_over=True)
     with pytest.raises(UsageError, match="not be empty"):
         await agent.conversation("")

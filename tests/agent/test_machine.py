@@ -19,6 +19,7 @@ from argstream.agent import Approval, Approve, Conversation, Deny, ToolUse, tool
 from argstream.agent import _loop as loop
 from argstream.agent._driver import TurnReader
 from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
+from argstream.agent.result import numbering_of
 from argstream.assembly import Assembler, Call
 from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
@@ -125,7 +126,7 @@ class World:
         self._granted = {(grant.scope, grant.name) for grant in talk.grants}
         self._need_not_ask: set[str] = set()  # calls
         self._always: dict[str, Any] = {}  # grants for more than one call
-        self._numbering = talk.numbering
+        self._numbering = numbering_of(talk.messages)
         self._stream: Stream | None = None
         self._turns = len(talk.messages)
         self._running: dict[str, bool] = {}  # whether it was cancelled

@@ -13,7 +13,6 @@ import contextvars
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from msgspec import Struct
 
 from argstream import events as ev
+from argstream._asyncio import Notifier, cancel_until_done, shielded
 from argstream.agent._lease import RunLog
 from argstream.agent._loop import (
     AgentLoop,
@@ -48,9 +48,7 @@ from argstream.agent.tools import (
     TextFeed,
     Tool,
     ToolContext,
-    cancel_until_done,
     failure_message,
-    shielded,
 )
 from argstream.assembly import Call, Numbering
 from argstream.errors import (
@@ -770,28 +768,6 @@ class TurnReader:
             return None
         text.bound = bound
         return text
-
-
-class Notifier:
-    def __init__(self) -> None:
-        self.waiting: list[asyncio.Future[None]] = []
-
-    def notify(self) -> None:
-        waiting, self.waiting = self.waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
-
-    async def wait(self) -> None:
-        waiting = asyncio.get_running_loop().create_future()
-        self.waiting.append(waiting)
-        await waiting
-
-    async def until(self, is_so: Callable[[], bool], seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not is_so():
-                    await self.wait()
 
 
 class Outbox:

@@ -1,30 +1,26 @@
 """A run of an agent: iterate over it with ``async for`` or ``for``, or await its result."""
 
 import asyncio
-import atexit
 import inspect
-import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError
 from contextlib import closing, suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, Self, TypeVar, cast
+from typing import Any, Final, Self, cast
 
+from argstream._asyncio import LoopThread, current_loop, shielded
 from argstream.agent._driver import Driver, EventHook
 from argstream.agent._loop import Step
 from argstream.agent.approvals import Approval, Decisions, Grant
 from argstream.agent.result import Conversation, RunResult
-from argstream.agent.tools import current_loop, shielded
 from argstream.errors import RunError, UsageError
 from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 from argstream.runs._records import Record
 from argstream.runs._state import RunState
 
-Answer = TypeVar("Answer")
 _HAS_CONSUMER: Final = "the run already has a consumer. Start another with run_stream()"
-_AT_EXIT: Final = 5.0  # seconds that the program's end waits for a run that was left behind
 _HOOK_TIMEOUT: Final = 5.0  # seconds for the hook to receive the rest of a run that was left
 NOT_FOLLOWED: Final = "the consumer stopped reading the run"
 
@@ -163,9 +159,7 @@ class Run(AsyncClosing):
         Argument events are not kept in a log: they carry the ``seq`` of the record that they were
         computed from.
         """
-        return RunRecords(
-            partial(self._iterate_async, records=True), partial(self._iterate, records=True)
-        )
+        return RunRecords(self._iterate_async, self._iterate)
 
     async def __anext__(self) -> Event:
         self._kept = aiter(self)  # the run keeps the iterator of ``anext``
@@ -304,17 +298,15 @@ class Run(AsyncClosing):
 class RunRecords:
     """The records of a run, to iterate over once."""
 
-    def __init__(
-        self, iterate_async: Callable[[], AsyncIterator[Any]], iterate: Callable[[], Iterator[Any]]
-    ) -> None:
+    def __init__(self, iterate_async: Callable[..., Any], iterate: Callable[..., Any]) -> None:
         self._iterate_async = iterate_async
         self._iterate = iterate
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        return self._iterate_async()
+        return cast("AsyncIterator[Record]", self._iterate_async(records=True))
 
     def __iter__(self) -> Iterator[Record]:
-        return self._iterate()
+        return cast("Iterator[Record]", self._iterate(records=True))
 
 
 class _Consumer:
@@ -420,93 +412,3 @@ def _call_in(
     done = asyncio.run_coroutine_threadsafe(called(), loop)
     if loop.is_running():
         done.result()
-
-
-class LoopThread:
-    """Runs coroutines for one thread that waits for them.
-
-    The thread is a daemon: a loop that was left behind must not keep the program from ending. At
-    exit it gets a few seconds to end in order.
-    """
-
-    def __init__(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
-        """``last`` is awaited in the loop before it ends."""
-        self._last = last
-        self._is_closed = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="argstream: run", daemon=True)
-        self._thread.start()
-        atexit.register(self._close_at_exit)
-
-    def call(self, work: Callable[[], Awaitable[Answer]]) -> Answer:
-        future = self._begin(work)
-        try:
-            answer = future.result()
-        except BaseException:
-            future.cancel()  # if the waiting thread is interrupted
-            raise
-        if isinstance(answer, _Exit):
-            raise answer.error
-        return answer
-
-    def wait_for(self, answer: Awaitable[Answer]) -> Answer:
-        return self.call(lambda: answer)
-
-    def close(self) -> None:
-        """Await ``last`` and end the loop. Later calls do nothing."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        atexit.unregister(self._close_at_exit)
-        if threading.current_thread() is self._thread:  # a garbage collection that came there
-            self._begin(self._finish)
-            return
-        try:
-            self.call(self._finish)
-        finally:
-            self._thread.join()
-
-    def _close_at_exit(self) -> None:
-        self._is_closed = True
-        try:
-            self._begin(self._finish).result(_AT_EXIT)
-        except TimeoutError:
-            return  # the thread ends with the program
-        self._thread.join(_AT_EXIT)
-
-    async def _finish(self) -> None:
-        try:
-            if self._last is not None:
-                await self._last()
-        finally:
-            self._loop.call_soon(self._loop.stop)
-
-    def _begin(self, work: Callable[[], Awaitable[Answer]]) -> "Future[Answer | _Exit]":
-        return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
-
-    def _run(self) -> None:
-        loop = self._loop
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            asyncio.set_event_loop(None)
-            loop.close()  # it does not wait for threads that a tool has left behind
-
-
-class _Exit(NamedTuple):
-    """Carries SystemExit or KeyboardInterrupt to the thread that waits for the coroutine."""
-
-    error: SystemExit | KeyboardInterrupt
-
-
-async def _awaited(work: Callable[[], Awaitable[Answer]]) -> Answer | _Exit:
-    try:
-        return await work()
-    except (SystemExit, KeyboardInterrupt) as error:
-        return _Exit(error)  # raised in a task, it would end the loop and not the program

@@ -10,14 +10,14 @@ from typing import Final, Literal, TypeAlias, get_args, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+from argstream._asyncio import LoopThread, current_loop, shielded
 from argstream.agent._driver import Driver, EventHook, Source
 from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
-from argstream.agent._run import AsyncClosing, LoopThread, Run
+from argstream.agent._run import AsyncClosing, Run
 from argstream.agent.approvals import Approval, Approver, Grant, usable_decisions
 from argstream.agent.observer import ObserverLoop
 from argstream.agent.result import Conversation, RunResult
-from argstream.agent.tools import current_loop, shielded
 from argstream.assembly import Numbering
 from argstream.errors import (
     AlreadyDecidedError,

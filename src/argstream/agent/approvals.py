@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
 import msgspec
 from msgspec import Struct
 
+from argstream._asyncio import run_in_thread
 from argstream.agent._lease import RunLog
-from argstream.agent.tools import run_in_thread
 from argstream.errors import AlreadyDecidedError, RunBusyError, UsageError
 from argstream.events import ApprovalRequested, ApprovalScope
 from argstream.runs._records import Approval, Approve, Commands, Decisions, Deny

@@ -12,7 +12,8 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from argstream import events as ev
-from argstream.agent._driver import Driver, Notifier, Source
+from argstream._asyncio import Notifier
+from argstream.agent._driver import Driver, Source
 from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import (
     Answer,

@@ -111,11 +111,6 @@ class Conversation:
         if self.run_id == run_id:
             self.run_id = None
 
-    @property
-    def numbering(self) -> Numbering:
-        """The number of turns, blocks and calls, so that new ones continue the count."""
-        return numbering_of(self.messages)
-
     def to_json(self) -> bytes:
         """Return it as JSON, without its grants: the rules may have changed when it is read."""
         if self.run_id is not None:

@@ -9,7 +9,6 @@ some protocols end there, and the next request continues at that point.
 ``encode_with`` lets an encoder write the events of a stream or a run without a server and a store.
 """
 
-import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import (
@@ -27,6 +26,7 @@ from uuid import uuid4
 from msgspec import Meta
 
 from argstream import events as ev
+from argstream._asyncio import current_loop
 from argstream.errors import UsageError
 from argstream.runs._records import Record
 from argstream.runs._state import Change, RunState
@@ -152,11 +152,7 @@ def _is_async(events: Any) -> bool:
         return False
     if isinstance(events, AsyncEventStream) or not hasattr(events, "__iter__"):
         return True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return hasattr(events, "__aiter__")
+    return current_loop() is not None and hasattr(events, "__aiter__")
 
 
 def _encode(writer: "_Writer", events: Any) -> Generator[bytes, None, None]:

@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
+from argstream._asyncio import current_loop
 from argstream.errors import RunNotFoundError, StoreError
 from argstream.events import RunSnapshot
 from argstream.runs._batches import records_of
@@ -314,7 +315,7 @@ class Tails:
             self._drop(run_id, loop, tail)
             if loop in self._tails.get(run_id, {}):
                 return  # this tail failed, and another has replaced it
-        if _running_loop() is loop:
+        if current_loop() is loop:
             self._unwatch(run_id)
         else:  # garbage collection ended the follower, perhaps in another thread
             with suppress(RuntimeError):
@@ -324,7 +325,7 @@ class Tails:
         """Pass stored records to the followers of a run, at once in the running event loop."""
         if run_id not in self._tails:
             return
-        here = _running_loop()
+        here = current_loop()
         for loop, tail in self._of(run_id):
             if loop is here and tail.undelivered is None:
                 tail.push(first, stored)
@@ -422,14 +423,6 @@ class Watch(AbstractContextManager[Tail]):
 
     def close(self) -> None:
         self.tails.end(self)
-
-
-def _running_loop() -> AbstractEventLoop | None:
-    """Return the running event loop, if any. Garbage collection may run in any thread."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 class _Kept(NamedTuple):

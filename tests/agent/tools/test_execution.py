@@ -25,7 +25,8 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream.agent.tools import Tool, ToolContext, cancel_until_done, failure_message, tool
+from argstream._asyncio import cancel_until_done
+from argstream.agent.tools import Tool, ToolContext, failure_message, tool
 from argstream.errors import ToolError, UsageError
 from argstream.events import ToolCallCompleted, to_json
 from tests.agent.tools.calling import Consumer, context_for, run
@@ -446,7 +447,7 @@ async def test_task_that_ignores_cancellations_is_cancelled_until_it_is_done(
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(60)
 
-    monkeypatch.setattr("argstream.agent.tools._execute._CLEANUP", 0.05)
+    monkeypatch.setattr("argstream._asyncio._CLEANUP", 0.05)
     task = asyncio.create_task(ignore(3))
     await asyncio.sleep(0)
     await asyncio.wait_for(cancel_until_done(task), 5)

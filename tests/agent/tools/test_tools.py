@@ -74,9 +74,10 @@ def test_tool_has_the_name_docstring_and_schema_of_its_function() -> None:
 def test_options_override_the_function() -> None:
     policy = Policy([])
     options: dict[str, Any] = {"name": "save-file", "description": "Save.", "timeout": 2.5}
-    options |= {"requires_confirmation": policy, "eager_input_streaming": True}
-    made = tool(**options)(write.function)
+    options |= {"requires_confirmation": policy}
+    made = tool(eager_input_streaming=True, **options)(write.function)
     assert {name: getattr(made, name) for name in options} == options
+    assert made.offered.eager_input_streaming
     assert (made.spec.name, made.spec.description) == ("save-file", "Save.")
 
 

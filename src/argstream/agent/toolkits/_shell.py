@@ -12,8 +12,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
+from argstream._asyncio import run_in_thread
 from argstream.agent.toolkits._folder import Folder
-from argstream.agent.tools import Tool, ToolContext, run_in_thread, tool
+from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.errors import ToolError, UsageError
 
 _FIRST: Final = 10_000  # characters of the result: from the beginning of the output

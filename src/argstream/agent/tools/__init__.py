@@ -1,13 +1,7 @@
 """Tools: functions that a model may call, how they are run, and texts that they read early."""
 
-from argstream.agent.tools._execute import (
-    BoundCall,
-    cancel_until_done,
-    failure_message,
-    run_in_thread,
-    shielded,
-)
-from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext, current_loop
+from argstream.agent.tools._execute import BoundCall, failure_message
+from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
 from argstream.agent.tools._tool import (
     FunctionTool,
     Tool,
@@ -26,11 +20,7 @@ __all__ = [
     "ToolContext",
     "ToolOptions",
     "as_tool",
-    "cancel_until_done",
-    "current_loop",
     "failure_message",
     "parse_arguments",
-    "run_in_thread",
-    "shielded",
     "tool",
 ]

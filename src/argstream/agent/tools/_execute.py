@@ -4,26 +4,21 @@ Each text that a generator yields is output. All of them together are its result
 """
 
 import asyncio
-import contextvars
 import inspect
 import json
-import math
-import sys
-import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import aclosing, closing, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, closing
 from functools import partial
 from types import GeneratorType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
+from argstream._asyncio import cancel_until_done, run_in_thread
 from argstream.agent.tools._streamed import TextFeed, ToolContext
 from argstream.errors import ArgstreamError, TextInterruptedError, ToolError, UsageError
 from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
 
-Result = TypeVar("Result")
-_CLEANUP: Final = 2.0  # seconds for a cancelled task to clean up; ending a command takes up to 1.5
 _LONGEST_MESSAGE: Final = 4_000  # characters of an error, which a model reads and pays for
 _MOST_CAUSES: Final = 8
 
@@ -85,45 +80,6 @@ async def execute(
         del error, running  # they refer to this frame, and this frame to them
 
 
-async def shielded(work: Coroutine[Any, Any, Result]) -> Result:
-    """Await work to its end, also if this is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    try:
-        await _until_done(task)
-        return task.result()
-    finally:
-        del task  # it may refer to this frame, and this frame to it
-
-
-async def cancel_until_done(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task, and cancel it again every two seconds, until it is done.
-
-    A task may ignore a cancellation, for example with ``except BaseException``. The two seconds
-    are for cleaning up, also if this is cancelled meanwhile.
-    """
-    await _until_done(task, cancels=True)
-
-
-async def _until_done(task: "asyncio.Future[Any]", *, cancels: bool = False) -> None:
-    """Wait for a task. A cancellation of this meanwhile is raised at the end."""
-    clock = asyncio.get_running_loop().time
-    cancellation: asyncio.CancelledError | None = None
-    again_at = -math.inf if cancels else math.inf
-    while not task.done():
-        if clock() >= again_at:
-            task.cancel()
-            again_at = clock() + _CLEANUP
-        try:
-            await asyncio.wait([task], timeout=again_at - clock() if cancels else None)
-        except asyncio.CancelledError as error:
-            cancellation = error
-    try:
-        if cancellation is not None:
-            raise cancellation
-    finally:
-        del cancellation  # it refers to this frame, and this frame to it
-
-
 async def _outcome(call: "partial[Any]", context: ToolContext) -> tuple[Any, BaseException | None]:
     """Call a function. Return its result as JSON data, or what it raised."""
     try:
@@ -158,40 +114,6 @@ def _call_sync(call: "partial[Any]", context: ToolContext) -> Any:
         raise ToolError(str(error), kind="StopIteration") from error
     except KeyboardInterrupt as error:  # of the tool: Ctrl-C is raised in the main thread
         raise _exit_error(error, context) from error
-
-
-async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
-    """Run a function in a thread of its own, with the current context variables.
-
-    If this is cancelled, the thread goes on, and its result is dropped. The thread does not belong
-    to a pool, because one that never ends must not block other tools or the end of the program.
-    """
-    loop, done = asyncio.get_running_loop(), asyncio.Event()
-    variables = contextvars.copy_context()
-    results: list[Result] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            variables.run(_leave_event_loop)
-            results.append(variables.run(function))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
-            errors.append(error)
-        with suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(done.set)
-
-    threading.Thread(target=work, name=f"argstream: {name}", daemon=True).start()
-    await done.wait()
-    if errors:
-        raise errors.pop()  # not kept here: it refers to this frame
-    return results[0]
-
-
-def _leave_event_loop() -> None:
-    """Reset the variable that reports a running event loop: there is none in a thread."""
-    sniffio: Any = sys.modules.get("sniffio")
-    if sniffio is not None:
-        sniffio.current_async_library_cvar.set(None)
 
 
 async def _exhaust_async(generator: AsyncGenerator[Any, Any], context: ToolContext) -> str:

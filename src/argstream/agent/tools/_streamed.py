@@ -28,6 +28,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from argstream._asyncio import current_loop
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.sanitise import replace_lone_surrogates
 
@@ -286,10 +287,3 @@ class ToolContext:
         waiting, self._waiting = self._waiting, set()
         for one in waiting:
             one.reschedule(0)  # in the past, so it ends now
-
-
-def current_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

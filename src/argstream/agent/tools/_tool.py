@@ -39,6 +39,7 @@ from typing import (
     overload,
 )
 
+import msgspec
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from argstream.agent.tools._execute import BoundCall, execute, failure_message
@@ -125,11 +126,6 @@ class Tool:
         self.idempotent: bool = options.get("idempotent", False)
         self.read_only: bool = options.get("read_only", False)
         self.start: StartTime = options.get("start", "after_turn")
-        self.strict: bool | None = options.get("strict")
-        self.eager_input_streaming: bool | None = options.get("eager_input_streaming")
-        self.defer_loading: bool = options.get("defer_loading", False)
-        self.allowed_callers: tuple[str, ...] = (*options.get("allowed_callers", ()),)
-        self.input_examples: tuple[Mapping[str, Any], ...] = (*options.get("input_examples", ()),)
         if not (isinstance(function, MethodType) or is_method(function)):
             _ = self._signature  # raises if it cannot be a tool; methods are read when used
 
@@ -137,7 +133,7 @@ class Tool:
     def _signature(self) -> ToolSignature:
         name, description = self._options.get("name"), self._options.get("description")
         found = read_function(self.function, name=name, description=description)
-        for number, example in enumerate(self.input_examples, 1):
+        for number, example in enumerate(self._options.get("input_examples", ()), 1):
             if (problem := _example_problem(found.schema, example)) is not None:
                 name = found.spec.name
                 raise UsageError(f"example {number} of {name} does not match its schema: {problem}")
@@ -171,16 +167,8 @@ class Tool:
     @property
     def offered(self) -> OfferedTool:
         """The tool as it is sent to a model."""
-        return OfferedTool(
-            name=self.name,
-            description=self.description,
-            schema=self.schema,
-            strict=self.strict,
-            eager_input_streaming=self.eager_input_streaming,
-            defer_loading=self.defer_loading,
-            allowed_callers=self.allowed_callers,
-            input_examples=self.input_examples,
-        )
+        spec = {"name": self.name, "description": self.description, "schema": self.schema}
+        return msgspec.convert({**self._options, **spec}, OfferedTool)
 
     def problem(self, text: str) -> str | None:
         """Return why these arguments are not valid, worded for a model; None if they are."""

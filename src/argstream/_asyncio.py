@@ -1,0 +1,208 @@
+"""Helpers for asyncio: event loops in threads, functions in threads, and tasks that must end."""
+
+import asyncio
+import atexit
+import contextvars
+import math
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeVar
+
+Result = TypeVar("Result")
+_CLEANUP: Final = 2.0  # seconds for a cancelled task to clean up; ending a command takes up to 1.5
+_AT_EXIT: Final = 5.0  # seconds that the program's end waits for a loop that was left behind
+
+
+def current_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class Notifier:
+    def __init__(self) -> None:
+        self.waiting: list[asyncio.Future[None]] = []
+
+    def notify(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def wait(self) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self.waiting.append(waiting)
+        await waiting
+
+    async def until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not is_so():
+                    await self.wait()
+
+
+async def shielded(work: Coroutine[Any, Any, Result]) -> Result:
+    """Await work to its end, also if this is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    try:
+        await _until_done(task)
+        return task.result()
+    finally:
+        del task  # it may refer to this frame, and this frame to it
+
+
+async def cancel_until_done(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task, and cancel it again every two seconds, until it is done.
+
+    A task may ignore a cancellation, for example with ``except BaseException``. The two seconds
+    are for cleaning up, also if this is cancelled meanwhile.
+    """
+    await _until_done(task, cancels=True)
+
+
+async def _until_done(task: "asyncio.Future[Any]", *, cancels: bool = False) -> None:
+    """Wait for a task. A cancellation of this meanwhile is raised at the end."""
+    clock = asyncio.get_running_loop().time
+    cancellation: asyncio.CancelledError | None = None
+    again_at = -math.inf if cancels else math.inf
+    while not task.done():
+        if clock() >= again_at:
+            task.cancel()
+            again_at = clock() + _CLEANUP
+        try:
+            await asyncio.wait([task], timeout=again_at - clock() if cancels else None)
+        except asyncio.CancelledError as error:
+            cancellation = error
+    try:
+        if cancellation is not None:
+            raise cancellation
+    finally:
+        del cancellation  # it refers to this frame, and this frame to it
+
+
+async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
+    """Run a function in a thread of its own, with the current context variables.
+
+    If this is cancelled, the thread goes on, and its result is dropped. The thread does not belong
+    to a pool, because one that never ends must not block other tools or the end of the program.
+    """
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    variables = contextvars.copy_context()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            variables.run(_leave_event_loop)
+            results.append(variables.run(function))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
+            errors.append(error)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(done.set)
+
+    threading.Thread(target=work, name=f"argstream: {name}", daemon=True).start()
+    await done.wait()
+    if errors:
+        raise errors.pop()  # not kept here: it refers to this frame
+    return results[0]
+
+
+def _leave_event_loop() -> None:
+    """Reset the variable that reports a running event loop: there is none in a thread."""
+    sniffio: Any = sys.modules.get("sniffio")
+    if sniffio is not None:
+        sniffio.current_async_library_cvar.set(None)
+
+
+class LoopThread:
+    """Runs coroutines for one thread that waits for them.
+
+    The thread is a daemon: a loop that was left behind must not keep the program from ending. At
+    exit it gets a few seconds to end in order.
+    """
+
+    def __init__(self, last: Callable[[], Awaitable[None]] | None = None) -> None:
+        """``last`` is awaited in the loop before it ends."""
+        self._last = last
+        self._is_closed = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="argstream: run", daemon=True)
+        self._thread.start()
+        atexit.register(self._close_at_exit)
+
+    def call(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        future = self._begin(work)
+        try:
+            answer = future.result()
+        except BaseException:
+            future.cancel()  # if the waiting thread is interrupted
+            raise
+        if isinstance(answer, _Exit):
+            raise answer.error
+        return answer
+
+    def wait_for(self, answer: Awaitable[Result]) -> Result:
+        return self.call(lambda: answer)
+
+    def close(self) -> None:
+        """Await ``last`` and end the loop. Later calls do nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self._close_at_exit)
+        if threading.current_thread() is self._thread:  # a garbage collection that came there
+            self._begin(self._finish)
+            return
+        try:
+            self.call(self._finish)
+        finally:
+            self._thread.join()
+
+    def _close_at_exit(self) -> None:
+        self._is_closed = True
+        try:
+            self._begin(self._finish).result(_AT_EXIT)
+        except TimeoutError:
+            return  # the thread ends with the program
+        self._thread.join(_AT_EXIT)
+
+    async def _finish(self) -> None:
+        try:
+            if self._last is not None:
+                await self._last()
+        finally:
+            self._loop.call_soon(self._loop.stop)
+
+    def _begin(self, work: Callable[[], Awaitable[Result]]) -> "Future[Result | _Exit]":
+        return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop)
+
+    def _run(self) -> None:
+        loop = self._loop
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+            left = asyncio.all_tasks(loop)
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()  # it does not wait for threads that a tool has left behind
+
+
+class _Exit(NamedTuple):
+    """Carries SystemExit or KeyboardInterrupt to the thread that waits for the coroutine."""
+
+    error: SystemExit | KeyboardInterrupt
+
+
+async def _awaited(work: Callable[[], Awaitable[Result]]) -> Result | _Exit:
+    try:
+        return await work()
+    except (SystemExit, KeyboardInterrupt) as error:
+        return _Exit(error)  # raised in a task, it would end the loop and not the program

@@ -37,19 +37,8 @@ from argstream.agent._loop import (
     Step,
     Toolbox,
 )
-from argstream.agent.approvals import (
-    Approver,
-    Decider,
-    approver_failure_message,
-    is_cancelled,
-)
-from argstream.agent.tools import (
-    BoundCall,
-    TextFeed,
-    Tool,
-    ToolContext,
-    failure_message,
-)
+from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
+from argstream.agent.tools import BoundCall, TextFeed, Tool, ToolContext, failure_message
 from argstream.assembly import Call, Numbering
 from argstream.errors import (
     ArgstreamError,
@@ -144,11 +133,7 @@ class Driver:
     """Drives one run from its start, or from a pause, to its end or the next pause."""
 
     def __init__(
-        self,
-        loop: "AnyLoop",
-        source: Source,
-        log: RunLog,
-        tools: Toolbox | None = None,
+        self, loop: "AnyLoop", source: Source, log: RunLog, tools: Toolbox | None = None
     ) -> None:
         tools = Toolbox((), None) if tools is None else tools
         self.loop: AnyLoop = loop

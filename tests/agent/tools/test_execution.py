@@ -1,7 +1,6 @@
 """A tool runs once, in the event loop or in a thread, and not after its timeout or a stop."""
 
 import asyncio
-import contextlib
 import contextvars
 import functools
 import os
@@ -25,7 +24,6 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from argstream._asyncio import cancel_until_done
 from argstream.agent.tools import Tool, ToolContext, failure_message, tool
 from argstream.errors import ToolError, UsageError
 from argstream.events import ToolCallCompleted, to_json
@@ -439,19 +437,26 @@ async def test_cancelled_tool_has_time_to_clean_up(way: str) -> None:
     assert (events, output) == (["started", True], ["tidied up"])
 
 
-async def test_task_that_ignores_cancellations_is_cancelled_until_it_is_done(
+async def test_tool_that_ignores_cancellations_is_cancelled_until_it_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def ignore(times: int) -> None:
-        for _ in range(times):
-            with contextlib.suppress(asyncio.CancelledError):
+    started, ignored = asyncio.Event(), list[int]()
+
+    async def ignore() -> None:
+        started.set()
+        for number in range(3):
+            try:
                 await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ignored.append(number)
 
     monkeypatch.setattr("argstream._asyncio._CLEANUP", 0.05)
-    task = asyncio.create_task(ignore(3))
-    await asyncio.sleep(0)
-    await asyncio.wait_for(cancel_until_done(task), 5)
-    assert task.done()
+    task = asyncio.create_task(run(ignore))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+    assert ignored == [0, 1, 2]
 
 
 async def test_second_cancellation_leaves_a_tool_the_time_to_clean_up() -> None:

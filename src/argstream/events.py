@@ -640,6 +640,8 @@ class RunSnapshot(Struct, frozen=True):
     """The last record that is included."""
     time: float = 0.0
     """When that was written: Unix time."""
+    started_at: float | None = None
+    """When the run started: Unix time."""
     conversation_id: str = ""
     agent: str = ""
     user: str = ""

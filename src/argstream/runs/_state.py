@@ -433,7 +433,7 @@ class RunState:
     def from_snapshot(
         cls, snapshot: ev.RunSnapshot, *, arguments: Literal["tree", "events", "off"] = "tree"
     ) -> "RunState":
-        """Continue from a snapshot. It has no times, and ``messages`` is None."""
+        """Continue from a snapshot. Its blocks have no times, and ``messages`` is None."""
         state = cls(arguments=arguments)
         own = _copied(snapshot)
         for name in _RUN_FIELDS:

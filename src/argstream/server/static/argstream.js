@@ -125,7 +125,8 @@
  * @typedef {{ run_id: string, status: RunStatus, prompt: string, history: JsonObject[],
  *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
  *   stop_reason: string | null, end: RunEnd | null, mode: RunMode, seq: number, time: number,
- *   conversation_id: string, agent: string, user: string }} RunSnapshot */
+ *   started_at: number | null, conversation_id: string, agent: string,
+ *   user: string }} RunSnapshot */
 
 /** What happened in a run.
  * @typedef {TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted | ToolCallStarted
@@ -750,7 +751,7 @@ function secondsOf(header) {
 // file of examples tests both.
 
 /** A Unix time in seconds. It is null if the thing has not happened, and if a snapshot reported it:
- * snapshots have no times.
+ * snapshots have only `time` and `startedAt`.
  * @typedef {number | null} Time */
 /** @typedef {Text | Thinking | Call} Block */
 /** What is known of a block when it starts.
@@ -962,6 +963,7 @@ export class Run {
   /** @param {RunSnapshot} snapshot @param {ArgumentEvent[]} views */
   #restore(snapshot, views) {
     this.runId = snapshot.run_id;
+    this.startedAt = snapshot.started_at;
     this.conversationId = snapshot.conversation_id || this.conversationId;
     this.agent = snapshot.agent || this.agent;
     this.mode = snapshot.mode;

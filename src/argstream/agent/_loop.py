@@ -204,7 +204,8 @@ class Toolbox:
 
     def approval_reasons(self, name: str, text: str) -> list[ApprovalReason] | ev.ArgumentsError:
         """Return why this call needs an approval, or the error if the policy denies it."""
-        wanted = self._tools[name].requires_confirmation
+        tool = self._tools[name]
+        wanted = tool.requires_confirmation
         found: list[ApprovalReason] = []
         for policy in (self.policy, wanted):
             if not isinstance(policy, Policy):
@@ -218,6 +219,9 @@ class Toolbox:
                 found.append(ApprovalReason(reason, decision.rule, rule))
         if wanted is True:
             found.append(ApprovalReason(f"{name} always needs approval"))
+        elif self.policy is None and tool.asks_beside in self._tools:
+            reason = f"{name} needs approval, because the agent also has {tool.asks_beside}"
+            found.append(ApprovalReason(reason))
         return found
 
     def refusal(self, name: str, text: str) -> ev.ArgumentsError | None:

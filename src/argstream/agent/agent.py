@@ -38,8 +38,6 @@ from argstream.runs._store import Store
 from argstream.sanitise import replace_lone_surrogates
 from argstream.streaming import AsyncEventStream, stream
 
-__all__ = ["Agent"]
-
 AnyRun: TypeAlias = "str | RunPaused | RunResult | Run"
 """A run: its ID, or an object that has it."""
 _NO_DECISIONS: Final[Decisions] = {}
@@ -149,7 +147,6 @@ class Agent(AsyncClosing):
         return self._run_of(run_id) if self._runs.survives else self._runs.waiting(run_id)
 
     def _run_of(self, run_id: str) -> "_AgentRun":
-        """Return a run of the agent's store. Nothing is read."""
         runs = self._runs
         if run_id in runs.paused:
             return replace(runs.paused[run_id], prompt=None)
@@ -450,17 +447,16 @@ class _AgentRun(Source):
 
     async def check(self) -> None:
         """Raise what resuming the run would raise."""
-        decisions = self.decisions
         await self.load()
         self._refuse_if_over()
         commands = await self.log.store.commands(self.run_id)
-        for call_id, decision in decisions.items():
+        for call_id, decision in self.decisions.items():
             call = self.loop.state.calls.get(call_id)
             is_decided = call is not None and call.decision is not None
             if is_decided or commands.decisions.get(call_id, decision) != decision:
                 raise AlreadyDecidedError(call_id)
-        self._loop_of_mode.check(decisions)
-        self._loop_of_mode.require_tools({**commands.decisions, **decisions})
+        self._loop_of_mode.check(self.decisions)
+        self._loop_of_mode.require_tools({**commands.decisions, **self.decisions})
 
     @property
     def _loop_of_mode(self) -> AgentLoop | ObserverLoop:
@@ -495,11 +491,7 @@ class _AgentRun(Source):
         if commands.stop_reason is not None:
             return loop.abandoned(commands.stop_reason)
         posted = await usable_decisions(self.log, loop, commands.decisions)
-        fresh = {
-            call_id: decision
-            for call_id, decision in given.items()
-            if posted.get(call_id) != decision
-        }
+        fresh = {id_: one for id_, one in given.items() if posted.get(id_) != one}
         if fresh:
             await store.decide(self.run_id, fresh)
         return loop.resumed({**posted, **given}, commands.decided_at)

@@ -90,9 +90,7 @@ def observe(
     """
     given: object = store
     if isinstance(given, str | Path):
-        raise UsageError(
-            "store must be open, not a path: pass open_store(…), and close it yourself"
-        )
+        raise UsageError("store must be open. Pass open_store(…), and close it yourself")
     observer = Observer(store=store, agent=agent)
     return observer.observe(
         source, prompt, conversation_id=conversation_id, protocol=protocol, user=user

@@ -15,8 +15,6 @@ from argstream.events import ApprovalRequested, Usage, Verdict
 from argstream.history import CallPart, Message, TextPart, ThinkingPart
 from argstream.runs._state import Call
 
-__all__ = ["Conversation", "RunOutcome", "RunResult", "ToolUse", "numbering_of"]
-
 RunOutcome: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
 
 

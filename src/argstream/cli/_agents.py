@@ -36,7 +36,6 @@ from argstream.cli._setup import (
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
 from argstream.models import make_model
-from argstream.policy import Policy
 from argstream.runs._records import Launch, RunInfo
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
@@ -130,21 +129,10 @@ def refuse_options(model: str, **given: str | None) -> None:
         raise UsageError(f"{', '.join(names)} can't be used with --model {model}. Omit it")
 
 
-def tools_of(
-    kits: Sequence[str], folder: Path, hidden: Sequence[Path], policy: Policy | None
-) -> list[Tool]:
-    """Return the tools of these kits for one folder, in which some files are hidden.
-
-    With a shell, writing files needs approval too, unless there is a policy to decide it. Otherwise
-    a person could approve "pytest" without having seen the conftest.py that it runs.
-    """
-    tools: list[Tool] = []
-    if "files" in kits:
-        confirm_writes = "shell" in kits and policy is None
-        tools += file_tools(folder, hidden=hidden, confirm_writes=confirm_writes)
-    if "shell" in kits:
-        tools.append(shell_tool(folder))
-    return tools
+def tools_of(kits: Sequence[str], folder: Path, hidden: Sequence[Path]) -> list[Tool]:
+    """Return the tools of these kits for one folder, in which some files are hidden."""
+    files = file_tools(folder, hidden=hidden) if "files" in kits else []
+    return [*files, shell_tool(folder)] if "shell" in kits else files
 
 
 def launch_of(model: str, kits: Iterable[str], folder: Path, policy: str | None) -> Launch:
@@ -311,7 +299,7 @@ async def _agent(
             tools, model = script_tools(Path(place), _PACE * 10), ScriptedGuide(_PACE)
             kits, instructions, rules = [], "", rules or script_policy()
         else:
-            tools = tools_of(kits, folder, hidden, rules)
+            tools = tools_of(kits, folder, hidden)
             model, instructions = model_named(name), INSTRUCTIONS.format(folder=folder)
         views = ToolViews(read_file=text_reader(folder, hidden=hidden) if "files" in kits else None)
         launch = Launch(SCRIPT) if is_script else launch_of(name, kits, folder, policy)

@@ -339,7 +339,7 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
     policy = read_rules(None, options.policy).policy
     return Agent(
         model_named(name),
-        tools_of(kits, folder, files_of(place), policy),
+        tools_of(kits, folder, files_of(place)),
         instructions=options.instructions or (INSTRUCTIONS.format(folder=folder) if kits else ""),
         policy=policy,
         max_turns=options.max_turns,

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
-from argstream.agent.toolkits import file_tools, text_reader
+from argstream import Agent
+from argstream.agent.toolkits import file_tools, shell_tool, text_reader
+from argstream.agent.tools import Tool
 from argstream.errors import ToolError, UsageError
+from argstream.models import CallTool, ScriptedModel
 from argstream.policy import Policy
 from argstream.validation.lint import lint
 from tests.agent.toolkits.projects import Project
@@ -49,6 +52,30 @@ def test_only_writing_can_need_approval(tmp_path: Path) -> None:
         assert [tool.read_only for tool in tools] == [True, True, True, False, False]
     with pytest.raises(UsageError, match="True, False or a Policy"):
         file_tools(tmp_path, confirm_writes="yes")  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize(
+    ("options", "beside_shell", "with_policy"),
+    [
+        ({}, True, False),
+        ({"confirm_writes": False}, False, False),
+        ({"confirm_writes": True}, True, True),
+    ],
+)
+def test_writing_needs_approval_beside_a_shell_unless_a_policy_allows_it(
+    tmp_path: Path, options: dict[str, Any], beside_shell: bool, with_policy: bool
+) -> None:
+    def asks(*others: Tool, policy: Policy | None = None) -> bool:
+        writing = CallTool("write_file", {"path": "conftest.py", "content": "import evil"})
+        tools = [*file_tools(tmp_path, **options), *others]
+        result = Agent(ScriptedModel(writing, "Written."), tools, policy=policy).run("Write it")
+        assert (result.outcome == "completed") == (not result.pending)
+        return bool(result.pending)
+
+    shell = shell_tool(tmp_path)
+    assert asks() == (options.get("confirm_writes") is True)
+    assert asks(shell) == beside_shell
+    assert asks(shell, policy=Policy([], default="allow")) == with_policy
 
 
 def test_listing_is_recursive_and_skips_generated_folders(project: Project) -> None:

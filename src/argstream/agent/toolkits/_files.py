@@ -74,7 +74,10 @@ _Matcher: TypeAlias = Callable[[str], Iterator[int | None]]
 
 
 def file_tools(
-    root: Path | str, *, hidden: Iterable[Path | str] = (), confirm_writes: bool | Policy = False
+    root: Path | str,
+    *,
+    hidden: Iterable[Path | str] = (),
+    confirm_writes: bool | Policy | None = None,
 ) -> list[Tool]:
     """Return ``list_files``, ``read_file``, ``search_files``, ``write_file`` and ``edit_file``.
 
@@ -85,15 +88,20 @@ def file_tools(
         root: The folder.
         hidden: Files in the folder that the tools do not see, with the files that SQLite keeps
             beside them. Name the store of the agent here if it is below the folder.
-        confirm_writes: ``True`` if each call of ``write_file`` and ``edit_file`` needs approval, or
-            a policy that decides which do. Set it if the agent also has ``shell_tool``: a command
-            that looks harmless, such as ``pytest``, runs files that were written before.
+        confirm_writes: ``True`` if each call of ``write_file`` and ``edit_file`` needs approval,
+            ``False`` if none does, or a policy that decides which do. By default, each needs
+            approval if the agent also has ``shell_tool`` and no policy: a command that looks
+            harmless, such as ``pytest``, runs files that were written before.
 
     """
     files = _Files(Folder(root, hidden))
-    writing = tool(timeout=_SECONDS, requires_confirmation=confirm_writes)
+    always = False if confirm_writes is None else confirm_writes
+    writing = tool(timeout=_SECONDS, requires_confirmation=always)
     reading: list[Tool] = [files.list_files, files.read_file, files.search_files]
-    return [*reading, writing(files.write_file), writing(files.edit_file)]
+    writers: list[Tool] = [writing(files.write_file), writing(files.edit_file)]
+    for writer in writers:
+        writer.asks_beside = "run_command" if confirm_writes is None else ""
+    return [*reading, *writers]
 
 
 def text_reader(

@@ -126,6 +126,8 @@ class Tool:
         self.idempotent: bool = options.get("idempotent", False)
         self.read_only: bool = options.get("read_only", False)
         self.start: StartTime = options.get("start", "after_turn")
+        # With this other tool, and without a policy of the agent, each call needs approval.
+        self.asks_beside: str = ""
         if not (isinstance(function, MethodType) or is_method(function)):
             _ = self._signature  # raises if it cannot be a tool; methods are read when used
 

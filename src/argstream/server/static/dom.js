@@ -710,8 +710,9 @@ export function clock(time, digits = 0) {
 // A tab that is not seen has no frames. A timer steps in there, and as nothing has to be smooth, it
 // may take longer.
 
-const BUDGET = 8; // milliseconds of a frame, for all tasks together
-const LEAST = 2; // and where the layout of what they have done takes longer than they
+const BUDGET = 4; // milliseconds of a frame, for all tasks together: the layout takes four times as long
+const LEAST = 2; // and where the layout of what they have done takes longer than SMOOTH
+const SMOOTH = 12; // milliseconds of a frame for the tasks and the layout
 const HIDDEN_BUDGET = 40; // where no frames are drawn, and timers are rare
 const PATIENCE = 250; // milliseconds after which a frame is not waited for any longer
 
@@ -773,7 +774,7 @@ function run() {
   endings.clear();
   for (const ending of last) guarded(ending, undefined);
   // The endings have waited for the layout, so it is known what the frame costs.
-  const isMuch = performance.now() - begun > 1.5 * BUDGET;
+  const isMuch = performance.now() - begun > SMOOTH;
   budget = isMuch ? Math.max(LEAST, budget / 2) : Math.min(BUDGET, budget + 1);
   if (tasks.size || endings.size) schedule();
 }

@@ -25,6 +25,7 @@ def write(path: str, content: str = "") -> str:
     return path + content
 
 
+@tool(read_only=True, start="when_complete")
 def now() -> str:
     return "now"
 
@@ -60,6 +61,7 @@ async def letter(text: Streamed[str]) -> str:
 TOOLS: Final = (write, now, shell, halve, send, note, letter)
 STREAMED: Final = ("note", "letter")
 IDEMPOTENT: Final = ("write",)
+READ_ONLY: Final = ("now",)
 POLICY: Final = Policy.from_toml(
     'default = "allow"\n'
     '[[rules]]\ntool = "shell"\naction = "deny"\nargument = "command"\nprefix = "rm"\n'

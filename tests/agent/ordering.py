@@ -33,6 +33,7 @@ class CallOrder:
     name: str
     is_ours: bool
     is_early: bool  # its tool may start before its arguments are complete
+    is_read_only: bool = False  # its tool may start before its turn ends
     verdict: str = ""
     is_asked: bool = False
     decision: str = ""
@@ -104,15 +105,22 @@ class CallOrder:
             assert not self.is_asked, "a Streamed tool waits for its approval"
             return
         assert self.verdict == "complete", "only complete calls run"
-        assert self.may_run, "a call runs after a turn that allows it (invariant 8)"
+        is_allowed = self.may_run or (self.is_read_only and not self.is_asked)
+        assert is_allowed, "a call runs after a turn that allows it (invariant 8)"
         if self.is_asked:
             assert self.decision in ("approved", "edited"), "only approved calls run"
 
 
 class RunOrder:
-    def __init__(self, streamed: Collection[str] = (), idempotent: Collection[str] = ()) -> None:
-        """Name the tools with a ``Streamed`` text and those that may run again after a crash."""
+    def __init__(
+        self,
+        streamed: Collection[str] = (),
+        idempotent: Collection[str] = (),
+        read_only: Collection[str] = (),
+    ) -> None:
+        """Name the tools with a ``Streamed`` text, those that may run again, and early ones."""
         self._idempotent = idempotent
+        self._read_only = read_only
         self._attempt = (0, 0)  # the number of the newest turn, and its attempts
         self._was_cut = False
         self.calls: dict[str, CallOrder] = {}
@@ -191,7 +199,8 @@ class RunOrder:
     def _open(self, event: ev.ToolCallStarted) -> None:
         assert event.call_id not in self.calls, "each call has its own id, and starts once"
         is_ours = event.kind not in RUN_BY_THE_PROVIDER
-        call = CallOrder(event.name, is_ours, event.name in self._streamed)
+        name = event.name
+        call = CallOrder(name, is_ours, name in self._streamed, name in self._read_only)
         self.calls[event.call_id] = call
         if not self._turn_has_ended:
             self._turn.append(call)

@@ -1,6 +1,7 @@
 """The agent loop: ask the model, run its calls, send the results, until the model is done."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -232,12 +233,19 @@ def test_agent_that_runs_its_own_tools_is_rejected_as_a_model() -> None:
         ({"tools": "add"}, "tools must be a list of functions, not str"),
         ({"tools": 5}, "tools must be a list of functions, not int"),
         ({"settings": {}}, "settings must be a ModelSettings"),
-        ({"max_turns": 0}, "max_turns must be an int of at least 1, not 0"),
-        ({"approval_timeout": 0}, "approval_timeout must be more than 0 seconds, not 0"),
-        ({"lease_seconds": -1}, "lease_seconds must be more than 0 seconds, not -1"),
+        ({"instructions": None}, "instructions must be a str, not NoneType"),
+        ({"launch": 3}, "launch must be a Launch, not int"),
+        ({"approver": 3}, "approver must be a function, not int"),
+        ({"on_event": "print"}, "on_event must be a function, not str"),
         *(
-            ({"max_parallel_calls": limit}, "max_parallel_calls must be an int of at least 1")
-            for limit in (0, 1.5, True, "3", None)
+            ({option: limit}, f"{option} must be an int of at least 1, not {limit}")
+            for option in ("max_turns", "max_parallel_calls")
+            for limit in (0, 1.5, True, None)
+        ),
+        *(
+            ({option: limit}, f"{option} must be a number of seconds greater than 0, not {limit}")
+            for option in ("approval_timeout", "lease_seconds")
+            for limit in (0, -1, True, math.nan, math.inf)
         ),
     ],
 )
@@ -382,6 +390,25 @@ async def test_result_of_an_early_call_is_not_sent_if_its_turn_fails() -> None:
     assert one(events, ToolCallCompleted).result == "seen here"
     assert isinstance(events[-1], RunFailed)
     assert [message.role for message in run.result.messages] == ["user"]
+
+
+async def test_run_whose_early_call_was_cut_off_does_not_warn_of_effects() -> None:
+    async def look(place: str) -> str:
+        has_begun.set()
+        await asyncio.sleep(60)
+        return place
+
+    has_begun = asyncio.Event()
+    early = tool(read_only=True, start="when_complete")(look)
+    model = ScriptedModel(Reply(LOOK, "word " * 500, piece_size=5), "Done.", delay=0.001)
+    agent = Agent(model, [early], store=MemoryStore())
+    run = agent.run_stream("Go")
+    task = asyncio.ensure_future(run)
+    await has_begun.wait()
+    task.cancel()
+    await asyncio.wait([task])
+    resumed = agent.resume(run.run_id)
+    assert one([event async for event in resumed], ev.RunResumed).note == ""
 
 
 def test_only_read_only_tools_may_start_early() -> None:

@@ -242,6 +242,16 @@ def test_hook_cannot_change_what_runs(kind: type[Event]) -> None:
     assert "eve" not in str(agent.model.requests)  # type: ignore[attr-defined]  # of a script
 
 
+def test_arguments_can_be_edited_in_the_request_itself() -> None:
+    def edit(request: ApprovalRequested) -> Approve:
+        request.arguments["to"] = "bob"
+        return Approve(arguments=request.arguments)
+
+    agent, effects = mailing(send(), "Sent.", approver=edit)
+    assert agent.run("Go").text == "Sent."
+    assert effects.seen == [("send", {"to": "bob"})]
+
+
 def test_call_whose_request_was_changed_after_the_approval_does_not_run() -> None:
     requests: list[ApprovalRequested] = []
 

@@ -226,7 +226,7 @@ class Case:
         self.asks_in_place = self.rng.random() < 0.5
         self.limit = self.rng.choice((1, 2, 32))
         self.approved: dict[str, ApprovalRequested] = {}
-        self.order = RunOrder(streamed=("note",))
+        self.order = RunOrder(streamed=("note",), read_only=chance.READ_ONLY)
         self.stop_at = self.rng.choice((None, None, None, 3, 9, 20))
 
     async def play(self) -> None:

@@ -15,9 +15,9 @@ from argstream.agent import Agent, Approve, Conversation, Run, Streamed, tool
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.events import Event, RunStopped, TextDelta, ToolExecutionStarted
 from argstream.models import CallTool, ModelRequest, Reply, ScriptedModel
-from argstream.runs import Record
+from argstream.runs import MemoryStore, Record
 from tests import provider_streams as ps
-from tests.agent.following import Effects, Slow, add, collect, events_of, one, only
+from tests.agent.following import Effects, Slow, add, collect, complete, events_of, one, only
 from tests.agent.histories import results_of
 from tests.agent.ordering import check_order
 from tests.provider_streams import Payload
@@ -52,6 +52,9 @@ async def test_run_can_be_stopped_before_it_begins_and_from_a_callback() -> None
     run = agent.run_stream("Go")
     asyncio.get_running_loop().call_later(0.05, run.stop, "by a signal")
     assert one(await collect(run), RunStopped).reason == "by a signal"
+    stored = Agent(ScriptedModel("Hi"), store=MemoryStore()).run_stream("Go")
+    stored.stop("not needed")
+    assert isinstance(await stored.finished(None), RunStopped)  # driven without a consumer
 
 
 @pytest.mark.parametrize("way", ["break", "raise", "cancel"])
@@ -204,9 +207,11 @@ def test_run_has_one_consumer() -> None:
     run = Agent(ScriptedModel("Hello", delay=0.01)).run_stream("Go")
     first, second = iter(run), iter(run)
     assert next(first).type == "run_started"
-    with pytest.raises(UsageError, match="already has a consumer"):
-        next(second)
+    for also in (lambda: next(second), lambda: complete(lambda: collect(run))):
+        with pytest.raises(UsageError, match="already has a consumer"):
+            also()
     assert [event.type for event in first][-1] == "run_completed"
+    assert (list(run), complete(lambda: collect(run))) == ([], [])
 
 
 async def test_run_has_one_consumer_in_an_event_loop() -> None:

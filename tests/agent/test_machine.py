@@ -25,7 +25,17 @@ from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message
 from argstream.runs import Record
-from tests.agent.chance import IDEMPOTENT, POLICY, STREAMED, TOOLS, Turn, fate_of, halve, turns
+from tests.agent.chance import (
+    IDEMPOTENT,
+    POLICY,
+    READ_ONLY,
+    STREAMED,
+    TOOLS,
+    Turn,
+    fate_of,
+    halve,
+    turns,
+)
 from tests.agent.following import PASSING, merged, only
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
@@ -119,7 +129,7 @@ class World:
         self.tools = tools
         self.rules = rules
         self._history = talk.messages
-        self.order = RunOrder(STREAMED, IDEMPOTENT)
+        self.order = RunOrder(STREAMED, IDEMPOTENT, READ_ONLY)
         self.machine = AgentLoop("run_1", tools, rules, talk.grants, self._now)
         self._grants = frozenset(talk.grants)  # of the runs before
         self._crashes_left = draw(st.integers(0, 2))
@@ -329,7 +339,8 @@ class World:
         (resumed,) = only(step.events, ev.RunResumed)
         interrupted = [call_id for call_id, call in self.order.calls.items() if call.is_running]
         assert list(resumed.interrupted) == interrupted
-        assert bool(resumed.note) == (is_cut and bool(interrupted))
+        names = {self.order.calls[call_id].name for call_id in interrupted}
+        assert bool(resumed.note) == (is_cut and bool(names - {*READ_ONLY}))
         self._take(step, is_recovery=True)
 
     def _log(self) -> list[Record]:

@@ -256,8 +256,7 @@ def test_run_has_one_consumer_and_stop_after_its_end_does_nothing() -> None:
     run.stop("too late")
     assert run.result.outcome == "completed"
     assert run.wait().outcome == "completed"
-    with pytest.raises(UsageError, match="already"):
-        list(run)
+    assert list(run) == []
 
 
 async def test_source_that_is_no_agent_raises_and_fails_the_run() -> None:
@@ -268,7 +267,7 @@ async def test_source_that_is_no_agent_raises_and_fails_the_run() -> None:
     assert steps(await logged(store, run.run_id)) == ["run_started", "run_failed"]
     with pytest.raises(UsageError, match="Agent"):
         await observe([], store=MemoryStore(), protocol="openai-chat")
-    with pytest.raises(UsageError, match="cannot read a int"):
+    with pytest.raises(UsageError, match="cannot read an object of type int"):
         await followed(observe(5, store=MemoryStore()))
 
 

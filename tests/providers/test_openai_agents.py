@@ -226,5 +226,7 @@ async def test_wrong_use_is_explained() -> None:
     await events.aclose()
     agent = Agent(name="writer", model=ScriptedModel([DONE]))
     awaited: Any = Runner.run(agent, "Go.", run_config=RunConfig(tracing_disabled=True))
-    with pytest.raises(UsageError, match=r"cannot read a RunResult\. Pass Runner.run_s"):
+    with pytest.raises(
+        UsageError, match=r"cannot read an object of type RunResult\. Pass Runner.run_s"
+    ):
         await anext(stream(awaited))

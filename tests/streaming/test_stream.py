@@ -103,7 +103,7 @@ async def test_single_payload_and_awaitable_are_read() -> None:
 
     whole = Message.model_validate({**MESSAGE, **more})
     assert types(await collect(stream(request(whole)))) == ["turn_completed"]
-    with pytest.raises(UsageError, match="cannot read a int"):
+    with pytest.raises(UsageError, match="cannot read an object of type int"):
         await collect(stream(request(3)))
 
 

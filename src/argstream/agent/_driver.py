@@ -166,10 +166,10 @@ class Driver:
     def has_begun(self) -> bool:
         return self._task is not None
 
-    async def drive(self, step: Step) -> Record | None:
+    async def drive(self, step: Step, stop_reason: str | None = None) -> Record | None:
         """Drive a run that has no consumer, in the current task. Return the last record."""
         self.outbox.leave(discard=True)
-        self._queue.append(step)
+        self._queue_first(step, stop_reason)
         del step  # free it once it is written
         self._task = asyncio.current_task()
         await self._drive()
@@ -198,9 +198,15 @@ class Driver:
             self._task.cancel()
             await self.close()
 
-    def start(self, step: Step) -> None:
-        self._queue.append(step)
+    def start(self, step: Step, stop_reason: str | None = None) -> None:
+        self._queue_first(step, stop_reason)
         self._task = asyncio.create_task(self._drive())
+
+    def _queue_first(self, step: Step, stop_reason: str | None) -> None:
+        """Queue the first step, and a stop that was requested before it."""
+        self._queue.append(step)
+        if stop_reason is not None:
+            self.decider.stop(stop_reason)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start a task that is a part of the run. What it raises ends the run."""
@@ -231,7 +237,6 @@ class Driver:
         self.act(Step([], []))
 
     def publish_deltas(self, deltas: list[ev.Event]) -> None:
-        """Queue deltas, which need no step."""
         self._queue.append(deltas)
         self._schedule()
 
@@ -242,7 +247,6 @@ class Driver:
             self._timer = asyncio.get_running_loop().call_at(due, self._wake)
 
     async def room(self) -> None:
-        """Wait until the consumer and the store are ready for more."""
         await self.outbox.room()
         while len(self._queue) >= _QUEUE_ROOM and not self.is_at_rest:
             self._wake()
@@ -390,7 +394,7 @@ class Driver:
         """Write what has come since the last write: lists of deltas, and no step."""
         given: Any = taken
         deltas = given[0] if len(given) == 1 else coalesced(e for one in given for e in one)
-        self.outbox.add(await self._log.write_deltas(deltas), joined=len(taken) - 1)
+        self.outbox.add(await self._log.write(deltas, are_deltas=True), joined=len(taken) - 1)
 
     async def _write(self, taken: "list[Step | list[ev.Event]]") -> None:
         if not any(isinstance(item, Step) for item in taken):
@@ -486,7 +490,6 @@ class Driver:
                 _ = self.spawn(self._cancel_again(reading))
 
     async def _cancel_again(self, reading: "TurnReader") -> None:
-        """Cancel a stream again that swallows its cancellation."""
         while not (await asyncio.wait([reading.task], timeout=_CANCEL_AGAIN))[0]:
             if not reading.is_closing:
                 reading.task.cancel()
@@ -616,8 +619,6 @@ class _Running(Struct):
 
 
 class ToolTasks:
-    """Starts and ends tools, each in a task of the run."""
-
     def __init__(self, driver: Driver, tools: Toolbox) -> None:
         self._driver = driver
         self._tools = tools

@@ -6,6 +6,7 @@ Nothing is acted on before it is written (invariant 11).
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -85,11 +86,15 @@ class RunLog:
                     raise
             await asyncio.sleep(_RETRY_INTERVAL)
 
-    async def write(self, events: Sequence[Event]) -> list[Record]:
+    async def write(self, events: Sequence[Event], *, are_deltas: bool = False) -> list[Record]:
         """Write events and return their records, which are durable by then."""
         stamped = self._stamped(events)
         records = _stored(stamped)
         if not records:
+            return stamped
+        if are_deltas and self._lease is not None:
+            await self.store.append_deltas(self._lease, records)
+            self._seq = records[-1].seq
             return stamped
         lease = await self._written(records)
         self._seq = records[-1].seq
@@ -99,17 +104,6 @@ class RunLog:
             # This process was suspended for so long that another may have taken the run over, and
             # have reported what this one was about to do as interrupted.
             await self._renew(lease)
-        return stamped
-
-    async def write_deltas(self, events: Sequence[Event]) -> list[Record]:
-        """Write deltas, with their argument events, and return their records."""
-        if self._lease is None:
-            return await self.write(events)
-        stamped = self._stamped(events)
-        records = _stored(stamped)
-        if records:
-            await self.store.append_deltas(self._lease, records)
-            self._seq = records[-1].seq
         return stamped
 
     async def _written(self, records: list[Record]) -> Lease:
@@ -192,7 +186,6 @@ class RunLog:
         self._wake()
 
     def close(self) -> None:
-        """Stop receiving commands and renewing the lease."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None
@@ -226,6 +219,12 @@ def _stored(stamped: Sequence[Record]) -> list[Record]:
     return records[::-1]
 
 
-def check_seconds(option: str, seconds: float | None) -> None:
-    if seconds is not None and seconds <= 0:
-        raise UsageError(f"{option} must be more than 0 seconds, not {seconds}")
+def check_seconds(option: str, seconds: object) -> None:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < cast("float", seconds) < math.inf:
+        raise UsageError(f"{option} must be a number of seconds greater than 0, not {seconds!r}")
+
+
+def check_count(option: str, count: object) -> None:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise UsageError(f"{option} must be an int of at least 1, not {count!r}")

@@ -17,7 +17,7 @@ The states of a call in its turn (``LocalCall.status``), and the events between 
     writing ──▶ pending ──▶ ready ──▶ running ──▶ done
        │           │          │          │
        │           └──────────┴──────────┴──▶ done
-       ├──▶ ready
+       ├──▶ ready ──▶ pending   (the rules have changed)
        ├──▶ running   (a tool that reads its text while it is written)
        └──▶ done
 
@@ -31,7 +31,9 @@ The states of a call in its turn (``LocalCall.status``), and the events between 
     pending    ready      ApprovalDecided: approved or edited
     pending    done       ApprovalDecided: denied, expired or withdrawn; then ToolCallFailed
     ready      running    ToolExecutionStarted
-    ready      done       ToolCallFailed: the run is stopped, or the turn does not allow calls
+    ready      pending    ApprovalRequested, on RunResumed, if the rules have changed
+    ready      done       ToolCallFailed: the run is stopped, the turn does not allow calls, the
+                          rules deny it now, or its arguments were changed after the request
     running    ready      RunResumed after a crash, if the tool is idempotent
     running    done       ToolCallCompleted or ToolCallFailed
     =========  =========  ==========================================================================
@@ -39,6 +41,7 @@ The states of a call in its turn (``LocalCall.status``), and the events between 
 The states of a run (``RunState.status``)::
 
     running ──RunPaused──▶ paused ──RunResumed──▶ running ──▶ completed, failed or stopped
+                             └──▶ stopped
 """
 
 import json
@@ -106,8 +109,6 @@ class CancelTool(NamedTuple):
 
 
 class CloseStream(NamedTuple):
-    """Stop reading what the model writes."""
-
     may_end_itself: bool = False  # the source has a moment to end by itself
 
 
@@ -241,9 +242,9 @@ class Toolbox:
         found = self._tools.get(call.name)
         if found is None or found.streamed is None or found.requires_confirmation is not False:
             return False
-        return self.policy is None or (
-            call.policy_decision is not None and call.policy_decision.action == "allow"
-        )
+        if self.policy is None:
+            return found.asks_beside not in self._tools
+        return call.policy_decision is not None and call.policy_decision.action == "allow"
 
 
 def read_arguments(text: str) -> dict[str, Any]:
@@ -359,9 +360,15 @@ class RunLoop:
         raise UsageError(f"the run {self.run_id} was only observed, and cannot be resumed")
 
     def _emit(self, event: ev.Event) -> None:
-        """Apply an event that happens now, and add it to the step."""
-        self.state.apply(event, self._clock())
+        self._apply(event)
         self._out.events.append(event)
+
+    def _apply(self, event: ev.Event, record: Record | None = None) -> None:
+        """Apply an event, live or from the log. All that a log can restore changes here."""
+        if record is None:
+            self.state.apply(event, self._clock())
+        else:
+            self.state.apply_record(record)
 
     def _step(self) -> Step:
         step = Step(self._out.events[:], self._out.effects[:], self.is_at_rest)
@@ -371,8 +378,6 @@ class RunLoop:
 
 
 class AgentLoop(RunLoop):
-    """The loop of an agent's run."""
-
     def __init__(
         self,
         run_id: str,
@@ -534,7 +539,6 @@ class AgentLoop(RunLoop):
         return self._abort(self._failed(code, message), message)
 
     def restore(self, records: Iterable[Record]) -> None:
-        """Apply the next records of the log of the run."""
         for record in records:
             if not self._is_forged(record.event):
                 self._apply(record.event, record)
@@ -550,7 +554,8 @@ class AgentLoop(RunLoop):
         if self.is_paused:
             self._emit(ev.RunResumed(self.run_id))
         else:
-            lost = [call.name for call in running] if was_reading else []
+            tools = {call.name: self._tools.get(call.name) for call in running if was_reading}
+            lost = [name for name, found in tools.items() if found is None or not found.read_only]
             interrupted = tuple(call.call_id for call in running)
             note = lost_turn_note(lost) if lost else ""
             self._emit(ev.RunResumed(self.run_id, "crash", interrupted, note))
@@ -589,18 +594,10 @@ class AgentLoop(RunLoop):
 
     # Events
 
-    def _emit(self, event: ev.Event) -> None:
-        self._apply(event)
-        self._out.events.append(event)
-
     def _apply(self, event: ev.Event, record: Record | None = None) -> None:
-        """Apply an event, live or from the log. All that a log can restore changes here."""
         if isinstance(event, ev.TurnStarted) and event.attempt == 1:
             self._add_results()
-        if record is None:
-            self.state.apply(event, self._clock())
-        else:
-            self.state.apply_record(record)
+        super()._apply(event, record)
         match event:
             case ev.RunStarted(prompt=prompt, history=history):
                 self.messages = list(history)
@@ -901,13 +898,17 @@ class AgentLoop(RunLoop):
             check_decision(call.request, decision)
         if not isinstance(decision, Approve):
             return None
+        if decision.arguments is not None:
+            return self._edited(call.name, decision.arguments)
         if not self._is_untouched(call):
             raise UsageError(
                 "the arguments of the request were changed: to run others, use Approve(arguments=…)"
             )
-        return None if decision.arguments is None else self._edited(call.name, decision.arguments)
+        return None
 
     def _edited(self, name: str, arguments: Mapping[str, Any]) -> str:
+        if not isinstance(arguments, Mapping):
+            raise UsageError(f"the edited arguments must be a dict, not {arguments!r}")
         try:
             text = written(dict(arguments))
         except (TypeError, ValueError) as error:
@@ -922,12 +923,17 @@ class AgentLoop(RunLoop):
         return text
 
     def _is_untouched(self, call: LocalCall) -> bool:
-        """Return True if the arguments that were shown still equal the exact text."""
+        """Return True if the arguments that were shown still equal the exact text.
+
+        If a person edited them, those that were shown do not matter any more.
+        """
         request = call.request
         if request is None:
             return True
         if request.digest != digest_of(self.run_id, call.call_id, call.name, call.asked_text):
             return False
+        if call.edited_text is not None:
+            return True
         try:
             shown = written(request.arguments)  # as text: in Python, 1 equals True
         except (TypeError, ValueError):
@@ -1012,12 +1018,8 @@ class AgentLoop(RunLoop):
 
     def _aborted(self, why: str) -> list[ev.ToolArgsInvalid]:
         """Return a verdict for each call of this turn that has none."""
-        error = ev.ArgumentsError("aborted", why)
-        return [
-            ev.ToolArgsInvalid(call.call_id, call.name, "aborted", call.raw, error)
-            for call in self.state.calls.values()
-            if call.turn == self.state.turns and not call.is_lost and call.verdict is None
-        ]
+        of_turn = [call for call in self.state.calls.values() if call.turn == self.state.turns]
+        return [aborted(call, why) for call in of_turn if not (call.is_lost or call.verdict)]
 
     def _interrupted(self, call: LocalCall) -> None:
         """Run a tool that was running at a crash again if it is idempotent; fail it otherwise."""
@@ -1066,6 +1068,11 @@ def lost_turn_note(names: Sequence[str]) -> str:
         f"these tools had begun to work: {', '.join(names)}. It is not known what they have done; "
         "look before you call them again.]"
     )
+
+
+def aborted(call: Call, why: str) -> ev.ToolArgsInvalid:
+    error = ev.ArgumentsError("aborted", why)
+    return ev.ToolArgsInvalid(call.call_id, call.name, "aborted", call.raw, error)
 
 
 def invalid_message(event: ev.ToolArgsInvalid) -> str:

@@ -20,7 +20,7 @@ from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused
 from argstream.runs._records import Record
 from argstream.runs._state import RunState
 
-_HAS_CONSUMER: Final = "the run already has a consumer. Start another with run_stream()"
+_HAS_CONSUMER: Final = "the run already has a consumer. Start another run"
 _HOOK_TIMEOUT: Final = 5.0  # seconds for the hook to receive the rest of a run that was left
 NOT_FOLLOWED: Final = "the consumer stopped reading the run"
 
@@ -58,6 +58,7 @@ class Run(AsyncClosing):
         self._generator: weakref.ref[AsyncGenerator[Event | Record, None]] | None = None
         self._kept: AsyncIterator[Event] | None = None
         self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._is_in_thread = False  # it is iterated without an event loop
         self._stop_reason: str | None = None  # of a stop before it had begun
 
     @property
@@ -180,6 +181,8 @@ class Run(AsyncClosing):
         ):
             raise UsageError(_HAS_CONSUMER)
         if generator is None:
+            if self._is_in_thread and not self._consumer.is_closed:
+                raise UsageError(_HAS_CONSUMER)
             self._consumer.yields_records = records
             generator = self._consumer.items(self._start)
             self._generator = weakref.ref(generator)
@@ -212,7 +215,7 @@ class Run(AsyncClosing):
         consumer = self._consumer
         if consumer.outlives and not consumer.has_hook:
             consumer.driver.begun = begun
-            record = await consumer.driver.drive(await self._first_step())
+            record = await consumer.driver.drive(await self._first_step(), self._stop_reason)
             return None if record is None else record.event
         last: Event | None = None
         async for event in self:
@@ -227,9 +230,7 @@ class Run(AsyncClosing):
 
     async def _start(self) -> None:
         if self._event_loop is None:
-            self._consumer.driver.start(await self._first_step())
-            if self._stop_reason is not None:
-                self._consumer.driver.decider.stop(self._stop_reason)
+            self._consumer.driver.start(await self._first_step(), self._stop_reason)
 
     async def _first_step(self) -> Step:
         self._event_loop = asyncio.get_running_loop()
@@ -250,13 +251,16 @@ class Run(AsyncClosing):
         return self.result
 
     def _iterate(self, *, records: bool) -> Iterator[Event | Record]:
-        if self._event_loop is not None:
-            raise UsageError(_HAS_CONSUMER)
+        self._require_no_consumer()
         return self._items(records=records)
 
-    def _items(self, *, records: bool) -> Iterator[Event | Record]:
-        if self._event_loop is not None:  # by another iterator, meanwhile
+    def _require_no_consumer(self) -> None:
+        if self._event_loop is not None and not self._consumer.is_closed:
             raise UsageError(_HAS_CONSUMER)
+
+    def _items(self, *, records: bool) -> Iterator[Event | Record]:
+        self._require_no_consumer()  # another iterator may have begun meanwhile
+        self._is_in_thread = True
         following = self._consumer
         batch, has_hook = following.batch, following.has_hook
         with closing(LoopThread(self._leave_loop)) as loop:
@@ -320,7 +324,7 @@ class _Consumer:
         self._on_event = on_event
         self.has_hook = on_event is not None  # deltas are of no interest otherwise
         self._left_at_pause = False
-        self._is_closed = False
+        self.is_closed = False
         self.is_awaited = False  # by begun()
 
     async def items(
@@ -357,7 +361,7 @@ class _Consumer:
     async def close(self) -> None:
         """Stop the run, unless it has ended, or its pause was consumed. Show the hook the rest."""
         loop, driver = self.driver.loop, self.driver
-        if not driver.has_begun or self._is_closed:
+        if not driver.has_begun or self.is_closed:
             return
         is_kept = loop.is_paused and (self._left_at_pause or self.outlives)
         is_cut_off = driver.is_at_rest and not loop.is_paused
@@ -369,7 +373,7 @@ class _Consumer:
             else:
                 driver.decider.stop(NOT_FOLLOWED)
         if await driver.close():
-            self._is_closed = True
+            self.is_closed = True
             self.batch[:0] = reversed(driver.outbox.take())
             await shielded(self._show_rest())
 

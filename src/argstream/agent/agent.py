@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from argstream._asyncio import LoopThread, current_loop, shielded
 from argstream.agent._driver import Driver, EventHook, Source
-from argstream.agent._lease import RunLog, check_seconds
+from argstream.agent._lease import RunLog, check_count, check_seconds
 from argstream.agent._loop import AgentLoop, LoopRules, Step, Toolbox
 from argstream.agent._run import AsyncClosing, Run
 from argstream.agent.approvals import Approval, Approver, Grant, usable_decisions
@@ -95,8 +95,21 @@ class Agent(AsyncClosing):
         ``lease_seconds``, another process may take the run over. ``launch`` says how its runs can
         be resumed from a shell, and is stored with them.
         """
-        _check_options(tools, settings, max_turns, max_parallel_calls)
-        check_seconds("approval_timeout", approval_timeout)
+        if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+            raise UsageError(f"tools must be a list of functions, not {type(tools).__name__}")
+        for option, is_right, given, kind in (
+            ("instructions", isinstance(instructions, str), instructions, "a str"),
+            ("settings", isinstance(settings, ModelSettings | None), settings, "a ModelSettings"),
+            ("launch", isinstance(launch, Launch | None), launch, "a Launch"),
+            ("approver", approver is None or callable(approver), approver, "a function"),
+            ("on_event", on_event is None or callable(on_event), on_event, "a function"),
+        ):
+            if not is_right:
+                raise UsageError(f"{option} must be {kind}, not {type(given).__name__}")
+        check_count("max_turns", max_turns)
+        check_count("max_parallel_calls", max_parallel_calls)
+        if approval_timeout is not None:
+            check_seconds("approval_timeout", approval_timeout)
         check_seconds("lease_seconds", lease_seconds)
         if show:  # the terminal is a layer above
             on_event = import_module("argstream.terminal").printing(on_event)
@@ -142,7 +155,6 @@ class Agent(AsyncClosing):
         return new.handle()
 
     def _begun(self, run: AnyRun) -> "_AgentRun":
-        """Return a run that a process can resume. Nothing is read."""
         run_id = _id_of(run)
         return self._run_of(run_id) if self._runs.survives else self._runs.waiting(run_id)
 
@@ -251,20 +263,6 @@ class Agent(AsyncClosing):
         return f"<Agent {self.name!r}, {self.model.name}>"
 
 
-def _check_options(
-    tools: object, settings: object, max_turns: int, max_parallel_calls: object
-) -> None:
-    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a list of functions, not {type(tools).__name__}")
-    if not isinstance(settings, ModelSettings | None):
-        raise UsageError(f"settings must be a ModelSettings, not {type(settings).__name__}")
-    if max_turns < 1:
-        raise UsageError(f"max_turns must be an int of at least 1, not {max_turns}")
-    limit = max_parallel_calls
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise UsageError(f"max_parallel_calls must be an int of at least 1, not {limit!r}")
-
-
 def _decisions_of(decisions: object) -> dict[str, Approval]:
     if not isinstance(decisions, Mapping):
         raise UsageError("decisions must be a dict by call ID: {call_id: Approve()}")
@@ -280,8 +278,6 @@ def _id_of(run: AnyRun) -> str:
 
 @dataclass(eq=False)
 class _AgentRuns:
-    """What the runs of an agent share, and what it keeps of them."""
-
     model: Model
     tools: Toolbox
     instructions: str
@@ -337,8 +333,6 @@ class _ProcessStore(MemoryStore):
 
 @dataclass(eq=False)
 class _AgentRun(Source):
-    """A run of an agent: begins it, resumes it from its log, or ends it."""
-
     runs: _AgentRuns
     conversation: Conversation
     loop: AgentLoop
@@ -355,7 +349,6 @@ class _AgentRun(Source):
         return self.loop.run_id
 
     def handle(self) -> Run:
-        """Return the run for its consumer."""
         driver = Driver(self.loop, self, self.log, self.runs.tools)
         return Run(driver, self.conversation, self.runs.on_event)
 
@@ -436,7 +429,8 @@ class _AgentRun(Source):
             raise
         try:
             await self._acquire()
-            events = self._loop_of_mode.abandoned(reason).events
+            commands = await self.log.store.commands(self.run_id)  # the first reason counts
+            events = self._loop_of_mode.abandoned(commands.stop_reason or reason).events
             await self.log.write(events)
         except RunBusyError:
             return []  # its driver ends it
@@ -446,7 +440,6 @@ class _AgentRun(Source):
         return events
 
     async def check(self) -> None:
-        """Raise what resuming the run would raise."""
         await self.load()
         self._refuse_if_over()
         commands = await self.log.store.commands(self.run_id)

@@ -205,7 +205,6 @@ class Decider:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a decision of this process is not in the store yet."""
         return bool(self._unsent)
 
     def give_up(self) -> None:

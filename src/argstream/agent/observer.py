@@ -22,6 +22,7 @@ from argstream.agent._loop import (
     CloseStream,
     RunLoop,
     Step,
+    aborted,
     denied_message,
     read_arguments,
     written,
@@ -125,7 +126,8 @@ class Observer(AsyncClosing):
         decide in the store, with ``Store.decide``. The first decision counts. A request that is not
         decided after ``approval_timeout`` seconds is denied.
         """
-        check_seconds("approval_timeout", approval_timeout)
+        if approval_timeout is not None:
+            check_seconds("approval_timeout", approval_timeout)
         check_seconds("lease_seconds", lease_seconds)
         self.store: Store = open_store(store)
         self.agent = agent
@@ -363,7 +365,6 @@ class ObserverLoop(RunLoop):
         )
 
     def open_call(self, call_id: str) -> Call | None:
-        """Return a call that has not ended."""
         call = self.state.calls.get(call_id)
         return None if call is None or call.outcome is not None else call
 
@@ -542,8 +543,7 @@ class ObserverLoop(RunLoop):
         calls = [call for call in self.state.calls.values() if call.outcome is None]
         for call in reversed(calls):  # calls of a sub-agent end before the call that started it
             if call.verdict is None:
-                error = ev.ArgumentsError("aborted", why)
-                self._emit(ev.ToolArgsInvalid(call.call_id, call.name, "aborted", call.raw, error))
+                self._emit(aborted(call, why))
             self._emit(ev.ToolCallFailed(call.call_id, call.name, _no_result(call, why)))
         end = self._ending(failure if isinstance(failure, ev.RunEnd) else None)
         if usage is not None and end.usage == ev.Usage():

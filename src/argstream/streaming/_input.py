@@ -336,7 +336,7 @@ def _unknown(source: object) -> UsageError:
             "Pass an SDK's stream, an HTTP response, or an iterable of bytes, lines, dicts or SDK "
             "events"
         )
-    return UsageError(f"stream() cannot read a {type(source).__name__}. {fix}")
+    return UsageError(f"stream() cannot read an object of type {type(source).__name__}. {fix}")
 
 
 class Ended(NamedTuple):

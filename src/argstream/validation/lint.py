@@ -57,9 +57,7 @@ _SETTING: Final = re.compile(  # short, but no decision depends on it
     r"(?:max|min|n|num|number|per|top)_.*|(?:.*_)?(?:cursor|debug|delay|encoding|interval|limit"
     r"|offset|page|retries|temperature|timeout|verbose)(?:_.*)?"
 )
-_DESCRIBED_AS_LONG: Final = re.compile(
-    r"(?i)\b(?:full|whole) (?:text|content)|\bmarkdown|\bsql query"
-)
+_DESCRIBED_AS_LONG: Final = re.compile(r"(?i)\b(?:full|whole) (?:text|content)|\bmarkdown|\bsql ")
 _DESCRIBED_AS_SHORT: Final = re.compile(
     r"(?i)\b(?:short|brief|\d+ (?:characters|words)|(?:one|single)[- ](?:line|sentence|word)"
     r"|(?:country|currency|error|language|postal|promo|status) code)\b"
@@ -80,7 +78,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def severity(self) -> Literal["warning", "error"]:
-        """``error`` if no call can be checked against the schema, else ``warning``."""
+        """``error`` if no call can be checked, else ``warning``."""
         return "error" if self.code == "unusable" else "warning"
 
 
@@ -247,7 +245,5 @@ def _length_of_scalar(name: str, value: _Value, about: str) -> _Length:
 
 def _listed(names: Iterable[str]) -> str:
     quoted = [f'"{name:.80}"' for name in names]
-    if len(quoted) > 5:
-        quoted[4:] = [f"{len(quoted) - 4} more"]
-    *before, last = quoted
+    *before, last = quoted if len(quoted) <= 5 else [*quoted[:4], f"{len(quoted) - 4} more"]
     return f"{', '.join(before)} and {last}" if before else last

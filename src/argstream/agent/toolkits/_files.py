@@ -352,7 +352,7 @@ class Edit(BaseModel):
     old: str = Field(
         min_length=1,
         description="The text to replace, exactly as in the file, with its indentation. It must "
-        "occur exactly once: take in lines around it if need be.",
+        "occur exactly once. Include the lines around it if necessary.",
     )
     new: str = Field(description="The text that comes in its place; empty to delete.")
 
@@ -550,10 +550,10 @@ class _Files:
     def list_files(self, path: str = ".") -> str:
         """List the files of the project, in a folder and all folders below it.
 
-        Folders end with a slash. What programs have made, such as .git or node_modules, is not
-        listed unless it is asked for by its path.
+        Folders end with a slash. Generated folders, such as .git or node_modules, are listed only
+        if they are the path.
 
-        :param path: The folder, from the root of the project on, such as src.
+        :param path: The folder, relative to the root of the project, such as src.
         """
         with self._folder.find(path) as place:
             start = place.enter().names
@@ -568,12 +568,12 @@ class _Files:
     ) -> str:
         """Read a text file of the project, or some lines of it.
 
-        The first line of the answer says which lines these are and how many the file has; after it
-        comes the text as it is in the file.
+        The first line of the result says which lines these are and how many the file has. The
+        exact text of the file follows.
 
-        :param path: The file, from the root of the project on, such as src/app.py.
-        :param start_line: The first line that is wanted; the first of the file is 1.
-        :param max_lines: At most so many lines.
+        :param path: The file, relative to the root of the project, such as src/app.py.
+        :param start_line: The first line to read. The first line of the file is 1.
+        :param max_lines: How many lines to read at most.
         """
         with self._folder.find(path) as place:
             lines = _lines(_read_text(place))
@@ -594,11 +594,11 @@ class _Files:
     ) -> str:
         """Search the text files of the project, and return the lines in which something occurs.
 
-        Upper and lower case differ. What programs have made, such as .git or node_modules, is not
-        searched unless it is asked for by its path.
+        Upper and lower case differ. Generated folders, such as .git or node_modules, are searched
+        only if they are the path.
 
-        :param query: What is sought, as it stands in a file.
-        :param path: The file or folder to search, from the root of the project on.
+        :param query: The exact text to find.
+        :param path: The file or folder to search, relative to the root of the project.
         :param regex: Whether the query is a regular expression that a line matches somewhere. It
             has no look-around and no backreferences; (?i) at its beginning passes over case.
         """
@@ -611,12 +611,12 @@ class _Files:
         return search.summary()
 
     def write_file(self, path: str, content: str, context: ToolContext | None = None) -> str:
-        """Write a text file of the project; folders that are missing are made.
+        """Write a text file of the project. Missing folders are created.
 
-        If the file exists, all that was in it is replaced: to change a part, use edit_file.
+        An existing file is replaced as a whole. To change a part of it, use edit_file.
 
-        :param path: The file, from the root of the project on, such as src/app.py.
-        :param content: All that is to be in it.
+        :param path: The file, relative to the root of the project, such as src/app.py.
+        :param content: The whole text of the file.
         """
         with self._writing, self._folder.find(path) as place:
             _require_writable(place)
@@ -633,13 +633,13 @@ class _Files:
         edits: Annotated[list[Edit], Field(min_length=1)],
         context: ToolContext | None = None,
     ) -> str:
-        """Change parts of a text file of the project: all edits are made, or none.
+        """Change parts of a text file of the project. All edits are made, or none.
 
         Each edit refers to the file as it is before the call, so their order does not matter, and
         they must not overlap.
 
-        :param path: The file, from the root of the project on, such as src/app.py.
-        :param edits: What is replaced by what.
+        :param path: The file, relative to the root of the project, such as src/app.py.
+        :param edits: The replacements. Each refers to the file as it was before the call.
         """
         try:
             with self._writing, self._folder.find(path) as place:

@@ -10,7 +10,7 @@ import subprocess
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import IO, Any, Final, TypeAlias
 
 from argstream._asyncio import run_in_thread
 from argstream.agent.toolkits._folder import Folder
@@ -36,7 +36,8 @@ def shell_tool(root: Path | str, *, timeout: float = 120.0) -> Tool:
     """
     if os.name != "posix":
         raise UsageError("run_command needs /bin/sh and process groups. This system has neither.")
-    if isinstance(timeout, bool) or not 0 < timeout < math.inf:
+    given: Any = timeout
+    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < math.inf:
         raise UsageError(f"shell_tool: timeout must be seconds greater than 0, not {timeout!r}")
     folder = Folder(root)
 

@@ -24,8 +24,6 @@ _MOST_CAUSES: Final = 8
 
 
 class BoundCall:
-    """The validated arguments of one execution."""
-
     def __init__(self, arguments: dict[str, Any], feed: TextFeed | None) -> None:
         self.arguments = arguments  # by the names of the parameters, without the context
         self.feed = feed  # writes the ``Streamed`` text, if there is one
@@ -139,7 +137,6 @@ def _exhaust(generator: Generator[Any, Any, Any], context: ToolContext) -> Any:
 
 
 def _written(piece: object, context: ToolContext) -> str:
-    """Write a piece of output, and return it."""
     if not isinstance(piece, str):
         raise UsageError(
             f"{context.name} yielded {type(piece).__name__}. Yield str, or return the result"
@@ -205,7 +202,6 @@ def _json(result: object) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Convert what pydantic cannot serialise."""
     if isinstance(value, msgspec.Struct):
         return msgspec.to_builtins(value)
     if callable(getattr(value, "tolist", None)):  # arrays and numbers of numpy

@@ -65,13 +65,10 @@ def _entries(body: str, form: re.Pattern[str], names: Collection[str]) -> dict[s
 
 
 def _unwrapped(text: str) -> str:
-    """Join the lines of each paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
 
 
 class ToolSignature(NamedTuple):
-    """What a function accepts and what models read about it."""
-
     spec: ToolSpec
     schema: Mapping[str, Any]
     names: tuple[str, ...]  # the parameters that a model writes
@@ -170,7 +167,6 @@ def _types(hint: Any) -> list[Any]:
 
 
 def _parts(hint: Any) -> Iterator[Any]:
-    """Yield a type and all types inside it."""
     hint = _resolved(hint)
     yield hint
     for part in get_args(hint):
@@ -198,7 +194,6 @@ def _listed(parameters: list[inspect.Parameter]) -> str:
 
 
 def _schema(found: Any, descriptions: Mapping[str, str], *, takes_more: bool) -> dict[str, Any]:
-    """Return the schema that a model reads."""
     schema: dict[str, Any] = _without_titles(found, found.get("title"))
     properties = schema.setdefault("properties", {})
     for name, words in descriptions.items():

@@ -74,7 +74,6 @@ class TextFeed:
 
     @property
     def is_over(self) -> bool:
-        """Whether the text has ended, well or not."""
         return self._is_finished or self._interruption is not None
 
     @property

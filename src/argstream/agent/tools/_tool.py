@@ -19,6 +19,7 @@ tool shares no objects with approvers and viewers.
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import cache, cached_property, partial, update_wrapper
 from types import FunctionType, MethodType
 from typing import (
@@ -109,6 +110,8 @@ def _check_options(options: ToolOptions) -> None:
             'start="when_complete" needs read_only=True: the turn may still fail, and then the '
             "call should not have happened"
         )
+    if "input_examples" in options:  # the caller may change its list later
+        options["input_examples"] = deepcopy(options["input_examples"])
 
 
 class Tool:
@@ -135,6 +138,10 @@ class Tool:
     def _signature(self) -> ToolSignature:
         name, description = self._options.get("name"), self._options.get("description")
         found = read_function(self.function, name=name, description=description)
+        if found.streamed is not None and self.start == "when_complete":
+            raise UsageError(
+                f"{found.spec.name} has a Streamed parameter, so it starts even earlier"
+            )
         for number, example in enumerate(self._options.get("input_examples", ()), 1):
             if (problem := _example_problem(found.schema, example)) is not None:
                 name = found.spec.name
@@ -395,7 +402,6 @@ def _validated(signature: ToolSignature, text: str) -> dict[str, Any] | str:
 
 
 def _problems(error: ValidationError) -> str:
-    """Return what pydantic found, worded for a model."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     shown = [_shortened(f"{_path(one['loc'])}: {one['msg']}") for one in found[:_MOST_PROBLEMS]]
     more = len(found) - len(shown)

@@ -426,3 +426,12 @@ async def test_state_of_a_run_has_its_calls_and_times() -> None:
     assert call.ended_at is not None
     assert run.state.started_at is not None
     assert run.state.started_at <= call.started_at <= call.ended_at
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore()], ids=["no store", "memory"])
+async def test_open_run_has_at_most_three_tasks(store: MemoryStore | None) -> None:
+    model = ScriptedModel(Reply("word " * 20, piece_size=5), delay=0.01)
+    before = len(asyncio.all_tasks())
+    async for event in Agent(model, [add], store=store).run_stream("Go"):
+        if isinstance(event, ev.TextDelta):
+            assert len(asyncio.all_tasks()) - before <= 3

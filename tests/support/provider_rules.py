@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from argstream import testing
-from argstream.models import Reply as ScriptedReply
 from argstream.testing import CallTool, Cut, ErrorEvent, Fault, MockProvider, Reply, Say, Think
 
 Placed: TypeAlias = list[tuple[str, dict[str, Any]]]  # objects, each with its path in the body
@@ -34,7 +33,7 @@ _INSTEAD_OF_CONTENT: Final = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def strict_provider(
-    script: ScriptedReply | Sequence[ScriptedReply],
+    script: Reply | Sequence[Reply],
     *,
     faults: Iterable[Fault] = (),
     repeat: bool = False,
@@ -42,8 +41,7 @@ def strict_provider(
 ) -> MockProvider:
     """Return a mock provider that refuses what the real providers refuse."""
     faults = tuple(faults)
-    replies = [script] if isinstance(script, ScriptedReply) else script
-    rules = ProviderRules([Reply.of(reply) for reply in replies], faults)
+    rules = ProviderRules([script] if isinstance(script, Reply) else script, faults)
     return MockProvider(script, faults=faults, repeat=repeat, check=rules, **options)
 
 

@@ -74,6 +74,11 @@ _NO_HEADER: Final = -15
 _ZLIB_HEADER_BYTES: Final = 2
 _NOT_COMPRESSED: Final = "the response does not match its content-encoding"
 _TRUNCATED: Final = "the compressed response is truncated"
+_TOO_LARGE: Final = "the compressed response unpacks to too much data"
+_MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
+# A compressed response may unpack to this, and to so many times its length in addition.
+_MAX_UNPACKED: Final = 16 * 1024 * 1024
+_MAX_RATIO: Final = 100
 _MIN_SECRET: Final = 8  # a shorter secret would occur in ordinary words
 _MIN_RUN: Final = 12  # any part of a random secret is removed if it has this many characters
 _BLOCK: Final = _MIN_RUN // 2
@@ -595,46 +600,54 @@ def is_readable_encoding(encoding: str) -> bool:
     return encoding in ("", "identity", *_ZLIB)
 
 
+class _TooLargeError(Exception):
+    """A compressed response contains far more data than it has bytes."""
+
+
 class _Decompressor:
-    """Decompresses a response while it arrives."""
+    """Decompresses a response while it arrives, in pieces of bounded length."""
 
     def __init__(self, encoding: str) -> None:
         self._is_deflate = encoding == "deflate"
-        self._unpack = zlib.decompressobj(_ANY_HEADER)
-        self._start = b""  # the first bytes, until the header is known
+        self._unpack: Any = None  # created when the header is known
+        self._start = b""  # the first bytes, until then
+        self._left = _MAX_UNPACKED  # how much more may be unpacked
 
     @property
     def is_complete(self) -> bool:
-        return self._unpack.eof or not self._start
+        return not self._start if self._unpack is None else self._unpack.eof
 
-    def feed(self, data: bytes) -> bytes:
-        """Decompress the next bytes. Raises ``zlib.error`` if they are not valid."""
-        if len(self._start) < _ZLIB_HEADER_BYTES:
-            return self._feed_first(data)
-        return self._feed(data)
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decompress the next bytes.
 
-    def _feed_first(self, data: bytes) -> bytes:
-        self._start += data
-        try:
-            return self._feed(data)
-        except zlib.error:
-            if not self._is_deflate:
-                raise
-        self._is_deflate = False
-        self._unpack = zlib.decompressobj(_NO_HEADER)  # many servers send raw deflate data
-        return self._feed(self._start)
-
-    def _feed(self, data: bytes) -> bytes:
-        pieces = []
-        while data:
+        Raises ``zlib.error`` if they are not valid, and ``_TooLargeError``.
+        """
+        self._left += len(data) * _MAX_RATIO
+        if self._unpack is None:
+            data = self._start = self._start + data
+            if len(data) < _ZLIB_HEADER_BYTES:
+                return
+            is_raw = self._is_deflate and not _has_header(data)  # as of many servers
+            self._unpack = zlib.decompressobj(_NO_HEADER if is_raw else _ANY_HEADER)
+        piece = b""
+        while data or len(piece) == _MAX_PIECE:  # a full piece may have a rest inside zlib
             if self._unpack.eof:  # gzip allows several members
                 data = data.lstrip(b"\0")  # padding
                 if not data:
                     break
                 self._unpack = zlib.decompressobj(_ANY_HEADER)
-            pieces.append(self._unpack.decompress(data))
-            data = self._unpack.unused_data
-        return b"".join(pieces)
+            piece = self._unpack.decompress(data, _MAX_PIECE)
+            data = self._unpack.unconsumed_tail or self._unpack.unused_data
+            self._left -= len(piece)
+            if self._left < 0:
+                raise _TooLargeError
+            yield piece
+
+
+def _has_header(data: bytes) -> bool:
+    """Return True if data begins with the header of zlib (RFC 1950) or gzip."""
+    is_zlib = data[0] & 15 == zlib.DEFLATED and int.from_bytes(data[:2]) % 31 == 0
+    return is_zlib or data.startswith(b"\x1f\x8b")
 
 
 class ResponseRecorder:
@@ -651,12 +664,13 @@ class ResponseRecorder:
         if self._recorder is None:
             return
         try:
-            if self._decompressor is not None:
-                chunk = self._decompressor.feed(chunk)
-            self._recorder.write(chunk)
-        except zlib.error:
-            self._end("cut", _NOT_COMPRESSED)
-            self.problem = f"the recording is incomplete: {_NOT_COMPRESSED}"
+            decompressor = self._decompressor
+            for piece in (chunk,) if decompressor is None else decompressor.feed(chunk):
+                self._recorder.write(piece)
+        except (zlib.error, _TooLargeError) as error:
+            reason = _NOT_COMPRESSED if isinstance(error, zlib.error) else _TOO_LARGE
+            self._end("cut", reason)
+            self.problem = f"the recording is incomplete: {reason}"
         except OSError as error:
             self._fail(error)
 

@@ -3,20 +3,21 @@
 from typing import TYPE_CHECKING
 
 from argstream._lazy import lazy_exports
-from argstream.models._scripted import CallTool, Say, Think
-from argstream.testing._chunking import at_every_place, chunkings, cut
-from argstream.testing._replies import (
+from argstream.models._scripted import (
+    CallTool,
     Cut,
     ErrorEvent,
     Fault,
     Malformed,
     Reply,
+    Say,
     Slow,
     Split,
     Status,
-    parse_fault,
-    parse_script,
+    Think,
 )
+from argstream.testing._chunking import at_every_place, chunkings, cut
+from argstream.testing._replies import parse_fault, parse_script
 
 if TYPE_CHECKING:
     from argstream.testing._mock import HangUp, MockProvider, ReceivedRequest

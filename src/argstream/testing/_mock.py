@@ -11,24 +11,43 @@ It serves Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, stre
 loopback interface only.
 """
 
+import asyncio
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
-from argstream.errors import UsageError
-from argstream.models import Reply as ScriptedReply
+from argstream.errors import MissingExtraError, UsageError
+
+try:
+    from aiohttp import web
+except ModuleNotFoundError:
+    raise MissingExtraError("http", "the mock provider") from None
+
+from argstream._asyncio import run_in_thread
+from argstream.models._scripted import (
+    Cut,
+    ErrorEvent,
+    Fault,
+    Malformed,
+    Place,
+    Reply,
+    Slow,
+    Split,
+    Status,
+    checked_faults,
+)
 from argstream.providers import detect
 from argstream.recording import Recording, parse_recording
 from argstream.recording._format import is_recording
 from argstream.recording._recording import sse_events
-from argstream.recording.proxy import LoopbackServer, LoopbackService
+from argstream.recording.proxy import LoopbackService, disconnect
 from argstream.testing._chunking import cut
 from argstream.testing._mock_protocols import (
     STATUS_MESSAGES,
@@ -41,18 +60,6 @@ from argstream.testing._mock_protocols import (
     decode,
     encode,
     sse,
-)
-from argstream.testing._replies import (
-    Cut,
-    ErrorEvent,
-    Fault,
-    Malformed,
-    Place,
-    Reply,
-    Slow,
-    Split,
-    Status,
-    checked_faults,
 )
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire._frames import BYTE_ORDER_MARK
@@ -113,7 +120,7 @@ class MockProvider(LoopbackService):
     use no reply.
 
     ``faults`` apply to every response, in addition to those of the reply. ``on_request`` is called
-    for each request before the response is sent, in the thread of the connection.
+    for each request before the response is sent, in a thread of its own.
 
     The provider checks only the format of a request. ``check`` is called for valid requests, one at
     a time. If it returns a message, the request is rejected with status 400 and this message.
@@ -121,7 +128,7 @@ class MockProvider(LoopbackService):
 
     def __init__(
         self,
-        script: "ScriptedReply | RecordedAnswer | Sequence[ScriptedReply | RecordedAnswer]",
+        script: "Reply | RecordedAnswer | Sequence[Reply | RecordedAnswer]",
         *,
         faults: Iterable[Fault] = (),
         repeat: bool = False,
@@ -129,19 +136,19 @@ class MockProvider(LoopbackService):
         on_request: Callable[[ReceivedRequest], None] | None = None,
         check: Callable[[ReceivedRequest], str | None] | None = None,
     ) -> None:
-        if isinstance(script, ScriptedReply | RecordedAnswer):
+        if isinstance(script, Reply | RecordedAnswer):
             script, repeat = (script,), True
         given = tuple(script)
-        if not given or not all(isinstance(one, ScriptedReply | RecordedAnswer) for one in given):
+        if not given or not all(isinstance(one, Reply | RecordedAnswer) for one in given):
             raise UsageError("MockProvider needs Reply objects. For recordings, use replaying()")
-        self._answers = [Reply.of(one) if isinstance(one, ScriptedReply) else one for one in given]
+        super().__init__(port)
+        self._answers = given
         self._faults = checked_faults(faults)
         self._repeats = repeat
         self._on_request = on_request
         self._check = check
-        self._port = port
         self._hang_ups: list[HangUp] = []
-        # Guards _requests and _answered: each connection has a thread. A check may read requests.
+        # Guards _requests and _answered: callbacks have threads. A check may read requests.
         self._lock = threading.RLock()
         self._requests: list[ReceivedRequest] = []
         self._answered = 0
@@ -173,9 +180,6 @@ class MockProvider(LoopbackService):
             on_request=on_request,
         )
 
-    def _listen(self) -> "_MockServer":
-        return _MockServer(self._port, self._respond, self._hang_ups)
-
     @property
     def anthropic_url(self) -> str:
         """The ``base_url`` for Anthropic's client."""
@@ -194,7 +198,7 @@ class MockProvider(LoopbackService):
 
     @property
     def hang_ups(self) -> list[HangUp]:
-        """Responses that the client did not read to the end, detected at the next write."""
+        """Responses whose client disconnected before their end."""
         return list(self._hang_ups)
 
     def check(self) -> None:
@@ -207,20 +211,58 @@ class MockProvider(LoopbackService):
         if problems:
             raise UsageError("\n".join(["the mock provider rejected these requests:", *problems]))
 
-    def _respond(self, raw: "_RawRequest") -> "Answer":
-        path = raw.path.partition("?")[0]  # the query may contain a key
-        body = _object(raw.body)
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if "transfer-encoding" in request.headers:
+            return web.Response(status=411, text="Send the body with a content-length")
+        if (request.content_length or 0) > _MAX_BODY_BYTES:
+            return web.Response(status=413, text="The body is too long")
+        try:
+            body = await request.content.read()
+        except (OSError, web.RequestPayloadError):
+            disconnect(request)
+            return web.Response()  # it cannot be sent
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        respond = partial(self._answer_to, request.method, request.raw_path, headers, body)
+        if self._check is None and self._on_request is None:
+            answer = respond()
+        else:
+            answer = await run_in_thread(respond, "mock provider")
+        return await self._send(answer, request)
+
+    async def _send(self, answer: "Answer", request: web.BaseRequest) -> web.StreamResponse:
+        head = {"server": "argstream-mock", **answer.headers}
+        response = web.StreamResponse(status=answer.status, headers=head)
+        response.content_length = answer.length
+        sent = 0
+        try:
+            await asyncio.sleep(answer.seconds_before)
+            await response.prepare(request)
+            for data, seconds_before in answer.writes:
+                await asyncio.sleep(seconds_before)
+                await response.write(data)
+                sent += len(data)
+        except (ConnectionError, asyncio.CancelledError) as error:
+            if not self.is_stopping:
+                whole = sum(len(write.data) for write in answer.writes)
+                self._hang_ups.append(HangUp(sent, whole))
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        if answer.is_cut:
+            disconnect(request)
+        return response
+
+    def _answer_to(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "Answer":
         with self._lock:
             request = ReceivedRequest(
                 number=len(self._requests) + 1,
-                method=raw.method,
-                path=path,
-                headers=_without_secrets(raw.headers),
-                body=body,
+                method=method,
+                path=path.partition("?")[0],  # the query may contain a key
+                headers=_without_secrets(headers),
+                body=_object(body),
                 status=200,
                 problems=(),
             )
-            answer, problems = self._decide(raw, request)
+            answer, problems = self._decide(headers, request)
             messages = tuple(problem.message for problem in problems)
             request = replace(request, status=answer.status, problems=messages)
             self._requests.append(request)
@@ -231,19 +273,19 @@ class MockProvider(LoopbackService):
         return replace(answer, headers={**answer.headers, **ids})
 
     def _decide(
-        self, raw: "_RawRequest", request: ReceivedRequest
+        self, headers: Mapping[str, str], request: ReceivedRequest
     ) -> "tuple[Answer, list[Problem]]":
         body, path = request.body, request.path
-        dialect = _DIALECTS.get(path) if raw.method == "POST" else None
+        dialect = _DIALECTS.get(path) if request.method == "POST" else None
         if self._accepts_any_request():
             return self._next(dialect or _CHAT, body or {}), []
         if dialect is None:
-            dialect = _ANTHROPIC if "anthropic-version" in raw.headers else _CHAT
-            problems = [Problem(f"unknown route {raw.method} {path}. Routes: {_ROUTES}", 404)]
+            dialect = _ANTHROPIC if "anthropic-version" in headers else _CHAT
+            problems = [Problem(f"unknown route {request.method} {path}. Routes: {_ROUTES}", 404)]
         elif body is None:
             problems = [Problem("the body must be a JSON object")]
         else:
-            problems = dialect.problems(raw.headers, body) or self._reply_problems(dialect, body)
+            problems = dialect.problems(headers, body) or self._reply_problems(dialect, body)
             if not problems and self._check is not None and (message := self._check(request)):
                 problems = [Problem(message)]
             if not problems:
@@ -607,18 +649,6 @@ def _is_whole(payload: Any) -> bool:
     )
 
 
-class _RawRequest:
-    """A received request. It contains the key, so it is neither kept nor shown."""
-
-    __slots__ = ("body", "headers", "method", "path")
-
-    def __init__(self, method: str, path: str, headers: dict[str, str], body: bytes) -> None:
-        self.method = method
-        self.path = path
-        self.headers = headers
-        self.body = body
-
-
 def _object(body: bytes) -> dict[str, Any] | None:
     value = decode(body)
     return value if isinstance(value, dict) else None
@@ -629,81 +659,3 @@ def _without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
         name: "[removed]" if any(word in name for word in _SECRET) else value
         for name, value in headers.items()
     }
-
-
-_Respond: TypeAlias = Callable[[_RawRequest], Answer]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "argstream-mock"
-    sys_version = ""
-    disable_nagle_algorithm = True  # each write is sent at once
-    server: "_MockServer"
-
-    def _handle(self) -> None:
-        body = self._read_body()
-        if body is None:
-            return
-        headers: dict[str, str] = {}
-        for name, value in self.headers.items():
-            headers[name.lower()] = value
-        self._send(self.server.respond(_RawRequest(self.command, self.path, headers, body)))
-
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815 - http.server's names
-
-    def _read_body(self) -> bytes | None:
-        length = self.headers.get("content-length", "0")
-        if "transfer-encoding" in self.headers:
-            self.send_error(411, "Send the body with a content-length")
-        elif not length.isascii() or not length.isdigit():
-            self.send_error(400, "The content-length is not a number")
-        elif int(length[:12]) > _MAX_BODY_BYTES:
-            self.send_error(413, "The body is too long")
-        else:
-            body = self.rfile.read(int(length))
-            if len(body) == int(length):
-                return body
-        self.close_connection = True
-        return None
-
-    def _send(self, answer: Answer) -> None:
-        self._pause(answer.seconds_before)
-        self.send_response(answer.status)
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        in_chunks = answer.length is None
-        if in_chunks:
-            self.send_header("transfer-encoding", "chunked")
-        else:
-            self.send_header("content-length", str(answer.length))
-        self.end_headers()
-        sent = 0
-        for data, seconds_before in answer.writes:
-            try:
-                self._pause(seconds_before)
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if in_chunks else data)
-            except ConnectionError:
-                if not self.server.stopping.is_set():
-                    whole = sum(len(write.data) for write in answer.writes)
-                    self.server.hang_ups.append(HangUp(sent, whole))
-                raise
-            sent += len(data)
-        if answer.is_cut:
-            self.close_connection = True
-        elif in_chunks:
-            self.wfile.write(b"0\r\n\r\n")
-
-    def _pause(self, seconds: float) -> None:
-        if seconds and self.server.stopping.wait(seconds):
-            raise ConnectionAbortedError("the mock provider is being stopped")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: requests are in ``MockProvider.requests``."""
-
-
-class _MockServer(LoopbackServer):
-    def __init__(self, port: int, respond: _Respond, hang_ups: list[HangUp]) -> None:
-        self.respond = respond
-        self.hang_ups = hang_ups
-        super().__init__(port, _Handler)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from argstream.models._scripted import CallTool, Part, Say, Think
+from argstream.models._scripted import CallTool, Part, Reply, Say, Think
 from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
-from argstream.testing._replies import Reply
 
 STATUS_MESSAGES: Final = {
     429: "Rate limited, as configured in the mock provider",

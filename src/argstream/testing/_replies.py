@@ -1,14 +1,6 @@
-"""Replies and faults of the mock provider, independent of any API.
+"""Scripts and faults of the mock provider, as files and on the command line.
 
-::
-
-    Reply(
-        Think("The file is small."),
-        Say("I write it."),
-        CallTool("write_file", {"path": "a.txt", "content": "hello"}),
-    )
-
-The same as a file, for ``argstream mock``::
+A script is a list of replies::
 
     {"replies": [
         {"parts": [
@@ -20,98 +12,25 @@ The same as a file, for ``argstream mock``::
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from argstream.errors import UsageError
-from argstream.models._scripted import CallTool, Part, Say, Stop, Think
-from argstream.models._scripted import Reply as ScriptedReply
-
-Place: TypeAlias = int | Literal["call"]
-
-
-@dataclass(frozen=True)
-class Cut:
-    """Close the connection after ``at`` bytes of the body, without a proper end."""
-
-    at: Place = "call"
-
-    def __post_init__(self) -> None:
-        _check_place("Cut", self.at)
-
-
-@dataclass(frozen=True)
-class ErrorEvent:
-    """Send an error event after ``at`` events, in the format of the API, and nothing more.
-
-    A response that is not streamed becomes an error with this status.
-    """
-
-    at: Place = "call"
-    status: int = 529
-    message: str = ""
-
-    def __post_init__(self) -> None:
-        _check_place("ErrorEvent", self.at)
-        _check_status("ErrorEvent", self.status)
-
-
-@dataclass(frozen=True)
-class Malformed:
-    """Truncate the payload of the event after ``at`` events, so that it is not JSON."""
-
-    at: Place = "call"
-
-    def __post_init__(self) -> None:
-        _check_place("Malformed", self.at)
-
-
-@dataclass(frozen=True)
-class Status:
-    """Send an error status, with a body in the format of the API."""
-
-    status: int
-    message: str = ""
-    retry_after: float | None = None
-    """Seconds for the header ``retry-after``. The default is 1 for status 429."""
-
-    def __post_init__(self) -> None:
-        _check_status("Status", self.status)
-        if self.retry_after is not None:
-            _check_seconds("Status", self.retry_after)
-
-
-@dataclass(frozen=True)
-class Slow:
-    """Wait between events, before the first byte, or for all events together, in seconds."""
-
-    between: float = 0.0
-    before: float = 0.0
-    total: float | None = None
-    """If set, the events are spread evenly over this time, and ``between`` is ignored."""
-
-    def __post_init__(self) -> None:
-        for seconds in (self.between, self.before, self.total or 0.0):
-            _check_seconds("Slow", seconds)
-
-
-@dataclass(frozen=True)
-class Split:
-    """Write the bytes in chunks of these sizes, repeated.
-
-    With a seed, the sizes are random, from 1 to the largest of ``sizes``.
-    """
-
-    sizes: tuple[int, ...] = (1,)
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.sizes or min(self.sizes) < 1:
-            raise UsageError(f"Split: sizes must be at least 1, not {self.sizes}")
-
-
-Fault: TypeAlias = Cut | ErrorEvent | Malformed | Status | Slow | Split
+from argstream.models._scripted import (
+    CallTool,
+    Cut,
+    ErrorEvent,
+    Fault,
+    Malformed,
+    Part,
+    Place,
+    Reply,
+    Say,
+    Slow,
+    Split,
+    Status,
+    Think,
+)
 
 
 def parse_fault(text: str) -> Fault:
@@ -162,59 +81,6 @@ _FORMS: Final[dict[str, tuple[Sequence[str], Callable[[str], Fault]]]] = {
 
 def known_faults() -> str:
     return ", ".join(form for forms, _ in _FORMS.values() for form in forms)
-
-
-def checked_faults(faults: object) -> tuple[Fault, ...]:
-    found = tuple(faults) if isinstance(faults, Iterable) else ()
-    if not isinstance(faults, Iterable) or not all(isinstance(fault, Fault) for fault in found):
-        raise UsageError(f"faults must be a list such as [Cut(at=500)], not {faults!r}")
-    return found
-
-
-def _check_place(name: str, place: Place) -> None:
-    if place != "call" and (type(place) is not int or place < 0):
-        raise UsageError(f'{name}: at must be an int of at least 0 or "call", not {place}')
-
-
-def _check_status(name: str, status: int) -> None:
-    if not 400 <= status <= 599:
-        raise UsageError(f"{name}: status must be from 400 to 599, not {status}")
-
-
-def _check_seconds(name: str, seconds: float) -> None:
-    if not 0 <= seconds < 1_000_000:
-        raise UsageError(f"{name}: seconds must be at least 0 and below 1000000, not {seconds}")
-
-
-@dataclass(frozen=True, init=False)
-class Reply(ScriptedReply):
-    """One answer of the model: its parts in order, why it stopped, and its faults.
-
-    A str is short for ``Say``. The default of ``stop`` is ``tool_calls`` if the reply calls a tool,
-    otherwise ``end_turn``.
-
-    >>> Reply("Hello").stop, Reply(CallTool("now")).stop
-    ('end_turn', 'tool_calls')
-    """
-
-    faults: tuple[Fault, ...]
-
-    def __init__(
-        self,
-        *parts: Part | str,
-        stop: Stop | None = None,
-        faults: Iterable[Fault] = (),
-        piece_size: int = 4,
-    ) -> None:
-        super().__init__(*parts, stop=stop, piece_size=piece_size)
-        object.__setattr__(self, "faults", checked_faults(faults))
-
-    @classmethod
-    def of(cls, reply: ScriptedReply) -> "Reply":
-        """Convert a reply for a ``ScriptedModel``, which has no faults."""
-        if isinstance(reply, cls):
-            return reply
-        return cls(*reply.parts, stop=reply.stop, piece_size=reply.piece_size)
 
 
 def parse_script(text: str | bytes) -> list[Reply]:

@@ -82,7 +82,7 @@ _RETURNS_KEYS: Final = re.compile(
     re.IGNORECASE,
 )
 _HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
-    [
+    {
         "connection",
         "keep-alive",
         "proxy-authenticate",
@@ -92,7 +92,7 @@ _HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
         "trailer",
         "transfer-encoding",
         "upgrade",
-    ]
+    }
 )
 _LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _AUTOMATIC_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")

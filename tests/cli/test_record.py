@@ -175,11 +175,3 @@ class TestProxy:
         assert [from_json(line) for line in done.stdout.splitlines()] == live
         texts = [output.decode(), log, *(path.read_text() for path in folder.iterdir())]
         assert not any("CANARY" in text for text in texts)
-
-    def test_taken_port_is_refused(self, tmp_path: Path) -> None:
-        with MockProvider(Reply(Say("x"))) as provider:
-            port = provider.url.rpartition(":")[2]
-            message = refused(
-                "record", "--proxy", provider.url, "--port", port, "-o", str(tmp_path)
-            )
-        assert "Choose another port, or 0 for a free one" in message

@@ -11,7 +11,6 @@ from argstream.events import Event, TextDelta, ToolCallStarted, TurnCompleted
 from argstream.history import CallPart, TextPart, ThinkingPart
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
 from argstream.testing import Cut
-from argstream.testing import Reply as ReplyWithFaults
 from tests.models.over_http import REQUEST, request_for
 
 
@@ -101,7 +100,7 @@ async def test_other_tasks_run_between_pieces_without_delay() -> None:
         lambda: ScriptedModel(7),  # type: ignore[arg-type]
         lambda: ScriptedModel("a", piece_size=0),
         lambda: ScriptedModel("a", delay=-1),
-        lambda: ScriptedModel(ReplyWithFaults("a", faults=[Cut()])),
+        lambda: ScriptedModel(Reply("a", faults=[Cut()])),
         lambda: answer(ScriptedModel(lambda _: None)),  # type: ignore[arg-type, return-value]
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from argstream import UsageError, testing
+from argstream import UsageError, models, testing
 from argstream.testing import CallTool, Cut, ErrorEvent, MockProvider, Reply, Slow, Split, Status
 from argstream.wire import Frame, SseDecoder
 from tests.testing.posting import BODIES, HEADERS, KEY, ROUTES, SCRIPT, post
@@ -453,6 +453,7 @@ def test_invalid_script_is_explained(text: str, problem: str) -> None:
 
 
 def test_reply_is_immutable_and_copies_its_arguments() -> None:
+    assert models.Reply is Reply
     arguments = {"a": 1}
     reply = Reply(CallTool("add", arguments))
     arguments["a"] = 2

@@ -428,31 +428,30 @@ class RecordingProxy(LoopbackService):
         return list(self._exchanges)
 
     async def _open(self, listener: socket.socket) -> None:
-        self._session = await self._running.enter_async_context(self.upstream.connect())
-        await super()._open(listener)
-
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        refusal = _refusal(request)
-        if refusal is not None:
-            return refusal
-        proxy = _Proxy(
+        self._proxy = _Proxy(
             self.upstream,
-            self._session,
+            await self._running.enter_async_context(self.upstream.connect()),
             self._files,
             self._secrets,
             self._with_request,
             is_stopping=lambda: self.is_stopping,
             report=self._report,
         )
-        work = asyncio.ensure_future(_RecordedExchange(proxy, request).run())
+        await super()._open(listener)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        refusal = _refusal(request)
+        if refusal is not None:
+            return refusal
+        work = asyncio.ensure_future(_RecordedExchange(self._proxy, request).run())
         try:
             return await asyncio.shield(work)
-        finally:
-            try:
-                if not (work.done() or self.is_stopping):
+        except asyncio.CancelledError:
+            with suppress(asyncio.CancelledError):  # it is stopped meanwhile
+                if not self.is_stopping:
                     await asyncio.wait([work], timeout=_GRACE_SECONDS)
-            finally:
-                await cancel_until_done(work)
+            await cancel_until_done(work)
+            return work.result()
 
     async def _report(self, exchange: Exchange) -> None:
         self._exchanges.append(exchange)
@@ -473,7 +472,11 @@ class _Proxy:
 
 
 class _RecordedExchange:
-    """An exchange, from the head of the request to the end of the response."""
+    """An exchange, from the head of the request to the end of the response.
+
+    It is one way to handle a request that is not refused. Another, which ends a response early for
+    example, can share ``Upstream.send``, ``reply_to_client`` and ``disconnect``.
+    """
 
     def __init__(self, proxy: _Proxy, request: web.BaseRequest) -> None:
         self._proxy = proxy

@@ -334,18 +334,26 @@ def _payloads(reply: Reply, number: int, piece_size: int) -> Iterator[dict[str, 
     calls = count()
     for index, part in enumerate(reply.parts):
         call_id = f"toolu_scripted_{number}_{next(calls)}" if isinstance(part, CallTool) else ""
-        block, deltas = _block(part, call_id, piece_size)
-        yield {"type": "content_block_start", "index": index, "content_block": block}
-        for delta in deltas:
-            written += 1
-            yield {"type": "content_block_delta", "index": index, "delta": delta}
-        is_last = index == len(reply.parts) - 1
-        is_cut = isinstance(part, CallTool) and not part.is_whole and reply.is_cut
-        if not (is_last and is_cut):
-            yield {"type": "content_block_stop", "index": index}
+        for payload in anthropic_block(reply, index, call_id, piece_size):
+            written += payload["type"] == "content_block_delta"
+            yield payload
     delta = {"stop_reason": WORDS["anthropic"][reply.stop], "stop_sequence": None}
     yield {"type": "message_delta", "delta": delta, "usage": usage | {"output_tokens": written}}
     yield {"type": "message_stop"}
+
+
+def anthropic_block(
+    reply: Reply, index: int, call_id: str, piece_size: int
+) -> Iterator[dict[str, Any]]:
+    """Yield a part of a reply as Anthropic sends it. A call that was cut off has no stop event."""
+    part = reply.parts[index]
+    block, deltas = _block(part, call_id, piece_size)
+    yield {"type": "content_block_start", "index": index, "content_block": block}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    is_last = index == len(reply.parts) - 1
+    if not (is_last and reply.is_cut and isinstance(part, CallTool) and not part.is_whole):
+        yield {"type": "content_block_stop", "index": index}
 
 
 def _block(
@@ -368,8 +376,11 @@ def _block(
 def _thoughts(text: str, size: int) -> Iterator[dict[str, Any]]:
     for piece in _pieces(text, size):
         yield {"type": "thinking_delta", "thinking": piece}
-    signature = "scripted_" + sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
-    yield {"type": "signature_delta", "signature": signature}
+    yield {"type": "signature_delta", "signature": signature(text)}
+
+
+def signature(text: str) -> str:
+    return "mock_" + sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _pieces(text: str, size: int) -> Iterator[str]:

@@ -1,12 +1,11 @@
 """The three APIs of the mock provider: which requests each accepts, how it answers and fails."""
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from argstream.models._scripted import CallTool, Part, Reply, Say, Think
+from argstream.models._scripted import CallTool, Part, Reply, Say, Think, anthropic_block, signature
 from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
 
@@ -135,18 +134,15 @@ class AnthropicDialect:
         message = self._message(turn) | {"content": [], "stop_reason": None}
         message["usage"] |= {"output_tokens": 1}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
-        for index, (part, block_id) in enumerate(
-            zip(turn.reply.parts, turn.ids("toolu_"), strict=True)
-        ):
-            start, deltas = _anthropic_opening(part, block_id, turn)
-            events.append({"type": "content_block_start", "index": index, "content_block": start})
+        for index, block_id in enumerate(turn.ids("toolu_")):
+            start, *others = anthropic_block(turn.reply, index, block_id, turn.reply.piece_size)
+            events.append(start)
             if index == 0:
                 events.append({"type": "ping"})
-            events += [
-                {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
-            ]
-            if not _stays_open(part, turn, index):
-                events.append({"type": "content_block_stop", "index": index})
+            if isinstance(turn.reply.parts[index], CallTool):  # its first piece is empty
+                first = {"type": "input_json_delta", "partial_json": ""}
+                events.append({"type": "content_block_delta", "index": index, "delta": first})
+            events += others
         delta = {"stop_reason": WORDS["anthropic"][turn.reply.stop], "stop_sequence": None}
         events.append({"type": "message_delta", "delta": delta, "usage": _anthropic_usage(turn)})
         events.append({"type": "message_stop"})
@@ -207,35 +203,10 @@ def _anthropic_block(part: Part, block_id: str) -> dict[str, Any]:
         case Say(text):
             return {"type": "text", "text": text}
         case Think(text):
-            return {"type": "thinking", "thinking": text, "signature": _signature(text)}
+            return {"type": "thinking", "thinking": text, "signature": signature(text)}
         case CallTool():
             value = part.value or {}
             return {"type": "tool_use", "id": block_id, "name": part.name, "input": value}
-
-
-def _anthropic_opening(
-    part: Part, block_id: str, turn: Turn
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a block at its start, and its deltas."""
-    block = _anthropic_block(part, block_id)
-    match part:
-        case Say(text):
-            deltas = [{"type": "text_delta", "text": piece} for piece in turn.pieces(text)]
-            return block | {"text": ""}, deltas
-        case Think(text):
-            deltas = [{"type": "thinking_delta", "thinking": piece} for piece in turn.pieces(text)]
-            deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            return block | {"thinking": "", "signature": ""}, deltas
-        case CallTool(_, arguments):
-            pieces = ["", *turn.pieces(arguments)]  # Anthropic's first piece is empty
-            deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-            return block | {"input": {}}, deltas
-
-
-def _stays_open(part: Part, turn: Turn, index: int) -> bool:
-    """Return True if the block is a truncated call, which has no stop event."""
-    is_last = index == len(turn.reply.parts) - 1
-    return is_last and turn.reply.is_cut and isinstance(part, CallTool) and not part.is_whole
 
 
 def _anthropic_usage(turn: Turn) -> dict[str, Any]:
@@ -462,7 +433,7 @@ def _response_item(part: Part, item_id: str, call_id: str, status: str) -> dict[
                 "id": f"rs_{item_id}",
                 "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": _signature(text),
+                "encrypted_content": signature(text),
             }
         case CallTool(name, arguments):
             return {
@@ -529,11 +500,6 @@ def _openai_error(status: int, message: str) -> dict[str, Any]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
     type_, code = _OPENAI_ERRORS.get(status, (kind, "server_error" if status >= 500 else None))
     return {"message": message, "type": type_, "param": None, "code": code}
-
-
-def _signature(text: str) -> str:
-    """Return a signature of a thought, so that changes can be detected."""
-    return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _missing_openai_key(headers: Mapping[str, str]) -> Problem | None:

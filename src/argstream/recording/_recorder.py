@@ -12,7 +12,6 @@ import inspect
 import json
 import os
 import re
-import threading
 import time
 import zlib
 from collections.abc import (
@@ -700,11 +699,10 @@ class ResponseRecorder:
 
 
 class NumberedFiles:
-    """Names for new files in a directory. Thread-safe."""
+    """Names for new files in a directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._lock = threading.Lock()
         self._number = 0
 
     def prepare(self) -> None:
@@ -723,9 +721,8 @@ class NumberedFiles:
 
     def next(self, path: str) -> Path:
         """Return a name for the response to a request. Another process may have used it."""
-        with self._lock:
-            self._number += 1
-            return self.directory / f"{self._number:04}-{_name(path)}.rec"
+        self._number += 1
+        return self.directory / f"{self._number:04}-{_name(path)}.rec"
 
 
 def _name(path: str) -> str:

@@ -67,11 +67,6 @@ from argstream.wire._frames import BYTE_ORDER_MARK
 _Fault = TypeVar("_Fault", bound=Fault)
 _WHOLE: Final = ("chat.completion", "response")
 _WITHOUT_BODY: Final = (204, 304)
-_RECORDED_ROUTES: Final = {
-    "/messages": "anthropic",
-    "/chat/completions": "openai-chat",
-    "/responses": "openai-responses",
-}
 _ANTHROPIC: Final[Dialect] = AnthropicDialect()
 _CHAT: Final[Dialect] = ChatDialect()
 _RESPONSES: Final[Dialect] = ResponsesDialect()
@@ -567,8 +562,9 @@ def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswe
     protocol = ""
     if request is not None:
         path = urlsplit(request.url).path
-        routes = (protocol for route, protocol in _RECORDED_ROUTES.items() if path.endswith(route))
-        protocol = next(routes, "")
+        dialects = _DIALECTS.values()
+        found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
+        protocol = next((dialect.protocol for dialect in found), "")
         if not protocol:
             return RecordedAnswer("", chunks)
     if protocol and response is not None and response.status >= 400:

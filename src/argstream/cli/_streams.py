@@ -378,7 +378,7 @@ def _record_proxy(given: Namespace) -> int:
         )
         with Interruptions() as interruptions, proxy:
             say(_proxy_greeting(proxy))
-            interruptions.wait()  # the proxy has threads of its own
+            interruptions.wait()  # the proxy has a thread of its own
     except KeyboardInterrupt:
         return 130
 
@@ -451,7 +451,7 @@ def serve_mock(given: Namespace) -> int:
         provider = _provider(given)
         with Interruptions() as interruptions, provider:
             say(_mock_greeting(provider))
-            interruptions.wait()  # the server has threads of its own
+            interruptions.wait()  # the server has a thread of its own
     except KeyboardInterrupt:
         return 130
 

@@ -12,7 +12,6 @@ and refuses requests of web pages.
 """
 
 import asyncio
-import errno
 import io
 import json
 import logging
@@ -73,7 +72,6 @@ _DISCONNECTED: Final = "the client disconnected"
 _BROKE_OFF: Final = "the provider disconnected before its response ended"
 _EXAMPLE_URL: Final = "Pass a URL such as https://api.example.com"
 _STOPPED: Final = "the proxy was stopped"
-_WITHOUT_BODY: Final = (204, 304)
 _SWITCHING_PROTOCOLS: Final = 101
 # Ends of paths whose responses may contain keys, such as the short-lived browser keys of realtime
 # APIs. Paths that count tokens do not match.
@@ -96,7 +94,6 @@ _HOP_BY_HOP: Final = frozenset(  # RFC 9110, section 7.6.1
 )
 _LOOPBACK: Final = re.compile(r"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 _AUTOMATIC_HEADERS: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-_USE_AS_BASE_URL: Final = "this proxy is not a forward proxy. Use its URL as the client's base URL"
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
@@ -201,9 +198,9 @@ class LoopbackService(ABC):
 
 
 def _listen(port: int) -> socket.socket:
+    if not 0 <= port <= _HIGHEST_PORT:
+        raise UsageError(f"cannot listen on port {port}. The highest is {_HIGHEST_PORT}")
     try:
-        if not 0 <= port <= _HIGHEST_PORT:
-            raise OSError(errno.EINVAL, "")
         return socket.create_server(("127.0.0.1", port), backlog=_BACKLOG)
     except OSError as error:
         raise UsageError(
@@ -358,7 +355,7 @@ def _refusal(request: web.BaseRequest) -> web.Response | None:
     """Return the response to a request that must not be passed on."""
     origin = request.headers.get("origin")
     if request.method == "CONNECT" or not request.raw_path.startswith("/"):
-        return _error(400, _USE_AS_BASE_URL)
+        return _error(400, "this is not a forward proxy. Use its URL as the client's base URL")
     if request.version < HttpVersion11:
         return _error(505, "this proxy needs HTTP/1.1")  # 1.0 cannot tell a cut body from a whole
     if "websocket" in request.headers.get("upgrade", "").lower():

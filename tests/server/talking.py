@@ -142,7 +142,8 @@ def folded(contents: Iterable[Event | RunSnapshot]) -> RunSnapshot:
             state = RunState.from_snapshot(one)
         else:
             state.apply(one)
-    return replace(state.snapshot(), seq=0, time=0.0, conversation_id="", agent="")
+    snapshot = state.snapshot()
+    return replace(snapshot, seq=0, time=0.0, started_at=0.0, conversation_id="", agent="")
 
 
 def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tuple[Agent, Effects]:

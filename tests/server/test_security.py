@@ -63,7 +63,8 @@ def opened() -> Iterator[Served]:
     [
         ("token", ["", "two words", "tab\t", "ünï", "a\n"], "visible ASCII"),
         ("token", ["x" * 15], "at least 16 characters"),
-        ("hosts", [("http://a",), ("a:80",), ("a/b",), ("",)], "is not a host name"),
+        ("hosts", [("http://a",), ("a:80",), ("a/b",), ("",), ("a.*",)], "is not a host name"),
+        ("hosts", [("*",)], "Pass hosts=None"),
         ("hosts", ["example.com"], "must be a tuple"),
         ("origins", ["http://a"], "must be a tuple"),
         ("origins", [("*",)], "Pass token=… as well"),
@@ -139,6 +140,17 @@ def test_other_host_is_refused_even_with_the_token(port: int, host: str) -> None
     assert call(port, host=host, authorization=BEARER).refusal == (403, "wrong-host")
 
 
+def test_wildcard_host_admits_subdomains_and_no_hosts_admit_all() -> None:
+    for hosts, rows in (
+        (("*.example.com",), {"a.example.com": 200, "A.B.EXAMPLE.com:80": 200, "example.com": 403}),
+        (("::1",), {"[::1]:8000": 200, "::1": 403, "[0:0::1]": 403, "localhost": 403}),
+        (None, {"any.example": 200, "": 200}),
+    ):
+        app = Asked(hosts=hosts).app
+        scopes = [raw.scope_of("/healthz", host=host) for host in rows]
+        assert raw.statuses(app, *scopes) == [*rows.values()]
+
+
 def test_request_has_exactly_one_host_with_any_port(port: int) -> None:
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:80"):
         assert call(port, host=host, authorization=BEARER).status == 200
@@ -183,7 +195,7 @@ def test_allowed_origin_may_read_the_answer(port: int) -> None:
     refused = call(port, origin=FRIEND)
     assert refused.problem == "token-needed"
     preflight = call(port, "OPTIONS", origin=FRIEND, access_control_request_method="POST")
-    assert (preflight.status, preflight.body) == (204, b"")
+    assert preflight.status == 200
     assert preflight.headers["access-control-allow-methods"] == "get, post, patch, delete"
     for header in ("authorization", "content-type", "if-none-match", "last-event-id"):
         assert header in preflight.headers["access-control-allow-headers"]
@@ -191,13 +203,31 @@ def test_allowed_origin_may_read_the_answer(port: int) -> None:
         assert one.headers["access-control-allow-origin"] == FRIEND
     for one in (answer, call(port, authorization=BEARER)):
         assert one.headers["vary"] == "origin"
+    assert "origin" in preflight.headers["vary"]
 
 
-def test_any_origin_is_admitted_without_cookies() -> None:
-    with serving(token=TOKEN, origins=("*",)) as (_, port):
+def test_preflight_for_what_is_not_allowed_says_so(port: int) -> None:
+    method = call(port, "OPTIONS", origin=FRIEND, access_control_request_method="PUT")
+    assert (method.status, method.body) == (400, b"Disallowed CORS method")
+    wanted = {"access_control_request_method": "POST", "access_control_request_headers": "x-own"}
+    header = call(port, "OPTIONS", origin=FRIEND, **wanted)
+    assert (header.status, header.body) == (400, b"Disallowed CORS headers")
+    refused = call(port, "OPTIONS", origin=EVIL, **wanted)
+    assert f'origins=("{EVIL}",)' in refused.detail
+
+
+def test_any_origin_is_admitted_without_cookies_and_a_listed_one_with_them() -> None:
+    with serving(token=TOKEN, origins=("*", FRIEND)) as (_, port):
         answer = call(port, origin=EVIL, authorization=BEARER)
-    assert answer.headers["access-control-allow-origin"] == "*"
-    assert "access-control-allow-credentials" not in answer.headers
+        listed = call(port, origin=FRIEND, authorization=BEARER)
+        preflight = call(port, "OPTIONS", origin=EVIL, access_control_request_method="POST")
+        refused = call(port, "POST", body=raw.BODY, cookie=COOKIE, origin=EVIL)
+    for one in (answer, preflight):
+        assert one.headers["access-control-allow-origin"] == "*"
+        assert "access-control-allow-credentials" not in one.headers
+    assert listed.headers["access-control-allow-origin"] == FRIEND
+    assert listed.headers["access-control-allow-credentials"] == "true"
+    assert refused.refusal == (401, "token-needed")
 
 
 # Without a token, the headers that browsers set keep other sites out

@@ -49,8 +49,8 @@ from argstream.protocols.ag_ui import (
     version_of,
 )
 from argstream.runs._records import Approval, RunInfo
-from argstream.server._context import Context, not_pending
-from argstream.server._problems import Problem
+from argstream.server._api import Context, not_pending
+from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
 

@@ -44,8 +44,8 @@ from argstream.protocols.ai_sdk import (
     meant,
 )
 from argstream.runs._records import Approval, Approve, Deny, RunInfo
-from argstream.server._context import Context, not_pending
-from argstream.server._problems import Problem
+from argstream.server._api import Context, not_pending
+from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
 _RUNS_SHOWN: Final = 100

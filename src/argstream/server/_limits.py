@@ -4,22 +4,19 @@ An error names the limit, so that the operator knows which one to raise.
 """
 
 import asyncio
-import hashlib
 import json
 import math
 import re
 import time
 from collections import Counter
-from ipaddress import IPv6Address
 from itertools import accumulate
 from typing import Final, TypeVar
 
 import msgspec
 from starlette.requests import Request
-from starlette.types import Scope
 
 from argstream.errors import UsageError
-from argstream.server._problems import Problem
+from argstream.server._security import Problem, client_of
 
 T = TypeVar("T")
 
@@ -34,7 +31,6 @@ _SURROGATES: Final = re.compile(
     rb"\\(?:(\\(?:\\\\)*+|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-_LONGEST_NAME: Final = 100
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,27 +209,6 @@ class Quota:
             "have ended",
             {"retry-after": "5"},
         )
-
-
-def client_of(scope: Scope) -> str:
-    """Return the name under which a client is counted: its user, or else its address.
-
-    For IPv6 it is the network, because a client has 2⁶⁴ addresses.
-    """
-    user: str = scope.get("argstream.user", "")
-    if user:
-        if len(user) > _LONGEST_NAME:
-            user = hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()
-        return f"user {user}"
-    address: str = (scope.get("client") or ("",))[0]
-    if ":" in address:
-        try:
-            known = IPv6Address(address)
-        except ValueError:  # the ASGI server may put any text there
-            return f"address {address[:_LONGEST_NAME]}"
-        mapped = known.ipv4_mapped
-        return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
-    return f"address {address[:_LONGEST_NAME]}"
 
 
 async def read_json(

@@ -23,11 +23,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from argstream.server._problems import Problem, etag_of, is_known
+from argstream.server._security import STATIC_PATH, Problem
 
 _FOLDER: Final = Path(__file__).with_name("static")
 _INDEX: Final = "index.html"
-_BELOW: Final = "/static/"
 _KINDS: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -74,20 +73,10 @@ class Page:
     def __init__(self) -> None:
         self._files: _Files | None = None
 
-    @staticmethod
-    def is_at(path: str) -> bool:
-        """Return True if a path belongs to the page, whether the file exists or not."""
-        return path in ("", "/") or path.startswith(_BELOW)
-
-    @staticmethod
-    def is_public(path: str) -> bool:
-        """Return True if pages of any origin may load this path: it is code, and no data."""
-        return path.startswith(_BELOW)
-
     def routes(self) -> list[Route]:
         return [
             Route("/", self._show, methods=["GET"]),
-            Route(f"{_BELOW}{{path:path}}", self._send_file, methods=["GET"]),
+            Route(f"{STATIC_PATH}{{path:path}}", self._send_file, methods=["GET"]),
         ]
 
     async def _show(self, request: Request) -> Response:
@@ -152,3 +141,13 @@ def _answer(request: Request, asset: _Asset, headers: Mapping[str, str]) -> Resp
     if not is_compressed:
         return Response(asset.content, headers=headers)
     return Response(asset.compressed, headers={**headers, "content-encoding": "gzip"})
+
+
+def etag_of(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Return True if the client has the content with this ETag."""
+    known = request.headers.get("if-none-match", "")
+    return known.strip() == "*" or etag in re.findall(r'"[^"]*"', known)

@@ -26,7 +26,7 @@ from argstream.runs._records import Approval, Approve, ConversationInfo, Decisio
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
 from argstream.sanitise import visible_line
-from argstream.server._problems import Problem
+from argstream.server._security import Problem
 
 _MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""

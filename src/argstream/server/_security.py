@@ -2,8 +2,13 @@
 
 ``SecurityMiddleware`` wraps the routes. It checks the head of a request once, in an order that
 reveals nothing to clients that are refused: Host, Origin, preflight, token, user, rate, content
-type. Answers pass unchanged, except for the headers that it adds. Exceptions become problem+json.
-Unexpected ones are logged, without secrets.
+type. Answers pass unchanged, except for the headers that it adds. Exceptions become problem+json
+(RFC 9457), with the problem and what to do. Unexpected ones are logged, without secrets.
+
+Starlette's ``TrustedHostMiddleware`` parses and checks the Host, and its ``CORSMiddleware`` makes
+the answers to preflights and the CORS headers. Neither wraps the routes: the first would answer in
+plain text, and the second would add a call to each chunk of a stream. A ``CORSMiddleware`` blocks
+no request either, so the Origin is checked here.
 """
 
 import hashlib
@@ -13,21 +18,34 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote, unquote_plus
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from argstream.errors import StoreError, UsageError
-from argstream.server._limits import Rates, client_of
-from argstream.server._problems import Problem, problem_of, problem_of_host_app, problem_response
+from argstream.errors import (
+    AlreadyDecidedError,
+    ArgstreamError,
+    RunBusyError,
+    RunNotFoundError,
+    StoreError,
+    UsageError,
+)
 from argstream.server._viewers import STREAMS
+
+if TYPE_CHECKING:
+    from argstream.server._limits import Rates
 
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -44,16 +62,28 @@ logger: Final = logging.getLogger("argstream.server")
 _SHORTEST_SECRET: Final = 6  # a shorter one would remove unrelated text
 OPEN_PATH: Final = "/healthz"
 """The health check. It needs no token."""
+SESSION_PATH: Final = "/api/session"
+"""Sign-in. It needs no token, but what it answers depends on it."""
+STATIC_PATH: Final = "/static/"
+"""The files of the page. They are code and no data, so pages of any origin may load them."""
 
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
-_ALLOWED_METHODS: Final = b"GET, POST, PATCH, DELETE"
+_ALLOWED_METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
 _ALLOWED_HEADERS: Final = (
-    b"authorization, content-type, if-none-match, last-event-id, user-agent, "
-    b"x-vercel-ai-ui-message-stream"
+    "authorization",
+    "content-type",
+    "if-none-match",
+    "last-event-id",
+    "user-agent",
+    "x-vercel-ai-ui-message-stream",
 )
 _EXPOSED_HEADERS: Final = (
-    b"etag, location, retry-after, x-argstream-conversation, x-argstream-run, "
-    b"x-vercel-ai-ui-message-stream"
+    "etag",
+    "location",
+    "retry-after",
+    "x-argstream-conversation",
+    "x-argstream-run",
+    "x-vercel-ai-ui-message-stream",
 )
 
 # Each is added unless the answer has it.
@@ -80,17 +110,102 @@ _LONGEST_PATH: Final = 200  # in the log
 
 _LINE_END: Final = re.compile(rb"[\r\n\0]")
 
-Headed: TypeAlias = list[tuple[bytes, bytes]]
-IsOpen: TypeAlias = Callable[[str, str], bool]
+_LONGEST_NAME: Final = 100  # of a client
+# An error must not repeat a large request.
+_LONGEST_DETAIL: Final = 400
+_LONGEST_INSTANCE: Final = 200
 
-_preflight: Final = Response(
-    status_code=204,
-    headers={
-        "access-control-allow-methods": _ALLOWED_METHODS.decode(),
-        "access-control-allow-headers": _ALLOWED_HEADERS.decode(),
-        "access-control-max-age": "600",
-    },
+
+class Problem(Exception):  # noqa: N818 - what RFC 9457 calls it
+    """The reason why a request is refused, for the client."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        raw_detail: object = None,
+    ) -> None:
+        """``code`` is for programs, such as ``unknown-run``. ``detail`` is for people.
+
+        ``raw_detail`` is sent unchanged in place of ``detail``.
+        """
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.raw_detail = raw_detail
+
+
+# The last item replaces the message of the error, which may contain paths and process names.
+_PROBLEMS: Final[tuple[tuple[type[ArgstreamError], int, str, str], ...]] = (
+    (RunNotFoundError, 404, "unknown-run", ""),
+    (AlreadyDecidedError, 403, "already-decided", ""),
+    (UsageError, 422, "unusable", ""),
+    (RunBusyError, 409, "run-taken", "another process drives the run. Retry in a moment"),
+    (StoreError, 503, "store-failure", "the store is unavailable. Retry later"),
 )
+
+
+def problem_of(error: Exception) -> Problem:
+    """Return the problem for an exception. An unexpected one is not described to clients."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_router(error)
+    for kind, status, code, words in _PROBLEMS:
+        if isinstance(error, kind):
+            return Problem(status, code, words or str(error))
+    return _internal_error()
+
+
+def _internal_error() -> Problem:
+    return Problem(500, "internal-error", "internal error. See the server log")
+
+
+def _of_router(error: HTTPException) -> Problem:
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem(404, "not-found", "not found")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = dict(error.headers or {})
+        detail = f"this path accepts {allowed.get('Allow', 'other methods')}"
+        return Problem(405, "method-not-allowed", detail, allowed)
+    phrase = HTTPStatus(error.status_code).phrase.lower()
+    return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
+
+
+def problem_of_host_app(error: HTTPException) -> Problem:
+    """Return the problem for an exception of ``user=``, with its status, detail and headers."""
+    code = {401: "not-signed-in", 403: "not-allowed"}.get(error.status_code, "refused")
+    return Problem(
+        error.status_code, code, str(error.detail), error.headers, raw_detail=error.detail
+    )
+
+
+def problem_response(problem: Problem, request: Request | None = None) -> Response:
+    body: dict[str, object] = {
+        "type": f"urn:argstream:{problem.code}",
+        "title": problem.code.replace("-", " "),
+        "status": problem.status,
+        "detail": _cut(problem.detail, _LONGEST_DETAIL),
+    }
+    if problem.raw_detail is not None:
+        body["detail"] = problem.raw_detail
+    if request is not None:
+        body["instance"] = _cut(request.url.path, _LONGEST_INSTANCE)
+    return Response(
+        msgspec.json.encode(body, enc_hook=str),
+        problem.status,
+        {**problem.headers, "cache-control": "no-store"},
+        "application/problem+json",
+    )
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,28 +269,19 @@ def no_cookie(token: str, *, secure: bool = False, path: str = "/") -> str:
 class SecurityMiddleware:
     """ASGI middleware that checks requests before they reach the routes."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        access: Access,
-        rates: Rates,
-        is_open: IsOpen,
-        is_public: Callable[[str], bool],
-    ) -> None:
-        """``is_open`` returns True if a method and path need no token.
-
-        ``is_public`` returns True if pages of any origin may read a path.
-        """
+    def __init__(self, app: ASGIApp, access: Access, rates: "Rates", *, has_page: bool) -> None:
         self._app = app
-        self._is_public = is_public
-        self._hosts = None if access.hosts is None else frozenset(map(normal_host, access.hosts))
-        self._origins = frozenset(map(normal_origin, access.origins))
-        self._any_origin = "*" in self._origins
+        self._has_page = has_page
+        hosts = None if access.hosts is None else [*map(normal_host, access.hosts)]
+        self._check_host = TrustedHostMiddleware(_accept, hosts, www_redirect=False)
+        origins = frozenset(map(normal_origin, access.origins))
+        self._origins = origins - {"*"}
+        self._cors = _cors(self._origins, with_cookies=True) if origins else None
+        self._cors_for_any = _cors(("*",), with_cookies=False) if "*" in origins else None
         self._token = None if access.token is None else Token(access.token)
         self._secrets = (access.token,) if access.token else ()
         self._user = access.user
         self._rates = rates
-        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -193,21 +299,35 @@ class SecurityMiddleware:
         scope.pop("starlette.exception_handlers", None)
         streams: list[ASGIApp] = []
         scope[STREAMS] = streams
-        added: Headed = []
+        cors: CORSMiddleware | None = None
+        is_public = False
         status = 0
         began = time.monotonic()
 
         def answer(message: Message) -> Awaitable[None]:
             # Not a coroutine, so that each chunk of a stream costs only one call.
             nonlocal status
-            if not status:
-                _add_headers(message, added)
-                status = message["status"]
-            return send(message)
+            if status:
+                return send(message)
+            status = message["status"]
+            _add_headers(message, _PUBLIC if is_public else ())
+            if cors is None:
+                return send(message)
+            return cors.send(message, send, Headers(scope=scope))
 
         try:
-            preflight = await self._admit(scope, receive, added)
-            await (self._app if preflight is None else preflight)(scope, receive, answer)
+            headers = _headers(scope)
+            await self._check_host(scope, receive, _refuse_host)
+            is_public = self._is_public(scope)
+            cors = None if is_public else self._cors_of(headers)
+            own_page = not is_public and self._check_origin(headers, scope)
+            if cors is not None and _is_preflight(scope, headers):
+                response = cors.preflight_response(Headers(scope=scope))
+                cors = None  # it has the headers already
+                await response(scope, receive, answer)
+                return
+            await self._admit(scope, receive, headers, own_page=own_page)
+            await self._app(scope, receive, answer)
             while streams:
                 await streams.pop()(scope, receive, answer)
         except ClientDisconnect:
@@ -227,30 +347,25 @@ class SecurityMiddleware:
                 path = scope["path"][:_LONGEST_PATH]
                 logger.debug("%s %r: %d in %.0f ms", scope["method"], path, status, taken)
 
-    async def _admit(self, scope: Scope, receive: Receive, added: Headed) -> ASGIApp | None:
-        """Raise Problem, return the answer to a preflight, or None if the request may proceed."""
-        headers = _headers(scope)
-        host = headers.get(b"host", b"").decode("latin-1")
-        if self._hosts is not None and _host_name(host) not in self._hosts:
-            raise Problem(
-                403,
-                "wrong-host",
-                "this host name is not allowed. The operator can allow it with hosts=… or "
-                "--allowed-host",
-            )
-        method: str = scope["method"]
+    def _is_public(self, scope: Scope) -> bool:
+        """Return True for a file of the page, which pages of any origin may load."""
+        is_file = _path(scope).startswith(STATIC_PATH)
+        return self._has_page and scope["method"] in _SAFE_METHODS and is_file
+
+    def _is_open(self, method: str, path: str) -> bool:
+        """Return True for a path that needs no token."""
+        is_page = method in ("GET", "HEAD") and (path in ("", "/") or path.startswith(STATIC_PATH))
+        return (self._has_page and is_page) or path == SESSION_PATH
+
+    async def _admit(
+        self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], *, own_page: bool
+    ) -> None:
+        """Check the token, the user, the rate and the content type. Raise Problem."""
+        method, path = scope["method"], _path(scope)
         safe = method in _SAFE_METHODS
-        path = _path(scope)
-        if safe and self._is_public(path):
-            added += _PUBLIC
-            own_page = False
-        else:
-            own_page = self._check_origin(headers, host, scope["scheme"], added, safe=safe)
-        if method == "OPTIONS" and {b"origin", b"access-control-request-method"} <= headers.keys():
-            return _preflight
         if path == OPEN_PATH and safe:
             self._count(scope, "health ")
-            return None
+            return
         has_token = self._token is None or _has_token(
             self._token, headers, cookie_counts=safe or own_page
         )
@@ -271,39 +386,30 @@ class SecurityMiddleware:
             )
         if not safe:
             _check_content_type(method, headers)
-        return None
 
-    def _check_origin(
-        self, headers: dict[bytes, bytes], host: str, scheme: str, added: Headed, *, safe: bool
-    ) -> bool:
+    def _cors_of(self, headers: dict[bytes, bytes]) -> CORSMiddleware | None:
+        """Return what adds the CORS headers. Pages of ``*`` get no cookies, listed ones do."""
+        is_listed = headers.get(b"origin", b"").decode("latin-1") in self._origins
+        return self._cors if is_listed else self._cors_for_any or self._cors
+
+    def _check_origin(self, headers: dict[bytes, bytes], scope: Scope) -> bool:
         """Refuse pages of other origins. Return True if the page is certainly of this server."""
-        if self._origins:
-            added.append((b"vary", b"origin"))
         raw = headers.get(b"origin")
         if raw is None:
+            is_link = headers.get(b"sec-fetch-mode") == b"navigate"  # to a page
             if headers.get(b"sec-fetch-site") == b"cross-site" and not (
-                safe and headers.get(b"sec-fetch-mode") == b"navigate"  # a link to a page
+                is_link and scope["method"] in _SAFE_METHODS
             ):
                 raise _wrong_origin("")
             return False
-        origin = raw.decode("latin-1")
-        own = same_origin(origin, scheme, host)
-        if origin in self._origins:
-            added += (
-                (b"access-control-allow-origin", raw),
-                (b"access-control-allow-credentials", b"true"),
-                (b"access-control-expose-headers", _EXPOSED_HEADERS),
-            )
-            # Behind a proxy that terminates TLS, a page of this server has another scheme.
-            return own or origin.partition("://")[2] == host.lower()
-        if own:
+        origin, host = raw.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
+        if same_origin(origin, scope["scheme"], host):
             return True
-        if not self._any_origin:
+        if origin in self._origins:
+            # Behind a proxy that terminates TLS, a page of this server has another scheme.
+            return origin.partition("://")[2] == host.lower()
+        if self._cors_for_any is None:
             raise _wrong_origin(origin)
-        added += (
-            (b"access-control-allow-origin", b"*"),
-            (b"access-control-expose-headers", _EXPOSED_HEADERS),
-        )
         return False
 
     async def _get_user(self, request: Request) -> str:
@@ -319,7 +425,7 @@ class SecurityMiddleware:
             raise problem_of_host_app(error) from None
         except Exception as error:  # noqa: BLE001 - logged; the request goes no further
             self._count(request.scope)  # first, or a client could fill the log
-            problem = _broken_user()
+            problem = _internal_error()
             log_failure(error, problem, request.scope, self._secrets, where="user=")
             raise problem from None
         if user is None or user == "":
@@ -327,7 +433,7 @@ class SecurityMiddleware:
             raise Problem(401, "not-signed-in", "not signed in")
         if not isinstance(user, str):
             logger.error("user= must return a str or None, not %s", type(user).__name__)
-            raise _broken_user()
+            raise _internal_error()
         return user
 
     def _count(self, scope: Scope, prefix: str = "") -> None:
@@ -369,20 +475,69 @@ class Token:
         )
 
 
-def _host_name(host: str) -> str | None:
-    """Return a Host without its port; None if it is malformed."""
-    match = _HOST.fullmatch(host.lower())
-    return match[1] if match else None
+def client_of(scope: Scope) -> str:
+    """Return the name under which a client is counted: its user, or else its address.
+
+    For IPv6 it is the network, because a client has 2⁶⁴ addresses.
+    """
+    user: str = scope.get("argstream.user", "")
+    if user:
+        if len(user) > _LONGEST_NAME:
+            user = hashlib.sha256(user.encode(errors="surrogatepass")).hexdigest()
+        return f"user {user}"
+    address: str = (scope.get("client") or ("",))[0]
+    if ":" in address:
+        try:
+            known = IPv6Address(address)
+        except ValueError:  # the ASGI server may put any text there
+            return f"address {address[:_LONGEST_NAME]}"
+        mapped = known.ipv4_mapped
+        return f"network {int(known) >> 64:x}" if mapped is None else f"address {mapped}"
+    return f"address {address[:_LONGEST_NAME]}"
+
+
+async def _accept(*_: object) -> None:
+    """Do nothing: the request may proceed."""
+
+
+async def _refuse_host(_: Message) -> None:
+    """Raise Problem in place of the plain text that ``TrustedHostMiddleware`` would send."""
+    raise Problem(
+        403,
+        "wrong-host",
+        "this host name is not allowed. The operator can allow it with hosts=… or --allowed-host",
+    )
+
+
+def _cors(origins: Collection[str], *, with_cookies: bool) -> CORSMiddleware:
+    return CORSMiddleware(
+        _accept,
+        origins,
+        _ALLOWED_METHODS,
+        _ALLOWED_HEADERS,
+        allow_credentials=with_cookies,
+        expose_headers=_EXPOSED_HEADERS,
+    )
+
+
+def _is_preflight(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    needed = {b"origin", b"access-control-request-method"}
+    return scope["method"] == "OPTIONS" and needed <= headers.keys()
 
 
 def normal_host(host: str) -> str:
-    """Return a configured host name in the form of a Host header. IPv6 brackets are optional."""
+    """Return a configured host name in the form of a Host header. IPv6 brackets are optional.
+
+    ``*.example.com`` is any subdomain of ``example.com``.
+    """
+    if host == "*":
+        raise UsageError("'*' is not a host name. Pass hosts=None to accept any host")
     written = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
     match = _HOST.fullmatch(written.lower())
-    if match is None or match[2]:
+    if match is None or match[2] or "*" in written.removeprefix("*."):
         raise UsageError(
             f"{host!r} is not a host name. Write it without scheme, port and path, such as "
-            "'example.com' or '::1'"
+            "'example.com', '*.example.com' or '::1'"
         )
     return match[1]
 
@@ -392,7 +547,7 @@ def normal_origin(origin: str) -> str:
     if origin == "*":
         return origin
     scheme, separator, host = origin.lower().rstrip("/").partition("://")
-    if scheme not in _DEFAULT_PORTS or not separator or _host_name(host) is None:
+    if scheme not in _DEFAULT_PORTS or not separator or _HOST.fullmatch(host) is None:
         raise UsageError(
             f"{origin!r} is not an origin. Write scheme and host without a path, such as "
             "'https://example.com' or 'http://localhost:3000'"
@@ -518,10 +673,6 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
         raise Problem(415, "encoded-body", detail, {"accept-encoding": "identity"})
 
 
-def _broken_user() -> Problem:
-    return Problem(500, "internal-error", "internal error. See the server log")
-
-
 def _wrong_origin(origin: str) -> Problem:
     """Return the problem, with how to allow the origin if that is possible."""
     try:
@@ -537,11 +688,12 @@ def _wrong_origin(origin: str) -> Problem:
     return Problem(403, "wrong-origin", detail)
 
 
-def _add_headers(message: Message, added: Headed) -> None:
-    headers = list(message.get("headers", ()))
+def _add_headers(message: Message, added: Iterable[tuple[bytes, bytes]]) -> None:
+    headers = [*message.get("headers", ()), *added]
     if _LINE_END.search(b"".join([value for _, value in headers])):
         raise ValueError("a response header contains a line break or NUL")
-    present = {name for name, _ in (*headers, *added)}
-    headers += [header for header in _SECURITY_HEADERS if header[0] not in present]
-    headers += added
-    message["headers"] = headers
+    present = {name for name, _ in headers}
+    message["headers"] = [
+        *headers,
+        *(header for header in _SECURITY_HEADERS if header[0] not in present),
+    ]

@@ -32,8 +32,7 @@ from uvicorn.server import ServerState
 
 from argstream.errors import UsageError
 from argstream.server._limits import Limits
-from argstream.server._problems import Problem, problem_response
-from argstream.server._security import Access
+from argstream.server._security import Access, Problem, problem_response
 
 if TYPE_CHECKING:
     from argstream.server.app import AgentServer

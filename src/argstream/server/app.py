@@ -15,18 +15,18 @@ from starlette.types import Receive, Scope, Send
 from argstream.agent import Agent
 from argstream.errors import UsageError
 from argstream.server import _ag_ui, _api, _chat
-from argstream.server._api import SESSION_PATH
-from argstream.server._context import Context
+from argstream.server._api import Context
 from argstream.server._limits import Limits, Rates
 from argstream.server._page import Page
-from argstream.server._problems import Problem, problem_response
 from argstream.server._runs import AgentDriver, Driver, Runs
 from argstream.server._security import (
     LOOPBACK_HOSTS,
     OPEN_PATH,
     Access,
     NameUser,
+    Problem,
     SecurityMiddleware,
+    problem_response,
 )
 from argstream.server._serve import ShutdownSignals
 from argstream.server._viewers import Broadcasts
@@ -123,16 +123,8 @@ class AgentServer:
             *(Page().routes() if has_page else ()),
         ]
 
-        def is_open(method: str, path: str) -> bool:
-            is_page = has_page and method in ("GET", "HEAD") and Page.is_at(path)
-            return is_page or path == SESSION_PATH
-
-        def is_public(path: str) -> bool:
-            return has_page and Page.is_public(path)
-
-        return SecurityMiddleware(
-            Router(routes, lifespan=self._lifespan), self.access, rates, is_open, is_public
-        )
+        router = Router(routes, lifespan=self._lifespan)
+        return SecurityMiddleware(router, self.access, rates, has_page=has_page)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI connection."""

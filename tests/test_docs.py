@@ -1,4 +1,4 @@
-"""The tables of docs/errors.md and docs/agent.md list exactly what the code has."""
+"""The tables of the docs list exactly what the code has."""
 
 import re
 from ast import literal_eval
@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from argstream import Agent, errors, events
+from argstream.server import Limits
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXT = (DOCS / "errors.md").read_text(encoding="utf-8")
@@ -63,3 +64,14 @@ def test_table_lists_the_parameters_and_defaults(heading: str, function: Any) ->
         is_required = one.default is one.empty
         assert is_required == (listed[one.name] == "required")
         assert is_required or literal_eval(listed[one.name]) == one.default
+
+
+def test_table_lists_the_limits_of_the_server_and_their_defaults() -> None:
+    rows = (DOCS / "server.md").read_text(encoding="utf-8").split("\n## Limits\n")[1]
+    listed = re.findall(
+        r"^\| `(\w+)` \| ([\d,]+)( [KM]iB)? \|", rows.split("\n## ")[0], re.MULTILINE
+    )
+    units = {"": 1, " KiB": 2**10, " MiB": 2**20}
+    defaults = [(name, int(number.replace(",", "")) * units[unit]) for name, number, unit in listed]
+    limits = Limits()
+    assert defaults == [(name, getattr(limits, name)) for name in limits.__struct_fields__]

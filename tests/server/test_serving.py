@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 import socket
 import struct
 import time
@@ -10,7 +11,9 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import pytest
+import uvicorn
 from starlette.requests import Request
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from argstream.errors import UsageError
 from argstream.events import RunCompleted, RunStarted, TextDelta
@@ -29,6 +32,35 @@ CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 
 def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
     return Asked(kind, **options).app
+
+
+def test_uvicorn_still_has_what_is_subclassed() -> None:
+    """If this fails, read what changed in uvicorn, and adapt _serve.py or the version range."""
+    own = "hang_up _refuse _close_later _cancel_stalled_timer _await_head _head_received"
+    own += " run_until_stopped _let_connections_end _cut_off make_room"
+    with Serving(app()) as serving, connect(serving.port) as connection:
+        connection.sendall(GET)
+        connection.recv(65536)
+        server = serving._server
+        [client] = server.server_state.connections
+        for one in (server, server.server_state, client):
+            base = type(one).__mro__[1]
+            assert base.__module__.startswith("uvicorn.")
+            for name, method in vars(type(one)).items():
+                if inspect.isfunction(method) and name not in ("__init__", *own.split()):
+                    parameters = inspect.signature(getattr(base, name)).parameters
+                    assert list(parameters) == list(inspect.signature(method).parameters), name
+        plain = uvicorn.Server(uvicorn.Config(server.config.app))
+        plain.config.load()
+        assert {"should_exit", "server_state", "config"} <= vars(plain).keys()
+        assert {"connections", "tasks", "default_headers"} <= vars(plain.server_state).keys()
+        state = plain.server_state
+        bare = HttpToolsProtocol(plain.config, state, {}, server.servers[0].get_loop())
+        used = "access_log app cycle flow loop pipeline scope timeout_keep_alive_task transport"
+        assert set(used.split()) <= vars(bare).keys()
+        cycle = {"disconnected", "message_event", "response_complete", "keep_alive"}
+        assert isinstance(client, HttpToolsProtocol)
+        assert cycle <= vars(client.cycle).keys()
 
 
 @pytest.mark.parametrize(

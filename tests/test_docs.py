@@ -75,3 +75,15 @@ def test_table_lists_the_limits_of_the_server_and_their_defaults() -> None:
     defaults = [(name, int(number.replace(",", "")) * units[unit]) for name, number, unit in listed]
     limits = Limits()
     assert defaults == [(name, getattr(limits, name)) for name in limits.__struct_fields__]
+
+
+def test_security_page_names_tests_that_exist() -> None:
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
+    threats = text.split("\n## Threats and tests\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (?!threat|-).*", threats, re.MULTILINE)
+    assert len(rows) >= 50
+    for row in rows:
+        found = re.search(r"\| `([\w/]+\.py)::(\w+)` \|$", row)
+        assert found, f"no test: {row}"
+        tests = (DOCS.parent / "tests" / found[1]).read_text(encoding="utf-8")
+        assert re.search(rf"^ *(async )?def {found[2]}\(", tests, re.MULTILINE), row

@@ -272,6 +272,14 @@ def test_forged_replayed_and_late_decisions_are_403() -> None:
     assert client.effects.seen == SENT_TO_ADA
 
 
+def test_decision_on_an_expired_request_is_403(monkeypatch: pytest.MonkeyPatch) -> None:
+    with paused(approval_timeout=3_600) as (client, run_id):
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() + 3_600)
+        assert problem(client.approve(run_id)) == (403, "expired")
+        assert client.effects.seen == []
+
+
 # Edited arguments
 
 

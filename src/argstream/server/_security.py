@@ -69,22 +69,22 @@ STATIC_PATH: Final = "/static/"
 
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 _ALLOWED_METHODS: Final = ("GET", "POST", "PATCH", "DELETE")
-_ALLOWED_HEADERS: Final = (
+_ALLOWED_HEADERS: Final = [
     "authorization",
     "content-type",
     "if-none-match",
     "last-event-id",
     "user-agent",
     "x-vercel-ai-ui-message-stream",
-)
-_EXPOSED_HEADERS: Final = (
+]
+_EXPOSED_HEADERS: Final = [
     "etag",
     "location",
     "retry-after",
     "x-argstream-conversation",
     "x-argstream-run",
     "x-vercel-ai-ui-message-stream",
-)
+]
 
 # Each is added unless the answer has it.
 _SECURITY_HEADERS: Final = (
@@ -155,7 +155,8 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
-        return _of_router(error)
+        phrase = HTTPStatus(error.status_code).phrase.lower()
+        return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
     for kind, status, code, words in _PROBLEMS:
         if isinstance(error, kind):
             return Problem(status, code, words or str(error))
@@ -164,17 +165,6 @@ def problem_of(error: Exception) -> Problem:
 
 def _internal_error() -> Problem:
     return Problem(500, "internal-error", "internal error. See the server log")
-
-
-def _of_router(error: HTTPException) -> Problem:
-    if error.status_code == HTTPStatus.NOT_FOUND:
-        return Problem(404, "not-found", "not found")
-    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = dict(error.headers or {})
-        detail = f"this path accepts {allowed.get('Allow', 'other methods')}"
-        return Problem(405, "method-not-allowed", detail, allowed)
-    phrase = HTTPStatus(error.status_code).phrase.lower()
-    return Problem(error.status_code, phrase.replace(" ", "-"), phrase, error.headers)
 
 
 def problem_of_host_app(error: HTTPException) -> Problem:

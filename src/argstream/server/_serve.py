@@ -280,19 +280,6 @@ class _Server(uvicorn.Server):
         if tasks:
             await asyncio.wait(tasks, timeout=1)
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Handle signals as uvicorn does, but do not raise them again after the end."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self.handle_exit) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End gracefully; at the second signal, at once. Acknowledged writes are in the store."""
         if self.should_exit:
@@ -491,10 +478,19 @@ def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
             "listen on 127.0.0.1"
         )
     for _ in range(_MAX_TRIES if port == 0 else 1):
-        sockets = _listen_on(addresses, host, port)
-        if sockets:
-            return sockets
-    raise _port_in_use(host, port)
+        try:
+            sockets = _listen_on(addresses, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                continue  # port 0 may be free on one address and taken on another
+            reason = os.strerror(error.errno or 0)
+            raise UsageError(f"cannot listen on port {port} of {host!r}: {reason}") from None
+        if not sockets:
+            raise UsageError(f"this machine has no address {host!r} to listen on")
+        return sockets
+    raise UsageError(
+        f"port {port} of {host!r} is already in use. Choose another, or 0 for any free port"
+    )
 
 
 def room_for(connections: int) -> int:
@@ -526,60 +522,26 @@ def _resolve(host: str) -> list[_Address]:
     return list(dict.fromkeys((family, str(address[0])) for family, *_, address in found))
 
 
-def _listen_on(addresses: list[_Address], host: str, port: int) -> list[socket.socket]:
-    """Listen on each address. Return [] if the free port of the first is in use on another."""
+def _listen_on(addresses: list[_Address], port: int) -> list[socket.socket]:
+    """Listen on each address that this machine has, on the same port."""
     sockets: list[socket.socket] = []
-    try:
+    with contextlib.ExitStack() as opened:
         for family, address in addresses:
             taken = sockets[0].getsockname()[1] if sockets else port
-            listener = _listen_at(family, address, taken)
-            if listener is not None:
-                sockets.append(listener)
-    except OSError as error:
-        for listener in sockets:
-            listener.close()
-        if error.errno != errno.EADDRINUSE:
-            raise UsageError(
-                f"cannot listen on port {port} of {host!r}: {error.strerror}"
-            ) from None
-        if port:
-            raise _port_in_use(host, port) from None
-        return []
-    if not sockets:
-        raise UsageError(f"this machine has no address {host!r} to listen on")
+            try:
+                # It listens at once: two sockets can be bound to a port if neither listens.
+                listener = socket.create_server((address, taken), family=family, backlog=_BACKLOG)
+            except OSError as error:
+                if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # without IPv6
+                    continue
+                raise
+            sockets.append(opened.enter_context(listener))
+            # By default the kernel buffers megabytes for a client that does not read. A thousand of
+            # them would need gigabytes.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+            listener.settimeout(0)
+        opened.pop_all()
     return sockets
-
-
-def _listen_at(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
-    """Listen on an address; None if this machine does not have it, for example without IPv6."""
-    try:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-    except OSError:
-        return None
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # By default the kernel buffers megabytes for a client that does not read. A thousand of
-        # them would need gigabytes.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((address, port))
-        # Listen at once: two sockets can be bound to a port if neither listens.
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRNOTAVAIL:
-            return None
-        raise
-    listener.settimeout(0)
-    return listener
-
-
-def _port_in_use(host: str, port: int) -> UsageError:
-    return UsageError(
-        f"port {port} of {host!r} is already in use. Choose another, or 0 for any free port"
-    )
 
 
 class ShutdownSignals:

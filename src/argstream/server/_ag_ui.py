@@ -1,13 +1,6 @@
 """``/api/ag-ui``: the requests of an ``HttpAgent`` of AG-UI, in its versions 1.0 and 0.0.59.
 
-====================================  ============================================================
-``POST /api/ag-ui``                   the requests of ``runAgent``; the response is a stream
-``GET /api/ag-ui/{threadId}/stream``  the messages of the thread, its newest run so far and what
-                                      follows, for ``connectAgent``
-``POST /api/ag-ui/{threadId}/stop``   stops the run. ``agent.abortRun()`` only stops reading
-====================================  ============================================================
-
-A thread is a conversation. A request is one of three:
+The routes are in docs/server.md. A thread is a conversation. A request is one of three:
 
 - ``resume`` answers interrupts, and the run that waits for them continues. The ID of an interrupt
   is the digest of its request, which covers the exact arguments. A client can also cancel an

@@ -1,26 +1,6 @@
-"""``/api/runs``: the native API, for your own front ends and programs.
+"""What the request handlers share, and the native API of docs/server.md.
 
-=======================================  =========================================================
-``POST /api/runs``                       starts a run: ``{message, conversation?, replaces?}``. With
-                                         ``Accept: text/event-stream``, responds as ``…/events``
-                                         does. ``replaces`` is the ID of the last run of the
-                                         conversation, which the new one takes the place of
-``GET /api/runs``                        lists runs: ``?status=``, ``?conversation=``, ``?limit=``;
-                                         304 if the list is unchanged (``If-None-Match``)
-``GET /api/runs/{id}``                   the summary of a run, with its pending requests
-``GET /api/runs/{id}/events``            server-sent events: a snapshot, then new events; with
-                                         ``Last-Event-ID`` or ``?after=`` only later events; with
-                                         ``?history=false`` without the messages before the run
-``GET /api/runs/{id}/log``               all records so far, a line of JSON each; the same options
-``POST /api/runs/{id}/decisions``        ``{decisions: {call_id: {decision, digest, …}}}``
-``POST /api/runs/{id}/stop``             stops a run: ``{reason?}``
-``DELETE /api/runs/{id}``                deletes a run
-``GET /api/conversations``               lists conversations, each with the state of its newest run:
-                                         ``?limit=``; 304 if the list is unchanged
-``PATCH /api/conversations/{id}``        renames a conversation: ``{title}``
-``DELETE /api/conversations/{id}``       deletes a conversation; it can be restored for ten minutes
-``POST /api/conversations/{id}/restore`` restores it
-=======================================  =========================================================
+``/api/runs``, ``/api/conversations``, ``/api/converse`` and ``/api/session``.
 """
 
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping, Sequence
@@ -35,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.agent import Conversation
-from argstream.events import ApprovalRequested, ApprovalScope, RunStatus
+from argstream.events import ApprovalScope, RunStatus
 from argstream.protocols._base import Encoder, Reason
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import NativeEncoder
@@ -218,53 +198,8 @@ class _NewTitle(Struct, forbid_unknown_fields=True):
     title: Annotated[str, Meta(min_length=1, max_length=_LONGEST_TITLE)]
 
 
-class _Conversation(Struct):
-    """A conversation in a list, with the state of its newest run."""
-
-    conversation: str
-    title: str
-    created: float
-    updated: float
-    run: str
-    status: RunStatus
-    is_driven: bool
-    pending: int
-
-
-class _ConversationList(Struct):
-    agent: str
-    model: str
-    signed_in: bool
-    conversations: "Sequence[_Conversation]"
-
-
 class _Stop(Struct, forbid_unknown_fields=True):
     reason: Reason = ""
-
-
-class _Pending(Struct):
-    """A pending call in a list, without its arguments."""
-
-    call_id: str
-    digest: str
-
-
-class _Run(Struct):
-    """The summary of a run for clients. It does not name the process that drives the run."""
-
-    run: str
-    conversation: str
-    agent: str
-    status: RunStatus
-    seq: int
-    created: float
-    updated: float
-    is_driven: bool
-    prompt: str
-    """The first characters of the prompt."""
-    replaces: str
-    """The run that it takes the place of; empty if there is none."""
-    pending: "Sequence[ApprovalRequested | _Pending]"
 
 
 def run_routes(context: Context) -> list[Route]:
@@ -299,7 +234,9 @@ class _RunsApi:
             named = quote(conversation.id)  # clients may choose any ID
             headers = {"x-argstream-conversation": named, "location": location}
             return await self._watch(request, run_id, headers, with_history=with_history)
-        return _json({"run": run_id, "conversation": conversation.id}, 201, location=location)
+        return json_response(
+            {"run": run_id, "conversation": conversation.id}, 201, location=location
+        )
 
     async def list(self, request: Request) -> Response:
         query = request.query_params
@@ -318,15 +255,20 @@ class _RunsApi:
             found = []
         beginnings = await self._runs.beginnings.of(found)
         content = [
-            _summary(info, beginning, [_Pending(*one) for one in info.pending.items()])
+            # Without the arguments of the pending calls.
+            _summary(
+                info,
+                beginning,
+                [{"call_id": id, "digest": digest} for id, digest in info.pending.items()],
+            )
             for info, beginning in zip(found, beginnings, strict=True)
         ]
-        return _unless_known(request, _json({"runs": content}))
+        return _unless_known(request, json_response({"runs": content}))
 
     async def show(self, request: Request) -> Response:
         info = await self._info(request)
         [beginning] = await self._runs.beginnings.of([info])
-        return _json(_summary(info, beginning, await self._runs.pending(info.run_id)))
+        return json_response(_summary(info, beginning, await self._runs.pending(info.run_id)))
 
     async def events(self, request: Request) -> Response:
         info = await self._info(request)
@@ -353,7 +295,7 @@ class _RunsApi:
                 raise other_request(call_id)
         decisions = {call_id: _approval(one) for call_id, one in body.decisions.items()}
         await self._runs.decide(loaded, decisions)
-        return _json({"run": run_id}, 202)
+        return json_response({"run": run_id}, 202)
 
     async def stop(self, request: Request) -> Response:
         info = await self._info(request)
@@ -393,10 +335,13 @@ def conversation_routes(context: Context, token: str | None) -> list[Route]:
     async def list_all(request: Request) -> Response:
         limit = _number(request.query_params.get("limit", "50"), "limit", 1, _MOST)
         found = await conversations.of_user(context.user(request), limit)
-        listed = [_listed(row, newest) for row, newest in found]
-        runs = context.runs
-        content = _ConversationList(runs.agent, runs.model, token is not None, listed)
-        return _unless_known(request, _json(content))
+        content = {
+            "agent": context.runs.agent,
+            "model": context.runs.model,
+            "signed_in": token is not None,
+            "conversations": [_listed(row, newest) for row, newest in found],
+        }
+        return _unless_known(request, json_response(content))
 
     async def rename(request: Request) -> Response:
         conversation_id, user = request.path_params["id"], context.user(request)
@@ -424,17 +369,18 @@ def conversation_routes(context: Context, token: str | None) -> list[Route]:
     ]
 
 
-def _listed(row: ConversationInfo, newest: RunInfo) -> _Conversation:
-    return _Conversation(
-        row.conversation_id,
-        row.title,
-        row.created,
-        newest.updated,
-        newest.run_id,
-        newest.status,
-        newest.owner is not None,
-        0 if newest.is_over else len(newest.pending),
-    )
+def _listed(row: ConversationInfo, newest: RunInfo) -> dict[str, object]:
+    """Return a conversation in a list, with the state of its newest run."""
+    return {
+        "conversation": row.conversation_id,
+        "title": row.title,
+        "created": row.created,
+        "updated": newest.updated,
+        "run": newest.run_id,
+        "status": newest.status,
+        "is_driven": newest.owner is not None,
+        "pending": 0 if newest.is_over else len(newest.pending),
+    }
 
 
 def _approval(decision: _Decision) -> Approval:
@@ -474,22 +420,21 @@ def _number(text: str, what: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _summary(
-    info: RunInfo, beginning: Beginning, pending: Sequence[ApprovalRequested | _Pending]
-) -> _Run:
-    return _Run(
-        info.run_id,
-        info.conversation_id,
-        info.agent,
-        info.status,
-        info.seq,
-        info.created,
-        info.updated,
-        info.owner is not None,
-        beginning.prompt,
-        beginning.replaces,
-        pending,
-    )
+def _summary(info: RunInfo, beginning: Beginning, pending: Sequence[object]) -> dict[str, object]:
+    """Return what clients see of a run. It does not name the process that drives the run."""
+    return {
+        "run": info.run_id,
+        "conversation": info.conversation_id,
+        "agent": info.agent,
+        "status": info.status,
+        "seq": info.seq,
+        "created": info.created,
+        "updated": info.updated,
+        "is_driven": info.owner is not None,
+        "prompt": beginning.prompt,
+        "replaces": beginning.replaces,
+        "pending": pending,
+    }
 
 
 def _unless_known(request: Request, answer: Response) -> Response:
@@ -502,7 +447,7 @@ def _unless_known(request: Request, answer: Response) -> Response:
     return answer
 
 
-def _json(content: object, status: int = 200, **headers: str) -> Response:
+def json_response(content: object, status: int = 200, **headers: str) -> Response:
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
@@ -532,17 +477,12 @@ class _SignIn(Struct, forbid_unknown_fields=True):
     token: str
 
 
-class _Session(Struct):
-    needs_token: bool
-    signed_in: bool
-    agent: str
-
-
 def session_routes(context: Context, token: str | None) -> list[Route]:
     async def show(request: Request) -> Response:
         has_token: bool = request.scope["argstream.has_token"]
-        content = _Session(not has_token, has_token and token is not None, context.runs.agent)
-        return Response(msgspec.json.encode(content), media_type="application/json")
+        signed_in = has_token and token is not None
+        agent = context.runs.agent
+        return json_response({"needs_token": not has_token, "signed_in": signed_in, "agent": agent})
 
     async def sign_in(request: Request) -> Response:
         body = await context.body(request, _SignIn, most=_MOST_BYTES)

@@ -1,16 +1,8 @@
 """``/api/chat``: the requests of ``useChat`` of the AI SDK, in its versions 6 and 7.
 
-==============================  ==================================================================
-``POST /api/chat``              the requests of ``DefaultChatTransport``; the response is a stream
-``GET /api/chat/{id}``          all messages so far, for a page that is loaded again, and the
-                                newest run
-``GET /api/chat/{id}/stream``   the answer so far and what follows, for ``resumeStream``; 204 if
-                                the last run is over, unless ``?ended=true``
-``POST /api/chat/{id}/stop``    stops the run. ``chat.stop()`` only stops reading
-==============================  ==================================================================
-
-``id`` is the ID of the conversation. Only the last message of a request is read, or the message of
-the assistant that it names (``messageId``). The history is that of the store.
+The routes are in docs/server.md. ``id`` is the ID of the conversation. Only the last message of a
+request is read, or the message of the assistant that it names (``messageId``). The history is that
+of the store.
 
 - A message of the user starts a run. If it replaces an earlier message, the run continues from
   before that one.
@@ -25,7 +17,6 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -44,7 +35,7 @@ from argstream.protocols.ai_sdk import (
     meant,
 )
 from argstream.runs._records import Approval, Approve, Deny, RunInfo
-from argstream.server._api import Context, not_pending
+from argstream.server._api import Context, json_response, not_pending
 from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
@@ -91,8 +82,7 @@ class _ChatApi:
             if history.is_whole:
                 break
         chat = {"id": chat_id, "messages": history.messages(), "run": newest}
-        headers = {"cache-control": "no-store"}
-        return Response(msgspec.json.encode(chat), 200, headers, "application/json")
+        return json_response(chat)
 
     async def resume(self, request: Request) -> Response:
         info = await self._context.newest(request, request.path_params["id"])

@@ -121,6 +121,9 @@ class Runs:
 
     def __init__(self, driver: Driver, *, recovery_seconds: float, max_running: int) -> None:
         self._driver = driver
+        self.store = driver.store
+        self.agent = driver.name
+        self.model = driver.model
         self._driving = RunSupervisor(driver, max_running)
         self.beginnings = Beginnings(driver.store)
         self.conversations = Conversations(driver.store, driver.name)
@@ -129,18 +132,6 @@ class Runs:
         )
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-
-    @property
-    def store(self) -> Store:
-        return self._driver.store
-
-    @property
-    def agent(self) -> str:
-        return self._driver.name
-
-    @property
-    def model(self) -> str:
-        return self._driver.model
 
     def open(self) -> None:
         self._driving.open()
@@ -174,15 +165,13 @@ class Runs:
         conversation_id: str | None = None,
     ) -> list[RunInfo]:
         """List the runs of a user, those with the newest records first."""
-        wanted = limit
-        while True:
-            found = await self.store.runs(
+
+        async def list_runs(wanted: int) -> list[RunInfo]:
+            return await self.store.runs(
                 status=status, conversation_id=conversation_id, user=user, limit=wanted
             )
-            ours = [info for info in found if self._is_ours(info)]
-            if len(ours) >= limit or len(found) < wanted:
-                return ours[:limit]
-            wanted *= 4
+
+        return await _ours(list_runs, self._is_ours, limit)
 
     async def newest(self, conversation_id: str, user: str) -> RunInfo | None:
         found = await self.of_user(user, limit=1, conversation_id=conversation_id)
@@ -353,6 +342,19 @@ def _require_pending(
     return waiting
 
 
+async def _ours(
+    fetch: Callable[[int], Awaitable[list[T]]], is_ours: Callable[[T], bool], limit: int
+) -> list[T]:
+    """Return up to ``limit`` of what is ours. A store lists what belongs to other agents, too."""
+    wanted = limit
+    while True:
+        found = await fetch(wanted)
+        ours = [one for one in found if is_ours(one)]
+        if len(ours) >= limit or len(found) < wanted:
+            return ours[:limit]
+        wanted *= 4
+
+
 def _unknown_run() -> Problem:
     return Problem(404, "unknown-run", "no such run")
 
@@ -367,6 +369,8 @@ def other_request(call_id: str) -> Problem:
 
 
 class AgentDriver:
+    can_replace = True
+
     def __init__(self, agent: Agent) -> None:
         if agent.store is None:
             raise UsageError(
@@ -374,25 +378,11 @@ class AgentDriver:
                 'Agent(…, store="runs.db")'
             )
         self._agent = agent
-        self._store = agent.store
+        self.name = agent.name
+        self.model = agent.model.name
+        self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
         self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
-
-    @property
-    def name(self) -> str:
-        return self._agent.name
-
-    @property
-    def model(self) -> str:
-        return self._agent.model.name
-
-    @property
-    def can_replace(self) -> bool:
-        return True
-
-    @property
-    def store(self) -> Store:
-        return self._store
 
     def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
         conversation.grants = self._grants_in(conversation)
@@ -437,15 +427,12 @@ class RunSupervisor:
 
     def __init__(self, driver: Driver, max_running: int) -> None:
         self._driver = driver
+        self._store = driver.store
         self._max_running = max_running
         self._driven: set[str] = set()  # the ids of runs
         self._expiring: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
-
-    @property
-    def _store(self) -> Store:
-        return self._driver.store
 
     @property
     def is_full(self) -> bool:
@@ -645,17 +632,14 @@ class Conversations:
 
     async def of_user(self, user: str, limit: int) -> list[tuple[ConversationInfo, RunInfo]]:
         """List the conversations of a user, those with the newest run first."""
-        wanted = limit
-        while True:
+
+        async def list_conversations(wanted: int) -> list[tuple[ConversationInfo, RunInfo | None]]:
             rows = await self._store.conversations(user=user, limit=wanted)
             newest = await self._newest(rows, user)
-            found = [
-                (row, newest[row.conversation_id]) for row in rows if row.conversation_id in newest
-            ]
-            ours = [(row, info) for row, info in found if self._is_ours(info)]
-            if len(ours) >= limit or len(rows) < wanted:
-                return ours[:limit]
-            wanted *= 4
+            return [(row, newest.get(row.conversation_id)) for row in rows]
+
+        found = await _ours(list_conversations, lambda pair: self._is_ours(pair[1]), limit)
+        return [(row, info) for row, info in found if info is not None]
 
     async def _newest(self, rows: Sequence[ConversationInfo], user: str) -> dict[str, RunInfo]:
         """Return the newest run of each conversation, by its ID."""
@@ -699,8 +683,8 @@ class Conversations:
                 if self._is_ours(info):
                     await await_and_log(info.run_id, self._store.delete(info.run_id))
 
-    def _is_ours(self, info: RunInfo) -> bool:
-        return info.agent == self._agent
+    def _is_ours(self, info: RunInfo | None) -> bool:
+        return info is not None and info.agent == self._agent
 
     async def _newest_of(self, row: ConversationInfo) -> RunInfo | None:
         key = f"{row.user}\n{row.conversation_id}"

@@ -251,7 +251,7 @@ class _RunsApi:
             conversation_id=conversation_id,
             limit=_number(query.get("limit", "50"), "limit", 1, _MOST),
         )
-        if conversation_id and await self._runs.conversations.is_deleted(conversation_id, user):
+        if conversation_id and await self._runs.is_deleted(conversation_id, user):
             found = []
         beginnings = await self._runs.beginnings.of(found)
         content = [
@@ -330,14 +330,14 @@ class _RunsApi:
 
 
 def conversation_routes(context: Context, token: str | None) -> list[Route]:
-    conversations = context.runs.conversations
+    runs = context.runs
 
     async def list_all(request: Request) -> Response:
         limit = _number(request.query_params.get("limit", "50"), "limit", 1, _MOST)
-        found = await conversations.of_user(context.user(request), limit)
+        found = await runs.conversations(context.user(request), limit)
         content = {
-            "agent": context.runs.agent,
-            "model": context.runs.model,
+            "agent": runs.agent,
+            "model": runs.model,
             "signed_in": token is not None,
             "conversations": [_listed(row, newest) for row, newest in found],
         }
@@ -346,18 +346,18 @@ def conversation_routes(context: Context, token: str | None) -> list[Route]:
     async def rename(request: Request) -> Response:
         conversation_id, user = request.path_params["id"], context.user(request)
         body = await context.body(request, _NewTitle)
-        await conversations.find(conversation_id, user)
-        await context.runs.store.rename_conversation(conversation_id, body.title, user=user)
+        await runs.newest_of(conversation_id, user)
+        await runs.store.rename_conversation(conversation_id, body.title, user=user)
         return Response(status_code=204)
 
     async def delete(request: Request) -> Response:
-        await conversations.delete(request.path_params["id"], context.user(request))
+        await runs.delete_conversation(request.path_params["id"], context.user(request))
         return Response(status_code=204)
 
     async def restore(request: Request) -> Response:
         conversation_id, user = request.path_params["id"], context.user(request)
-        await conversations.find(conversation_id, user)
-        await context.runs.store.restore_conversation(conversation_id, user=user)
+        await runs.newest_of(conversation_id, user)
+        await runs.store.restore_conversation(conversation_id, user=user)
         return Response(status_code=204)
 
     one = "/api/conversations/{id:path}"

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
 
-from argstream.agent import Agent, Conversation
+from argstream.agent import Agent, Conversation, Run
 from argstream.agent.approvals import Grant
 from argstream.agent.observer import ObserverLoop
 from argstream.errors import (
@@ -55,21 +55,6 @@ _MAX_CONCURRENT: Final = 10
 T = TypeVar("T")
 
 
-class DrivenRun(Protocol):
-    """A run that this process drives."""
-
-    @property
-    def run_id(self) -> str: ...
-
-    async def finished(self, begun: "asyncio.Future[None] | None") -> Event | None:
-        """Return the last event before the run ended or paused.
-
-        ``begun`` is done when the run is in the store.
-        """
-
-    async def aclose(self) -> None: ...
-
-
 class Driver(Protocol):
     """Begins and resumes runs."""
 
@@ -88,10 +73,10 @@ class Driver(Protocol):
     @property
     def store(self) -> Store: ...
 
-    def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
+    def begin(self, prompt: str, conversation: Conversation) -> Run:
         """Return a run that begins when its first event is requested."""
 
-    def resume(self, info: RunInfo) -> DrivenRun | None:
+    def resume(self, info: RunInfo) -> Run | None:
         """Return a run that continues; None if this driver cannot resume runs."""
 
     async def conversation(self, id: str, user: str) -> Conversation:
@@ -112,12 +97,12 @@ class LoadedRun(NamedTuple):
     state: RunState
     check: Callable[[Decisions], None]
     """Raises ``UsageError`` if a decision could not be used."""
-    run: DrivenRun | None = None
+    run: Run | None = None
     """Resumes the run from what was read; None if its driver cannot resume runs."""
 
 
 class Runs:
-    """The runs of a server, whichever process drives them."""
+    """The runs and conversations of a server, whichever process drives them."""
 
     def __init__(self, driver: Driver, *, recovery_seconds: float, max_running: int) -> None:
         self._driver = driver
@@ -126,11 +111,10 @@ class Runs:
         self.model = driver.model
         self._driving = RunSupervisor(driver, max_running)
         self.beginnings = Beginnings(driver.store)
-        self.conversations = Conversations(driver.store, driver.name)
-        self.recovery = Recovery(
-            driver.store, self._driving, recovery_seconds, self.conversations.purge
-        )
+        self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
+        self._over: OrderedDict[str, RunInfo] = OrderedDict()
+        """Newest runs that are over, by user and conversation: they are not read again."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def open(self) -> None:
@@ -177,8 +161,8 @@ class Runs:
         found = await self.of_user(user, limit=1, conversation_id=conversation_id)
         return found[0] if found else None
 
-    def _is_ours(self, info: RunInfo) -> bool:
-        return info.agent == self.agent
+    def _is_ours(self, info: RunInfo | None) -> bool:
+        return info is not None and info.agent == self.agent
 
     async def conversation(self, conversation_id: str, user: str) -> Conversation:
         """Return a conversation with its history. Raise Problem if a run of it is not over."""
@@ -208,6 +192,70 @@ class Runs:
         replaced.updated = conversation.updated
         self._newest[replaced] = run_id
         return replaced
+
+    async def conversations(self, user: str, limit: int) -> list[tuple[ConversationInfo, RunInfo]]:
+        """List the conversations of a user, those with the newest run first."""
+
+        async def list_conversations(wanted: int) -> list[tuple[ConversationInfo, RunInfo | None]]:
+            rows = await self.store.conversations(user=user, limit=wanted)
+            newest = await self._newest_runs(rows, user)
+            return [(row, newest.get(row.conversation_id)) for row in rows]
+
+        found = await _ours(list_conversations, lambda pair: self._is_ours(pair[1]), limit)
+        return [(row, info) for row, info in found if info is not None]
+
+    async def _newest_runs(self, rows: Sequence[ConversationInfo], user: str) -> dict[str, RunInfo]:
+        """Return the newest run of each conversation, by its ID."""
+        newest: dict[str, RunInfo] = {}
+        for info in await self.store.runs(user=user, limit=_RECENT_RUNS):
+            newest.setdefault(info.conversation_id, info)
+        others = [row for row in rows if row.conversation_id not in newest]
+        for start in range(0, len(others), _PROMPTS_AT_ONCE):
+            some = others[start : start + _PROMPTS_AT_ONCE]
+            found = await asyncio.gather(*map(self._newest_run, some))
+            newest |= {info.conversation_id: info for info in found if info is not None}
+        return newest
+
+    async def newest_of(self, conversation_id: str, user: str) -> RunInfo:
+        """Return the newest run of a conversation. Raise Problem if there is none."""
+        runs = await self.store.runs(conversation_id=conversation_id, user=user, limit=1)
+        if not (runs and self._is_ours(runs[0])):
+            raise Problem(404, "unknown-conversation", "no such conversation")
+        return runs[0]
+
+    async def is_deleted(self, conversation_id: str, user: str) -> bool:
+        return any(
+            row.conversation_id == conversation_id and row.deleted_at is not None
+            for row in await self.store.conversations(user=user, deleted=True, limit=_MOST_ROWS)
+        )
+
+    async def delete_conversation(self, conversation_id: str, user: str) -> None:
+        """Hide a conversation. Its runs are deleted later, so that this can be undone."""
+        newest = await self.newest_of(conversation_id, user)
+        if newest.owner is not None and not newest.is_over:
+            raise Problem(409, "run-taken", "a run is in progress. Stop it first")
+        await self.store.delete_conversation(conversation_id, user=user)
+
+    async def _purge(self) -> None:
+        """Delete the runs of conversations that were deleted some time ago."""
+        before = time.time() - _KEEP_DELETED
+        for row in await self.store.conversations(deleted=True):
+            if row.deleted_at is None or row.deleted_at > before:
+                continue
+            for info in await self.store.runs(conversation_id=row.conversation_id, user=row.user):
+                if self._is_ours(info):
+                    await await_and_log(info.run_id, self.store.delete(info.run_id))
+
+    async def _newest_run(self, row: ConversationInfo) -> RunInfo | None:
+        key = f"{row.user}\n{row.conversation_id}"
+        known = self._over.get(key)
+        if known is not None and known.created >= row.updated:
+            self._over.move_to_end(key)
+            return known
+        runs = await self.store.runs(conversation_id=row.conversation_id, user=row.user, limit=1)
+        if runs and runs[0].is_over:
+            _put(self._over, key, runs[0])
+        return runs[0] if runs else None
 
     async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
         return (await self.store.snapshot(run_id)).pending
@@ -384,7 +432,7 @@ class AgentDriver:
         # Grants are not stored, because rules of the same name may differ in another process.
         self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
 
-    def begin(self, prompt: str, conversation: Conversation) -> DrivenRun:
+    def begin(self, prompt: str, conversation: Conversation) -> Run:
         conversation.grants = self._grants_in(conversation)
         return self._agent.run_stream(prompt, conversation)
 
@@ -397,7 +445,7 @@ class AgentDriver:
             self._grants.popitem(last=False)
         return grants
 
-    def resume(self, info: RunInfo) -> DrivenRun | None:
+    def resume(self, info: RunInfo) -> Run | None:
         conversation = Conversation(id=info.conversation_id, user=info.user)
         conversation.grants = self._grants_in(conversation)
         return self._agent.resume(info.run_id, conversation=conversation)
@@ -442,13 +490,13 @@ class RunSupervisor:
         """Return True for a run of our agent that is not driven here already."""
         return info.agent == self._driver.name and info.run_id not in self._driven
 
-    async def begin(self, run: DrivenRun, on_inactive: Callable[[], None]) -> None:
+    async def begin(self, run: Run, on_inactive: Callable[[], None]) -> None:
         """Drive a run, and return when its beginning is in the store."""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._drive(run, begun).add_done_callback(lambda _: on_inactive())
         await begun
 
-    def resume(self, run: DrivenRun) -> None:
+    def resume(self, run: Run) -> None:
         """Resume a loaded run, unless it is driven here.
 
         If the server is full or closing, recovery resumes it later.
@@ -469,7 +517,7 @@ class RunSupervisor:
         elif info.is_abandoned:
             await self._driver.stop(run_id, "the process that drove the run has ended")
 
-    def _drive(self, run: DrivenRun, begun: "asyncio.Future[None] | None") -> "asyncio.Task[None]":
+    def _drive(self, run: Run, begun: "asyncio.Future[None] | None") -> "asyncio.Task[None]":
         self._driven.add(run.run_id)
         return self._start_task(self._await_end(run, begun))
 
@@ -479,7 +527,7 @@ class RunSupervisor:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _await_end(self, run: DrivenRun, begun: "asyncio.Future[None] | None") -> None:
+    async def _await_end(self, run: Run, begun: "asyncio.Future[None] | None") -> None:
         last: Event | None = None
         try:
             last = await run.finished(begun)
@@ -619,83 +667,6 @@ class Recovery:
         [last] = await self._store.read(info.run_id, info.seq - 1, 1)
         if isinstance(last.event, RunPaused):
             self._driving.resume_at_expiry(info.run_id, last.event.pending)
-
-
-class Conversations:
-    """The conversations with an agent, each with its newest run."""
-
-    def __init__(self, store: Store, agent: str) -> None:
-        self._store = store
-        self._agent = agent
-        self._over: OrderedDict[str, RunInfo] = OrderedDict()
-        """Newest runs that are over, by user and conversation: they are not read again."""
-
-    async def of_user(self, user: str, limit: int) -> list[tuple[ConversationInfo, RunInfo]]:
-        """List the conversations of a user, those with the newest run first."""
-
-        async def list_conversations(wanted: int) -> list[tuple[ConversationInfo, RunInfo | None]]:
-            rows = await self._store.conversations(user=user, limit=wanted)
-            newest = await self._newest(rows, user)
-            return [(row, newest.get(row.conversation_id)) for row in rows]
-
-        found = await _ours(list_conversations, lambda pair: self._is_ours(pair[1]), limit)
-        return [(row, info) for row, info in found if info is not None]
-
-    async def _newest(self, rows: Sequence[ConversationInfo], user: str) -> dict[str, RunInfo]:
-        """Return the newest run of each conversation, by its ID."""
-        newest: dict[str, RunInfo] = {}
-        for info in await self._store.runs(user=user, limit=_RECENT_RUNS):
-            newest.setdefault(info.conversation_id, info)
-        others = [row for row in rows if row.conversation_id not in newest]
-        for start in range(0, len(others), _PROMPTS_AT_ONCE):
-            some = others[start : start + _PROMPTS_AT_ONCE]
-            found = await asyncio.gather(*map(self._newest_of, some))
-            newest |= {info.conversation_id: info for info in found if info is not None}
-        return newest
-
-    async def find(self, conversation_id: str, user: str) -> RunInfo:
-        """Return the newest run of a conversation. Raise Problem if there is none."""
-        runs = await self._store.runs(conversation_id=conversation_id, user=user, limit=1)
-        if not (runs and self._is_ours(runs[0])):
-            raise Problem(404, "unknown-conversation", "no such conversation")
-        return runs[0]
-
-    async def is_deleted(self, conversation_id: str, user: str) -> bool:
-        return any(
-            row.conversation_id == conversation_id and row.deleted_at is not None
-            for row in await self._store.conversations(user=user, deleted=True, limit=_MOST_ROWS)
-        )
-
-    async def delete(self, conversation_id: str, user: str) -> None:
-        """Hide a conversation. Its runs are deleted later, so that this can be undone."""
-        newest = await self.find(conversation_id, user)
-        if newest.owner is not None and not newest.is_over:
-            raise Problem(409, "run-taken", "a run is in progress. Stop it first")
-        await self._store.delete_conversation(conversation_id, user=user)
-
-    async def purge(self) -> None:
-        """Delete the runs of conversations that were deleted some time ago."""
-        before = time.time() - _KEEP_DELETED
-        for row in await self._store.conversations(deleted=True):
-            if row.deleted_at is None or row.deleted_at > before:
-                continue
-            for info in await self._store.runs(conversation_id=row.conversation_id, user=row.user):
-                if self._is_ours(info):
-                    await await_and_log(info.run_id, self._store.delete(info.run_id))
-
-    def _is_ours(self, info: RunInfo | None) -> bool:
-        return info is not None and info.agent == self._agent
-
-    async def _newest_of(self, row: ConversationInfo) -> RunInfo | None:
-        key = f"{row.user}\n{row.conversation_id}"
-        known = self._over.get(key)
-        if known is not None and known.created >= row.updated:
-            self._over.move_to_end(key)
-            return known
-        runs = await self._store.runs(conversation_id=row.conversation_id, user=row.user, limit=1)
-        if runs and runs[0].is_over:
-            _put(self._over, key, runs[0])
-        return runs[0] if runs else None
 
 
 class Beginning(NamedTuple):

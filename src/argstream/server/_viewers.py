@@ -116,9 +116,11 @@ class RunBroadcast:
         self._writing: asyncio.Handle | None = None
         self._kept_at = 0.0
         self._heartbeat_timer: asyncio.TimerHandle | None = None
+        self.opened = asyncio.create_task(self._open())
+        """Raises what the store raises."""
 
-    async def open(self) -> None:
-        """Read the snapshot and follow the run from there. Raise what the store raises."""
+    async def _open(self) -> None:
+        """Read the snapshot and follow the run from there."""
         snapshot = await self._store.snapshot(self.run_id)
         self.encoder.begin(snapshot)
         self._start = snapshot.seq
@@ -132,7 +134,17 @@ class RunBroadcast:
         self.close_reason = self.close_reason or why
         self._wake()
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be opened."""
+        return self.opened.done() and (
+            self.opened.cancelled() or self.opened.exception() is not None
+        )
+
     async def close(self) -> None:
+        self.opened.cancel()  # does nothing if it is done
+        await asyncio.wait([self.opened])
+        _ = self.has_failed  # marks the exception as retrieved
         for timer in (self._writing, self._heartbeat_timer):
             if timer is not None:
                 timer.cancel()
@@ -269,17 +281,12 @@ class RunBroadcast:
         return woken
 
 
-class _Entry(NamedTuple):
-    broadcast: RunBroadcast
-    opened: "asyncio.Task[None]"
-
-
 class Broadcasts:
     """The broadcasts of all runs that have viewers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._entries: dict[Hashable, _Entry] = {}
+        self._broadcasts: dict[Hashable, RunBroadcast] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._viewers = 0
         self._is_draining = False
@@ -298,27 +305,27 @@ class Broadcasts:
         what follows; with ``after``, only what follows that record.
         """
         name = (run_id, key)
-        entry = self._entry(name, run_id, make)
-        viewer = Viewer(entry.broadcast, lambda: self._leave(name, entry))
-        entry.broadcast.viewers += 1
+        broadcast = self._broadcast(name, run_id, make)
+        viewer = Viewer(broadcast, lambda: self._leave(name, broadcast))
+        broadcast.viewers += 1
         self._viewers += 1
         try:
             # A viewer that leaves must not close the broadcast for the others.
-            await asyncio.shield(entry.opened)
-            await self._position(viewer, entry.broadcast, make, after)
+            await asyncio.shield(broadcast.opened)
+            await self._position(viewer, broadcast, make, after)
         except BaseException:
             viewer.close()
             raise
         return viewer
 
-    def _entry(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> _Entry:
-        entry = self._entries.get(name)
-        if entry is None or entry.broadcast.close_reason is not None or _has_failed(entry.opened):
+    def _broadcast(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> RunBroadcast:
+        broadcast = self._broadcasts.get(name)
+        if broadcast is None or broadcast.close_reason is not None or broadcast.has_failed:
             broadcast = RunBroadcast(self._store, run_id, make(), self._extra_interval)
+            self._broadcasts[name] = broadcast
             if self._is_draining:
                 broadcast.disconnect("shutdown")
-            entry = self._entries[name] = _Entry(broadcast, asyncio.create_task(broadcast.open()))
-        return entry
+        return broadcast
 
     def _extra_interval(self) -> float:
         return min(self._viewers * _SECONDS_PER_VIEWER, _MAX_EXTRA_INTERVAL)
@@ -373,16 +380,15 @@ class Broadcasts:
                     yield written
             await asyncio.sleep(0)  # a long log must not block the event loop
 
-    def _leave(self, name: Hashable, entry: _Entry) -> None:
+    def _leave(self, name: Hashable, broadcast: RunBroadcast) -> None:
         """Remove a viewer. The last one closes the broadcast."""
-        broadcast = entry.broadcast
         broadcast.viewers -= 1
         self._viewers -= 1
         if broadcast.viewers:
             return
-        if self._entries.get(name) is entry:
-            del self._entries[name]
-        closing = asyncio.ensure_future(_end(entry))
+        if self._broadcasts.get(name) is broadcast:
+            del self._broadcasts[name]
+        closing = asyncio.ensure_future(broadcast.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -392,28 +398,17 @@ class Broadcasts:
     def drain(self) -> None:
         """Ask all viewers to reconnect, because the server shuts down."""
         self._is_draining = True
-        for entry in self._entries.values():
-            entry.broadcast.disconnect("shutdown")
+        for broadcast in self._broadcasts.values():
+            broadcast.disconnect("shutdown")
 
     async def aclose(self) -> None:
         self.drain()
-        entries = [*self._entries.values()]
-        self._entries.clear()
-        for entry in entries:
-            await _end(entry)
+        broadcasts = [*self._broadcasts.values()]
+        self._broadcasts.clear()
+        for broadcast in broadcasts:
+            await broadcast.close()
         if self._closing:
             await asyncio.wait(self._closing)
-
-
-def _has_failed(opened: "asyncio.Task[None]") -> bool:
-    return opened.done() and (opened.cancelled() or opened.exception() is not None)
-
-
-async def _end(entry: _Entry) -> None:
-    entry.opened.cancel()  # does nothing if it is done
-    await asyncio.wait([entry.opened])
-    _has_failed(entry.opened)  # mark the exception as retrieved
-    await entry.broadcast.close()
 
 
 class Viewer:

@@ -125,7 +125,7 @@ def test_changing_routes_do_not_reach_the_runs_of_neighbours(neighbours: Neighbo
         ("POST", "/api/runs/{run_id}/decisions"): (decisions, ""),
         ("POST", "/api/runs/{run_id}/stop"): ({}, ""),
         ("POST", "/api/chat/{id:path}/stop"): ({}, ""),
-        ("POST", "/api/ag-ui/{thread:path}/stop"): ({}, ""),
+        ("POST", "/api/ag-ui/{id:path}/stop"): ({}, ""),
         ("DELETE", "/api/runs/{run_id}"): ({}, ""),
         ("PATCH", "/api/conversations/{id:path}"): ({"title": "Mine"}, ""),
         ("DELETE", "/api/conversations/{id:path}"): ({}, ""),

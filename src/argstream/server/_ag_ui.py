@@ -43,6 +43,7 @@ from argstream.protocols.ag_ui import (
 )
 from argstream.runs._records import Approval, RunInfo
 from argstream.server._api import Context, not_pending
+from argstream.server._limits import read_json
 from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
@@ -51,8 +52,8 @@ def routes(context: Context) -> list[Route]:
     api = _AgUiApi(context)
     return [
         Route("/api/ag-ui", api.post, methods=["POST"]),
-        Route("/api/ag-ui/{thread:path}/stream", api.connect, methods=["GET"]),
-        Route("/api/ag-ui/{thread:path}/stop", api.stop, methods=["POST"]),
+        Route("/api/ag-ui/{id:path}/stream", api.connect, methods=["GET"]),
+        Route("/api/ag-ui/{id:path}/stop", context.stop, methods=["POST"]),
     ]
 
 
@@ -62,7 +63,7 @@ class _AgUiApi:
         self._runs = context.runs
 
     async def post(self, request: Request) -> Response:
-        body = await self._context.body(request, RunAgentInput)
+        body = await read_json(request, RunAgentInput, self._context.rates)
         if body.resume:
             return await self._answer(request, body, answers_of(body.resume))
         prompt = prompt_of(body.messages)
@@ -77,21 +78,14 @@ class _AgUiApi:
         return await self._watch(request, run_id, body, after=0)
 
     async def connect(self, request: Request) -> Response:
-        thread_id = request.path_params["thread"]
-        info = await self._context.newest(request, thread_id)
-        if info is None:
-            raise _unknown()
+        thread_id = request.path_params["id"]
+        info = await self._context.known(request, thread_id)
         version = version_of(request.query_params.get("version"))
         make = partial(AgUiEncoder, thread_id, info.run_id, version)
         return await self._context.watch(request, info.run_id, ("ag-ui", version), make)
 
-    async def stop(self, request: Request) -> Response:
-        return await self._context.stop(request, request.path_params["thread"])
-
     async def _answer(self, request: Request, body: RunAgentInput, answers: Answers) -> Response:
-        info = await self._context.newest(request, body.thread_id)
-        if info is None:
-            raise _unknown()
+        info = await self._context.known(request, body.thread_id)
         decisions = _decisions(info, answers)
         if not decisions:
             return await self._watch(request, info.run_id, body)
@@ -128,7 +122,3 @@ def _decisions(info: RunInfo, answers: Answers) -> dict[str, Approval]:
         raise not_pending("Cancel the interrupt to see how the run continued")
     decided = {**answers.resolved, **answers.cancelled}
     return {calls[digest]: answer for digest, answer in decided.items() if digest in calls}
-
-
-def _unknown() -> Problem:
-    return Problem(404, "unknown-conversation", "no such thread")

@@ -20,7 +20,7 @@ from argstream.protocols._base import Encoder, Reason
 from argstream.protocols.converse import ConverseEncoder
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, Deny, RunInfo
-from argstream.server._limits import Limits, Rates, read_json
+from argstream.server._limits import Rates, read_json
 from argstream.server._page import etag_of, is_known
 from argstream.server._runs import Beginning, Runs, other_request
 from argstream.server._security import (
@@ -45,22 +45,11 @@ T = TypeVar("T")
 class Context:
     """Starts runs and opens streams for clients, within the limits."""
 
-    def __init__(self, runs: Runs, broadcasts: Broadcasts, limits: Limits, rates: Rates) -> None:
+    def __init__(self, runs: Runs, broadcasts: Broadcasts, rates: Rates) -> None:
         self.runs = runs
         self.broadcasts = broadcasts
-        self.limits = limits
         self.rates = rates
-
-    async def body(
-        self,
-        request: Request,
-        kind: type[T],
-        default: T | None = None,
-        *,
-        most: int | None = None,
-    ) -> T:
-        incoming = self.rates.incoming
-        return await read_json(request, kind, self.limits, incoming, default=default, most=most)
+        self.limits = rates.limits
 
     def user(self, request: Request) -> str:
         """Return the user of a request; "" if the host app names none."""
@@ -83,9 +72,16 @@ class Context:
     async def newest(self, request: Request, conversation_id: str) -> RunInfo | None:
         return await self.runs.newest(conversation_id, self.user(request))
 
-    async def stop(self, request: Request, conversation_id: str) -> Response:
-        """Stop the newest run of a conversation. Do nothing if it is over."""
+    async def known(self, request: Request, conversation_id: str) -> RunInfo:
+        """Return the newest run of a conversation. Raise Problem if there is none."""
         info = await self.newest(request, conversation_id)
+        if info is None:
+            raise Problem(404, "unknown-conversation", "no such conversation")
+        return info
+
+    async def stop(self, request: Request) -> Response:
+        """Stop the newest run of the conversation ``id``. Do nothing if it is over."""
+        info = await self.newest(request, request.path_params["id"])
         if info is not None and not info.is_over:
             await self.runs.stop(info.run_id, "the user stopped it")
         return Response(status_code=204)
@@ -222,7 +218,7 @@ class _RunsApi:
         self._runs = context.runs
 
     async def start(self, request: Request) -> Response:
-        body = await self._context.body(request, _NewRun)
+        body = await read_json(request, _NewRun, self._context.rates)
         conversation = await self._context.conversation(request, body.conversation)
         if body.replaces:
             conversation = await self._runs.conversation_before(body.replaces, conversation)
@@ -286,7 +282,7 @@ class _RunsApi:
     async def decide(self, request: Request) -> Response:
         run_id: str = request.path_params["run_id"]
         loaded = await self._runs.load(run_id, self._context.user(request))
-        body = await self._context.body(request, _Decisions)
+        body = await read_json(request, _Decisions, self._context.rates)
         if not body.decisions:
             raise Problem(422, "unusable", "decisions is empty. Decide on at least one call")
         digests = {one.call_id: one.digest for one in loaded.state.pending}
@@ -299,7 +295,7 @@ class _RunsApi:
 
     async def stop(self, request: Request) -> Response:
         info = await self._info(request)
-        body = await self._context.body(request, _Stop, _Stop())
+        body = await read_json(request, _Stop, self._context.rates, default=_Stop())
         if not info.is_over:
             await self._runs.stop(info.run_id, body.reason)
         return Response(status_code=204)
@@ -345,7 +341,7 @@ def conversation_routes(context: Context, token: str | None) -> list[Route]:
 
     async def rename(request: Request) -> Response:
         conversation_id, user = request.path_params["id"], context.user(request)
-        body = await context.body(request, _NewTitle)
+        body = await read_json(request, _NewTitle, context.rates)
         await runs.newest_of(conversation_id, user)
         await runs.store.rename_conversation(conversation_id, body.title, user=user)
         return Response(status_code=204)
@@ -460,7 +456,7 @@ class _Message(Struct, forbid_unknown_fields=True):
 
 def converse_routes(context: Context) -> list[Route]:
     async def converse(request: Request) -> Response:
-        body = await context.body(request, _Message)
+        body = await read_json(request, _Message, context.rates)
         conversation = await context.conversation(request, body.conversation)
         run_id = await context.start(request, body.message, conversation)
         make = partial(ConverseEncoder, run_id, conversation.id, with_deltas=body.tool_deltas)
@@ -485,7 +481,7 @@ def session_routes(context: Context, token: str | None) -> list[Route]:
         return json_response({"needs_token": not has_token, "signed_in": signed_in, "agent": agent})
 
     async def sign_in(request: Request) -> Response:
-        body = await context.body(request, _SignIn, most=_MOST_BYTES)
+        body = await read_json(request, _SignIn, context.rates, most=_MOST_BYTES)
         if token is None:
             return Response(status_code=204)  # no token is needed
         if not Token(token).is_same(body.token):

@@ -36,6 +36,7 @@ from argstream.protocols.ai_sdk import (
 )
 from argstream.runs._records import Approval, Approve, Deny, RunInfo
 from argstream.server._api import Context, json_response, not_pending
+from argstream.server._limits import read_json
 from argstream.server._security import Problem
 from argstream.server._viewers import EventStream
 
@@ -49,7 +50,7 @@ def routes(context: Context) -> list[Route]:
     return [
         Route("/api/chat", api.post, methods=["POST"]),
         Route("/api/chat/{id:path}/stream", api.resume, methods=["GET"]),
-        Route("/api/chat/{id:path}/stop", api.stop, methods=["POST"]),
+        Route("/api/chat/{id:path}/stop", context.stop, methods=["POST"]),
         Route("/api/chat/{id:path}", api.show, methods=["GET"]),
     ]
 
@@ -60,7 +61,7 @@ class _ChatApi:
         self._runs = context.runs
 
     async def post(self, request: Request) -> Response:
-        body = await self._context.body(request, ChatBody)
+        body = await read_json(request, ChatBody, self._context.rates)
         match meant(body):
             case Said() as said:
                 return await self._start(request, body.id, said)
@@ -91,9 +92,6 @@ class _ChatApi:
             return Response(status_code=204)
         return await self._watch(request, info.run_id)
 
-    async def stop(self, request: Request) -> Response:
-        return await self._context.stop(request, request.path_params["id"])
-
     async def _start(self, request: Request, chat_id: str, said: Said) -> Response:
         conversation = await self._context.conversation(request, chat_id)
         if said.is_again:
@@ -105,9 +103,7 @@ class _ChatApi:
         return await self._watch(request, run_id)
 
     async def _answer(self, request: Request, chat_id: str, answered: Answered) -> Response:
-        info = await self._context.newest(request, chat_id)
-        if info is None:
-            raise Problem(404, "unknown-conversation", "there is no such conversation here")
+        info = await self._context.known(request, chat_id)
         decisions = _decisions(info, answered)
         # The client watches before the decision, so that it misses nothing.
         stream = await self._watch(request, info.run_id, after=info.seq)

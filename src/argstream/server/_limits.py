@@ -102,7 +102,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates:
+    """What the clients of a server have used of its limits."""
+
     def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.request = RateLimit("requests", "requests_per_minute", limits).acquire
         # A user who mistypes the token tries again at once. The refusal does not say whether the
         # token was right.
@@ -214,22 +217,22 @@ class Quota:
 async def read_json(
     request: Request,
     kind: type[T],
-    limits: Limits,
-    incoming: Quota,
+    rates: Rates,
     *,
     default: T | None = None,
     most: int | None = None,
 ) -> T:
     """Decode a JSON body. Raise Problem if it is not valid.
 
-    With a default, the body may be missing. ``incoming`` bounds the memory of all bodies while they
-    arrive. ``most`` is a smaller limit than ``max_body_bytes``, for bodies that are always short.
+    With a default, the body may be missing. ``most`` is a smaller limit than ``max_body_bytes``,
+    for bodies that are always short.
 
     Half of a surrogate pair becomes U+FFFD: a page can cut a text there, and no store could keep
     it. 400: not valid JSON, or a repeated key. 408: it did not arrive in time. 413: too long. 422:
     JSON of another shape. 429 and 503: too many bytes are incoming.
     """
-    place = Reservation(incoming, client_of(request.scope))
+    limits = rates.limits
+    place = Reservation(rates.incoming, client_of(request.scope))
     try:
         try:
             body = await _read(request, limits, place, most)

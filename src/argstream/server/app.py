@@ -111,7 +111,7 @@ class AgentServer:
 
     def _make_app(self, *, has_page: bool) -> SecurityMiddleware:
         rates = Rates(self.limits)
-        context = Context(self._runs, self._broadcasts, self.limits, rates)
+        context = Context(self._runs, self._broadcasts, rates)
         routes = [
             Route(OPEN_PATH, self._health, methods=["GET"]),
             *_api.run_routes(context),

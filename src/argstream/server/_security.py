@@ -306,18 +306,15 @@ class SecurityMiddleware:
             return cors.send(message, send, Headers(scope=scope))
 
         try:
-            headers = _headers(scope)
+            # What is only needed for the checks is local to them: this frame lasts as long as a
+            # stream.
             await self._check_host(scope, receive, _refuse_host)
             is_public = self._is_public(scope)
-            cors = None if is_public else self._cors_of(headers)
-            own_page = not is_public and self._check_origin(headers, scope)
-            if cors is not None and _is_preflight(scope, headers):
-                response = cors.preflight_response(Headers(scope=scope))
+            cors = None if is_public else self._cors_of(scope)
+            preflight = await self._admit(scope, receive, cors, is_public=is_public)
+            if preflight is not None:
                 cors = None  # it has the headers already
-                await response(scope, receive, answer)
-                return
-            await self._admit(scope, receive, headers, own_page=own_page)
-            await self._app(scope, receive, answer)
+            await (preflight or self._app)(scope, receive, answer)
             while streams:
                 await streams.pop()(scope, receive, answer)
         except ClientDisconnect:
@@ -347,15 +344,25 @@ class SecurityMiddleware:
         is_page = method in ("GET", "HEAD") and (path in ("", "/") or path.startswith(STATIC_PATH))
         return (self._has_page and is_page) or path == SESSION_PATH
 
+    def _cors_of(self, scope: Scope) -> CORSMiddleware | None:
+        """Return what adds the CORS headers. Pages of ``*`` get no cookies, listed ones do."""
+        is_listed = Headers(scope=scope).get("origin") in self._origins
+        return self._cors if is_listed else self._cors_for_any or self._cors
+
     async def _admit(
-        self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], *, own_page: bool
-    ) -> None:
-        """Check the token, the user, the rate and the content type. Raise Problem."""
+        self, scope: Scope, receive: Receive, cors: CORSMiddleware | None, *, is_public: bool
+    ) -> Response | None:
+        """Raise Problem, return the answer to a preflight, or None if the request may proceed."""
+        headers = _headers(scope)
+        own_page = not is_public and self._check_origin(headers, scope)
+        needed = {b"origin", b"access-control-request-method"}
+        if cors is not None and scope["method"] == "OPTIONS" and needed <= headers.keys():
+            return cors.preflight_response(Headers(scope=scope))
         method, path = scope["method"], _path(scope)
         safe = method in _SAFE_METHODS
         if path == OPEN_PATH and safe:
             self._count(scope, "health ")
-            return
+            return None
         has_token = self._token is None or _has_token(
             self._token, headers, cookie_counts=safe or own_page
         )
@@ -376,11 +383,7 @@ class SecurityMiddleware:
             )
         if not safe:
             _check_content_type(method, headers)
-
-    def _cors_of(self, headers: dict[bytes, bytes]) -> CORSMiddleware | None:
-        """Return what adds the CORS headers. Pages of ``*`` get no cookies, listed ones do."""
-        is_listed = headers.get(b"origin", b"").decode("latin-1") in self._origins
-        return self._cors if is_listed else self._cors_for_any or self._cors
+        return None
 
     def _check_origin(self, headers: dict[bytes, bytes], scope: Scope) -> bool:
         """Refuse pages of other origins. Return True if the page is certainly of this server."""
@@ -508,11 +511,6 @@ def _cors(origins: Collection[str], *, with_cookies: bool) -> CORSMiddleware:
         allow_credentials=with_cookies,
         expose_headers=_EXPOSED_HEADERS,
     )
-
-
-def _is_preflight(scope: Scope, headers: dict[bytes, bytes]) -> bool:
-    needed = {b"origin", b"access-control-request-method"}
-    return scope["method"] == "OPTIONS" and needed <= headers.keys()
 
 
 def normal_host(host: str) -> str:

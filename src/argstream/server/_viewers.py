@@ -265,17 +265,13 @@ class RunBroadcast:
             self._room = max(_KEPT_BYTES, len(replay.written.data))
         return replay
 
-    async def wait_for_chunk(self, number: int) -> None:
-        """Wait for a chunk, or for the end."""
-        while self.end <= number and not self.is_over:
-            await self._next_write()
-
     async def wait_for_record(self, seq: int) -> None:
         """Wait until a record is written, or for the end."""
         while self.seq < seq and not self.is_over:
-            await self._next_write()
+            await self.next_write()
 
-    def _next_write(self) -> "asyncio.Future[None]":
+    def next_write(self) -> "asyncio.Future[None]":
+        """Return what is done with the next write, or at the end."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(woken)
         return woken
@@ -455,7 +451,8 @@ class Viewer:
                 return written
             self._before = None
         broadcast = self._broadcast
-        await broadcast.wait_for_chunk(self._number)
+        while broadcast.end <= self._number and not broadcast.is_over:
+            await broadcast.next_write()
         if self._number == broadcast.end:
             why = broadcast.close_reason
             return None if why is None else Written(broadcast.encoder.close_reason(why), ends=True)
@@ -516,16 +513,6 @@ class EventStream(Response):
             streams.append(self._stream)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            if scope["method"] == "HEAD":
-                await self._send_head(send)
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-            else:
-                await self._watch(scope, receive, send)
-        finally:
-            self.close()
-
-    async def _watch(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until all is sent, the client disconnects, or has not read for too long."""
         leaving = asyncio.ensure_future(_disconnected(receive))
         sending = asyncio.timeout(None)
@@ -533,7 +520,7 @@ class EventStream(Response):
             async with sending:
                 leaving.add_done_callback(partial(_cut_off, sending))
                 self._check_reading(scope, sending)
-                await self._send(send)
+                await self._send(send, is_head=scope["method"] == "HEAD")
         except TimeoutError:
             if not sending.expired():
                 raise
@@ -541,6 +528,7 @@ class EventStream(Response):
             if self._check_timer is not None:
                 self._check_timer.cancel()
             leaving.cancel()
+            self.close()
             await asyncio.wait([leaving])
 
     def _check_reading(self, scope: Scope, sending: asyncio.Timeout) -> None:
@@ -556,24 +544,23 @@ class EventStream(Response):
         now = asyncio.get_running_loop().time()
         return self._since is not None and now - self._since > self._stalled_seconds
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, *, is_head: bool) -> None:
         now = asyncio.get_running_loop().time
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         try:
             self._since = now()
-            await self._send_head(send)
+            await send(head)
             self._since = None
-            async with aclosing(self._pieces) as pieces:
-                async for piece in pieces:
-                    self._since = now()
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    self._since = None
+            if not is_head:
+                async with aclosing(self._pieces) as pieces:
+                    async for piece in pieces:
+                        self._since = now()
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        self._since = None
             self._since = now()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # some ASGI servers raise it when the client has disconnected
             return
-
-    async def _send_head(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
 
 
 def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec.structs import replace
@@ -53,6 +55,7 @@ _MAX_CONCURRENT: Final = 10
 """How many runs of a conversation may start at the same moment."""
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Driver(Protocol):
@@ -99,6 +102,28 @@ class LoadedRun(NamedTuple):
     """Raises ``UsageError`` if a decision could not be used."""
     run: Run | None = None
     """Resumes the run from what was read; None if its driver cannot resume runs."""
+
+
+def _uninterrupted(
+    work: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Let a coroutine continue even if the client that waits for it disconnects."""
+
+    @wraps(work)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        task = asyncio.create_task(work(*args, **kwargs))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_log_failure)
+            raise
+
+    return run
+
+
+def _log_failure(task: "asyncio.Task[Any]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.warning("a request of a client that disconnected failed: %s", error)
 
 
 class Runs:
@@ -260,21 +285,14 @@ class Runs:
     async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
         return (await self.store.snapshot(run_id)).pending
 
+    @_uninterrupted
     async def start(
-        self,
-        prompt: str,
-        conversation: Conversation,
-        on_inactive: Callable[[], None],
+        self, prompt: str, conversation: Conversation, on_inactive: Callable[[], None]
     ) -> str:
         """Start a run, and return its ID when it is in the store.
 
         ``on_inactive`` is called when it is no longer driven here, or could not start.
         """
-        return await _finished(self._start(prompt, conversation, on_inactive))
-
-    async def _start(
-        self, prompt: str, conversation: Conversation, on_inactive: Callable[[], None]
-    ) -> str:
         try:
             async with self._turn(conversation):
                 await self._require_unchanged(conversation)
@@ -326,6 +344,7 @@ class Runs:
             raise _unknown_run()
         return loaded
 
+    @_uninterrupted
     async def decide(self, loaded: LoadedRun, decisions: Decisions) -> None:
         """Decide on pending calls and resume the run.
 
@@ -343,13 +362,10 @@ class Runs:
             call_id: _keep_numbers(decision, pending[call_id])
             for call_id, decision in decisions.items()
         }
-        await _finished(self._decide(loaded, kept))
-
-    async def _decide(self, loaded: LoadedRun, decisions: Decisions) -> None:
         run_id = loaded.state.run_id
         try:
-            loaded.check(decisions)
-            await self.store.decide(run_id, decisions)
+            loaded.check(kept)
+            await self.store.decide(run_id, kept)
         except AlreadyDecidedError:
             raise
         except UsageError:  # the request may have been withdrawn meanwhile
@@ -362,11 +378,9 @@ class Runs:
         await self.store.delete(run_id)
         self.beginnings.forget(run_id)
 
+    @_uninterrupted
     async def stop(self, run_id: str, reason: str = "") -> None:
         """Stop a run. Do nothing if it has ended meanwhile."""
-        await _finished(self._stop(run_id, reason))
-
-    async def _stop(self, run_id: str, reason: str) -> None:
         try:
             await self._driver.stop(run_id, reason)
         except UsageError:
@@ -682,8 +696,7 @@ class Beginnings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept: OrderedDict[str, Beginning] = OrderedDict()
-        self._unreadable: OrderedDict[str, float] = OrderedDict()  # and when it is tried again
+        self._kept: OrderedDict[str, tuple[Beginning, float]] = OrderedDict()  # and until when
 
     async def of(self, runs: Sequence[RunInfo]) -> list[Beginning]:
         """Return how runs began; an empty beginning for a log that cannot be read."""
@@ -695,21 +708,21 @@ class Beginnings:
         return [known[info.run_id] or _UNKNOWN for info in runs]
 
     def keep(self, run_id: str, prompt: str, replaces: str) -> Beginning:
-        self._unreadable.pop(run_id, None)
         beginning = Beginning(prompt[:_PROMPT_CHARACTERS], replaces)
-        _put(self._kept, run_id, beginning)
+        _put(self._kept, run_id, (beginning, math.inf))
         return beginning
 
     def forget(self, run_id: str) -> None:
         self._kept.pop(run_id, None)
-        self._unreadable.pop(run_id, None)
 
     def _known(self, info: RunInfo) -> Beginning | None:
-        if (kept := self._kept.get(info.run_id)) is not None:
-            self._kept.move_to_end(info.run_id)
-            return kept
-        tried = time.monotonic() < self._unreadable.get(info.run_id, 0.0)
-        return _UNKNOWN if tried or not info.seq else None
+        if not info.seq:
+            return _UNKNOWN
+        beginning, until = self._kept.get(info.run_id, (None, 0.0))
+        if until <= time.monotonic():
+            return None
+        self._kept.move_to_end(info.run_id)
+        return beginning
 
     async def _read(self, run_id: str) -> Beginning:
         try:
@@ -726,9 +739,9 @@ class Beginnings:
 
     def _skip_for_a_while(self, run_id: str, why: str) -> None:
         """Do not read this log again for a while. Log that once."""
-        if run_id not in self._unreadable:
+        if run_id not in self._kept:
             logger.warning("run %s: its prompt cannot be read: %s", run_id, why)
-        _put(self._unreadable, run_id, time.monotonic() + _UNREADABLE_SECONDS)
+        _put(self._kept, run_id, (_UNKNOWN, time.monotonic() + _UNREADABLE_SECONDS))
 
 
 def _put(kept: OrderedDict[str, V], run_id: str, value: V) -> None:
@@ -764,21 +777,6 @@ def _keep_numbers(decision: Approval, request: ApprovalRequested) -> Approval:
     if isinstance(decision, Approve) and decision.arguments is not None:
         return replace(decision, arguments=keep_numbers(request.arguments, decision.arguments))
     return decision
-
-
-async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Await work that continues even if the client disconnects."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(_log_failure)
-        raise
-
-
-def _log_failure(task: "asyncio.Future[Any]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("a request of a client that disconnected failed: %s", error)
 
 
 def _full(what_to_do: str) -> Problem:

@@ -16,6 +16,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
 from types import FrameType
@@ -145,8 +146,7 @@ class Serving:
         """The port that it listens on."""
         self._app = app
         self._server = _Server(_config(app, forwarded_from), app)
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._running: Future[None] | None = None  # in a thread
 
     @property
     def url(self) -> str:
@@ -181,28 +181,19 @@ class Serving:
 
     def __enter__(self) -> Self:
         ready = threading.Event()
-        self._thread = threading.Thread(target=self._run_in_thread, args=(ready,), name="serving")
-        self._thread.start()
+        threads = ThreadPoolExecutor(1, "serving")
+        self._running = threads.submit(self.run, lambda _: ready.set())
+        threads.shutdown(wait=False)
+        self._running.add_done_callback(lambda _: ready.set())
         ready.wait()
-        if self._failure is not None:
-            self.__exit__()
+        if self._running.done():
+            self._running.result()  # raises why it could not start
         return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        if self._thread is not None:
-            self._thread.join()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    def _run_in_thread(self, ready: threading.Event) -> None:
-        try:
-            self.run(lambda _: ready.set())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the thread is joined
-            self._failure = error
-        finally:
-            ready.set()
+        if self._running is not None:
+            self._running.result()
 
 
 def _config(app: "AgentServer", forwarded_from: Sequence[str]) -> uvicorn.Config:

@@ -361,20 +361,13 @@ class Broadcasts:
     async def _missed(
         self, run_id: str, encoder: Encoder, after: int, until: int
     ) -> AsyncGenerator[Written, None]:
-        """Yield the output between two records. Only one page of records is held at a time."""
-        seq = 0
-        while seq < until:
-            limit = min(_PAGE, (after if seq < after else until) - seq)
-            records = await self._store.read(run_id, seq, limit)
-            if not records:
-                return  # the run was deleted; ``close_reason`` is sent next
-            is_known = seq < after
-            seq = records[-1].seq
-            for portion in portions(records):
-                written = encoder.encode(portion)
-                if not is_known:
-                    yield written
-            await asyncio.sleep(0)  # a long log must not block the event loop
+        """Yield the output between two records."""
+        async with aclosing(_pages(self._store, run_id, until)) as pages:
+            async for records in pages:
+                for portion in portions([one for one in records if one.seq <= after]):
+                    encoder.encode(portion)
+                for portion in portions([one for one in records if one.seq > after]):
+                    yield encoder.encode(portion)
 
     def _leave(self, name: Hashable, broadcast: RunBroadcast) -> None:
         """Remove a viewer. The last one closes the broadcast."""
@@ -593,21 +586,25 @@ def _abort(scope: Scope) -> None:
 async def log_pieces(
     store: Store, run_id: str, encoder: NativeEncoder, *, after: int, until: int
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the log of a run. Only one page is held for a client that does not read.
+    """Yield the log of a run. The records before ``after`` are read too: the encoder needs them."""
+    async with aclosing(_pages(store, run_id, until)) as pages:
+        async for records in pages:
+            lines = [(record.seq, encoder.line(record)) for record in records]
+            for piece in cut(b"".join(line for seq, line in lines if seq > after)):
+                yield piece
+                await asyncio.sleep(0)  # notice that the client has disconnected
 
-    The records before ``after`` are read too: the encoder needs them.
-    """
+
+async def _pages(store: Store, run_id: str, until: int) -> AsyncGenerator[list[Record], None]:
+    """Yield the records of a run up to one. For a client that does not read, a page is held."""
     seq = 0
     while seq < until:
         try:
             records = await store.read(run_id, seq, min(_PAGE, until - seq))
-        except RunNotFoundError:  # it was deleted meanwhile
+        except RunNotFoundError:
             return
-        if not records:
+        if not records:  # the run was deleted
             return
         seq = records[-1].seq
-        lines = [(record.seq, encoder.line(record)) for record in records]
-        for piece in cut(b"".join(line for place, line in lines if place > after)):
-            yield piece
-            await asyncio.sleep(0)  # notice that the client has disconnected
+        yield records
         await asyncio.sleep(0)  # a long log must not block the event loop

@@ -194,8 +194,11 @@ def test_allowed_origin_may_read_the_answer(port: int) -> None:
         assert header in answer.headers["access-control-expose-headers"]
     refused = call(port, origin=FRIEND)
     assert refused.problem == "token-needed"
-    preflight = call(port, "OPTIONS", origin=FRIEND, access_control_request_method="POST")
+    wanted = {"access_control_request_method": "POST"}
+    private = {"access_control_request_private_network": "true"}
+    preflight = call(port, "OPTIONS", origin=FRIEND, **wanted, **private)
     assert preflight.status == 200
+    assert preflight.headers["access-control-allow-private-network"] == "true"
     assert preflight.headers["access-control-allow-methods"] == "get, post, patch, delete"
     for header in ("authorization", "content-type", "if-none-match", "last-event-id"):
         assert header in preflight.headers["access-control-allow-headers"]

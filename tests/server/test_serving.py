@@ -34,36 +34,36 @@ def app(kind: type[AgentServer] = AgentServer, **options: Any) -> AgentServer:
     return Asked(kind, **options).app
 
 
+OWN = "_await_head _cancel_stalled_timer _close_later _cut_off _head_received _let_connections_end"
+OWN += " _refuse hang_up make_room run_until_stopped __init__"
+
+
 def test_uvicorn_still_has_what_is_subclassed() -> None:
     """If this fails, read what changed in uvicorn, and adapt _serve.py or the version range."""
-    own = "hang_up _refuse _close_later _cancel_stalled_timer _await_head _head_received"
-    own += " run_until_stopped _let_connections_end _cut_off make_room"
     with Serving(app()) as serving, connect(serving.port) as connection:
         connection.sendall(GET)
         connection.recv(65536)
-        server = serving._server
-        [client] = server.server_state.connections
-        for one in (server, server.server_state, client):
-            base = type(one).__mro__[1]
-            assert base.__module__.startswith("uvicorn.")
+        server, state = serving._server, serving._server.server_state
+        [client] = state.connections
+        assert isinstance(client, HttpToolsProtocol)
+        for one in (server, state, client):
             for name, method in vars(type(one)).items():
-                if inspect.isfunction(method) and name not in ("__init__", *own.split()):
-                    above = getattr(base, name)
-                    if not above.__module__.startswith("uvicorn."):
-                        continue  # another library has replaced it: sse-starlette does
+                above = getattr(type(one).__mro__[1], name, None)
+                if not inspect.isfunction(method) or name in OWN.split():
+                    continue
+                assert above is not None, f"{name} overrides nothing"
+                if above.__module__.startswith("uvicorn."):  # sse-starlette replaces one
                     parameters = inspect.signature(above).parameters
                     assert list(parameters) == list(inspect.signature(method).parameters), name
         plain = uvicorn.Server(uvicorn.Config(server.config.app))
-        plain.config.load()
-        assert {"should_exit", "server_state", "config"} <= vars(plain).keys()
-        assert {"connections", "tasks", "default_headers"} <= vars(plain.server_state).keys()
-        state = plain.server_state
-        bare = HttpToolsProtocol(plain.config, state, {}, server.servers[0].get_loop())
-        used = "access_log app cycle flow loop pipeline scope timeout_keep_alive_task transport"
-        assert set(used.split()) <= vars(bare).keys()
-        cycle = {"disconnected", "message_event", "response_complete", "keep_alive"}
-        assert isinstance(client, HttpToolsProtocol)
-        assert cycle <= vars(client.cycle).keys()
+        bare = HttpToolsProtocol(plain.config, plain.server_state, {}, client.loop)
+        for of_uvicorn, used in (
+            (plain, "should_exit server_state config"),
+            (plain.server_state, "connections tasks default_headers"),
+            (bare, "access_log app cycle flow loop pipeline scope timeout_keep_alive_task"),
+            (client.cycle, "disconnected message_event response_complete keep_alive"),
+        ):
+            assert set(used.split()) <= vars(of_uvicorn).keys()
 
 
 @pytest.mark.parametrize(

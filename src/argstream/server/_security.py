@@ -509,6 +509,7 @@ def _cors(origins: Collection[str], *, with_cookies: bool) -> CORSMiddleware:
         _ALLOWED_METHODS,
         _ALLOWED_HEADERS,
         allow_credentials=with_cookies,
+        allow_private_network=True,  # a page of the internet, and a server on this machine
         expose_headers=_EXPOSED_HEADERS,
     )
 

@@ -179,7 +179,8 @@ def parts_of(message: dict[str, Any], *, with_state: bool = True) -> list[Part]:
 
 
 def test_published_clients_see_the_same_whenever_they_join() -> None:
-    drawn = examples_of(records_and_cut)
+    paused = records_of(run_with_pauses())
+    drawn = [*examples_of(records_and_cut), *((paused, cut) for cut in range(4, len(paused), 4))]
     streams = [for_node(stream(records, at)) for records, cut in drawn for at in (0, cut)]
     for messages in run_node_on("ai_sdk_fold.mjs", streams):
         assert len(messages) == len(streams)
@@ -198,14 +199,3 @@ def test_published_clients_of_an_observed_run_miss_and_repeat_nothing() -> None:
         for early, late in zip(messages[::2], messages[1::2], strict=True):
             assert by_speaker(parts_of(late)) == by_speaker(parts_of(early))
             assert {part.get("state") for part in parts_of(early) if "text" in part} == {"done"}
-
-
-def test_published_clients_in_a_second_tab_see_the_same_after_a_pause() -> None:
-    records = records_of(run_with_pauses())
-    cuts = range(0, len(records), 4)
-    streams = [for_node(stream(records, cut, is_alone=False)) for cut in cuts]
-    for first, *others in run_node_on("ai_sdk_fold.mjs", streams):
-        assert len(others) == len(cuts) - 1
-        assert {part.get("state") for part in first["parts"] if "text" in part} == {"done"}
-        for other in others:
-            assert parts_of(other) == parts_of(first)

@@ -79,13 +79,13 @@ class _AgUiApi:
 
     async def connect(self, request: Request) -> Response:
         thread_id = request.path_params["id"]
-        info = await self._context.known(request, thread_id)
+        info = await self._runs.newest_of(thread_id, self._context.user(request))
         version = version_of(request.query_params.get("version"))
         make = partial(AgUiEncoder, thread_id, info.run_id, version)
         return await self._context.watch(request, info.run_id, ("ag-ui", version), make)
 
     async def _answer(self, request: Request, body: RunAgentInput, answers: Answers) -> Response:
-        info = await self._context.known(request, body.thread_id)
+        info = await self._runs.newest_of(body.thread_id, self._context.user(request))
         decisions = _decisions(info, answers)
         if not decisions:
             return await self._watch(request, info.run_id, body)

@@ -72,13 +72,6 @@ class Context:
     async def newest(self, request: Request, conversation_id: str) -> RunInfo | None:
         return await self.runs.newest(conversation_id, self.user(request))
 
-    async def known(self, request: Request, conversation_id: str) -> RunInfo:
-        """Return the newest run of a conversation. Raise Problem if there is none."""
-        info = await self.newest(request, conversation_id)
-        if info is None:
-            raise Problem(404, "unknown-conversation", "no such conversation")
-        return info
-
     async def stop(self, request: Request) -> Response:
         """Stop the newest run of the conversation ``id``. Do nothing if it is over."""
         info = await self.newest(request, request.path_params["id"])

@@ -103,7 +103,7 @@ class _ChatApi:
         return await self._watch(request, run_id)
 
     async def _answer(self, request: Request, chat_id: str, answered: Answered) -> Response:
-        info = await self._context.known(request, chat_id)
+        info = await self._runs.newest_of(chat_id, self._context.user(request))
         decisions = _decisions(info, answered)
         # The client watches before the decision, so that it misses nothing.
         stream = await self._watch(request, info.run_id, after=info.seq)

@@ -186,6 +186,13 @@ class Runs:
         found = await self.of_user(user, limit=1, conversation_id=conversation_id)
         return found[0] if found else None
 
+    async def newest_of(self, conversation_id: str, user: str) -> RunInfo:
+        """Return the newest run of a conversation. Raise Problem if there is none."""
+        newest = await self.newest(conversation_id, user)
+        if newest is None:
+            raise Problem(404, "unknown-conversation", "no such conversation")
+        return newest
+
     def _is_ours(self, info: RunInfo | None) -> bool:
         return info is not None and info.agent == self.agent
 
@@ -240,13 +247,6 @@ class Runs:
             found = await asyncio.gather(*map(self._newest_run, some))
             newest |= {info.conversation_id: info for info in found if info is not None}
         return newest
-
-    async def newest_of(self, conversation_id: str, user: str) -> RunInfo:
-        """Return the newest run of a conversation. Raise Problem if there is none."""
-        runs = await self.store.runs(conversation_id=conversation_id, user=user, limit=1)
-        if not (runs and self._is_ours(runs[0])):
-            raise Problem(404, "unknown-conversation", "no such conversation")
-        return runs[0]
 
     async def is_deleted(self, conversation_id: str, user: str) -> bool:
         return any(

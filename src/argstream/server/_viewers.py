@@ -180,21 +180,21 @@ class RunBroadcast:
     def _write(self) -> None:
         self._writing = None
         records, self._unwritten = self._unwritten, []
+        now = asyncio.get_running_loop().time()
         if self.close_reason is None:
             try:
                 for portion in portions(records):
                     written = self.encoder.encode(portion)
                     if written.data or written.ends:
-                        self._keep(_Chunk(portion[-1].seq, written.data, written.ends))
+                        self._keep(_Chunk(portion[-1].seq, written.data, written.ends), now)
             except Exception:  # as above; the state of the encoder is no longer valid
                 logger.exception("the run %s cannot be shown", self.run_id)
                 self.disconnect("failure")
-        pause = max(self.encoder.interval, self._extra_interval())
-        self._due = asyncio.get_running_loop().time() + pause
+        self._due = now + max(self.encoder.interval, self._extra_interval())
         self._wake()  # viewers may wait for a record without output, or for the end
 
-    def _keep(self, chunk: _Chunk) -> None:
-        self._kept_at = asyncio.get_running_loop().time()
+    def _keep(self, chunk: _Chunk, now: float) -> None:
+        self._kept_at = now
         if chunk.ends:
             self._replay = None  # it would end the streams of later viewers
         self._chunks.append(chunk)
@@ -211,8 +211,9 @@ class RunBroadcast:
         if self.is_over:
             return
         loop = asyncio.get_running_loop()
-        if loop.time() >= self._kept_at + _HEARTBEAT:
-            self._keep(_Chunk(self.seq, comment()))
+        now = loop.time()
+        if now >= self._kept_at + _HEARTBEAT:
+            self._keep(_Chunk(self.seq, comment()), now)
             self._wake()
         self._heartbeat_timer = loop.call_at(self._kept_at + _HEARTBEAT, self._send_heartbeat)
 
@@ -492,7 +493,8 @@ class EventStream(Response):
         self._pieces = pieces
         self.close = close
         self._stalled_seconds = stalled_seconds
-        self._since: float | None = None  # when the unread piece was sent
+        self._is_sending = False
+        self._sent = 0  # pieces
         self._check_timer: asyncio.TimerHandle | None = None
         self.raw_headers = _raw_headers({**_HEADERS, **headers})
 
@@ -524,33 +526,33 @@ class EventStream(Response):
             self.close()
             await asyncio.wait([leaving])
 
-    def _check_reading(self, scope: Scope, sending: asyncio.Timeout) -> None:
-        """Check from time to time whether the client reads."""
-        if self._is_stalled():
+    def _check_reading(
+        self, scope: Scope, sending: asyncio.Timeout, stalled: int = 0, sent: int = -1
+    ) -> None:
+        """Check from time to time whether the client reads. ``stalled`` is how often it did not."""
+        stalled = stalled + 1 if self._is_sending and self._sent == sent else 0
+        if stalled >= _STALL_CHECKS:
             _abort(scope)
             _cut_off(sending)
         else:
             loop, seconds = asyncio.get_running_loop(), self._stalled_seconds / _STALL_CHECKS
-            self._check_timer = loop.call_later(seconds, self._check_reading, scope, sending)
-
-    def _is_stalled(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        return self._since is not None and now - self._since > self._stalled_seconds
+            self._check_timer = loop.call_later(
+                seconds, self._check_reading, scope, sending, stalled, self._sent
+            )
 
     async def _send(self, send: Send, *, is_head: bool) -> None:
-        now = asyncio.get_running_loop().time
-        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        self._is_sending = True
         try:
-            self._since = now()
-            await send(head)
-            self._since = None
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             if not is_head:
                 async with aclosing(self._pieces) as pieces:
+                    self._is_sending = False
                     async for piece in pieces:
-                        self._since = now()
+                        self._is_sending = True
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
-                        self._since = None
-            self._since = now()
+                        self._is_sending = False
+                        self._sent += 1
+            self._is_sending = True
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # some ASGI servers raise it when the client has disconnected
             return

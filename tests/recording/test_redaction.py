@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from argstream.recording import Chunk, Recorder, Recording, parse_recording, secrets_of_environment
 from argstream.testing import cut
 from tests.growth import BOUND, growth
+from tests.support.canaries import spellings_of
 
 KEY = "sk-ant-api03-CANARY-0123456789-abcdef"
+ODD_KEY = 'sk/canary+4f9b1c77"e2d0<4a6a&a1b3'
 WORD = "correct-horse-battery-staple"
 
 
@@ -82,6 +84,13 @@ def test_long_part_of_a_key_is_removed_too(start: int) -> None:
     assert redacted([f"key '{part}...' is not valid".encode()], KEY) == (
         b"key '[removed]...' is not valid"
     )
+
+
+@pytest.mark.parametrize(("name", "spelling"), spellings_of(ODD_KEY).items())
+def test_every_spelling_of_a_key_is_removed(name: str, spelling: str) -> None:
+    text = f"data: <{spelling}>\n".encode()
+    for pieces in ([text], [text[:9], text[9:]], [bytes([byte]) for byte in text]):
+        assert redacted(pieces, ODD_KEY) == b"data: <[removed]>\n", name
 
 
 @pytest.mark.parametrize("before", [b"", b"u", b"me"])

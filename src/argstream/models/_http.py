@@ -27,7 +27,6 @@ from argstream.models._errors import (
     Hidden,
     Key,
     RequestInfo,
-    StreamCleaner,
     failed_at_once,
     not_a_stream,
     refused,
@@ -660,15 +659,15 @@ class HttpStream:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes as they arrive, without secrets."""
-        cleaner = StreamCleaner(self._info.secrets)
+        redactor = self._info.secrets.redactor(live=True)
         chunk: bytes | None = self._head
         try:
             while chunk is not None:
                 self._detect_end(chunk)
-                if clean := cleaner.feed(chunk):
+                if clean := redactor.feed(chunk):
                     yield clean
                 chunk = await self._next()
-            if rest := cleaner.close():
+            if rest := redactor.feed(b"", is_end=True):
                 yield rest
         finally:
             await _close(self._response)

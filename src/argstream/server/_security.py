@@ -13,9 +13,8 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias
-from urllib.parse import unquote, unquote_plus
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -24,6 +23,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from argstream._secrets import Secrets, secrets_of_request
 from argstream.errors import StoreError, UsageError
 from argstream.server._limits import Rates, client_of
 from argstream.server._problems import Problem, problem_of, problem_of_host_app, problem_response
@@ -449,32 +449,17 @@ def log_failure(
     if where:
         message = " ".join(str(error).split())
         text = f"{where} raised {type(error).__name__}: {message}{text}"
-    for secret in sorted({*secrets, *_secrets_of(scope)}, key=len, reverse=True):
-        text = text.replace(secret, "[removed]")
+    sent = secrets_of_request(
+        ((name.decode(), value.decode("latin-1")) for name, value in scope["headers"]),
+        "?" + scope.get("query_string", b"").decode("latin-1"),
+        whole_query=True,
+    )
+    known = Secrets({*secrets, *(one for one in sent if len(one) >= _SHORTEST_SECRET)})
+    text = known.redacted_message(text)
     # The path is quoted: a line break in it could imitate another log line.
     logger.error(
         "%s %r: %d %s: %s", scope["method"], scope["path"], problem.status, problem.code, text
     )
-
-
-def _secrets_of(scope: Scope) -> Iterator[str]:
-    query = scope.get("query_string", b"").decode("latin-1")
-    candidates = [query, *_forms(query)]
-    # Names too: a secret may be sent as ?secret or ?=secret.
-    for part in re.split("[&;=]", query):
-        candidates += _forms(part)
-    for name, value in scope["headers"]:
-        if name in (b"authorization", b"cookie", b"proxy-authorization"):
-            text = value.decode("latin-1")
-            candidates += [text, *text.replace(";", " ").replace("=", " ").split()]
-    for candidate in candidates:
-        if len(candidate) >= _SHORTEST_SECRET:
-            yield candidate
-
-
-def _forms(text: str) -> tuple[str, ...]:
-    """Return a text as it was sent and as it is decoded: an error may quote either."""
-    return text, unquote(text), unquote_plus(text)
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -242,7 +242,7 @@ class HttpModel:
             if wait is None:
                 raise found.after(made)
             waited += wait
-            _logger.info("%s: %s; retrying in %.1f s", info.name, found.failure.code, wait)
+            _logger.info("%s: %r; retrying in %.1f s", info.name, found.failure.code, wait)
             await self._retries.sleep(wait)
 
 

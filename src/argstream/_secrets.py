@@ -418,6 +418,7 @@ def _spellings(secret: str) -> Iterator[tuple[bytes, int]]:
         yield digits.encode(), 2
         yield re.sub("..", r"%\g<0>", digits).encode(), 3
         yield re.sub("....", r"\\u\g<0>", code).encode(), 6
+        yield re.sub("....", r"\\\\u\g<0>", code).encode(), 7  # in a string in JSON
     for before in range(3):  # bytes before it in its first base64 group
         encoded = base64.b64encode(bytes(before) + plain).rstrip(b"=")
         # Without the characters that also depend on neighbouring bytes.

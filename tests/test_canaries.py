@@ -19,7 +19,7 @@ from argstream.agent import Agent
 from argstream.errors import ArgstreamError, ProviderError
 from argstream.models import HttpModel, ModelRequest, ModelSettings, as_model
 from argstream.recording import record_async
-from argstream.testing import Cut, ErrorEvent, Fault, MockProvider, Reply, Status
+from argstream.testing import Cut, ErrorEvent, MockProvider, Reply, Status
 from tests.models.over_http import PREFIXES, model_of
 
 KEY: Final = "sk-canary-4f9b1c77e2d04a6aa1b3"
@@ -50,12 +50,13 @@ PLACES: Final[Mapping[str, Mapping[str, str]]] = {
     "a random value": {"x-acme-pat": KEY},
     "basic": {"authorization": f"Basic {_BASIC}"},
 }
-ANSWERS: Final[Mapping[str, Callable[[str], Fault]]] = {
-    "refused": lambda text: Status(401, f"Incorrect API key: {text}"),
-    "limited": lambda text: Status(429, text),
-    "failed at once": lambda text: ErrorEvent(at=0, message=f"wrong: {text}"),
-    "failed later": lambda text: ErrorEvent(at=3, message=f"wrong: {text}"),
-    "cut": lambda _: Cut(at=30),
+ANSWERS: Final[Mapping[str, Callable[[str], Reply]]] = {
+    "refused": lambda text: Reply("Hi", faults=[Status(401, f"Incorrect API key: {text}")]),
+    "limited": lambda text: Reply("Hi", faults=[Status(429, text)]),
+    "failed at once": lambda text: Reply("Hi", faults=[ErrorEvent(at=0, message=text)]),
+    "failed later": lambda text: Reply("Hi", faults=[ErrorEvent(at=3, message=text)]),
+    "written": lambda text: Reply(f"You sent {text}", piece_size=10_000),
+    "cut": lambda text: Reply(text + " and on" * 900, piece_size=10_000, faults=[Cut(at=5_000)]),
 }
 
 
@@ -100,14 +101,14 @@ def test_key_appears_nowhere(
     number: int, place: str, answer: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    faults = [ANSWERS[answer](text) for text in SPELLINGS.values()]
-    with MockProvider([Reply("Hello")] * len(faults), faults=faults) as provider:
+    with MockProvider(list(map(ANSWERS[answer], SPELLINGS.values()))) as provider:
         model = model_of(provider, PREFIXES[number % len(PREFIXES)], retries=0)
         settings = ModelSettings(headers=PLACES[place])
         for spelling in SPELLINGS:
             found = asyncio.run(run_agent(model, settings, tmp_path / f"{spelling}.rec"))
             found += [*caplog.messages, repr(provider.requests[-1])]
             assert [one for one in found if leaks(one)] == [], spelling
+            assert any("[removed]" in one for one in found), spelling
             caplog.clear()
     assert len(provider.requests) == len(SPELLINGS)
     assert not leaks(f"{provider!r} {model!r} {vars(model)}")

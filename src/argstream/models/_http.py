@@ -664,8 +664,9 @@ class HttpStream:
         try:
             while chunk is not None:
                 self._detect_end(chunk)
-                if clean := redactor.feed(chunk):
-                    yield clean
+                chunk = redactor.feed(chunk)  # tracebacks may show this variable
+                if chunk:
+                    yield chunk
                 chunk = await self._next()
             if rest := redactor.feed(b"", is_end=True):
                 yield rest

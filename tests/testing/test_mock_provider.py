@@ -307,28 +307,26 @@ def test_requests_are_reported_without_keys() -> None:
     assert request.body == {**BODIES[ANTHROPIC], "stream": False}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "is_secret"),
-    [
-        ("x-api-key", "short", True),
-        ("X-Acme-Pat", "sk-4f9b1c77e2d04a6a", True),
-        ("x-access", "Bearer short", True),
-        ("x-jwt", "Basic dXNlcjpvcGVuIHNlc2FtZQ==", True),
-        ("x-any", f"a=b; token={KEY}", True),
-        ("x-model", "claude-sonnet-4-20250514", False),
-        ("x-models", "us.meta.llama3-1-70b-instruct-v1:0", False),
-        ("x-author", "somebody", False),
-        ("user-agent", "openai-python/1.109.1-0123456789ab", False),
-        ("anthropic-beta", "fine-grained-tool-streaming-2025-05-14", False),
-    ],
-)
-def test_header_is_secret_by_its_name_its_scheme_or_its_look(
-    name: str, value: str, is_secret: bool
-) -> None:
+def test_header_is_secret_by_its_name_its_scheme_or_its_look() -> None:
+    secret = {
+        "x-api-key": "short",
+        "x-acme-pat": "sk-4f9b1c77e2d04a6a",
+        "x-access": "Bearer short",
+        "x-jwt": "Basic dXNlcjpvcGVuIHNlc2FtZQ==",
+        "x-any": "a=b; token=short",
+    }
+    public = {
+        "x-model": "claude-sonnet-4-20250514",
+        "x-models": "us.meta.llama3-1-70b-instruct-v1:0",
+        "x-author": "somebody",
+        "user-agent": "openai-python/1.109.1-0123456789ab",
+        "anthropic-beta": "fine-grained-tool-streaming-2025-05-14",
+    }
     with MockProvider(SCRIPT) as provider:
-        post(provider, ANTHROPIC, headers={**HEADERS, name: value})
-    shown = provider.requests[0].headers[name.lower()]
-    assert shown == ("[removed]" if is_secret else value)
+        post(provider, ANTHROPIC, headers={**HEADERS, **secret, **public})
+    shown = provider.requests[0].headers
+    assert {name: shown[name] for name in public} == public
+    assert {shown[name] for name in secret} == {"[removed]"}
 
 
 SCHEMA = {"type": "object", "properties": {}}

@@ -28,9 +28,12 @@ _MIN_RUN: Final = 12  # any part of a random secret is removed if it has this ma
 _BLOCK: Final = _MIN_RUN // 2
 _HINT_BYTES: Final = 8
 _SEPARATOR: Final = b"\xff"  # does not occur in UTF-8
-# Names of headers, parameters and variables with secrets: "authorization", but not "author".
+# Names of headers, parameters and variables with secrets: "authorization", but not "author"; "sig",
+# but not "design"; "password", but not "passive".
 _SECRET_NAME: Final = re.compile(
-    "auth(?!or(?!i[sz]))|cookie|credential|key|pass|secret|sig|token", re.IGNORECASE
+    "auth(?!or(?!i[sz]))|cookie|credential|key|pass(?:code|phrase|wd|word|(?![a-z]))|secret"
+    "|(?<![a-z])sig|token",
+    re.IGNORECASE,
 )
 # Ends of such names in JSON, without - and _. Stricter, because a tool may have an argument "key".
 _SECRET_MEMBER: Final = (

@@ -314,11 +314,14 @@ def test_header_is_secret_by_its_name_its_scheme_or_its_look() -> None:
         "x-access": "Bearer short",
         "x-jwt": "Basic dXNlcjpvcGVuIHNlc2FtZQ==",
         "x-any": "a=b; token=short",
+        "x-db-pass": "short",
+        "x-hub-signature-256": "short",
     }
     public = {
         "x-model": "claude-sonnet-4-20250514",
         "x-models": "us.meta.llama3-1-70b-instruct-v1:0",
         "x-author": "somebody",
+        "x-design": "modern",
         "user-agent": "openai-python/1.109.1-0123456789ab",
         "anthropic-beta": "fine-grained-tool-streaming-2025-05-14",
     }

@@ -1,12 +1,13 @@
 """Text of a model, made safe to show (invariant 13)."""
 
 import json
+import time
 import unicodedata
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
@@ -21,6 +22,7 @@ from argstream.sanitise import (
     table,
     visible,
     visible_line,
+    warnings_about,
 )
 from argstream.testing import cut
 from tests.growth import BOUND, growth
@@ -173,6 +175,53 @@ def test_original_accepts_numbers_and_ignores_other_brackets() -> None:
     numbers = ["⟦U+1B⟧", "⟦U+0001B⟧", "⟦U+110000⟧", "⟦U+00e9⟧"]
     for text in ("⟦", "⟦⟧", "⟦NOPE⟧", "⟦esc⟧", "⟦ESC", *numbers):
         assert original(text) == text
+
+
+WARNINGS: list[tuple[Any, list[str]]] = [
+    ("https://\u0430pi.example/x", ["Mixed scripts: “\u0430pi” has Cyrillic \u0430 (U+0430)"]),
+    ({"path": ["/etc/p\u0430sswd"]}, ["Mixed scripts: “p\u0430sswd” has Cyrillic \u0430 (U+0430)"]),
+    ({"c\u03bfst": 1}, ["Mixed scripts: “c\u03bfst” has Greek \u03bf (U+03BF)"]),
+    ("a1\u0501", ["Mixed scripts: “a1\u0501” has Cyrillic \u0501 (U+0501)"]),
+    ("\\t\u0430rget", ["Mixed scripts: “t\u0430rget” has Cyrillic \u0430 (U+0430)"]),
+    ("x" * 30 + "\u13a0", [f"Mixed scripts: “{'x' * 21}\u13a0” has Cherokee \u13a0 (U+13A0)"]),
+    ("Zo" + "\u0301" * 5, ["Stacked marks: “o” has 5 combining marks"]),
+    ("\U0001f600" + "\u0e49" * 9, ["Stacked marks: “\U0001f600” has 9 combining marks"]),
+    ("\u0301" * 6, ["Stacked marks: “” has 6 combining marks"]),
+    (
+        ["a\u0430", "b\u0430", {"c": "c\u0430 d\u0430"}],
+        [
+            *(f"Mixed scripts: “{x}\u0430” has Cyrillic \u0430 (U+0430)" for x in "abc"),
+            "More such words",
+        ],
+    ),
+    (
+        "x\u0430b " * 2_000,
+        ["Mixed scripts: “x\u0430b” has Cyrillic \u0430 (U+0430)", "More such words"],
+    ),
+    # Ordinary texts
+    ("plain", []),
+    (7, []),
+    ({"a": [None, True, 1.5, {}]}, []),
+    ("caf\u00e9 na\u00efve \u6f22\u5b57API \u3067\u3059 LG\uc804\uc790", []),
+    ("\u043e\u0442\u0447\u0451\u0442_v2.txt API-\u043a\u043b\u044e\u0447 5\u043a\u0433", []),
+    ("print('\\n\u043f\u0440\u0438\u0432\u0435\u0442')", []),
+    ("10\u03bcs \u0394t k\u03a9", []),
+    ("o" + "\u0301" * 4, []),
+]
+"""Values, and what `warnings_about` returns. A test of the page uses them too."""
+
+
+@pytest.mark.parametrize(("value", "expected"), WARNINGS)
+def test_what_an_approver_cannot_see_is_a_warning(value: Any, expected: list[str]) -> None:
+    assert list(warnings_about(value)) == expected
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("unit", ["\u0430a", "\u0430a ", "a1", "\u0301", "e\u0301", "\u0430 a "])
+def test_warnings_about_a_long_text_are_cheap(unit: str) -> None:
+    started = time.process_time()
+    warnings_about(unit * (1_000_000 // len(unit)))
+    assert time.process_time() - started < 0.5
 
 
 def _shown_by_table(rules: Table, text: str, kept: str) -> str:

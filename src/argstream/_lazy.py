@@ -11,15 +11,16 @@ Hooks: TypeAlias = tuple[Callable[[str], object], Callable[[], list[str]]]
 def lazy_exports(package: str, exports: Mapping[str, str]) -> Hooks:
     """Return ``__getattr__`` and ``__dir__`` of a package.
 
-    ``exports`` maps each module to its names, in one string. Assign the result under ``if not
-    TYPE_CHECKING``: a type checker that sees a ``__getattr__`` of a module accepts misspelt names.
+    ``exports`` maps each module to its names, in one string. A module whose name starts with a dot
+    is beside the package. Assign the result under ``if not TYPE_CHECKING``: a type checker that
+    sees a ``__getattr__`` of a module accepts misspelt names.
     """
     modules = {name: module for module, names in exports.items() for name in names.split()}
 
     def load(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{package}.{modules[name]}"), name)
+        value = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -21,6 +21,7 @@ from msgspec.structs import astuple
 
 from argstream.history import CallKind, Message, Verdict
 from argstream.jsonstream import JsonPath, Kind, Reason
+from argstream.sanitise import warnings_about
 
 __all__ = [
     "Action",
@@ -404,6 +405,11 @@ class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
     """When the request expires, as Unix time. After that the call is denied."""
     rule_digest: str = ""
     """SHA-256 of the rule's content; random if it has a Python function; empty if no rule asked."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person cannot see in the arguments: mixed scripts, stacks of combining marks."""
+        return warnings_about(self.arguments)
 
 
 class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):

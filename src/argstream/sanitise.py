@@ -30,7 +30,8 @@ These are escaped:
   CRLF therefore show ``⟦CR⟧``. There is no exception, because a CRLF can arrive in two chunks.
 
 Look-alike letters, combining marks and right-to-left letters are visible and are not escaped. The
-user interface must confine them to their line.
+user interface must confine them to their line. ``warnings_about`` describes words in which letters
+of two scripts look alike, and stacks of marks: an approver cannot see these.
 """
 
 import re
@@ -94,6 +95,37 @@ _NAMES: Final = {
 }
 _CODES: Final = {name: code for code, name in _NAMES.items()}
 
+# Classes of a regular expression, also of JavaScript: letters of Latin, letters of scripts with
+# look-alikes, and marks that can be stacked. Of Greek only look-alikes, because Greek letters are
+# common in words such as "10μs" and "Δt".
+_LATIN: Final = "A-Za-z\u00c0-\u024f\u1e00-\u1eff"
+_SCRIPTS: Final = {
+    "Armenian": "\u0531-\u0587",
+    "Cherokee": "\u13a0-\u13fd\uab70-\uabbf",
+    "Coptic": "\u2c80-\u2cf3",
+    "Cyrillic": "\u0400-\u0481\u048a-\u052f\u1c80-\u1c88\ua640-\ua66e\ua680-\ua69d",
+    "Greek": (
+        "\u037f\u0391\u0392\u0395-\u0397\u0399\u039a\u039c-\u039f\u03a1\u03a4\u03a5\u03a7"
+        "\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03f2\u03f3\u03f9\u1f00-\u1ffc"
+    ),
+    "Lisu": "\ua4d0-\ua4fd",
+}
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u06d6-\u06dc\u0e31\u0e34-\u0e3a"
+    "\u0e47-\u0e4e\u0f71-\u0f84\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
+)
+_MIXED_WITH: Final = "".join(_SCRIPTS.values())
+# Each alternative ends where the script changes. A letter after a backslash may be an escape: \n
+_CHANGE: Final = re.compile(
+    rf"(?<!\\)[{_LATIN}][0-9{_MARKS}]{{0,8}}(?=[{_MIXED_WITH}])"
+    rf"|[{_MIXED_WITH}][0-9{_MARKS}]{{0,8}}(?=[{_LATIN}])"
+)
+_STACK: Final = re.compile(f"[{_MARKS}]{{5,}}")
+_IN_WORD: Final = re.compile(f"[0-9{_LATIN}{_MIXED_WITH}]")
+_MAX_WORD: Final = 20  # characters that are shown on each side
+_MAX_WARNINGS: Final = 3
+_MAX_FOUND: Final = 1000  # including repeated ones
+
 _escaped: Final = re.compile(
     rf"{_OPENING}(?:U\+((?:[1-9A-F]|10)?[0-9A-F]{{4}})|([A-Z0-9]+)){_CLOSING}"
 )
@@ -107,6 +139,9 @@ class Table(TypedDict):
     kept: str  # in ``ranges``, but escaped by ``visible_line`` only
     ranges: list[tuple[int, int]]  # first and last escaped code points, in order
     names: dict[str, str]  # names that replace numbers: {"U+001B": "ESC", …}
+    latin: str  # classes of a regular expression, for ``warnings_about``
+    scripts: dict[str, str]
+    marks: str
 
 
 def visible(text: str) -> str:
@@ -151,7 +186,54 @@ def table() -> Table:
         "kept": _KEPT,
         "ranges": list(_ranges(0x110000, "")),
         "names": {_number(code): name for code, name in _NAMES.items()},
+        "latin": _LATIN,
+        "scripts": _SCRIPTS,
+        "marks": _MARKS,
     }
+
+
+def warnings_about(value: Any) -> tuple[str, ...]:
+    """Return warnings about a text, or the texts in a JSON value, that may not be what they seem.
+
+    There are two kinds: a word with letters of scripts that look alike, and a stack of combining
+    marks, which can cover other lines. After three warnings, the rest is one more.
+
+    >>> warnings_about({"url": "https://\u0430pi.example"})
+    ('Mixed scripts: “\u0430pi” has Cyrillic \u0430 (U+0430)',)
+    """
+    found: dict[str, None] = {}
+    left = _MAX_FOUND
+    values = [value]
+    while values:
+        match values.pop():
+            case str(text) if not text.isascii():
+                for warning in _warnings(text):
+                    left -= 1
+                    if not left or (len(found) == _MAX_WARNINGS and warning not in found):
+                        return (*found, "More such words")
+                    found[warning] = None
+            case dict(members):
+                values += [one for member in reversed(members.items()) for one in member[::-1]]
+            case [*items]:
+                values += reversed(items)
+    return tuple(found)
+
+
+def _warnings(text: str) -> Iterator[str]:
+    for change in _CHANGE.finditer(text):
+        start, end = change.span()
+        letter = change[0][0]
+        other = text[end] if re.match(f"[{_LATIN}]", letter) else letter
+        while change.start() - start < _MAX_WORD and start and _IN_WORD.match(text, start - 1):
+            start -= 1
+        while end - change.end() < _MAX_WORD and _IN_WORD.match(text, end):
+            end += 1
+        script = next(name for name, letters in _SCRIPTS.items() if re.match(f"[{letters}]", other))
+        word = visible_line(text[start:end])
+        yield f"Mixed scripts: “{word}” has {script} {other} ({_number(ord(other))})"
+    for stack in _STACK.finditer(text):
+        base = visible_line(text[max(stack.start() - 1, 0) : stack.start()])
+        yield f"Stacked marks: “{base}” has {len(stack[0])} combining marks"
 
 
 def _is_hidden(character: str) -> bool:

@@ -127,7 +127,7 @@ def test_edit_that_a_policy_denies_raises(is_of_tool: bool) -> None:
 def test_decision_for_an_unknown_call_or_run_raises() -> None:
     agent, _ = mailing(send(), "Sent.")
     paused = agent.run("Go")
-    with pytest.raises(UsageError, match=f"Pending: {paused.pending[0].call_id}$"):
+    with pytest.raises(UsageError, match=f"Pending: {paused.pending[0].call_id!r}$"):
         agent.resume(paused, {"call_x": Approve()}).wait()
     with pytest.raises(UsageError, match="is not paused"):
         agent.resume("run_x", {}).wait()

@@ -276,7 +276,7 @@ class World:
         decision = self.draw(st.sampled_from([Approve(), Deny()]))
         self._refuses(lambda: self.machine.decided(call_id, decision, self._clock))
         with pytest.raises(
-            UsageError, match=f"Pending: {', '.join(self.order.pending) or 'none'}$"
+            UsageError, match=f"Pending: {', '.join(map(repr, self.order.pending)) or 'none'}$"
         ):
             self.machine.check({"no_such_call": Deny()})
 

@@ -49,6 +49,7 @@ def chunked(*pieces: bytes) -> bytes:
         (b'{"message": {"detail": [{"loc": ["a"], "msg": "wrapped"}]}}', "a: wrapped"),
         (b'"a text"', "a text"),
         (b"7", "7"),
+        (b'{"error": "half \\ud800 a pair"}', "half \ufffd"),
         (b"\xff\xfe\x00", "\ufffd"),
         (b"[" * 100_000, "[[["),
         (b"x" * 10_000_000, "xxx …"),

@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.page.conftest import Browsing
 from tests.page.looking import accessibility_problems, browser_script, file_url, screenshot
 from tests.page.visitor import STAND_STILL, expect_enabled
+from tests.test_sanitise import WARNINGS
 
 MAIL = {"to": "ada@example.org", "body": "Today at one?\nAt the pond.", "copies": 2}
 
@@ -365,6 +366,20 @@ def test_content_of_a_sub_agent_is_inside_and_its_calls_are_counted(page: Page) 
     expect(head).to_contain_text("2 calls, 1 pending")
     head.click()
     expect(page.get_by_role("button", name=re.compile("list_files"))).to_have_count(0)
+
+
+def test_mixed_scripts_are_flagged_beside_the_buttons(page: Page) -> None:
+    """The page and the terminal use the same rules."""
+    found = page.evaluate(
+        """async (values) => {
+          const { warningsAbout } = await import("/static/dom.js");
+          return values.map((value) => warningsAbout(value));
+        }""",
+        [value for value, _ in WARNINGS],
+    )
+    assert found == [expected for _, expected in WARNINGS]
+    card = Card.asking(page, request=r"arguments: {to: '\u0430da@example.org'}, digest: 'd'")
+    expect(card.strip).to_contain_text("Mixed scripts: “\u0430da” has Cyrillic \u0430 (U+0430)")
 
 
 def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:

@@ -626,6 +626,8 @@ SIGNED = "AWS4-HMAC-SHA256 Credential=AKIA0123/x, SignedHeaders=content-type;hos
         ("/v1", {"cookie": f"a=b; session={KEY}", "user-agent": f"agent/{KEY}"}, KEY),
         (f"/path/{KEY}/x", {"x-api-key": KEY}, KEY),
         ("/v1", {"content-type": f"a/b; token={KEY}"}, KEY),
+        ("/v1", {"x-acme-pat": KEY}, KEY),
+        ("/v1", {"x-access": "Bearer open-sesame"}, "open-sesame"),
         ("/v1", {"authorization": BASIC}, "open sesame"),
         ("/v1", {"authorization": BASIC}, "dXNlcjpvcGVuIHNlc2FtZQ=="),
         ("/v1", {"authorization": BASIC_KEY}, "sk-ant-CANARY0123456789"),

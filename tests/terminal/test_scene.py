@@ -272,6 +272,9 @@ class TestApprovals:
         assert "".join(row[2:] for row in rows).count("line") == 40
         request = e.ApprovalRequested("c1", "write", {}, "digest", "", None, 1.7e9)
         assert watch([request])[-1].startswith("│ expires: ")
+        request = e.ApprovalRequested("c1", "fetch", {"url": "https://\u0430pi.example"}, "d", "")
+        warning = "│ ! Mixed scripts: “\u0430pi” has Cyrillic \u0430 (U+0430)"
+        assert watch([request])[-1] == warning
 
     def test_request_does_not_wait_for_a_call_that_is_written(self) -> None:
         watcher = Watcher()

@@ -307,6 +307,31 @@ def test_requests_are_reported_without_keys() -> None:
     assert request.body == {**BODIES[ANTHROPIC], "stream": False}
 
 
+def test_header_is_secret_by_its_name_its_scheme_or_its_look() -> None:
+    secret = {
+        "x-api-key": "short",
+        "x-acme-pat": "sk-4f9b1c77e2d04a6a",
+        "x-access": "Bearer short",
+        "x-jwt": "Basic dXNlcjpvcGVuIHNlc2FtZQ==",
+        "x-any": "a=b; token=short",
+        "x-db-pass": "short",
+        "x-hub-signature-256": "short",
+    }
+    public = {
+        "x-model": "claude-sonnet-4-20250514",
+        "x-models": "us.meta.llama3-1-70b-instruct-v1:0",
+        "x-author": "somebody",
+        "x-design": "modern",
+        "user-agent": "openai-python/1.109.1-0123456789ab",
+        "anthropic-beta": "fine-grained-tool-streaming-2025-05-14",
+    }
+    with MockProvider(SCRIPT) as provider:
+        post(provider, ANTHROPIC, headers={**HEADERS, **secret, **public})
+    shown = provider.requests[0].headers
+    assert {name: shown[name] for name in public} == public
+    assert {shown[name] for name in secret} == {"[removed]"}
+
+
 SCHEMA = {"type": "object", "properties": {}}
 UNNESTED = {"type": "function", "name": "add", "parameters": SCHEMA}
 NESTED = {"type": "function", "function": {"name": "add"}}

@@ -51,6 +51,7 @@ from argstream.errors import (
 from argstream.history import Message
 from argstream.runs._records import Record, coalesced
 from argstream.runs._state import RunState
+from argstream.sanitise import visible_line
 from argstream.streaming import AsyncEventStream
 
 if TYPE_CHECKING:
@@ -331,7 +332,8 @@ class Driver:
         except (ArgstreamError, TimeoutError) as error:
             if not isinstance(self._error, StoreError):  # which is raised, and says the same
                 message = "could not release the lease of run %s, which will expire: %s"
-                logger.warning(message, self.loop.run_id, str(error) or "timed out")
+                why = visible_line(str(error)) or "timed out"
+                logger.warning(message, self.loop.run_id, why)
 
     async def _write_end(self, log: RunLog) -> None:
         """Write the end of a run that no other process can resume."""
@@ -677,7 +679,7 @@ class ToolTasks:
                 result = await tool.execute(bound or tool.bind(text or ""), context)
                 failed = False
         except Exception as error:
-            logger.info("the tool %s failed", tool.name, exc_info=error)
+            logger.info("the tool %r failed", tool.name, exc_info=error)
             result = failure_message(error)
         except asyncio.CancelledError:
             if not running.is_cancelled:

@@ -889,7 +889,7 @@ class AgentLoop(RunLoop):
             return call
         if call is not None and call.request is not None:
             raise AlreadyDecidedError(call_id)
-        waiting = ", ".join(other.call_id for other in self._with_status("pending"))
+        waiting = ", ".join(repr(other.call_id) for other in self._with_status("pending"))
         raise UsageError(f"no pending approval for call {call_id!r}. Pending: {waiting or 'none'}")
 
     def _checked_edit(self, call: LocalCall, decision: Approval) -> str | None:

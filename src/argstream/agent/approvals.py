@@ -24,6 +24,7 @@ from argstream.agent._lease import RunLog
 from argstream.errors import AlreadyDecidedError, RunBusyError, UsageError
 from argstream.events import ApprovalRequested, ApprovalScope
 from argstream.runs._records import Approval, Approve, Commands, Decisions, Deny
+from argstream.sanitise import visible_line
 
 if TYPE_CHECKING:
     from argstream.agent._driver import AnyLoop, Driver
@@ -185,7 +186,7 @@ class Decider:
         try:
             _ = self.decide(call_id, decision)
         except AlreadyDecidedError:
-            logger.info("the call %s was decided elsewhere before", call_id)
+            logger.info("the call %r was decided elsewhere before", call_id)
 
     def decide(self, call_id: str, decision: Approval) -> "asyncio.Future[None]":
         """Decide on a call as soon as its request is in the store.
@@ -228,7 +229,7 @@ class Decider:
             try:
                 await log.store.stop(log.run_id, reason)
             except UsageError as error:
-                logger.info("the stop came too late: %s", error)
+                logger.info("the stop came too late: %s", visible_line(str(error)))
 
     async def post_decisions(self) -> None:
         """Write the decisions of this process to the store, if their requests are there."""
@@ -238,7 +239,8 @@ class Decider:
             except UsageError as error:
                 if not isinstance(error, AlreadyDecidedError) and self._loop.is_pending(call_id):
                     continue  # the request is not in the store yet
-                logger.info("a decision on the call %s does not count: %s", call_id, error)
+                why = visible_line(str(error))
+                logger.info("a decision on the call %r does not count: %s", call_id, why)
                 if not counts.done():
                     counts.set_exception(error)
             else:
@@ -296,7 +298,8 @@ async def usable_decisions(log: RunLog, loop: "AnyLoop", posted: Decisions) -> d
         try:
             loop.check({call_id: decision})
         except UsageError as error:
-            logger.warning("a decision on the call %s cannot be used: %s", call_id, error)
+            why = visible_line(str(error))
+            logger.warning("a decision on the call %r cannot be used: %s", call_id, why)
             await log.reopen(call_id)
         else:
             usable[call_id] = decision

@@ -226,7 +226,8 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
             shown(request.call_id, "faint"),
         )
         lines += [line(""), line(*heading), *ToolViews().whole(request.name, request.arguments)]
-        lines.append(line(Span("  ! ", "warning"), shown(request.reason)))
+        for note in (request.reason, *request.warnings):
+            lines.append(line(Span("  ! ", "warning"), shown(note)))
     if result := _result(state):
         lines += [line(""), *(line(Span(text)) for text in visible(result).splitlines())]
     return [*lines, line(""), *(line(Span(text, "faint")) for text in _next(row, short))]

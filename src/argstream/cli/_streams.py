@@ -277,8 +277,8 @@ def record(given: Namespace) -> int:
 
 def _record_pipe(given: Namespace) -> int:
     """Record standard input into a file, and pass it on; or as a recording to standard output."""
+    from argstream._secrets import secrets_of_environment
     from argstream.recording import Recorder
-    from argstream.recording._recorder import secrets_of_environment
 
     output = given.output or "-"
     is_for_stdout = output == "-"
@@ -360,7 +360,7 @@ class _PassOn:
 
 def _record_proxy(given: Namespace) -> int:
     """Record each response of a provider as a proxy, until it is interrupted."""
-    from argstream.recording._recorder import secrets_of_environment
+    from argstream._secrets import secrets_of_environment
     from argstream.recording.proxy import RecordingProxy
 
     directory = given.output or "recordings"

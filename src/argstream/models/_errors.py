@@ -1,18 +1,17 @@
 """Error messages of failed requests, without secrets. ``_retries`` decides about retries."""
 
-import base64
-import binascii
 import html
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import httpx2
 
+from argstream._secrets import Secrets, secrets_of_request, secrets_of_url
 from argstream.errors import ProviderError, UsageError
 from argstream.models._retries import connection_may_recover, may_succeed_later
 from argstream.providers._deltas import ProviderFailed
@@ -31,13 +30,6 @@ _MARKUP: Final = tuple(
         (r"<", r">"),
     )
 )
-_REMOVED: Final = "[removed]"
-_RUN: Final = 8  # this many consecutive characters of a key are removed
-_MIN_CHARS_IN_STREAM: Final = 12  # a shorter secret may be a word that the model writes
-# A key whose middle is masked. Possessive quantifiers and the lookbehind keep it linear: a word is
-# tried from its first letter only.
-_MASKED: Final = re.compile(r"((?:(?<![\w-])[\w-]++)?)(?:\*{2,}|•{2,}|…|\.{3,})([\w-]*+)")
-_SECRET_HEADERS: Final = ("auth", "cookie", "key", "secret", "token")
 _CODES: Final = {
     400: "bad_request",
     401: "unauthorized",
@@ -127,130 +119,6 @@ class Key:
         return next((name for name in self._variables if os.environ.get(name, "").strip()), None)
 
 
-def secret_headers(headers: Mapping[str, str]) -> list[str]:
-    return [
-        secret
-        for name, value in headers.items()
-        if any(part in name.lower() for part in _SECRET_HEADERS)
-        for secret in _secrets_in(value.strip())
-    ]
-
-
-def _secrets_in(value: str) -> Iterator[str]:
-    scheme, _, rest = value.partition(" ")
-    if not (rest and scheme.isalpha()):
-        yield value
-        return
-    yield rest.strip()
-    if scheme.lower() == "basic":  # name:password in base64
-        try:
-            pair = base64.b64decode(rest, validate=True).decode(errors="replace")
-        except binascii.Error:
-            return
-        yield pair
-        yield pair.partition(":")[2]
-
-
-def proxy_secrets() -> list[str]:
-    """Return the passwords of the proxies in the environment, plain and encoded for the header."""
-    secrets: list[str] = []
-    for address in getproxies().values():
-        try:
-            userinfo = urlsplit(address).netloc.rpartition("@")[0]
-        except ValueError:  # httpx cannot use this proxy either
-            continue
-        name, _, password = map(unquote, userinfo.partition(":"))
-        if password:
-            secrets += [password, base64.b64encode(f"{name}:{password}".encode()).decode()]
-    return secrets
-
-
-class Secrets:
-    """Removes secrets, and recognisable parts of them, from texts."""
-
-    __slots__ = ("_runs", "_short", "_whole", "in_stream")
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        spellings = {
-            spelling for secret in secrets for spelling in (secret, quote(secret, safe=""))
-        }
-        self._whole = whole = spellings - {""}
-        long = {secret for secret in whole if len(secret) >= _RUN}
-        self._runs = {
-            secret[start : start + _RUN]
-            for secret in long
-            for start in range(len(secret) - _RUN + 1)
-        }
-        short = "|".join(map(re.escape, sorted(whole - long)))
-        self._short = re.compile(rf"\b(?:{short})\b") if short else None
-        # Longest first: if two secrets have the same start, the longer one must match.
-        in_stream = (secret for secret in long if len(secret) >= _MIN_CHARS_IN_STREAM)
-        self.in_stream = [secret.encode() for secret in sorted(in_stream, key=len, reverse=True)]
-
-    def __repr__(self) -> str:
-        return "<Secrets>"
-
-    def redact(self, text: str) -> str:
-        """Return the text without secrets, parts of secrets and masked secrets."""
-        text = self._without_runs(_MASKED.sub(self._replace_masked, text))
-        return text if self._short is None else self._short.sub(_REMOVED, text)
-
-    def _replace_masked(self, found: re.Match[str]) -> str:
-        first, last = found.groups()
-        is_secret = any(
-            (first and secret.startswith(first)) or (last and secret.endswith(last))
-            for secret in self._whole
-        )
-        return _REMOVED if is_secret else found[0]
-
-    def _without_runs(self, text: str) -> str:
-        pieces: list[str] = []
-        done = 0  # end of the text that is copied or removed
-        for start in range(len(text) - _RUN + 1):
-            if text[start : start + _RUN] in self._runs:
-                if start > done or not pieces:  # not a continuation of the last removed part
-                    pieces += [text[done:start], _REMOVED]
-                done = start + _RUN
-        return "".join([*pieces, text[done:]])
-
-
-class StreamCleaner:
-    """Removes secrets from a byte stream, wherever it is cut."""
-
-    __slots__ = ("_held", "_pattern", "_secrets")
-
-    def __init__(self, secrets: Secrets) -> None:
-        self._secrets = secrets.in_stream
-        self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
-        self._held = b""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """Return the bytes without secrets. A possible start of a secret is kept for later."""
-        if not self._secrets:
-            return chunk
-        data = self._pattern.sub(_REMOVED.encode(), self._held + chunk)
-        end = len(data) - self._partial_secret_length(data)
-        self._held = data[end:]
-        return data[:end]
-
-    def close(self) -> bytes:
-        held, self._held = self._held, b""
-        return held
-
-    def _partial_secret_length(self, data: bytes) -> int:
-        if data.endswith(b"\n"):  # nearly all chunks do, and no key contains a newline
-            return 0
-        longest = max(map(len, self._secrets)) - 1
-        return next(
-            (
-                length
-                for length in range(min(longest, len(data)), 0, -1)
-                if any(secret.startswith(data[-length:]) for secret in self._secrets)
-            ),
-            0,
-        )
-
-
 class RequestInfo(NamedTuple):
     """The destination of a request, as it may appear in messages."""
 
@@ -258,11 +126,12 @@ class RequestInfo(NamedTuple):
     model: str
     url: str
     key: str  # where the key comes from
-    secrets: Secrets = Secrets(())
+    secrets: Secrets = Secrets()
 
     def hiding(self, headers: Mapping[str, str]) -> "RequestInfo":
-        """Return a copy that also hides the secrets in these request headers."""
-        return self._replace(secrets=Secrets([*secret_headers(headers), *proxy_secrets()]))
+        """Return a copy that hides the secrets in these request headers, and those of proxies."""
+        proxies = map(secrets_of_url, getproxies().values())
+        return self._replace(secrets=Secrets(secrets_of_request(headers.items()).union(*proxies)))
 
 
 class FailedAttempt(NamedTuple):
@@ -399,11 +268,11 @@ def _failure(
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
     return ProviderError(
-        info.secrets.redact(code[:200]),
-        info.secrets.redact(message[:_MAX_MESSAGE_CHARS]),
+        info.secrets.redacted_message(code[:200]),
+        info.secrets.redacted_message(message[:_MAX_MESSAGE_CHARS]),
         retryable=retryable,
         status=status,
-        request_id=None if request_id is None else info.secrets.redact(request_id[:200]),
+        request_id=None if request_id is None else info.secrets.redacted_message(request_id[:200]),
     )
 
 

@@ -27,7 +27,6 @@ from argstream.models._errors import (
     Hidden,
     Key,
     RequestInfo,
-    StreamCleaner,
     failed_at_once,
     not_a_stream,
     refused,
@@ -243,7 +242,7 @@ class HttpModel:
             if wait is None:
                 raise found.after(made)
             waited += wait
-            _logger.info("%s: %s; retrying in %.1f s", info.name, found.failure.code, wait)
+            _logger.info("%s: %r; retrying in %.1f s", info.name, found.failure.code, wait)
             await self._retries.sleep(wait)
 
 
@@ -660,15 +659,16 @@ class HttpStream:
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Yield the bytes as they arrive, without secrets."""
-        cleaner = StreamCleaner(self._info.secrets)
+        redactor = self._info.secrets.redactor(live=True)
         chunk: bytes | None = self._head
         try:
             while chunk is not None:
                 self._detect_end(chunk)
-                if clean := cleaner.feed(chunk):
-                    yield clean
+                chunk = redactor.feed(chunk)  # tracebacks may show this variable
+                if chunk:
+                    yield chunk
                 chunk = await self._next()
-            if rest := cleaner.close():
+            if rest := redactor.feed(b"", is_end=True):
                 yield rest
         finally:
             await _close(self._response)

@@ -19,7 +19,8 @@ from argstream._lazy import lazy_exports
 from argstream.recording._format import VERSION, Chunk, End, Ending, Header, Request, Response
 
 if TYPE_CHECKING:
-    from argstream.recording._recorder import Recorder, record, record_async, secrets_of_environment
+    from argstream._secrets import secrets_of_environment
+    from argstream.recording._recorder import Recorder, record, record_async
     from argstream.recording._recording import (
         Recording,
         parse_recording,
@@ -46,7 +47,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_recorder": "Recorder record record_async secrets_of_environment",
+    "._secrets": "secrets_of_environment",
+    "_recorder": "Recorder record record_async",
     "_recording": "Recording parse_recording read_recording without_times",
 }
 

@@ -4,12 +4,7 @@ Lines are not buffered. A process that is killed loses only the last moment, and
 watched while it grows: ``tail -f turn.rec | argstream watch``.
 """
 
-import base64
-import binascii
-import contextlib
-import html
 import inspect
-import json
 import os
 import re
 import time
@@ -21,17 +16,15 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
-    Mapping,
 )
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
-from urllib.parse import parse_qsl, quote, unquote, unquote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import msgspec
-
+from argstream._secrets import REMOVED, Secrets
 from argstream.errors import UsageError
 from argstream.recording._format import (
     Chunk,
@@ -60,7 +53,6 @@ RESPONSE_HEADERS: Final = frozenset(
     }
 )
 _PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
-_REMOVED: Final = "[removed]"
 # A part of a path that could be a key: other parts are not so long without a separator.
 _LONG_RUN: Final = re.compile("[A-Za-z0-9]{24,}")
 _ONLY_OWNER: Final = 0o600
@@ -78,28 +70,6 @@ _MAX_PIECE: Final = 1024 * 1024  # a line has at most 64 MiB
 # A compressed response may unpack to this, and to so many times its length in addition.
 _MAX_UNPACKED: Final = 16 * 1024 * 1024
 _MAX_RATIO: Final = 100
-_MIN_SECRET: Final = 8  # a shorter secret would occur in ordinary words
-_MIN_RUN: Final = 12  # any part of a random secret is removed if it has this many characters
-_BLOCK: Final = _MIN_RUN // 2
-_SEPARATOR: Final = b"\xff"  # does not occur in UTF-8
-# Parts of the names of headers and parameters whose values are secrets.
-_SECRET: Final = ("auth", "cookie", "credential", "key", "pass", "secret", "sig", "token")
-# Ends of such names in JSON, without - and _. Stricter, because a tool may have an argument "key".
-_SECRET_MEMBER: Final = (
-    *("accesskey", "accountkey", "apikey", "privatekey", "secretkey", "subscriptionkey"),
-    *("authorization", "connectionstring", "cookie", "credential", "credentials", "password"),
-    *("secret", "token"),
-)
-# Objects whose members are secrets if they look random, whatever their names.
-_SECRET_OBJECTS: Final = ("auth", "authentication", "headers")
-# Ends of the names of environment variables with secrets.
-_SECRET_VARIABLE: Final = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_MIN_RANDOM: Final = 16
-_MIN_DISTINCT: Final = 8
-# Several words, a URL or a path: the location of a secret rather than the secret.
-_ORDINARY: Final = re.compile(
-    r"\s|://|^(?:~|\.{1,2})/|^/[A-Za-z._-]{2,}/|^[A-Za-z]:\\|\.(?:crt|json|key|p12|pem|txt)$"
-)
 
 
 class Recorder:
@@ -123,7 +93,8 @@ class Recorder:
     ) -> None:
         self._clock = clock
         self._started = clock() if started is None else started
-        self._redactor = Redactor(secrets)
+        self._secrets = Secrets(secrets)
+        self._redactor = self._secrets.redactor()
         self._is_closed = False
         self._path = Path(file) if isinstance(file, str | Path) else None
         self._owns_file = self._path is not None
@@ -142,7 +113,7 @@ class Recorder:
                 "response's iter_bytes() or aiter_bytes()"
             )
         if chunk:
-            for at, data in self._redactor.feed(self._clock() - self._started, bytes(chunk)):
+            for at, data in self._redactor.feed_at(self._clock() - self._started, bytes(chunk)):
                 self._write(chunk_line(Chunk(at, data)))
 
     @property
@@ -164,9 +135,9 @@ class Recorder:
             return
         self._is_closed = True
         try:
-            for at, data in self._redactor.close():
+            for at, data in self._redactor.feed_at(0.0, b"", is_end=True):
                 self._write(chunk_line(Chunk(at, data)))
-            reason = self._redactor.redacted(reason)
+            reason = self._secrets.redacted(reason)
             at = self._clock() - self._started
             self._write(end_line(End(at, ending, reason, self.removed)))
         finally:
@@ -311,17 +282,17 @@ def _has_no_line_end(chunk: bytes) -> bool:
 
 
 def harmless_headers(
-    headers: Iterable[tuple[str, str]], allowed: frozenset[str], redactor: "Redactor"
+    headers: Iterable[tuple[str, str]], allowed: frozenset[str], secrets: Secrets
 ) -> dict[str, str]:
     return {
-        name.lower(): redactor.redacted(value) for name, value in headers if name.lower() in allowed
+        name.lower(): secrets.redacted(value) for name, value in headers if name.lower() in allowed
     }
 
 
-def harmless_path(path: str, redactor: "Redactor") -> str:
+def harmless_path(path: str, secrets: Secrets) -> str:
     """Return a path without steps that could be keys."""
-    steps = redactor.redacted(path).split("/")
-    return "/".join(_REMOVED if _could_be_a_key(step) else step for step in steps)
+    steps = secrets.redacted(path).split("/")
+    return "/".join(REMOVED if _could_be_a_key(step) else step for step in steps)
 
 
 def _could_be_a_key(step: str) -> bool:
@@ -329,270 +300,13 @@ def _could_be_a_key(step: str) -> bool:
     return any(not run.isalpha() and not run.isdigit() for run in runs)
 
 
-def harmless_url(url: str, redactor: "Redactor") -> str:
+def harmless_url(url: str, secrets: Secrets) -> str:
     """Return a URL with only those query parameters that cannot be keys."""
     parts = urlsplit(url)
     kept = [(name, value) for name, value in parse_qsl(parts.query) if name.lower() in _PARAMETERS]
-    host, path = parts.netloc.rpartition("@")[2], harmless_path(parts.path, redactor)
-    query = redactor.redacted(urlencode(kept))
+    host, path = parts.netloc.rpartition("@")[2], harmless_path(parts.path, secrets)
+    query = secrets.redacted(urlencode(kept))
     return urlunsplit((parts.scheme, host, path, query, ""))
-
-
-class Redactor:
-    """Removes secrets from bytes that arrive in chunks.
-
-    The end of a chunk that could be the start of a secret is held back, and keeps its time.
-    """
-
-    def __init__(self, secrets: "Iterable[str] | SecretSearch") -> None:
-        self._search = secrets if isinstance(secrets, SecretSearch) else SecretSearch(secrets)
-        self._held = b""
-        self._held_at = 0.0
-        self.removed = 0
-
-    def feed(self, at: float, chunk: bytes) -> list[tuple[float, bytes]]:
-        """Return the chunk without secrets, except for an end that is held back."""
-        return self._feed(at, chunk, is_end=False) if self._search else [(at, chunk)]
-
-    def close(self) -> list[tuple[float, bytes]]:
-        """Return the bytes that were held back."""
-        return self._feed(self._held_at, b"", is_end=True)
-
-    def redacted(self, text: str) -> str:
-        """Return a whole text without secrets."""
-        whole = Redactor(self._search)
-        data = text.encode(errors="surrogateescape")
-        pieces = [*whole.feed(0.0, data), *whole.close()]
-        return b"".join(piece for _, piece in pieces).decode(errors="replace")
-
-    def _feed(self, at: float, chunk: bytes, *, is_end: bool) -> list[tuple[float, bytes]]:
-        held_at = self._held_at if self._held else at
-        data, border = self._held + chunk, len(self._held)
-        end = len(data) if is_end else len(data) - self._search.partial_length(data)
-        before: list[bytes] = []
-        after: list[bytes] = []
-
-        def copy(start: int, stop: int) -> None:
-            if start < border:
-                before.append(data[start : min(stop, border)])
-            if stop > border:
-                after.append(data[max(start, border) : stop])
-
-        done = 0
-        for start, stop in self._search.found(data):
-            if start >= end:
-                break
-            copy(done, start)
-            (before if start < border else after).append(_REMOVED.encode())
-            self.removed += 1
-            done = min(stop, end)  # an adjacent secret that may continue is held back
-        copy(done, end)
-        self._held = data[end:]
-        self._held_at = held_at if end < border else at
-        timed = ((held_at, b"".join(before)), (at, b"".join(after)))
-        return [(time, piece) for time, piece in timed if piece]
-
-
-class SecretSearch:
-    """Searches for secrets. Its truth value is False if there are none."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._whole: set[bytes] = set()
-        self._blocks: dict[bytes, list[tuple[bytes, int]]] = {}
-        # Line by line, because JSON and base64 encode line ends in different ways.
-        lines = {line.strip() for secret in secrets for line in secret.splitlines()}
-        all_spellings: set[bytes] = set()
-        for line in lines:
-            if len(line) >= _MIN_SECRET:
-                spellings = set(_spellings(line)) - all_spellings
-                all_spellings |= spellings
-                self._add(spellings, by_runs=looks_random(line))
-        self._all = _SEPARATOR.join(all_spellings)
-
-    def _add(self, spellings: set[bytes], *, by_runs: bool) -> None:
-        for spelling in spellings:
-            if by_runs and len(spelling) >= _MIN_RUN:
-                for offset in range(len(spelling) - _BLOCK + 1):
-                    block = spelling[offset : offset + _BLOCK]
-                    self._blocks.setdefault(block, []).append((spelling, offset))
-            else:
-                self._whole.add(spelling)
-
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
-    def partial_length(self, data: bytes) -> int:
-        """Return how many bytes at the end of the data may be part of a secret that continues."""
-        length = 0
-        while length < len(data) and data[-length - 1 :] in self._all:
-            length += 1
-        return length
-
-    def found(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the ranges of all secrets in order. Adjacent ranges are merged."""
-        joined: list[tuple[int, int]] = []
-        for start, stop in sorted([*self._found_whole(data), *self._found_runs(data)]):
-            if joined and start <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
-            else:
-                joined.append((start, stop))
-        return joined
-
-    def _found_whole(self, data: bytes) -> Iterator[tuple[int, int]]:
-        for secret in self._whole:
-            position = data.find(secret)
-            while position >= 0:
-                yield position, position + len(secret)
-                position = data.find(secret, position + 1)
-
-    def _found_runs(self, data: bytes) -> Iterator[tuple[int, int]]:
-        blocks, done = self._blocks, 0
-        if not blocks:
-            return
-        for position in range(0, len(data) - _BLOCK + 1, _BLOCK):
-            matches = blocks.get(data[position : position + _BLOCK])
-            if matches is None or position + _BLOCK <= done:
-                continue
-            for secret, offset in matches:
-                start, stop = _extent(data, position, secret, offset)
-                if stop - start >= _MIN_RUN:
-                    yield start, stop
-                    done = max(done, stop)
-
-
-def _extent(data: bytes, position: int, secret: bytes, offset: int) -> tuple[int, int]:
-    start, stop, first, last = position, position + _BLOCK, offset, offset + _BLOCK
-    while start and first and data[start - 1] == secret[first - 1]:
-        start, first = start - 1, first - 1
-    while stop < len(data) and last < len(secret) and data[stop] == secret[last]:
-        stop, last = stop + 1, last + 1
-    return start, stop
-
-
-def _spellings(secret: str) -> Iterator[bytes]:
-    """Yield the encodings of a secret that may occur in a body."""
-    quoted = quote(secret, safe="", errors="replace")
-    lower = re.sub("%..", lambda found: found[0].lower(), quoted)
-    for text in (secret, quoted, lower, json.dumps(secret)[1:-1], html.escape(secret)):
-        yield text.encode(errors="surrogateescape")
-    plain = secret.encode(errors="surrogateescape")
-    for before in range(3):  # bytes before it in its first base64 group
-        encoded = base64.b64encode(bytes(before) + plain).rstrip(b"=")
-        # Without the characters that also depend on neighbouring bytes.
-        last = len(encoded) - (1 if (before + len(plain)) % 3 else 0)
-        inside = encoded[(0, 2, 3)[before] : last]
-        yield inside
-        yield inside.translate(bytes.maketrans(b"+/", b"-_"))
-
-
-def looks_random(text: str) -> bool:
-    """Return True if the text looks like a random token, whose parts are secret too."""
-    return (
-        len(text) >= _MIN_RANDOM
-        and len(set(text)) >= _MIN_DISTINCT
-        and any(character.isdigit() for character in text)
-        and any(character.isalpha() for character in text)
-        and _ORDINARY.search(text) is None
-    )
-
-
-def secrets_of_request(headers: Iterable[tuple[str, str]], target: str) -> set[str]:
-    """Return the credentials of a request."""
-    secrets: set[str] = set()
-    for name, value in headers:
-        if _is_secret(name):
-            secrets |= _parts(value)
-        else:
-            pairs = re.findall(r'([\w.-]+)="?([^\s,;"]+)', value)
-            secrets |= {found for inner, found in pairs if _is_secret(inner)}
-    for parameter in re.split("[&;]", target.partition("?")[2]):
-        name, _, value = parameter.partition("=")
-        if _is_secret(unquote(name)):
-            secrets |= {value, unquote_plus(value), unquote(value)}
-    return secrets
-
-
-def _is_secret(name: str) -> bool:
-    name = name.lower()
-    return any(word in name for word in _SECRET)
-
-
-def _parts(value: str) -> set[str]:
-    """Return parts of a header's value: all after the scheme, each word, each ``name=value`` value.
-
-    Words are separate, because the rest may be public, such as the list of headers for AWS.
-    """
-    if value.startswith("AWS4-"):
-        return set(re.findall(r"(?:Credential|Signature)=([^,/\s]+)", value))
-    scheme, _, rest = value.strip().partition(" ")
-    given = rest.strip() if rest and scheme.isalpha() else value.strip()
-    words = {given, *given.split()}
-    for word in re.split(r'[\s,;"]+', given):
-        words |= {word, re.sub(r"^[\w.-]+=(?=[^=])", "", word)}
-    if scheme.lower() == "basic":
-        with contextlib.suppress(binascii.Error, UnicodeDecodeError):
-            user, _, password = base64.b64decode(rest).decode().partition(":")
-            words |= {password, *([user] if looks_random(user) else [])}
-    return words
-
-
-def secrets_of_body(body: bytes | bytearray) -> set[str]:
-    """Return the API keys in a request body, such as those of MCP servers or search services."""
-    try:
-        return set(_in_json(msgspec.json.decode(body)))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return set()
-
-
-def _in_json(document: Any) -> Iterator[str]:
-    values: list[tuple[Any, bool]] = [(document, False)]
-    while values:
-        value, is_secret = values.pop()
-        if isinstance(value, dict):
-            for name, inner in value.items():
-                if isinstance(inner, str):
-                    yield from _in_member(name, inner, is_inside=is_secret)
-                else:
-                    is_named = name.lower() in _SECRET_OBJECTS or _is_secret_member(name)
-                    values.append((inner, is_secret or is_named))
-        elif isinstance(value, list):
-            values += [(inner, is_secret) for inner in value]
-        elif isinstance(value, str) and is_secret:
-            yield from filter(looks_random, _parts(value))
-
-
-def _in_member(name: str, value: str, *, is_inside: bool) -> Iterator[str]:
-    """Yield the secrets in a string. It may also be prose, as in the description of a schema."""
-    is_secret = _is_secret_member(name)
-    if is_secret and len(value.split()) <= 2:  # a scheme and a key
-        yield from _parts(value)
-    elif is_secret or is_inside:
-        yield from filter(looks_random, {*_parts(value), *value.split("\n")})
-
-
-def _is_secret_member(name: str) -> bool:
-    return re.sub("[-_]", "", name).lower().endswith(_SECRET_MEMBER)
-
-
-def secrets_of_environment(environment: Mapping[str, str]) -> set[str]:
-    """Return the API keys in the environment, which a provider may repeat in an error.
-
-    Only random values are returned, because a password that is a word occurs in ordinary text.
-    """
-    found: set[str] = set()
-    for name, value in environment.items():
-        if name.upper().endswith(_SECRET_VARIABLE):
-            found.update(_in_variable(value))
-    return set(filter(looks_random, found))
-
-
-def _in_variable(value: str) -> Iterable[str]:
-    if value.lstrip().startswith(("{", "[")):
-        return secrets_of_body(value.encode(errors="surrogateescape"))
-    if "://" in value:
-        with contextlib.suppress(ValueError):
-            return [unquote(urlsplit(value).password or "")]
-    return [line.strip() for line in value.splitlines()]
 
 
 def is_readable_encoding(encoding: str) -> bool:

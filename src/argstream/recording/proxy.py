@@ -30,6 +30,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from argstream._asyncio import LoopThread, cancel_until_done, run_in_thread, shielded
+from argstream._secrets import Secrets, secrets_of_body, secrets_of_request
 from argstream.errors import MissingExtraError, UsageError
 from argstream.recording._format import Ending, Request, Response
 from argstream.recording._recorder import (
@@ -37,14 +38,11 @@ from argstream.recording._recorder import (
     RESPONSE_HEADERS,
     NumberedFiles,
     Recorder,
-    Redactor,
     ResponseRecorder,
     harmless_headers,
     harmless_path,
     harmless_url,
     is_readable_encoding,
-    secrets_of_body,
-    secrets_of_request,
 )
 
 try:
@@ -482,7 +480,7 @@ class _RecordedExchange:
         self._bytes = 0
         sent = secrets_of_request(request.headers.items(), request.raw_path)
         self._secrets = sent | set(proxy.secrets)
-        self._redactor = Redactor(self._secrets)
+        self._redactor = Secrets(self._secrets)
         self._path = harmless_path(request.raw_path.partition("?")[0], self._redactor)
         self._body = b""
 
@@ -512,7 +510,7 @@ class _RecordedExchange:
         found = secrets_of_body(self._body) - self._secrets
         if found:
             self._secrets |= found
-            self._redactor = Redactor(self._secrets)
+            self._redactor = Secrets(self._secrets)
             self._path = self._redactor.redacted(self._path)
 
     def _is_readable(self) -> bool:

@@ -65,6 +65,7 @@ from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._redis_lua import FORMAT, NONCE, SCRIPTS
 from argstream.runs._store import Now, Store, StoredRun
+from argstream.sanitise import visible_line
 
 try:
     from redis import exceptions as problems
@@ -305,7 +306,7 @@ class RedisStore(Store):
         try:
             await work
         except StoreError as error:
-            logger.warning("the index of runs could not be updated: %s", error)
+            logger.warning("the index of runs could not be updated: %s", visible_line(str(error)))
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
         return await self._page_of(run_id, None, after, limit)
@@ -1284,7 +1285,9 @@ class _Index:
             try:
                 seen = _Found.of(one.entry.run_id, answer)
             except StoreError as error:
-                logger.warning("%s. The run is not listed", error)  # but the others are
+                logger.warning(
+                    "%s. The run is not listed", visible_line(str(error))
+                )  # but the others are
                 continue
             if seen is None or seen.entry != one.entry:
                 gone.append(one.entry)

@@ -28,6 +28,7 @@ from argstream.runs._batches import Batch, Filter, records_of, run_exists
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._store import Now, Store, StoredRun
+from argstream.sanitise import visible_line
 
 __all__ = ["SqliteStore"]
 
@@ -487,7 +488,7 @@ def _newest(
         try:
             found.append(_state(*row))
         except StoreError as error:  # it must not hide the others, for example from recovery
-            logger.warning("run %r is left out of a list: %s", run_id, error)
+            logger.warning("run %r is left out of a list: %s", run_id, visible_line(str(error)))
     return found
 
 

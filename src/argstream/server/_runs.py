@@ -123,7 +123,8 @@ def _uninterrupted(
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        logger.warning("a request of a client that disconnected failed: %s", error)
+        why = visible_line(str(error))
+        logger.warning("a request of a client that disconnected failed: %s", why)
 
 
 class Runs:
@@ -560,7 +561,8 @@ class RunSupervisor:
                 await await_and_log(run.run_id, self.resume_if_commands_wait(run.run_id))
                 self.resume_at_expiry(run.run_id, pending)
             case RunFailed(code=code, message=message):
-                logger.warning("run %s: failed: %s: %s", run.run_id, code, visible_line(message))
+                why = visible_line(f"{code}: {message}")
+                logger.warning("run %s: failed: %s", run.run_id, why)
             case _:
                 pass
 
@@ -610,7 +612,7 @@ def _report(run_id: str, error: Exception) -> None:
     if isinstance(error, RunBusyError):
         logger.debug("run %s: another process has resumed it", run_id)
     elif isinstance(error, ArgstreamError):
-        logger.warning("run %s: cannot be resumed: %s", run_id, error)
+        logger.warning("run %s: cannot be resumed: %s", run_id, visible_line(str(error)))
     else:
         logger.error("run %s: cannot be resumed", run_id, exc_info=error)
 
@@ -652,7 +654,7 @@ class Recovery:
                     await self._check_paused()
                     await self._purge()
             except Exception as error:  # noqa: BLE001 - the store may work again later
-                logger.warning("cannot look for abandoned runs: %s", error)
+                logger.warning("cannot look for abandoned runs: %s", visible_line(str(error)))
             number += 1
             await asyncio.sleep(self._seconds)
 
@@ -740,7 +742,7 @@ class Beginnings:
     def _skip_for_a_while(self, run_id: str, why: str) -> None:
         """Do not read this log again for a while. Log that once."""
         if run_id not in self._kept:
-            logger.warning("run %s: its prompt cannot be read: %s", run_id, why)
+            logger.warning("run %s: its prompt cannot be read: %s", run_id, visible_line(why))
         _put(self._kept, run_id, (_UNKNOWN, time.monotonic() + _UNREADABLE_SECONDS))
 
 

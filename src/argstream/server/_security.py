@@ -18,11 +18,10 @@ import logging
 import re
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from http import HTTPStatus
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import unquote, unquote_plus
 
 import msgspec
 from starlette.datastructures import Headers
@@ -34,6 +33,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from argstream._secrets import REMOVED, Secrets, secrets_of_request
 from argstream.errors import (
     AlreadyDecidedError,
     ArgstreamError,
@@ -269,7 +269,7 @@ class SecurityMiddleware:
         self._cors = _cors(self._origins, with_cookies=True) if origins else None
         self._cors_for_any = _cors(("*",), with_cookies=False) if "*" in origins else None
         self._token = None if access.token is None else Token(access.token)
-        self._secrets = (access.token,) if access.token else ()
+        self._secrets = Secrets([access.token] if access.token else [])
         self._user = access.user
         self._rates = rates
 
@@ -573,12 +573,7 @@ def _digest(what: str, token: str) -> str:
 
 
 def log_failure(
-    error: Exception,
-    problem: Problem,
-    scope: Scope,
-    secrets: Iterable[str] = (),
-    *,
-    where: str = "",
+    error: Exception, problem: Problem, scope: Scope, secrets: Secrets, *, where: str = ""
 ) -> None:
     """Log an error with its traceback, without secrets.
 
@@ -593,32 +588,20 @@ def log_failure(
     if where:
         message = " ".join(str(error).split())
         text = f"{where} raised {type(error).__name__}: {message}{text}"
-    for secret in sorted({*secrets, *_secrets_of(scope)}, key=len, reverse=True):
-        text = text.replace(secret, "[removed]")
+    sent = secrets_of_request(
+        ((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]),
+        "?" + scope.get("query_string", b"").decode("latin-1"),
+        whole_query=True,
+    )
+    # In no other spelling: a client chooses how many these are, and each spelling costs time.
+    long = (one for one in sent if len(one) >= _SHORTEST_SECRET)
+    for secret in sorted(long, key=len, reverse=True):
+        text = text.replace(secret, REMOVED)
+    text = secrets.redacted_message(text)
     # The path is quoted: a line break in it could imitate another log line.
     logger.error(
         "%s %r: %d %s: %s", scope["method"], scope["path"], problem.status, problem.code, text
     )
-
-
-def _secrets_of(scope: Scope) -> Iterator[str]:
-    query = scope.get("query_string", b"").decode("latin-1")
-    candidates = [query, *_forms(query)]
-    # Names too: a secret may be sent as ?secret or ?=secret.
-    for part in re.split("[&;=]", query):
-        candidates += _forms(part)
-    for name, value in scope["headers"]:
-        if name in (b"authorization", b"cookie", b"proxy-authorization"):
-            text = value.decode("latin-1")
-            candidates += [text, *text.replace(";", " ").replace("=", " ").split()]
-    for candidate in candidates:
-        if len(candidate) >= _SHORTEST_SECRET:
-            yield candidate
-
-
-def _forms(text: str) -> tuple[str, ...]:
-    """Return a text as it was sent and as it is decoded: an error may quote either."""
-    return text, unquote(text), unquote_plus(text)
 
 
 def _headers(scope: Scope) -> dict[bytes, bytes]:

@@ -25,6 +25,7 @@ from argstream.protocols._base import CloseReason, Encoder, Written, comment
 from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Record, joined
 from argstream.runs._store import Store
+from argstream.sanitise import visible_line
 
 _KEPT_CHUNKS: Final = 256
 _KEPT_BYTES: Final = 512_000
@@ -159,7 +160,8 @@ class RunBroadcast:
                     self._unwritten.append(record)
                     self._write_soon()
         except ArgstreamError as error:  # of the store; or the run was deleted
-            logger.warning("the run %s cannot be followed: %s", self.run_id, error)
+            why = visible_line(str(error))
+            logger.warning("the run %s cannot be followed: %s", self.run_id, why)
             self.disconnect("failure")
         except Exception:  # a bug: viewers must not wait forever
             logger.exception("the run %s cannot be followed", self.run_id)

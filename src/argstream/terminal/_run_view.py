@@ -666,6 +666,7 @@ def request_lines(
     notes = [f"{reason} ({rule})" if reason and rule else reason or rule]
     if request.expires_at is not None:
         notes.append(f"expires: {clock(request.expires_at)}")
+    notes += [f"! {warning}" for warning in request.warnings]
     lines = [Line((Span(note, "warning"),), (), (), "words") for note in notes if note]
     labels = [Line(label, breaks="words")] if label else []
     return [top, *map(_boxed, [*arguments, *labels, *lines])]

@@ -31,6 +31,7 @@ except ModuleNotFoundError:
     raise MissingExtraError("http", "the mock provider") from None
 
 from argstream._asyncio import run_in_thread
+from argstream._secrets import REMOVED, secrets_of_header
 from argstream.models._scripted import (
     Cut,
     ErrorEvent,
@@ -72,8 +73,6 @@ _CHAT: Final[Dialect] = ChatDialect()
 _RESPONSES: Final[Dialect] = ResponsesDialect()
 _DIALECTS: Final = {dialect.route: dialect for dialect in (_ANTHROPIC, _CHAT, _RESPONSES)}
 _ROUTES: Final = ", ".join(f"POST {route}" for route in _DIALECTS)
-# Parts of the names of headers whose values are secrets.
-_SECRET: Final = ("auth", "key", "token", "secret", "cookie")
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -252,7 +251,10 @@ class MockProvider(LoopbackService):
                 number=len(self._requests) + 1,
                 method=method,
                 path=path.partition("?")[0],  # the query may contain a key
-                headers=_without_secrets(headers),
+                headers={
+                    name: REMOVED if secrets_of_header(name, value) else value
+                    for name, value in headers.items()
+                },
                 body=_object(body),
                 status=200,
                 problems=(),
@@ -648,10 +650,3 @@ def _is_whole(payload: Any) -> bool:
 def _object(body: bytes) -> dict[str, Any] | None:
     value = decode(body)
     return value if isinstance(value, dict) else None
-
-
-def _without_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: "[removed]" if any(word in name for word in _SECRET) else value
-        for name, value in headers.items()
-    }

@@ -8,7 +8,7 @@ import { ServerProblem } from "./argstream.js";
 /**
  * Characters that are shown as escapes: `argstream.sanitise.table()`, with which a test compares it.
  * @type {{ opening: string, closing: string, kept: string, ranges: [number, number][],
- *   names: Record<string, string> }}
+ *   names: Record<string, string>, latin: string, scripts: Record<string, string>, marks: string }}
  */
 const TABLE = {
   opening: "\u27e6",
@@ -213,6 +213,16 @@ const TABLE = {
     "U+E01EB": "VS252", "U+E01EC": "VS253", "U+E01ED": "VS254", "U+E01EE": "VS255",
     "U+E01EF": "VS256",
   },
+  latin: "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
+  scripts: {
+    "Armenian": "\u0531-\u0587",
+    "Cherokee": "\u13a0-\u13fd\uab70-\uabbf",
+    "Coptic": "\u2c80-\u2cf3",
+    "Cyrillic": "\u0400-\u0481\u048a-\u052f\u1c80-\u1c88\ua640-\ua66e\ua680-\ua69d",
+    "Greek": "\u037f\u0391\u0392\u0395-\u0397\u0399\u039a\u039c-\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03f2\u03f3\u03f9\u1f00-\u1ffc",
+    "Lisu": "\ua4d0-\ua4fd",
+  },
+  marks: "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u06d6-\u06dc\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0f71-\u0f84\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f",
 };
 
 const { opening, closing, kept: SHOWN } = TABLE;
@@ -254,6 +264,70 @@ export function original(shown) {
     const code = number ? parseInt(number, 16) : codes.get(name);
     return code === undefined ? whole : String.fromCodePoint(code);
   });
+}
+
+const { latin, marks } = TABLE;
+const mixedWith = Object.values(TABLE.scripts).join("");
+// Each alternative ends where the script changes. A letter after a backslash may be an escape: \n
+const change = new RegExp(
+  `(?<!\\\\)[${latin}][0-9${marks}]{0,8}(?=[${mixedWith}])`
+    + `|[${mixedWith}][0-9${marks}]{0,8}(?=[${latin}])`,
+  "g",
+);
+const stack = new RegExp(`[${marks}]{5,}`, "g");
+const inWord = new RegExp(`[0-9${latin}${mixedWith}]`);
+const isLatin = new RegExp(`[${latin}]`);
+const MAX_WORD = 20;
+const MAX_WARNINGS = 3;
+const MAX_FOUND = 1000;
+
+/**
+ * Return warnings about texts in a JSON value that may not be what they seem, as
+ * `argstream.sanitise.warnings_about` does: words that mix scripts, and stacks of marks.
+ * @param {unknown} value
+ * @returns {string[]}
+ */
+export function warningsAbout(value) {
+  /** @type {Set<string>} */
+  const found = new Set();
+  const values = [value];
+  let left = MAX_FOUND;
+  while (values.length) {
+    const one = values.pop();
+    if (typeof one === "string" && !plainText.test(one)) {
+      for (const warning of warningsIn(one)) {
+        left -= 1;
+        if (!left || (found.size === MAX_WARNINGS && !found.has(warning))) {
+          return [...found, "More such words"];
+        }
+        found.add(warning);
+      }
+    } else if (Array.isArray(one)) {
+      for (const item of one.toReversed()) values.push(item);
+    } else if (one && typeof one === "object") {
+      for (const [name, member] of Object.entries(one).reverse()) values.push(member, name);
+    }
+  }
+  return [...found];
+}
+
+/** @param {string} text */
+function* warningsIn(text) {
+  for (const { 0: changed, index } of text.matchAll(change)) {
+    let [start, end] = [index, index + changed.length];
+    const other = isLatin.test(changed[0] ?? "") ? text[end] ?? "" : changed[0] ?? "";
+    while (index - start < MAX_WORD && inWord.test(text[start - 1] ?? "")) start -= 1;
+    while (end - index - changed.length < MAX_WORD && inWord.test(text[end] ?? "")) end += 1;
+    const script = Object.entries(TABLE.scripts)
+      .find(([, letters]) => new RegExp(`[${letters}]`).test(other))?.[0];
+    const word = visibleLine(text.slice(start, end));
+    const number = numberOf(other.codePointAt(0) ?? 0);
+    yield `Mixed scripts: “${word}” has ${script} ${other} (${number})`;
+  }
+  for (const { 0: marked, index } of text.matchAll(stack)) {
+    const base = visibleLine([...text.slice(Math.max(index - 2, 0), index)].at(-1) ?? "");
+    yield `Stacked marks: “${base}” has ${marked.length} combining marks`;
+  }
 }
 
 /** @param {string} character */

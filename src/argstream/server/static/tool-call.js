@@ -5,6 +5,7 @@ import {
 import {
   addInOrder, afterPainting, button, Chunks, countOf, durationWords, inOrder, make, original, paint,
   pathWords, secondsInState, secondsLeft, setText, TailFollower, visible, visibleLine,
+  warningsAbout,
 } from "./dom.js";
 /** @import { Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
 /** @import { Mode } from "./code.js" */
@@ -808,7 +809,9 @@ class Approval {
         class: "strip approval", part: "approval", role: "group", tabindex: -1,
         "aria-label": texts.approval,
       },
-      said, this.#buttons, this.#row, this.#alert, this.#menu,
+      said, this.#buttons,
+      ...warningsAbout(call.request.arguments).map((text) => make("div", { class: "warned", text })),
+      this.#row, this.#alert, this.#menu,
     );
     this.#ask();
     this.refresh();
@@ -2651,7 +2654,7 @@ sheet.replaceSync(`
 }
 
 /* The body. Combining marks that pile up are clipped wherever the model's words are shown. */
-.said, .alert, .wrong, .hint, .told > span, .title, .field label, .result { overflow: clip; }
+.said, .warned, .alert, .wrong, .hint, .told > span, .title, .field label, .result { overflow: clip; }
 .body { container-type: inline-size; }
 .given { padding: 0.125rem 0.75rem 0.5rem; }
 .inner {
@@ -2688,6 +2691,7 @@ sheet.replaceSync(`
 .keys { display: block; font-size: 0.75rem; }
 .buttons, .row-below { display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem; }
 .row-below { flex: 1 0 100%; }
+.warned { flex: 1 0 100%; color: var(--warn); overflow-wrap: anywhere; }
 .alert { flex: 1 0 100%; color: var(--bad); overflow-wrap: anywhere; }
 .alert:empty { position: absolute; } /* not hidden, so that a text in it is announced */
 button.act, textarea, input {

@@ -9,12 +9,13 @@ Needs no key: a scripted model plays along. The client is what a page does, in P
 the run, sees the mail grow while it is written, and approves of exactly what it has seen.
 """
 
+import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
+import aiohttp
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -61,19 +62,21 @@ async def home(_: Request) -> PlainTextResponse:
 app = Starlette(routes=[Route("/", home), Mount("/agent", server)])  # uvicorn served_agent:app
 
 
-def frames(client: httpx2.Client, run: str) -> Iterator[dict[str, Any]]:
+async def frames(client: aiohttp.ClientSession, run: str) -> AsyncIterator[dict[str, Any]]:
     """Follow a run, as an EventSource does."""
-    with client.stream("GET", f"/api/runs/{run}/events") as answer:
-        for line in answer.iter_lines():
-            if line.startswith("data: "):
-                yield json.loads(line.removeprefix("data: "))
+    async with client.get(f"/api/runs/{run}/events") as answer:
+        async for line in answer.content:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
 
 
-def play(url: str) -> None:
+async def play(url: str) -> None:
     """Be a client: ask, watch, decide."""
-    with httpx2.Client(base_url=url, headers={"x-user": "bob"}) as client:
-        run = client.post("/api/runs", json={"message": "Tell Ada that we are late."}).json()["run"]
-        for frame in frames(client, run):
+    async with aiohttp.ClientSession(url, headers={"x-user": "bob"}) as client:
+        prompt = {"message": "Tell Ada that we are late."}
+        async with client.post("/api/runs", json=prompt) as reply:
+            run = (await reply.json())["run"]
+        async for frame in frames(client, run):
             event = frame.get("event")
             if event is None:
                 continue  # the first frame is a snapshot of the run so far
@@ -84,11 +87,12 @@ def play(url: str) -> None:
                 print(f"{event['name']} needs a yes, and gets it")
                 decision = {"decision": "approve", "digest": event["digest"]}
                 decisions = {"decisions": {event["call_id"]: decision}}
-                client.post(f"/api/runs/{run}/decisions", json=decisions).raise_for_status()
+                async with client.post(f"/api/runs/{run}/decisions", json=decisions) as reply:
+                    reply.raise_for_status()
             if event["type"] == "run_completed":
                 print(visible_line(event["result"]))
-        foreign = client.get(f"/api/runs/{run}", headers={"x-user": "eve"})
-        print(f"for another user: {foreign.status_code} {foreign.json()['detail']}")
+        async with client.get(f"/api/runs/{run}", headers={"x-user": "eve"}) as reply:
+            print(f"for another user: {reply.status} {(await reply.json())['detail']}")
 
 
 if __name__ == "__main__":
@@ -96,4 +100,4 @@ if __name__ == "__main__":
         serve(server, on_listening=lambda url: print(f"listening at {url}"))
     else:
         with Serving(server) as serving:
-            play(serving.url)
+            asyncio.run(play(serving.url))

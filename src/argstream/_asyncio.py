@@ -1,4 +1,4 @@
-"""Helpers for asyncio: event loops in threads, functions in threads, and tasks that must end."""
+"""Helpers for asyncio: loops and functions in threads, clients per loop, tasks that must end."""
 
 import asyncio
 import atexit
@@ -6,12 +6,14 @@ import contextvars
 import math
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from weakref import ReferenceType, ref
 
 Result = TypeVar("Result")
+Client = TypeVar("Client")
 _CLEANUP: Final = 2.0  # seconds for a cancelled task to clean up; ending a command takes up to 1.5
 _AT_EXIT: Final = 5.0  # seconds that the program's end waits for a loop that was left behind
 
@@ -43,6 +45,97 @@ class Notifier:
             async with asyncio.timeout(seconds):
                 while not is_so():
                     await self.wait()
+
+
+class FirstLoop:
+    """Remembers the event loop that first uses an object."""
+
+    def __init__(self) -> None:
+        self._loop: ReferenceType[asyncio.AbstractEventLoop] | None = None
+
+    def is_current(self) -> bool:
+        """Return False in any other event loop."""
+        loop = asyncio.get_running_loop()
+        self._loop = self._loop or ref(loop)
+        return self._loop() is loop
+
+
+class PerLoop(Generic[Client]):
+    """A client for each event loop, because its connections belong to a loop.
+
+    A client is closed when its loop ends, or when this is no longer referenced. Both rely on the
+    async generator that keeps it: loops close those that are left.
+    """
+
+    def __init__(
+        self,
+        create: Callable[[], Client],
+        close: Callable[[Client], Awaitable[None]],
+        drop: Callable[[Client], None] = lambda _: None,
+    ) -> None:
+        """``drop`` is called for a client whose loop was closed without closing it."""
+        self._create = create
+        self._close = close
+        self._drop = drop
+        # Clients refer to their loops, so entries must be removed to free the loops.
+        self._open: dict[asyncio.AbstractEventLoop, _Open[Client]] = {}
+
+    def __del__(self) -> None:
+        self._drop_closed()
+
+    async def get(self) -> Client:
+        loop = asyncio.get_running_loop()
+        found = self._open.get(loop)
+        if found is None:
+            self._drop_closed()
+            keeper = _keep(ref(self), loop, self._create(), self._close)
+            # anext() does not suspend here, so no other task creates a second client.
+            found = self._open[loop] = _Open(await anext(keeper), keeper)
+        return found.client
+
+    async def close(self) -> None:
+        """Close the client of this event loop."""
+        found = self._open.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found.keeper.aclose()
+
+    async def close_all(self) -> None:
+        """Close all clients: that of this event loop now, others when their loops run."""
+        self._drop_closed()
+        here = asyncio.get_running_loop()
+        for loop in list(self._open):
+            if loop is not here and (found := self._open.pop(loop, None)) is not None:
+                with suppress(RuntimeError):  # the loop may be closed by now
+                    asyncio.run_coroutine_threadsafe(found.keeper.aclose(), loop)
+        await self.close()
+
+    def forget(self, loop: asyncio.AbstractEventLoop, client: Client) -> None:
+        if (found := self._open.get(loop)) is not None and found.client is client:
+            del self._open[loop]
+
+    def _drop_closed(self) -> None:
+        for loop in list(self._open):  # other threads may do the same
+            if loop.is_closed() and (found := self._open.pop(loop, None)) is not None:
+                self._drop(found.client)
+
+
+class _Open(NamedTuple, Generic[Client]):
+    client: Client
+    keeper: AsyncGenerator[Client, None]
+
+
+async def _keep(
+    owner: ReferenceType[PerLoop[Client]],
+    loop: asyncio.AbstractEventLoop,
+    client: Client,
+    close: Callable[[Client], Awaitable[None]],
+) -> AsyncGenerator[Client, None]:
+    try:
+        yield client
+    finally:
+        if (clients := owner()) is not None:
+            clients.forget(loop, client)
+        await close(client)
 
 
 async def shielded(work: Coroutine[Any, Any, Result]) -> Result:

@@ -9,7 +9,6 @@ import json
 import time
 from typing import Any
 
-import httpx2
 import pytest
 
 from argstream import events as ev
@@ -20,6 +19,7 @@ from argstream.policy import Policy, Rule, Search
 from argstream.testing import Cut, ErrorEvent, Fault, Malformed, MockProvider, Reply, Slow
 from tests.agent.following import Effects, events_of, one, served, stopped_at
 from tests.agent.ordering import check_order
+from tests.models.over_http import respond, serving
 from tests.provider_streams import Payload, item_added, item_done, sse
 from tests.providers import test_openai_client_calls as calls
 from tests.support.provider_rules import strict_provider
@@ -113,21 +113,12 @@ SAYS_DONE = calls.turn(item_done(0, type="message", id="msg_1", role="assistant"
 def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[Payload]]:
     """Run an agent whose model makes this call. Return the result and the next turn's input."""
     turns = [calls.turn(item_added(0, **item), item_done(0, **item)), SAYS_DONE]
-    inputs: list[list[Payload]] = []
-
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        inputs.append(json.loads(request.content)["input"])
-        headers = {"content-type": "text/event-stream"}
-        return httpx2.Response(200, headers=headers, content=sse(turns.pop(0)))
-
-    async def run() -> RunResult:
-        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer)) as client:
-            model = make_model("openai-responses:gpt-5", api_key="any", http_client=client)
-            return await Agent(model, tools, **options).run_async("Go")
-
-    result = asyncio.run(run())
+    with serving(*(respond("200 OK", sse(turn)) for turn in turns)) as server:
+        model = make_model("openai-responses:gpt-5", base_url=server.url, api_key="any")
+        result = asyncio.run(Agent(model, tools, **options).run_async("Go"))
+    _, _, body = server.requests[1].partition(b"\r\n\r\n")
     assert (result.outcome, result.text) == ("completed", "Done.")
-    return result, inputs[1]
+    return result, json.loads(body)["input"]
 
 
 class Shell:

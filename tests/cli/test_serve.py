@@ -498,7 +498,7 @@ class TestWrongUse:
                 assert process.stderr.read() == b""
         assert waiting == f"argstream: waiting for the store redis://{address} …\n"
 
-    @pytest.mark.parametrize("missing", [["uvicorn"], ["uvicorn", "httpx2", "anyio"]])
+    @pytest.mark.parametrize("missing", [["uvicorn"], ["uvicorn", "aiohttp"]])
     def test_missing_extra_is_named_with_its_install_command(self, missing: list[str]) -> None:
         code = (
             f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"

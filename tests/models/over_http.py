@@ -3,6 +3,7 @@
 import asyncio
 import re
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -155,7 +156,9 @@ def ask(
 
 
 @contextmanager
-def serving(*talks: Talk, reads_bodies: bool = True) -> Iterator[Served]:
+def serving(
+    *talks: Talk, reads_bodies: bool = True, tls: ssl.SSLContext | None = None
+) -> Iterator[Served]:
     """Serve a connection with each of these. The last one is for all connections that follow."""
     served: list[bytes] = []
     threads: list[threading.Thread] = []
@@ -163,11 +166,14 @@ def serving(*talks: Talk, reads_bodies: bool = True) -> Iterator[Served]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve(connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            request = _read_request(connection, with_body=reads_bodies)
+        with (
+            suppress(OSError),
+            connection if tls is None else tls.wrap_socket(connection, server_side=True) as opened,
+        ):
+            request = _read_request(opened, with_body=reads_bodies)
             if request:
                 served.append(request)
-                talks[min(len(served), len(talks)) - 1](connection)
+                talks[min(len(served), len(talks)) - 1](opened)
 
     def accept() -> None:
         while True:
@@ -182,7 +188,8 @@ def serving(*talks: Talk, reads_bodies: bool = True) -> Iterator[Served]:
     accepting = threading.Thread(target=accept)
     accepting.start()
     try:
-        yield Served(f"http://127.0.0.1:{listener.getsockname()[1]}", served)
+        scheme = "http" if tls is None else "https"
+        yield Served(f"{scheme}://127.0.0.1:{listener.getsockname()[1]}", served)
     finally:
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)

@@ -2,22 +2,35 @@
 
 import asyncio
 import gc
+import os
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx2
+import aiohttp
 import pytest
 
 from argstream import UsageError
-from argstream.models import HttpModel
+from argstream.errors import ProviderError
+from argstream.models import HttpModel, Timeouts
 from argstream.testing import CallTool, MockProvider, ReceivedRequest, Reply, Slow
 from tests.models import over_http
-from tests.models.over_http import REQUEST, hang, model_of, outcome_async, respond, run, serving
+from tests.models.over_http import (
+    REQUEST,
+    failure_of,
+    hang,
+    model_of,
+    outcome_async,
+    respond,
+    run,
+    serving,
+)
 from tests.support.provider_rules import strict_provider
 
+HEAD = b"HTTP/1.1 200 OK\r\n"
 ANSWER = Reply("Hello", CallTool("add", {"a": 1}))
 
 
@@ -26,23 +39,30 @@ async def ask(model: HttpModel) -> None:
 
 
 async def test_connection_is_reused_until_the_model_is_closed(
-    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    caplog.set_level("DEBUG", "httpcore2.connection")
+    opened: list[object] = []
+    loop = asyncio.get_running_loop()
+    connect = loop.sock_connect
 
-    def opened() -> int:
-        messages = [record.getMessage() for record in caplog.records]
-        return sum(message.startswith("connect_tcp.complete") for message in messages)
+    async def count(connection: socket.socket, address: Any) -> None:
+        opened.append(address)
+        await connect(connection, address)
 
+    monkeypatch.setattr(loop, "sock_connect", count)
     with strict_provider(ANSWER) as provider:
         model = model_of(provider)
         await model.aclose()
         for connections in (1, 2):
             for _ in range(3):
                 await ask(model)
-            assert opened() == connections
+            assert len(opened) == connections
             await model.aclose()
             await model.aclose()
+
+
+def sessions() -> list[aiohttp.ClientSession]:
+    return [one for one in gc.get_objects() if type(one) is aiohttp.ClientSession]
 
 
 @pytest.mark.parametrize("ends_in_order", [True, False])
@@ -56,26 +76,21 @@ def test_client_of_a_finished_event_loop_is_dropped(ends_in_order: bool) -> None
                 loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
         gc.collect()
-        clients = [one for one in gc.get_objects() if type(one) is httpx2.AsyncClient]
-        assert len(clients) == (0 if ends_in_order else 1)
+        assert len(sessions()) == (0 if ends_in_order else 1)
         assert model.name
 
 
 async def test_unreferenced_model_closes_its_connections() -> None:
-    def open_clients() -> list[object]:
-        clients = [one for one in gc.get_objects() if type(one) is httpx2.AsyncClient]
-        return [client for client in clients if not client.is_closed]
-
     with strict_provider(ANSWER) as provider:
         for _ in range(3):
             await ask(model_of(provider))
         gc.collect()
-        while open_clients():
+        while not all(session.closed for session in sessions()):
             await asyncio.sleep(0.01)
 
 
 async def test_more_than_a_hundred_responses_are_read_at_once() -> None:
-    """No response begins before all are requested. The default of httpx is 100 connections."""
+    """No response begins before all are requested. The default of aiohttp is 100 connections."""
     all_there = threading.Barrier(101, timeout=50)
 
     def wait_for_all(_: ReceivedRequest) -> None:
@@ -164,40 +179,122 @@ async def test_error_that_does_not_end_is_not_read_to_its_end(piece: bytes) -> N
         assert await asyncio.to_thread(is_left.wait, 5)  # before the loop and its client end
 
 
-def given_client(**options: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(verify=False, **options)  # loading certificates takes long
-
-
-async def test_given_client_is_used_and_stays_open() -> None:
+async def test_given_session_is_used_and_stays_open() -> None:
     seen: list[str] = []
 
-    async def note(request: httpx2.Request) -> None:
+    async def note(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> Any:
         seen.append(request.headers["x-mine"])
+        return await send(request)
 
     with strict_provider(ANSWER) as provider:
-        hooks = {"request": [note]}
-        async with given_client(headers={"x-mine": "yes"}, event_hooks=hooks) as client:
-            model = model_of(provider, http_client=client)
+        async with aiohttp.ClientSession(headers={"x-mine": "yes"}, middlewares=[note]) as session:
+            model = model_of(provider, session=session)
             await ask(model)
             await model.aclose()
-            assert not client.is_closed
+            assert not session.closed
             await ask(model)
-        with pytest.raises(UsageError, match="http_client is closed"):
+        with pytest.raises(UsageError, match="the session is closed"):
             await ask(model)
     assert seen == ["yes", "yes"]
 
 
-async def test_given_client_does_not_follow_redirects_with_the_key() -> None:
-    with serving(respond("307 Elsewhere", location="/other")) as served:
-        async with given_client(follow_redirects=True) as client:
-            found = await outcome_async(model_of(served.url, http_client=client))
-        assert found.error.code == "redirect"
-        assert len(served.requests) == 1
+def test_given_session_belongs_to_one_event_loop() -> None:
+    async def new_session() -> aiohttp.ClientSession:
+        return aiohttp.ClientSession()
 
-
-def test_given_client_belongs_to_one_event_loop() -> None:
-    with serving(respond("400 Bad Request")) as served:
-        model = model_of(served.url, http_client=given_client())
-        run(outcome_async(model))
+    with serving(respond("400 Bad Request")) as served, asyncio.Runner() as runner:
+        session = runner.run(new_session())
+        model = model_of(served.url, session=session)
+        runner.run(outcome_async(model))
         with pytest.raises(UsageError, match="another event loop"):
             run(outcome_async(model))
+        runner.run(session.close())
+
+
+# Proxies of the environment
+
+
+@pytest.fixture
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(variable)
+
+
+@pytest.mark.usefixtures("_no_proxies")
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[::1]:1"])
+@pytest.mark.parametrize(
+    ("variable", "exceptions", "is_used"),
+    [
+        *(("HTTP_PROXY", hosts, True) for hosts in ("", "127.0.0.1:2", "10.0.0.0/8, a.b")),
+        *(("ALL_PROXY", "", True), ("all_proxy", "fe80::/10", True), ("HTTPS_PROXY", "", False)),
+        *(("HTTP_PROXY", hosts, False) for hosts in ("*", "a, 127.0.0.1,::1", "127.0.0.1:1,[::1]")),
+        ("ALL_PROXY", "a.b,127.0.0.0/8,::/120", False),
+    ],
+)
+def test_proxy_is_used_except_for_some_hosts(
+    url: str, variable: str, exceptions: str, is_used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(respond("400 By the proxy")) as proxy:
+        monkeypatch.setenv(variable, proxy.url.removeprefix("http://" if exceptions else ""))
+        monkeypatch.setenv("NO_PROXY", exceptions)
+        failure = failure_of(model_of(url, retries=0))
+    assert (failure.status, len(proxy.requests)) == ((400, 1) if is_used else (None, 0))
+    if is_used:
+        assert proxy.requests[0].startswith(f"POST {url}/v1/messages HTTP/1.1".encode())
+
+
+# Time-outs and errors when the reader is slow
+
+
+async def test_slow_reader_does_not_time_out() -> None:
+    is_wanted = threading.Event()
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(HEAD + b"\r\ndata: 1\n\n")
+        is_wanted.wait(5)
+        time.sleep(0.05)
+        hang(b"data: 2\n\n")(connection)
+
+    with serving(talk) as served:
+        source = model_of(served.url, timeout=Timeouts(idle=0.2)).stream(REQUEST)
+        assert await anext(source) == b"data: 1\n\n"
+        await asyncio.sleep(0.5)
+        is_wanted.set()
+        assert await anext(source) == b"data: 2\n\n"
+        with pytest.raises(ProviderError, match=r"sent nothing for 0\.2 s"):
+            await anext(source)
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("header", ["content-length: 99", "transfer-encoding: chunked", "x: y"])
+async def test_bytes_before_a_lost_connection_are_read_first(header: str, resets: bool) -> None:
+    is_sent = threading.Event()
+    is_chunked = "chunked" in header
+
+    def talk(connection: socket.socket) -> None:
+        connection.sendall(HEAD + header.encode() + b"\r\n\r\n")
+        for number in (b"1", b"2"):
+            event = b"data: %b\n\n" % number
+            connection.sendall(b"9\r\n%b\r\n" % event if is_chunked else event)
+            time.sleep(0.1)
+        if resets:
+            over_http.reset(connection)
+        connection.close()
+        is_sent.set()
+
+    with serving(talk) as served:
+        source = model_of(served.url).stream(REQUEST)
+        assert await anext(source) == b"data: 1\n\n"
+        await asyncio.to_thread(is_sent.wait)
+        await asyncio.sleep(0.1)
+        assert await anext(source) == b"data: 2\n\n"
+        if resets or header != "x: y":
+            with pytest.raises(ProviderError) as caught:
+                await anext(source)
+            assert caught.value.code == "connection_lost"
+
+
+def test_large_request_is_sent() -> None:
+    text = "x" * 3_000_000
+    found = over_http.ask(respond("400 No"), request=over_http.request_for(text))
+    assert text.encode() in found.requests[0]

@@ -3,13 +3,18 @@
 import json
 import os
 import re
+import shutil
+import ssl
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argstream import UsageError
+from argstream.errors import MissingExtraError
 from argstream.models import Retries, Timeouts, make_model
 from tests.models.over_http import ask, failure_of, model_of, request_for, respond, serving
 
@@ -117,29 +122,76 @@ VARIABLES = {
     "SSL_CERT_FILE": ("/not/there", "certificates cannot be loaded"),
     "SSLKEYLOGFILE": ("/not/there", "certificates cannot be loaded"),
     "HTTP_PROXY": ("foo://me:pw@a", "not a valid proxy URL"),
-    "https_proxy": ("http://a:b", "not a valid proxy URL"),
-    "ALL_PROXY": ("socks5://127.0.0.1:1", "SOCKS proxies need the package socksio"),
+    "http_proxy": ("http://a:b", "not a valid proxy URL"),
+    "ALL_PROXY": ("socks5://127.0.0.1:1", "SOCKS proxies need a session"),
 }
 
 
-def print_errors_of_variables() -> None:
+def failure_message(url: str) -> str:
+    return failure_of(model_of(url)).message
+
+
+def errors_of_variables() -> str:
+    errors = []
     for variable, (value, _) in VARIABLES.items():
         with pytest.MonkeyPatch.context() as monkeypatch:
             monkeypatch.setenv(variable, value)
             with pytest.raises(UsageError) as caught:
-                failure_of(model_of(NOWHERE))
-        print(caught.value)  # noqa: T201
+                failure_message(NOWHERE)
+        errors.append(str(caught.value))
+    return "\n".join(errors)
+
+
+def errors_on_a_mac() -> str:
+    import_module("truststore")  # it asks for the system when it is imported
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+        monkeypatch.setattr("platform.system", lambda: "Darwin")
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "truststore", None)
+            with pytest.raises(MissingExtraError) as caught:
+                failure_message(NOWHERE)
+        return f"{caught.value}\n{failure_message(NOWHERE)}"
+
+
+def in_new_process(call: str, **variables: str) -> list[str]:
+    program = f"from tests.models import test_providers as t; print(t.{call})"
+    command, environment = [sys.executable, "-c", program], os.environ | variables
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.splitlines()
 
 
 def test_invalid_proxy_or_certificate_variable_is_named() -> None:
-    program = "from tests.models import test_providers as t; t.print_errors_of_variables()"
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    messages = done.stdout.splitlines()
+    messages = in_new_process("errors_of_variables()")
     for message, (variable, (_, problem)) in zip(messages, VARIABLES.items(), strict=True):
         assert problem in message
         assert f"${variable}" in message
         assert "pw" not in message
+
+
+def test_store_of_the_system_is_used_where_openssl_has_no_certificates() -> None:
+    missing, failed = in_new_process("errors_on_a_mac()")
+    assert "pip install '.[http]'" in missing
+    assert "cannot connect to" in failed
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_certificate_of_a_provider_must_be_trusted(tmp_path: Path) -> None:
+    certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    subject = ["-days", "2", "-subj", "/CN=a", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with serving(respond("400 No"), tls=tls) as served:
+        ask_it = f"failure_message({served.url!r})"
+        [untrusted] = in_new_process(ask_it)
+        assert "certificate verify failed" in untrusted
+        assert "tried" not in untrusted
+        assert served.requests == []
+        [trusted] = in_new_process(ask_it, SSL_CERT_FILE=certificate)
+        assert "refused the request with 400" in trusted
 
 
 @pytest.mark.parametrize(
@@ -197,7 +249,7 @@ def test_invalid_header_is_named(headers: Any) -> None:
 
 def test_invalid_options_raise() -> None:
     invalid: list[dict[str, Any]] = [
-        *({"timeout": 0}, {"timeout": -1.0}, {"retries": -1}, {"http_client": object()}),
+        *({"timeout": 0}, {"timeout": -1.0}, {"retries": -1}, {"session": object()}),
         *({"api_key": 7}, {"base_url": "nonsense"}),
     ]
     for options in invalid:

@@ -9,11 +9,9 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-import httpx2
-
 from argstream._secrets import Secrets, secrets_of_request, secrets_of_url
 from argstream.errors import ProviderError, UsageError
-from argstream.models._retries import connection_may_recover, may_succeed_later
+from argstream.models._retries import may_succeed_later
 from argstream.providers._deltas import ProviderFailed
 
 MAX_ERROR_BYTES: Final = 64 * 1024  # read of an error response
@@ -128,6 +126,11 @@ class RequestInfo(NamedTuple):
     key: str  # where the key comes from
     secrets: Secrets = Secrets()
 
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
     def hiding(self, headers: Mapping[str, str]) -> "RequestInfo":
         """Return a copy that hides the secrets in these request headers, and those of proxies."""
         proxies = map(secrets_of_url, getproxies().values())
@@ -136,7 +139,6 @@ class RequestInfo(NamedTuple):
 
 class FailedAttempt(NamedTuple):
     failure: ProviderError
-    may_retry: bool
     retry_after: float | None = None
 
     def after(self, tries: int) -> ProviderError:
@@ -163,26 +165,22 @@ def refused(
     retry_after: float | None,
 ) -> FailedAttempt:
     details = parse_error(body)
-    may_retry = may_succeed_later(status, headers)
     if 300 <= status < 400:
-        may_retry = False
         target = headers.get("location", "").partition("?")[0].partition("#")[0][:200]
         message = f"{info.url} redirects to {target!r} ({status}). Pass the target as base_url"
-        details = details._replace(message="", code="redirect")
-    else:
-        message = _headline(status, info)
-    failure = _failure(
+        return failed(info, "redirect", message, status=status, headers=headers)
+    return failed(
         info,
         details.code or _CODES.get(status) or ("server_error" if status >= 500 else "refused"),
-        f"{message}{_details(details)}",
-        retryable=may_retry,
+        f"{headline(status, info)}{_details(details)}",
+        retryable=may_succeed_later(status, headers),
         status=status,
         headers=headers,
+        retry_after=retry_after,
     )
-    return FailedAttempt(failure, may_retry, retry_after)
 
 
-def _headline(status: int, info: RequestInfo) -> str:
+def headline(status: int, info: RequestInfo) -> str:
     match status:
         case 401:
             return f"{info.name} refused {info.key} (401)"
@@ -194,7 +192,7 @@ def _headline(status: int, info: RequestInfo) -> str:
                 "(404). Check the name and base_url"
             )
         case 407:
-            return f"the proxy for {_origin(info.url)} requires authentication (407)"
+            return f"the proxy for {info.origin} requires authentication (407)"
         case 413:
             return f"the request is too long for {info.name} (413)"
         case 429:
@@ -215,74 +213,42 @@ def failed_at_once(
     info: RequestInfo, event: ProviderFailed, headers: Mapping[str, str]
 ) -> FailedAttempt:
     message = f"{info.name} failed before its first event: {event.message}"
-    failure = _failure(
-        info, event.code, message, retryable=event.retryable, status=200, headers=headers
-    )
-    return FailedAttempt(failure, event.retryable)
+    return failed(info, event.code, message, retryable=event.retryable, status=200, headers=headers)
 
 
 def not_a_stream(info: RequestInfo, body: bytes, headers: Mapping[str, str]) -> FailedAttempt:
     details = parse_error(body)
     if not details.message:
-        code, message = "empty_response", f"{info.name} sent an empty response"
-    else:
-        code = "not_a_stream"
-        message = (
-            f"the response of {info.url} is not a stream of events. Check base_url. "
-            f"The response is {details.message}"
-        )
-    may_retry = not details.message
-    failure = _failure(info, code, message, retryable=may_retry, status=200, headers=headers)
-    return FailedAttempt(failure, may_retry)
+        message = f"{info.name} sent an empty response"
+        return failed(info, "empty_response", message, retryable=True, status=200, headers=headers)
+    message = (
+        f"the response of {info.url} is not a stream of events. Check base_url. The response is "
+        f"{details.message}"
+    )
+    return failed(info, "not_a_stream", message, status=200, headers=headers)
 
 
-def unreachable(info: RequestInfo, error: Exception, waited: str) -> FailedAttempt:
-    """Describe a connection error. ``waited`` is the time waited, such as "10 s"."""
-    match error:
-        case httpx2.ConnectTimeout():
-            code, message = "timeout", f"no connection to {_origin(info.url)} within {waited}"
-        case TimeoutError() | httpx2.TimeoutException():
-            code, message = "timeout", f"{info.name} sent nothing for {waited}"
-        case httpx2.LocalProtocolError():  # its text may show a header, and so a key
-            code = "bad_request"
-            message = "the request is not valid HTTP. Check its headers"
-        case httpx2.ConnectError() | httpx2.ProxyError():
-            code = "connection_failed"
-            message = f"cannot connect to {_origin(info.url)}: {_text(error)}"
-        case _:
-            code = "connection_lost"
-            message = f"the connection to {info.name} was lost: {_text(error)}"
-    may_retry = connection_may_recover(error)
-    return FailedAttempt(_failure(info, code, message, retryable=may_retry), may_retry)
-
-
-def _failure(
+def failed(
     info: RequestInfo,
     code: str,
     message: str,
     *,
-    retryable: bool,
+    retryable: bool = False,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
-) -> ProviderError:
+    retry_after: float | None = None,
+) -> FailedAttempt:
+    """Return a failure without secrets."""
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
-    return ProviderError(
+    failure = ProviderError(
         info.secrets.redacted_message(code[:200]),
-        info.secrets.redacted_message(message[:_MAX_MESSAGE_CHARS]),
+        info.secrets.redacted_message(" ".join(message.split())[:_MAX_MESSAGE_CHARS]),
         retryable=retryable,
         status=status,
         request_id=None if request_id is None else info.secrets.redacted_message(request_id[:200]),
     )
-
-
-def _text(error: Exception) -> str:
-    return str(error) or type(error).__name__
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
+    return FailedAttempt(failure, retry_after)
 
 
 class ErrorDetails(NamedTuple):

@@ -1,73 +1,69 @@
-"""Models over HTTP: providers, API keys, connections, timeouts and retries."""
+"""Models over HTTP: connections, timeouts and retries."""
 
-import difflib
+import asyncio
 import json
 import logging
 import os
+import platform
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from functools import cache
+from io import BytesIO
+from ipaddress import ip_address, ip_network
 from math import inf
-from ssl import SSLContext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import urlsplit
-from weakref import ReferenceType, ref
+from urllib.request import getproxies, proxy_bypass
 
-import anyio
-import httpx2
 import msgspec
-from anyio.lowlevel import current_token
 from msgspec import Struct
 
-from argstream.errors import UsageError
+from argstream._asyncio import FirstLoop, PerLoop
+from argstream.errors import MissingExtraError, UsageError
 from argstream.models._errors import (
     MAX_ERROR_BYTES,
     FailedAttempt,
     Hidden,
     Key,
     RequestInfo,
+    failed,
     failed_at_once,
+    headline,
     not_a_stream,
     refused,
-    unreachable,
 )
+from argstream.models._providers import checked_base_url, find_provider
 from argstream.models._retries import Retries, retry_after_seconds
 from argstream.providers import ProtocolName, UnreadableError, make_decoder
 from argstream.providers._deltas import ProviderFailed
 from argstream.providers._requests import Api, ModelRequest, ModelSettings
-from argstream.providers.anthropic_requests import AnthropicApi
-from argstream.providers.openai_requests import CHAT_COMPATIBILITY, ChatApi, ResponsesApi
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire._frames import BYTE_ORDER_MARK
 
-_OPENAI_HOSTS: Final = (".openai.com", ".azure.com")
-_OPENAI_URL: Final = "https://api.openai.com/v1"
-# Prefixes of well-known model names, to suggest a provider.
-_MODELS: Final = {
-    "claude": "anthropic",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "deepseek": "deepseek",
-    "mistral": "mistral",
-    "codestral": "mistral",
-    "grok": "xai",
-    "llama": "ollama",
-    "qwen": "ollama",
-}
-# Not limited: the caller decides how many requests run at once. Idle connections are kept for the
-# time that a tool may run between two turns.
-_LIMITS: Final = httpx2.Limits(
-    max_connections=None, max_keepalive_connections=100, keepalive_expiry=60.0
-)
+try:
+    import aiohttp
+    from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
+except ModuleNotFoundError:
+    raise MissingExtraError("http", "a model over HTTP") from None
+
+_KEPT_ALIVE: Final = 60.0  # seconds that a connection may be unused: a tool runs between two turns
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
+# Where Linux distributions have the certificates, for a Python whose OpenSSL looks elsewhere.
+_CERTIFICATE_FILES: Final = (
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/cert.pem",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/ca-bundle.pem",
+)
+_MAX_UNREAD_BYTES: Final = 64 * 1024  # the server has to wait at twice as many
+_MAX_HEADER_BYTES: Final = 64 * 1024  # of one header of a response
 _MAX_FIRST_EVENT_BYTES: Final = 1024 * 1024  # a longer first event is not inspected
 _MAX_BLANK_BYTES: Final = 16 * 1024  # before the first event; white space may be a keep-alive
-_CONNECTION_ERRORS: Final = (httpx2.TransportError, httpx2.DecodingError, TimeoutError)
+_CONNECTION_ERRORS: Final = (aiohttp.ClientError, OSError)
 _ERROR_BODY_TIMEOUT: Final = 10.0
 # The last event of a response. After it, some servers keep the connection open and some reset it.
 # Neither is a failure.
@@ -79,6 +75,9 @@ _MAX_LAST_EVENT_BYTES: Final = 40
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _CLOSE_TIMEOUT: Final = 1.0  # after the last event
 _logger = logging.getLogger("argstream.models")
+# Our sessions. Without a reference, one could become garbage together with what would close it, and
+# aiohttp logs an error about an open session that is garbage.
+_open_sessions: Final[set[aiohttp.ClientSession]] = set()
 _HEADERS: Final = {
     "accept": "text/event-stream, application/json",
     # Compressed responses arrive later and in larger chunks.
@@ -106,10 +105,6 @@ class Timeouts(Struct, frozen=True, kw_only=True):
             if seconds is not None and not seconds > 0:
                 raise UsageError(f"Timeouts: each must be greater than 0, or None, not {seconds!r}")
 
-    def describe(self, error: Exception, seconds: float | None) -> str:
-        waited = self.connect if isinstance(error, httpx2.ConnectTimeout) else seconds
-        return f"{waited:g} s" if waited is not None else "too long"
-
 
 def make_model(
     name: str,
@@ -118,15 +113,15 @@ def make_model(
     api_key: str | None = None,
     timeout: float | Timeouts | None = None,
     retries: int | Retries | None = None,
-    http_client: httpx2.AsyncClient | None = None,
+    session: aiohttp.ClientSession | None = None,
 ) -> "HttpModel":
     """Return a model by name: ``anthropic:claude-opus-4-7``, ``openai:gpt-5``, ``ollama:qwen3``.
 
     The key is ``api_key``, or the provider's usual environment variable, which is read for each
     request. With a ``base_url``, requests go to that server (with the provider's API), and a key is
     optional. ``timeout`` is how long to wait for data (see ``Timeouts``). ``retries`` is how often
-    a request is retried before a response starts. An ``http_client`` is used unchanged, and stays
-    open when the model is closed.
+    a request is retried before a response starts. A ``session`` is used unchanged, and stays open
+    when the model is closed.
 
     >>> make_model("vllm:qwen3", base_url="http://10.0.0.7:8000/v1")
     <HttpModel vllm:qwen3 at http://10.0.0.7:8000/v1>
@@ -160,14 +155,14 @@ def make_model(
         ),
         timeouts=timeout,
         retries=retries,
-        http_client=http_client,
+        session=session,
     )
 
 
 class HttpModel:
     """A model over HTTP, created by ``make_model``. ``aclose()`` closes its connections.
 
-    Many tasks may use it at once, and several event loops too, unless it has an ``http_client``.
+    Many tasks may use it at once, and several event loops too, unless it has a ``session``.
     """
 
     def __init__(
@@ -180,7 +175,7 @@ class HttpModel:
         key: Key,
         timeouts: Timeouts,
         retries: Retries,
-        http_client: httpx2.AsyncClient | None = None,
+        session: aiohttp.ClientSession | None = None,
     ) -> None:
         self.name = name
         self.protocol: ProtocolName = api.protocol
@@ -190,7 +185,11 @@ class HttpModel:
         self._key = key
         self._timeouts = timeouts
         self._retries = retries
-        self._connections = Connections(http_client)
+        if session is not None and not isinstance(session, aiohttp.ClientSession):
+            raise UsageError(f"session must be aiohttp.ClientSession, not {type(session).__name__}")
+        self._given = session
+        self._given_loop = FirstLoop()
+        self._sessions = PerLoop(_new_session, _close_session, _drop_session)
 
     def __repr__(self) -> str:
         return f"<HttpModel {self.name} at {self.base_url}>"
@@ -201,7 +200,7 @@ class HttpModel:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop. The next request opens new ones."""
-        await self._connections.close()
+        await self._sessions.close()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[bytes, None]:
         """Request a turn, and yield the bytes of the response as they arrive.
@@ -212,9 +211,11 @@ class HttpModel:
         content = _encode(self._api.body(self._model, request))
         headers = _Headers(self._api, self._key, request.settings)
         response = await self._response(content, headers)
-        async with aclosing(response.chunks()) as chunks:
-            async for chunk in chunks:
+        try:
+            while chunk := await response.read():
                 yield chunk
+        finally:
+            response.close()
 
     async def _response(self, content: bytes, headers: "_Headers") -> "HttpStream":
         info = RequestInfo(
@@ -225,31 +226,93 @@ class HttpModel:
         )
         made, waited = 0, 0.0
         while True:
-            client = await self._connections.client()
-            request = headers.build_request(client, info.url, content, self._timeouts)
-            found = await send_request(
-                client,
-                request,
-                info.hiding(request.headers),
-                times=self._timeouts,
-                protocol=self.protocol,
-                now=self._retries.now(),
-            )
+            found = await self._attempt(content, headers, info)
             if isinstance(found, HttpStream):
                 return found
             made += 1
-            wait = self._retries.wait(made, waited, found.retry_after) if found.may_retry else None
-            if wait is None:
+            wait = self._retries.wait(made, waited, found.retry_after)
+            if wait is None or not found.failure.retryable:
                 raise found.after(made)
             waited += wait
             _logger.info("%s: %r; retrying in %.1f s", info.name, found.failure.code, wait)
             await self._retries.sleep(wait)
 
+    async def _attempt(
+        self, content: bytes, headers: "_Headers", info: RequestInfo
+    ) -> "HttpStream | FailedAttempt":
+        session = await self._session()
+        info = info.hiding({**session.headers, **headers.sent})
+        times = self._timeouts
+        timeout, body, is_stream = times.first_byte, None, False
+        try:
+            async with asyncio.timeout(timeout):
+                response = await self._post(session, info.url, content, headers)
+                info = info.hiding(response.request_info.headers)  # the session may have added some
+                body = _Body(response)
+                chunk = await body.read() if 200 <= response.status < 300 else None
+            timeout = times.idle
+            body.limit_waits(inf if timeout is None else timeout)
+            if chunk is None:
+                start = await body.read_start(MAX_ERROR_BYTES, _ERROR_BODY_TIMEOUT)
+                wait = retry_after_seconds(response.headers, self._retries.now())
+                return refused(info, response.status, response.headers, start, wait)
+            first_event = FirstEvent(self.protocol)
+            while chunk and not first_event.feed(chunk):
+                chunk = await body.read()
+            if first_event.is_blank:
+                return not_a_stream(info, b"nothing but white space", response.headers)
+            if not chunk and not first_event.close():
+                return not_a_stream(info, bytes(first_event.held), response.headers)
+            if first_event.failure is not None:
+                return failed_at_once(info, first_event.failure, response.headers)
+            is_stream = True
+            return HttpStream(body, bytes(first_event.held), info, timeout)
+        except _CONNECTION_ERRORS as error:
+            return _unreachable(info, error, times.connect, timeout)
+        finally:
+            if body is not None and not is_stream:
+                body.close()
+
+    async def _post(
+        self, session: aiohttp.ClientSession, url: str, content: bytes, headers: "_Headers"
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await session.post(
+                url,
+                data=BytesIO(content),  # aiohttp warns of large bytes
+                headers=headers.sent,
+                proxy=None if session is self._given else await _proxy_for(url),
+                timeout=aiohttp.ClientTimeout(connect=self._timeouts.connect),
+                allow_redirects=False,  # the target would receive the key
+                raise_for_status=False,
+                read_bufsize=_MAX_UNREAD_BYTES,
+                max_field_size=_MAX_HEADER_BYTES,
+            )
+        except (aiohttp.ClientError, UsageError):  # some of them are ValueErrors
+            raise
+        except ValueError:
+            pass  # it may show a header, and so a key
+        raise UsageError("the request is not valid HTTP. Check headers and auth of the session")
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._given is None:
+            return await self._sessions.get()
+        if self._given.closed:
+            raise UsageError("the session is closed. Pass an open one")
+        # Its open connections would fail in another loop. The sync methods of an agent use a loop
+        # for each run.
+        if not self._given_loop.is_current():
+            raise UsageError(
+                "the session belongs to another event loop. Use the agent in one loop "
+                "(run_stream, run_async), or do not pass a session"
+            )
+        return self._given
+
 
 class _Headers:
     """The headers of a request. Hides the key from tracebacks that show local variables."""
 
-    __slots__ = ("_headers",)
+    __slots__ = ("sent",)
 
     def __init__(self, api: Api, key: Key, settings: ModelSettings) -> None:
         invalid = next(
@@ -257,20 +320,14 @@ class _Headers:
         )
         if invalid is not None:
             raise UsageError(f"header {invalid!r} is not a str or contains invalid characters")
-        self._headers = httpx2.Headers(_HEADERS)
-        self._headers.update(api.headers(None if key.is_token else key.value()))
+        self.sent = dict(_HEADERS)
+        self._set(api.headers(None if key.is_token else key.value()))
         if key.is_token:
-            self._headers["authorization"] = f"Bearer {key.value()}"
-        self._headers.update({name: value.strip() for name, value in settings.headers.items()})
+            self.sent["authorization"] = f"Bearer {key.value()}"
+        self._set(settings.headers)
 
-    def build_request(
-        self, client: httpx2.AsyncClient, url: str, content: bytes, times: Timeouts
-    ) -> httpx2.Request:
-        # No read timeout here: it differs between the first and later bytes.
-        timeout = httpx2.Timeout(connect=times.connect, read=None, write=times.idle, pool=None)
-        return client.build_request(
-            "POST", url, content=content, headers=self._headers, timeout=timeout
-        )
+    def _set(self, headers: Mapping[str, str]) -> None:
+        self.sent.update({name.lower(): value.strip() for name, value in headers.items()})
 
 
 def _is_valid(name: object, value: object) -> bool:
@@ -289,229 +346,91 @@ def _encode(body: dict[str, Any]) -> bytes:
         raise UsageError(f"the request cannot be encoded as JSON: {error}") from None
 
 
-class Provider(Struct):
-    """A server, or a kind of server, with one of the APIs."""
-
-    name: str  # the prefix of model names: ``anthropic:…``
-    base_url: str
-    api: Callable[[str], Api] | None = None  # at a base URL; None for Chat Completions
-    needs_key: bool = True
-    variables: str = ""  # what its environment variables begin with, if that is not its name
-    url_variable: str = ""  # overrides base_url
-    token_variable: str = ""  # of a bearer token that is used if there is no key
-    read_url: Callable[[str], str] = str  # converts the value of url_variable
-
-    def __post_init__(self) -> None:
-        self.variables = self.variables or self.name.upper()
-        self.url_variable = self.url_variable or f"{self.variables}_BASE_URL"
-
-    @property
-    def key_variables(self) -> tuple[str, ...]:
-        return (f"{self.variables}_API_KEY",)
-
-    def api_at(self, base_url: str) -> Api:
-        return self.api(base_url) if self.api else ChatApi(CHAT_COMPATIBILITY.get(self.name))
+def _new_session() -> aiohttp.ClientSession:
+    # No limit of connections: the caller decides how many requests run at once.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE, ssl=_certificates())
+    session = aiohttp.ClientSession(connector=connector)
+    _open_sessions.add(session)
+    return session
 
 
-def _ollama_url(host: str) -> str:
-    """Parse ``OLLAMA_HOST`` as Ollama does. Scheme and port are optional; ``/v1`` is added.
-
-    >>> _ollama_url("0.0.0.0"), _ollama_url("https://ollama.com"), _ollama_url(":8080")
-    ('http://0.0.0.0:11434/v1', 'https://ollama.com/v1', 'http://127.0.0.1:8080/v1')
-    """
-    scheme, separator, rest = host.partition("://")
-    if separator:
-        return f"{scheme}://{rest.rstrip('/').removesuffix('/v1')}/v1"
-    authority, slash, path = host.partition("/")
-    name, colon, port = authority.rpartition(":")
-    if not colon or port.endswith("]"):  # IPv6 addresses contain colons
-        name, port = authority, "11434"
-    path = f"{slash}{path}".rstrip("/").removesuffix("/v1")
-    return f"http://{name or '127.0.0.1'}:{port}{path}/v1"
+async def _close_session(session: aiohttp.ClientSession) -> None:
+    _open_sessions.discard(session)
+    await session.close()
 
 
-def _groq_url(url: str) -> str:
-    """Return the URL of Groq's API, given the shorter one that its SDK expects."""
-    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/openai/v1"
-
-
-def _openai_chat(base_url: str) -> Api:
-    """Assume OpenAI's extensions only for the hosts of OpenAI and Azure."""
-    is_own = (urlsplit(base_url).hostname or "").endswith(_OPENAI_HOSTS)
-    return ChatApi(CHAT_COMPATIBILITY["openai"] if is_own else None)
-
-
-PROVIDERS: Final[Mapping[str, Provider]] = {
-    provider.name: provider
-    for provider in (
-        Provider(
-            "anthropic",
-            "https://api.anthropic.com",
-            lambda _: AnthropicApi(),
-            token_variable="ANTHROPIC_AUTH_TOKEN",  # noqa: S106 - the name of a variable
-        ),
-        Provider("openai", _OPENAI_URL, _openai_chat),
-        Provider("openai-responses", _OPENAI_URL, lambda _: ResponsesApi(), variables="OPENAI"),
-        Provider("deepseek", "https://api.deepseek.com"),
-        Provider("openrouter", "https://openrouter.ai/api/v1"),
-        Provider("groq", "https://api.groq.com/openai/v1", read_url=_groq_url),
-        Provider("mistral", "https://api.mistral.ai/v1"),
-        Provider("xai", "https://api.x.ai/v1"),
-        Provider("together", "https://api.together.ai/v1"),
-        Provider(
-            "ollama",
-            "http://127.0.0.1:11434/v1",
-            needs_key=False,
-            url_variable="OLLAMA_HOST",
-            read_url=_ollama_url,
-        ),
-        Provider("vllm", "http://127.0.0.1:8000/v1", needs_key=False),
-    )
-}
-
-
-def find_provider(name: str) -> tuple[Provider, str]:
-    if not isinstance(name, str):
-        raise UsageError(
-            f"a model name must be a str such as 'anthropic:claude-opus-4-7', not {name!r}"
-        )
-    prefix, colon, model = name.strip().partition(":")
-    if colon and model and (provider := PROVIDERS.get(prefix)) is not None:
-        return provider, model
-    if prefix in PROVIDERS:
-        raise UsageError(f"{prefix!r} is a provider. Add a model: '{prefix}:MODEL'")
-    guess = _guess(name.strip(), prefix if colon else "", model)
-    problem = f"unknown provider {prefix!r}" if colon and model else f"unknown model {name!r}"
-    fix = "" if colon else " Write the provider before it."
-    fix = f" Did you mean {guess!r}?" if guess else fix
-    raise UsageError(f"{problem}.{fix} Providers: {', '.join(PROVIDERS)}")
-
-
-def _guess(name: str, prefix: str, model: str) -> str:
-    start, slash, rest = name.partition("/")
-    if slash and start in PROVIDERS:  # the format of other libraries
-        return f"{start}:{rest}"
-    if near := difflib.get_close_matches(prefix.lower(), PROVIDERS, 1):
-        return f"{near[0]}:{model or '…'}"
-    known = next((known for known in _MODELS if name.lower().startswith(known)), None)
-    return "" if known is None else f"{_MODELS[known]}:{name}"
-
-
-def checked_base_url(url: str, origin: str) -> str:
-    """Return a valid URL without its final slash.
-
-    It must not contain secrets, because URLs appear in logs and errors.
-    """
-    try:
-        parts = urlsplit(url.strip())
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        httpx2.URL(url.strip())  # stricter than urlsplit
-    except (ValueError, httpx2.InvalidURL):
-        parts, is_address = urlsplit(""), False
-    if not is_address:
-        raise UsageError(f"{origin} must be a URL such as 'http://127.0.0.1:8000/v1'")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise UsageError(
-            f"{origin} must not contain a password, a query or a fragment, because URLs appear in "
-            "logs. Send secrets in headers (ModelSettings.headers or http_client)"
-        )
-    return url.strip().rstrip("/")
-
-
-class _Open(NamedTuple):
-    client: httpx2.AsyncClient
-    lifetime: AsyncGenerator[httpx2.AsyncClient, None]
-
-
-class Connections:
-    """The HTTP clients, one for each event loop. A client that was passed is not closed."""
-
-    def __init__(self, given: httpx2.AsyncClient | None = None) -> None:
-        if given is not None and not isinstance(given, httpx2.AsyncClient):
-            raise UsageError(f"http_client must be httpx2.AsyncClient, not {type(given).__name__}")
-        self._given = given
-        self._given_loop: ref[Any] | None = None
-        # By loop. Clients refer to their loops, so entries must be removed to free the loops.
-        self._open: dict[object, _Open] = {}
-
-    async def client(self) -> httpx2.AsyncClient:
-        if self._given is not None:
-            if self._given.is_closed:
-                raise UsageError("the http_client is closed. Pass an open one")
-            self._require_one_loop()
-            return self._given
-        loop = current_token().native_token
-        self._forget_closed()
-        found = self._open.get(loop)
-        if found is None:
-            lifetime = _keep_client(ref(self))
-            # anext() does not suspend here, so no other task creates a second client.
-            client = await anext(lifetime)
-            self._open[loop] = found = _Open(client, lifetime)
-        return found.client
-
-    def _require_one_loop(self) -> None:
-        """Reject other event loops, where the open connections would fail.
-
-        The sync methods of an agent use a loop for each run.
-        """
-        loop: Any = current_token().native_token
-        self._given_loop = self._given_loop or ref(loop)
-        if self._given_loop() is not loop:
-            raise UsageError(
-                "the http_client belongs to another event loop. Use the agent in one loop "
-                "(run_stream, run_async), or do not pass http_client"
-            )
-
-    async def close(self) -> None:
-        found = self._open.pop(current_token().native_token, None)
-        if found is not None:
-            await found.lifetime.aclose()
-
-    def forget(self, client: httpx2.AsyncClient) -> None:
-        for loop, one in list(self._open.items()):
-            if one.client is client:
-                self._open.pop(loop, None)
-
-    def _forget_closed(self) -> None:
-        """Remove clients that were closed elsewhere, and clients of closed loops."""
-        for loop, one in list(self._open.items()):
-            is_closed = getattr(loop, "is_closed", None)
-            if one.client.is_closed or (is_closed is not None and is_closed()):
-                self._open.pop(loop, None)
-
-
-async def _keep_client(
-    owner: ReferenceType[Connections],
-) -> AsyncGenerator[httpx2.AsyncClient, None]:
-    client = _new_client()
-    try:
-        yield client
-    finally:
-        if (connections := owner()) is not None:
-            connections.forget(client)
-        await client.aclose()
-
-
-def _new_client() -> httpx2.AsyncClient:
-    certificates = _certificates()
-    try:
-        return httpx2.AsyncClient(verify=certificates, limits=_LIMITS)
-    except ImportError:
-        problem = "SOCKS proxies need the package socksio"
-    except (ValueError, httpx2.InvalidURL):
-        problem = "not a valid proxy URL"  # not shown, because it may contain a password
-    raise UsageError(f"{_variables_set(_PROXIES)}: {problem}")
+def _drop_session(session: aiohttp.ClientSession) -> None:
+    """Mark a session as closed whose loop is closed. This does not wait for anything."""
+    with suppress(StopIteration):
+        _close_session(session).send(None)
 
 
 @cache
-def _certificates() -> SSLContext:
+def _certificates() -> ssl.SSLContext:
     """Load the certificates once, because loading takes at least 20 ms."""
     try:
-        return httpx2.create_ssl_context()
+        context = _load_certificates()
     except OSError as error:  # includes ssl.SSLError
         names = _variables_set(_CERTIFICATES)
         raise UsageError(f"{names}: certificates cannot be loaded: {error}") from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _load_certificates() -> ssl.SSLContext:
+    file, folder = (os.environ.get(name) or None for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+    if file is None and folder is None:
+        if platform.system() in ("Darwin", "Windows"):  # OpenSSL does not know their certificates
+            try:
+                import truststore
+            except ModuleNotFoundError:
+                raise MissingExtraError("http", "a model over HTTP") from None
+            return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if ssl.get_default_verify_paths().cafile is None:
+            file = next(filter(os.path.isfile, _CERTIFICATE_FILES), None)
+    context = ssl.create_default_context(cafile=file, capath=folder)
+    # Python 3.13 sets it. Certificates of many companies do not comply.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+async def _proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment or the system sets for a URL.
+
+    aiohttp reads neither ALL_PROXY nor networks in NO_PROXY.
+    """
+    proxies = getproxies()
+    proxy = proxies.get(urlsplit(url).scheme) or proxies.get("all")
+    if not proxy or await asyncio.to_thread(_is_direct, url, proxies.get("no", "")):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if problem := _problem_of_proxy(proxy):
+        del proxies, proxy  # tracebacks may show local variables
+        raise UsageError(f"{_variables_set(_PROXIES)}: {problem}")
+    return proxy
+
+
+def _is_direct(url: str, exceptions: str) -> bool:
+    """Return True for an exception from the proxies. Some systems look up the host for this."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if proxy_bypass(parts.netloc) or proxy_bypass(host):
+        return True
+    for exception in exceptions.split(","):
+        with suppress(ValueError):  # the exception is not a network, or the host is a name
+            if ip_address(host) in ip_network(exception.strip(), strict=False):
+                return True
+    return False
+
+
+def _problem_of_proxy(proxy: str) -> str:
+    with suppress(ValueError):
+        parts = urlsplit(proxy)
+        if parts.scheme.startswith("socks"):
+            return "SOCKS proxies need a session with a connector of aiohttp-socks"
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return ""
+    return "not a valid proxy URL"  # not shown, because it may contain a password
 
 
 def _variables_set(variables: tuple[str, ...]) -> str:
@@ -577,114 +496,168 @@ def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
             return None
 
 
-async def send_request(
-    client: httpx2.AsyncClient,
-    request: httpx2.Request,
-    info: RequestInfo,
-    *,
-    times: Timeouts,
-    protocol: ProtocolName,
-    now: float,
-) -> "HttpStream | FailedAttempt":
-    response: httpx2.Response | None = None
-    timeout = times.first_byte
-    is_stream = False
+def _unreachable(
+    info: RequestInfo, error: Exception, connect: float | None, waited: float | None
+) -> FailedAttempt:
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            code, message = "timeout", f"no connection to {info.origin} within {_duration(connect)}"
+        case TimeoutError():
+            code, message = "timeout", f"{info.name} sent nothing for {_duration(waited)}"
+        case aiohttp.ClientHttpProxyError(status=407):
+            code, message = "refused", headline(407, info)
+        case aiohttp.ClientHttpProxyError(status=status):
+            code = "connection_failed"
+            message = f"cannot connect to {info.origin}: the proxy answered with {status}"
+        case aiohttp.ClientProxyConnectionError(os_error=reason):
+            code = "connection_failed"
+            message = f"cannot connect to the proxy for {info.origin}: {_text(reason)}"
+        case aiohttp.ClientConnectorError(os_error=reason):
+            code, message = "connection_failed", f"cannot connect to {info.origin}: {_text(reason)}"
+        case aiohttp.ServerDisconnectedError():  # its text is the response so far
+            code, message = "connection_lost", f"{info.name} closed the connection"
+        case aiohttp.ClientPayloadError(__cause__=ContentLengthError() | TransferEncodingError()):
+            code = "connection_lost"
+            message = f"{info.name} closed the connection before the end of its response"
+        case aiohttp.ClientResponseError(message=reason):
+            code, message = "connection_lost", f"{info.name} sent invalid HTTP: {reason}"
+        case _:
+            code = "connection_lost"
+            message = f"the connection to {info.name} was lost: {_text(error)}"
+    return failed(info, code, message, retryable=_may_recover(error))
+
+
+def _duration(seconds: float | None) -> str:
+    return "too long" if seconds is None else f"{seconds:g} s"
+
+
+def _text(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _may_recover(error: BaseException) -> bool:
+    """Return True if a retry may succeed after this connection error."""
+    match error:
+        case aiohttp.InvalidURL() | ssl.SSLCertVerificationError():
+            return False
+        case aiohttp.ClientHttpProxyError(status=407):
+            return False
+    cause = error.__cause__ or error.__context__
+    return cause is None or _may_recover(cause)
+
+
+class _Body:
+    """The body of a response. One timer limits each wait for its next bytes.
+
+    A timer for each wait would cost more than the reading. When this one is due, it looks how long
+    the current wait has lasted, and is set again.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self._content = response.content
+        headers, connection = response.headers, response.connection
+        is_framed = "content-length" in headers or "transfer-encoding" in headers
+        # Of a response that ends with its connection: aiohttp raises no error if that is reset.
+        self._protocol = None if is_framed or connection is None else connection.protocol
+        self._loop = asyncio.get_running_loop()
+        self._waiting_since = inf  # not waiting
+        self._longest_wait = inf
+        self._deadline = inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def read(self) -> bytes:
+        """Return what has arrived, or wait for the next bytes. Return ``b""`` at the end."""
+        self._waiting_since = self._loop.time()
+        try:
+            chunk = await self._content.readany()
+        except _CONNECTION_ERRORS:
+            if unread := _unread(self._content):
+                return unread
+            raise
+        finally:
+            self._waiting_since = inf
+        if not chunk and self._protocol is not None:
+            error = self._protocol.exception()
+            if isinstance(error, aiohttp.ClientOSError):
+                raise error
+        return chunk
+
+    async def read_start(self, size: int, seconds: float) -> bytes:
+        """Return the start of the body, as far as it arrives."""
+        start = bytearray()
+        self.end_within(seconds)
+        with suppress(*_CONNECTION_ERRORS):
+            while len(start) <= size and (chunk := await self.read()):
+                start += chunk
+        return bytes(start)
+
+    def limit_waits(self, seconds: float) -> None:
+        self._longest_wait = seconds
+        self._set_timer()
+
+    def end_within(self, seconds: float) -> None:
+        """Limit the time for all that follows. Later calls change nothing."""
+        if self._deadline == inf:
+            self._deadline = self._loop.time() + seconds
+            self._set_timer()
+
+    def close(self) -> None:
+        """Close the connection, unless the body was read to its end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._response.close()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._loop.time()
+        due = min(min(self._waiting_since, now) + self._longest_wait, self._deadline)
+        if due <= now:
+            self._content.set_exception(TimeoutError())
+        elif due != inf:
+            self._timer = self._loop.call_at(due, self._set_timer)
+
+
+def _unread(content: Any) -> bytes:
+    """Return the bytes that arrived before an error. aiohttp would raise the error before them."""
+    error = content.exception()
+    content.set_exception(None)
     try:
-        with anyio.fail_after(timeout):
-            # Redirects are not followed, because they would receive the key.
-            response = await client.send(request, stream=True, follow_redirects=False)
-            info = info.hiding(response.request.headers)  # the client may have added some
-            chunks = response.aiter_bytes()
-            chunk = await anext(chunks, None) if response.is_success else None
-        if not response.is_success:
-            body = await _error_body(chunks, times.idle)
-            wait = retry_after_seconds(response.headers, now)
-            return refused(info, response.status_code, response.headers, body, wait)
-        timeout = times.idle
-        first_event = FirstEvent(protocol)
-        while chunk is not None and not first_event.feed(chunk):
-            with anyio.fail_after(timeout):
-                chunk = await anext(chunks, None)
-        if first_event.is_blank:
-            return not_a_stream(info, b"nothing but white space", response.headers)
-        if chunk is None and not first_event.close():
-            return not_a_stream(info, bytes(first_event.held), response.headers)
-        if first_event.failure is not None:
-            return failed_at_once(info, first_event.failure, response.headers)
-        is_stream = True
-        return HttpStream(response, chunks, bytes(first_event.held), info, times)
-    except _CONNECTION_ERRORS as error:
-        return unreachable(info, error, times.describe(error, timeout))
+        unread: bytes = content.read_nowait()
+        return unread
     finally:
-        if response is not None and not is_stream:
-            await _close(response)
-
-
-async def _error_body(chunks: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
-    body = bytearray()
-    try:
-        with anyio.move_on_after(min(_ERROR_BODY_TIMEOUT, timeout or inf)):
-            async for chunk in chunks:
-                body += chunk
-                if len(body) > MAX_ERROR_BYTES:
-                    break
-    except _CONNECTION_ERRORS:
-        pass  # the status is enough for a message
-    return bytes(body)
-
-
-async def _close(response: httpx2.Response) -> None:
-    """Close the connection, even if the reading task has been cancelled."""
-    with anyio.CancelScope(shield=True):
-        await response.aclose()
+        content.set_exception(error)
 
 
 class HttpStream:
-    def __init__(
-        self,
-        response: httpx2.Response,
-        chunks: AsyncGenerator[bytes, None],
-        head: bytes,
-        info: RequestInfo,
-        times: Timeouts,
-    ) -> None:
-        self._response = response
-        self._chunks = chunks
+    def __init__(self, body: _Body, head: bytes, info: RequestInfo, idle: float | None) -> None:
+        self._body = body
         self._head = head
         self._info = info
-        self._times = times
+        self._idle = idle
+        self._redactor = info.secrets.redactor(live=True)
         self._tail = b"\n"  # so that the pattern matches the first line
         self._is_over = False
-        self._deadline: float | None = None  # for closing, after the last event
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes as they arrive, without secrets."""
-        redactor = self._info.secrets.redactor(live=True)
-        chunk: bytes | None = self._head
+    async def read(self) -> bytes:
+        """Return the next bytes without secrets, or ``b""`` at the end."""
+        failure = None
+        chunk, self._head = self._head, b""
         try:
-            while chunk is not None:
+            while chunk := chunk or await self._body.read():
                 self._detect_end(chunk)
-                chunk = redactor.feed(chunk)  # tracebacks may show this variable
-                if chunk:
-                    yield chunk
-                chunk = await self._next()
-            if rest := redactor.feed(b"", is_end=True):
-                yield rest
-        finally:
-            await _close(self._response)
-
-    async def _next(self) -> bytes | None:
-        timeout = self._times.idle
-        if self._deadline is not None:  # one deadline, because pings may continue forever
-            timeout = self._deadline - anyio.current_time()
-        try:
-            with anyio.fail_after(timeout):
-                return await anext(self._chunks, None)
+                if chunk := self._redactor.feed(chunk):  # tracebacks may show this variable
+                    return chunk
         except _CONNECTION_ERRORS as error:
-            if self._is_over:
-                return None
-            failure = unreachable(self._info, error, self._times.describe(error, timeout)).failure
-        raise failure  # not from the error, which refers to the request and its headers
+            if not self._is_over:
+                failure = _unreachable(self._info, error, None, self._idle).failure
+        if failure is not None:
+            raise failure  # not from the error, which refers to the request and its headers
+        return self._redactor.feed(b"", is_end=True)
+
+    def close(self) -> None:
+        self._body.close()
 
     def _detect_end(self, chunk: bytes) -> None:
         """Detect the last event, also if it is cut by chunks."""
@@ -692,6 +665,5 @@ class HttpStream:
         self._is_over = self._is_over or _LAST_EVENT.search(data) is not None
         self._tail = data[-_MAX_LAST_EVENT_BYTES:]
         # The data of the last event may be long, so wait for its end.
-        is_complete = self._is_over and self._tail.endswith(_EVENT_ENDS)
-        if is_complete and self._deadline is None:
-            self._deadline = anyio.current_time() + _CLOSE_TIMEOUT
+        if self._is_over and self._tail.endswith(_EVENT_ENDS):
+            self._body.end_within(_CLOSE_TIMEOUT)

@@ -11,14 +11,17 @@ sync sources run in threads, so they do not block the event loop, but they canno
 abandoned one continues until its current call returns.
 """
 
+import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from threading import Lock
-from types import ModuleType
+from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
 
-from argstream.errors import MissingExtraError, ProviderError, UsageError
+from argstream._asyncio import shielded
+from argstream.errors import ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import Model, ModelRequest
 from argstream.streaming._input import (
@@ -100,85 +103,64 @@ async def _read(
     is_async_function = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(
         function
     )
-    source = await awaited(
-        function(request) if is_async_function else await _in_thread(function, request)
-    )
-    del function, request
-    if isinstance(source, list | tuple):
-        for item in source:  # does not block
-            yield item
-    elif is_async(source):
-        try:
-            async with SourceContexts() as contexts:
-                async for item in await open_async_items(source, contexts):
-                    yield item
-        finally:
-            await close_async_source(source)
-    else:
-        reader = _ThreadReader(source)
-        try:
-            while (item := await _in_thread(reader.next)) is not _END:
+    with _Thread() as thread:
+        source = await awaited(
+            function(request) if is_async_function else await thread.call(function, request)
+        )
+        del function, request
+        if isinstance(source, list | tuple):
+            for item in source:  # does not block
                 yield item
-        finally:
-            await _close_in_thread(reader)
+        elif is_async(source):
+            try:
+                async with SourceContexts() as contexts:
+                    async for item in await open_async_items(source, contexts):
+                        yield item
+            finally:
+                await close_async_source(source)
+        else:
+            reading = _items_of(source)
+            try:
+                while (item := await thread.call(next, reading, _END)) is not _END:
+                    yield item
+            finally:
+                await shielded(thread.call_last(_close, reading, source))
 
 
-class _ThreadReader:
-    """Reads a sync source, one item at a time, each in any thread."""
+class _Thread(AbstractContextManager["_Thread"]):
+    """A thread for sync functions, one after the other. It is started by the first one."""
 
-    def __init__(self, source: Any) -> None:
-        self._source = source
-        self._entered: AbstractContextManager[Iterable[object]] | None = None
-        self._items: Iterator[object] | None = None
-        self._lock = Lock()  # guards the two flags
-        self._is_busy = False
-        self._is_closed = False
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "argstream: model")
+        self._is_abandoned = False
 
-    def next(self) -> object:
-        with self._lock:
-            self._is_busy = True
+    async def call(self, function: Callable[..., _Result], *arguments: object) -> _Result:
+        """Run a function with the current context variables. If this is cancelled, it goes on."""
+        call = partial(copy_context().run, function, *arguments)
         try:
-            if self._items is None:
-                self._entered = items(self._source)
-                self._items = iter(self._entered.__enter__())
-            return next(self._items, _END)
-        finally:
-            with self._lock:
-                self._is_busy = False
-                is_closed = self._is_closed
-            if is_closed:  # by another thread, which does not wait for this one
-                self._close()
+            return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        except asyncio.CancelledError:
+            self._is_abandoned = True
+            raise
 
-    def close(self) -> None:
-        """Close the source. If an abandoned thread still reads it, that thread closes it."""
-        with self._lock:
-            is_busy, self._is_closed = self._is_busy, True
-        if not is_busy:
-            self._close()
+    async def call_last(self, function: Callable[..., object], *arguments: object) -> None:
+        """Run a function. If another one goes on, do not wait for it."""
+        if self._is_abandoned:
+            self._executor.submit(function, *arguments)
+        else:
+            await self.call(function, *arguments)
 
-    def _close(self) -> None:
-        try:
-            if self._entered is not None:
-                self._entered.__exit__(None, None, None)
-        finally:
-            close_source(self._source)
+    def __exit__(self, *_: object) -> None:
+        self._executor.shutdown(wait=False)
 
 
-async def _in_thread(function: Callable[..., _Result], *arguments: object) -> _Result:
-    result: _Result = await _anyio().to_thread.run_sync(
-        function, *arguments, abandon_on_cancel=True
-    )
-    return result
+def _items_of(source: Any) -> Generator[object, None, None]:
+    with items(source) as found:
+        yield from found
 
 
-async def _close_in_thread(reader: _ThreadReader) -> None:
-    with _anyio().CancelScope(shield=True):  # also after cancellation
-        await _anyio().to_thread.run_sync(reader.close)
-
-
-def _anyio() -> ModuleType:
+def _close(reading: Generator[object, None, None], source: object) -> None:
     try:
-        import anyio
-    except ModuleNotFoundError:
-        raise MissingExtraError("http", "a model that is a sync function or iterator") from None
-    return anyio
+        reading.close()
+    finally:
+        close_source(source)

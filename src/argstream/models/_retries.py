@@ -3,16 +3,14 @@
 Only requests without a first response event are retried. A later retry would repeat output.
 """
 
+import asyncio
 import math
 import random
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-import anyio
-import httpx2
 from msgspec import Struct
 
 from argstream.errors import UsageError
@@ -34,7 +32,7 @@ class Retries(Struct, frozen=True, kw_only=True):
     """Longest ``retry-after`` of a provider. If it asks for more, the request fails."""
     longest_in_all: float = 120.0
     """Upper limit for the sum of all waits of one request."""
-    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Callable[[], float] = random.random
     now: Callable[[], float] = time.time  # Unix time, for a retry-after that is a date
 
@@ -68,14 +66,6 @@ def may_succeed_later(status: int, headers: Mapping[str, str]) -> bool:
             return False
         case _:
             return status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)
-
-
-def connection_may_recover(error: BaseException) -> bool:
-    """Return True if a retry may succeed after this connection error."""
-    if isinstance(error, httpx2.LocalProtocolError | ssl.SSLCertVerificationError):
-        return False
-    cause = error.__cause__ or error.__context__
-    return cause is None or connection_may_recover(cause)
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float) -> float | None:

@@ -6,6 +6,7 @@
     model = ScriptedModel(lambda request: Reply(f"{len(request.messages)} messages received."))
 """
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Literal, TypeAlias, get_args
 
-from argstream.errors import MissingExtraError, ProviderError, UsageError
+from argstream.errors import ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import ModelRequest
 from argstream.providers._stop_reasons import WORDS
@@ -285,7 +286,7 @@ class ScriptedModel:
         for payload in _payloads(reply, number, self._piece_size or reply.piece_size):
             if payload["type"] != "content_block_delta" or self._delay:
                 # Other tasks may run, at least between two blocks.
-                await _sleep(self._delay)
+                await asyncio.sleep(self._delay)
             yield payload
 
     def _reply(self, number: int, request: ModelRequest) -> Reply:
@@ -298,14 +299,6 @@ class ScriptedModel:
         if isinstance(answer, Exception):
             raise answer
         return _checked(answer)
-
-
-async def _sleep(seconds: float) -> None:
-    try:
-        from anyio import sleep
-    except ModuleNotFoundError:
-        raise MissingExtraError("http", "a model") from None
-    await sleep(seconds)
 
 
 def _checked(answer: object) -> Reply:

@@ -43,15 +43,15 @@ import re
 import secrets
 import zlib
 from asyncio import AbstractEventLoop, Lock, Semaphore
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress
 from typing import Any, Final, NamedTuple, TypeVar, cast
-from weakref import ReferenceType, ref
 
 import msgspec
 from msgspec import Struct
 
+from argstream._asyncio import FirstLoop, PerLoop
 from argstream.errors import (
     ArgstreamError,
     MissingExtraError,
@@ -521,11 +521,17 @@ class _Client:
     """
 
     def __init__(
-        self, connect: Callable[[str], Redis], seeds: list[str], *, is_cluster: bool
+        self,
+        connect: Callable[[str], Redis],
+        seeds: list[str],
+        *,
+        is_cluster: bool,
+        is_ours: bool,
     ) -> None:
         self.turns = Semaphore(_MAX_CONCURRENT)  # held while a command is under way
         self._connect = connect
         self._is_cluster = is_cluster
+        self._is_ours = is_ours
         self._seeds = self._known = seeds  # the addresses of nodes
         self._nodes: dict[str, Redis] = {}
         self._slots: list[str] = []  # the primary of each slot; empty if they must be looked up
@@ -575,7 +581,8 @@ class _Client:
         self.forget_slots()
 
     async def aclose(self) -> None:
-        for node in self._nodes.values():
+        """Close the connections, unless the user passed the client."""
+        for node in self._nodes.values() if self._is_ours else ():
             await node.aclose()
 
     def _node(self, address: str) -> Redis:
@@ -638,8 +645,8 @@ class _Calls:
     def __init__(self, server: str | Redis, options: Mapping[str, Any], patience: float) -> None:
         self.patience = patience
         self._given: Redis | None = None
-        self._home: ref[AbstractEventLoop] | None = None  # the event loop of that client
-        self._open: dict[AbstractEventLoop, tuple[_Client, AsyncGenerator[_Client, None]]] = {}
+        self._given_loop = FirstLoop()
+        self._clients = PerLoop(self._open, _Client.aclose)
         self._is_closed = False
         self._before, self._seeds, self._after = "", [""], ""  # the parts of each node's address
         self._is_cluster = False
@@ -734,34 +741,23 @@ class _Calls:
         raise problems.TryAgainError("too many redirections between nodes")
 
     async def client(self) -> _Client:
-        loop = asyncio.get_running_loop()
-        found = self._open.get(loop)
         if self._is_closed:  # a command in progress must not open connections again
             raise StoreError("the store is closed. Open a new one")
-        if found is None:
-            self._require_one_loop(loop)
-            for closed in [one for one in self._open if one.is_closed()]:
-                self.forget(closed)
-            client = _Client(self._connect, self._seeds, is_cluster=self._is_cluster)
-            keeper = _kept(ref(self), loop, client, is_ours=self._given is None)
-            # The generator does not wait before it yields, so no other task makes one meanwhile.
-            found = self._open[loop] = await anext(keeper), keeper
-        return found[0]
+        if self._given is not None and not self._given_loop.is_current():
+            raise UsageError(
+                "the client of this RedisStore belongs to another event loop. Use it in one loop, "
+                "or pass the address of the server"
+            )
+        return await self._clients.get()
 
     async def close(self) -> None:
         """Close all clients: that of this event loop now, others when their loops run."""
         self._is_closed = True
-        here = asyncio.get_running_loop()
-        for loop, (_, keeper) in list(self._open.items()):
-            self.forget(loop)
-            if loop is here:
-                await keeper.aclose()
-            elif not loop.is_closed():
-                with suppress(RuntimeError):  # it may be closed by now
-                    asyncio.run_coroutine_threadsafe(keeper.aclose(), loop)
+        await self._clients.close_all()
 
-    def forget(self, loop: AbstractEventLoop) -> None:
-        self._open.pop(loop, None)
+    def _open(self) -> _Client:
+        is_ours = self._given is None
+        return _Client(self._connect, self._seeds, is_cluster=self._is_cluster, is_ours=is_ours)
 
     def _connect(self, address: str) -> Redis:
         if self._given is not None:
@@ -773,29 +769,6 @@ class _Calls:
 
     def _url(self, address: str) -> str:
         return f"{self._before}{address}{self._after}"
-
-    def _require_one_loop(self, loop: AbstractEventLoop) -> None:
-        """Raise ``UsageError`` if the user's client belongs to another event loop."""
-        if self._given is None:
-            return
-        self._home = self._home or ref(loop)
-        if self._home() is not loop:
-            raise UsageError(
-                "the client of this RedisStore belongs to another event loop. Use it in one loop, "
-                "or pass the address of the server"
-            )
-
-
-async def _kept(
-    owner: ReferenceType[_Calls], loop: AbstractEventLoop, client: _Client, *, is_ours: bool
-) -> AsyncGenerator[_Client, None]:
-    try:
-        yield client
-    finally:
-        if (calls := owner()) is not None:
-            calls.forget(loop)
-        if is_ours:
-            await client.aclose()
 
 
 def _settings(url: str) -> Mapping[str, Any]:

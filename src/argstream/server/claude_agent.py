@@ -9,13 +9,12 @@ newest run in the store. So a conversation continues after its process has ended
 machine.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 from uuid import UUID, uuid5
-
-from anyio import to_thread
 
 from argstream.agent import Conversation, Observer, Run
 from argstream.agent.observer import ObserverLoop
@@ -140,7 +139,7 @@ class ClaudeAgentDriver:
         session = _session_of(run_id)
         for run in earlier:
             before = _session_of(run.run_id)
-            if await to_thread.run_sync(self._has_session, before):
+            if await asyncio.to_thread(self._has_session, before):
                 return replace(self._options, session_id=session, resume=before, fork_session=True)
         if any(run.status == "completed" for run in earlier):
             raise UsageError(

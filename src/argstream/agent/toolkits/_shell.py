@@ -16,6 +16,7 @@ from argstream._asyncio import run_in_thread
 from argstream.agent.toolkits._folder import Folder
 from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.errors import ToolError, UsageError
+from argstream.models._providers import PROVIDERS
 
 _FIRST: Final = 10_000  # characters of the result: from the beginning of the output
 _LAST: Final = 20_000  # and from its end
@@ -254,8 +255,6 @@ def _signal_group(process: _Process, number: signal.Signals) -> None:
 @cache
 def _secrets() -> frozenset[str]:
     """Return the variables that a command does not see."""
-    from argstream.models._http import PROVIDERS  # it imports an HTTP library, so not before
-
     own = ("ARGSTREAM_TOKEN", "ARGSTREAM_STORE")  # a store may contain a password
     names = [(*one.key_variables, one.token_variable) for one in PROVIDERS.values()]
     return frozenset(own).union(*names)

@@ -213,6 +213,7 @@ ERROR_BODY = json.dumps({"error": {"message": "no key", "type": "auth"}}, indent
         ([ERROR_BODY[:10], ERROR_BODY[10:]], "auth", "no key"),
         ([b"<html>\n<body>502 Bad Gateway</body>\n"], "not_a_stream", "<html>"),
         *((source, "empty", "") for source in ([], [b""], [b"\n\n"], ["", ""])),
+        ([{"messageStop": {"stopReason": "tool_use"}}], "empty", "before a message began"),
     ],
 )
 def test_source_that_is_no_stream_is_a_failure(source: list[Any], code: str, message: str) -> None:

@@ -284,7 +284,7 @@ class EventBuilder:
     ) -> None:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
-        self.is_empty = True  # no delta so far, except usage
+        self.is_empty = True  # no turn and no event so far
         self._calls_before = after.calls
         self._turn_number = after.turns
         self._limits = limits
@@ -317,8 +317,9 @@ class EventBuilder:
                 if builder is not None:
                     builder.feed(delta.text, events)
                     continue
-            self.is_empty = self.is_empty and type(delta) is d.UsageReported
             self._handlers[type(delta)](self, delta, events)
+        if self.is_empty:
+            self.is_empty = not events and not self._open_turns()
 
     def fail(
         self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool

@@ -21,7 +21,7 @@ SOAK_SECONDS ?= 600
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check lint types imports shape tests coverage test-deps bench format clean \
-	soak soak-server soak-properties soak-fuzz soak-mutants
+	soak soak-server soak-properties soak-recordings soak-fuzz soak-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -77,13 +77,16 @@ test-deps: .venv/created ## install tmux and chromium for the tests, where that 
 bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against other parsers, SDKs and agents; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py
 
-soak: soak-server soak-properties soak-fuzz soak-mutants ## the four long runs below
+soak: soak-server soak-properties soak-recordings soak-fuzz soak-mutants ## the five long runs below
 
 soak-server: .venv/ready-dev ## the server under load, four minutes
 	@$(BIN)/python benchmarks/server_load.py
 
-soak-properties: .venv/ready-node ## the random tests with 5,000 examples each, for hours
+soak-properties: .venv/ready-node ## the random tests with 5,000 examples each, and 20,000 runs with a hostile provider, for hours
 	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis
+
+soak-recordings: .venv/ready-dev ## read 100,000 damaged recordings of all protocols, if they are there
+	@$(BIN)/python fuzz/fuzz_recordings.py
 
 soak-fuzz: .venv/ready-fuzz ## fuzz the parser, SOAK_SECONDS=600
 	@$(BIN)/python fuzz/fuzz_parser.py -max_total_time=$(SOAK_SECONDS)

@@ -1,19 +1,16 @@
 """Outside data: public suites and recordings that are kept beside the repository, never in it."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from tests.outside.recordings import Recording, recordings
+from tests.outside.recordings import Recording, outside_data, recordings
 from tests.support import program_is_missing
-
-_SHARED = Path(__file__).parents[3] / "shared"
 
 
 def _folder(name: str) -> Path:
     """Return a folder of outside data. Without it the tests are skipped, and fail in CI."""
-    folder = Path(os.environ.get("ARGSTREAM_OUTSIDE_DATA", _SHARED)) / name
+    folder = outside_data(name)
     if not folder.is_dir():
         program_is_missing(f"no {folder}: put outside data there, or set ARGSTREAM_OUTSIDE_DATA")
     return folder

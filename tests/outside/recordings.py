@@ -1,6 +1,7 @@
 """recordings/: the calls of each recorded stream, from INDEX.tsv."""
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from csv import DictReader
 from dataclasses import dataclass
@@ -8,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from argstream.assembly import Call
+from argstream.providers import ProtocolName
 
-PROTOCOLS = {
+PROTOCOLS: dict[str, set[ProtocolName]] = {
     "anthropic_messages": {"anthropic", "bedrock-invoke"},
     "bedrock_converse": {"bedrock", "bedrock-invoke"},
     "claude_agent_sdk": {"claude-agent"},
@@ -32,6 +34,12 @@ UNLISTED = {
     "openai_responses/vercel-ai__responses_openai-tool-search.1.jsonl": ["tool_search"],
     "openai_responses/vercel-ai__responses_programmatic-tool-calling.1.jsonl": ["program"],
 }
+
+
+def outside_data(name: str) -> Path:
+    """Return where a folder of outside data is expected."""
+    shared = Path(__file__).parents[3] / "shared"
+    return Path(os.environ.get("ARGSTREAM_OUTSIDE_DATA", shared)) / name
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Random input and damaged code, to find what the tests miss. See the Makefile, ``soak``."""

@@ -507,6 +507,14 @@ def test_concurrent_agents_are_separate(form: str) -> None:
     assert api.failures(events) == []
 
 
+def test_concurrent_agents_never_share_a_call_id(form: str) -> None:
+    parents = [None, "toolu_a"]
+    lines: list[Payload] = [event(message_start(str(parent)), parent) for parent in parents]
+    lines += [event(api.tool_use(0, id_="call_1"), parent) for parent in parents]
+    calls, _ = read(form, run(*lines))
+    assert calls[0].id == "call_1" != calls[1].id
+
+
 def test_result_of_its_call_ends_a_sub_agent(form: str) -> None:
     open_turn = streamed(message_start("msg_2"), api.tool_use(0), input_json(0, '{"a'), parent=TASK)
     answer = user([tool_result("gave up", TASK, is_error=True)])

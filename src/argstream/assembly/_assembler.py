@@ -12,7 +12,7 @@ up as it is reported, so it includes turns that are rejected or cut off.
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from reprlib import Repr
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Final, get_args
 
 from msgspec import Struct
 
@@ -272,6 +272,9 @@ def _reject_bare_policy(check: Check | None) -> None:
         )
 
 
+_NO_BEGINNING: Final = (d.UsageReported, d.TurnEnded, d.TurnClosed)
+
+
 class EventBuilder:
     """Turns the deltas of one stream into events."""
 
@@ -284,7 +287,7 @@ class EventBuilder:
     ) -> None:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
-        self.is_empty = True  # no turn and no event so far
+        self.is_empty = True  # no delta so far that begins anything
         self._calls_before = after.calls
         self._turn_number = after.turns
         self._limits = limits
@@ -317,9 +320,8 @@ class EventBuilder:
                 if builder is not None:
                     builder.feed(delta.text, events)
                     continue
+            self.is_empty = self.is_empty and type(delta) in _NO_BEGINNING
             self._handlers[type(delta)](self, delta, events)
-        if self.is_empty:
-            self.is_empty = not events and not self._open_turns()
 
     def fail(
         self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool
@@ -527,7 +529,8 @@ class EventBuilder:
     def _call_opened(self, delta: d.CallOpened, events: list[ev.Event]) -> None:
         turn = self._open_turn()
         sent_id = replace_lone_surrogates(delta.id)
-        is_new = sent_id and sent_id not in turn.ids and sent_id not in self._reserved_ids
+        is_taken = any(sent_id in one.ids for one in self._open_turns())
+        is_new = sent_id and not is_taken and sent_id not in self._reserved_ids
         id_ = sent_id if is_new else turn.make_id(sent_id, self._call_ids)
         if not is_new:
             self._reserved_ids.add(id_)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream.policy import Condition, Glob, Not, Policy, Prefix, Rule, Undecided
-from argstream.policy._paths import CompiledGlob
+from argstream.policy._paths import CompiledGlob, compile_glob
 from tests.growth import BOUND, growth
 
 MEANINGS = [
@@ -51,6 +51,28 @@ def test_slash_in_a_tool_name_is_an_ordinary_character() -> None:
     assert CompiledGlob("*", paths=False).matches("server/tool")
     assert CompiledGlob("server?tool", paths=False).matches("server/tool")
     assert CompiledGlob("[!a]*", paths=False).matches("/a")
+
+
+_NAMES = st.lists(
+    st.sampled_from(["*", "?", "a", "b", ".", "^", "!", "-", "&", "~", "|", "(", "$",
+                     "[ab]", "[!a]", "[^a]", "[a-c]", "[!a-c]", "[]a]", "[!]]", "[a-]", "[-a]",
+                     "[[]", "[[-a]", "[\\]", "[a^]", "[a!]", "[a&&b]", "[+--]", "[.-0]",
+                     "[a~~]", "[a||b]", "[!!]", "[^^]", "[a-c-e]", "[!/]", "[/a]"]),
+    max_size=4,
+).map("".join)  # fmt: skip
+_SEGMENTS = st.one_of(st.just("**"), _NAMES)
+_GLOBS = (
+    st.lists(_SEGMENTS, min_size=1, max_size=5)
+    .map("/".join)
+    .filter(lambda glob: all(name == "**" or "**" not in name for name in glob.split("/")))
+)
+_PATHS = st.text("abc.^!-&~|($[]\\+/\n", max_size=9)
+
+
+@given(_GLOBS, _PATHS, st.booleans())
+def test_new_globs_equal_the_old_ones(glob: str, text: str, paths: bool) -> None:
+    expected = CompiledGlob(glob, paths=paths).matches(text)
+    assert bool(compile_glob(glob, paths=paths)(text)) is expected
 
 
 @given(

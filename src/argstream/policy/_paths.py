@@ -4,11 +4,14 @@
 may be a path, and another spelling of that path would change the answer, it is ``Undecided``.
 """
 
+import fnmatch
 import os
 import re
 import stat
 import unicodedata
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple, TypeAlias
 
@@ -28,6 +31,8 @@ _LEADING_PARENTS: Final = re.compile(r"(?:\.\./)+")
 _EMPTY_SEGMENTS: Final = ("", ".")
 _NAME_GLOB: Final = re.compile(r"(?:\*{2,}/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
 _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
+_TOKENS: Final = re.compile(r"\[[!^]?+.[^]]*\]|\*+|.", re.DOTALL)  # of a glob
+_SET_MEMBERS: Final = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 _MAX_CHARS: Final = 4096  # PATH_MAX of Linux
 _MAX_LINKS: Final = 40  # the limit of Linux
@@ -471,6 +476,85 @@ def _normalized_glob(glob: str) -> str:
 
 def is_glob(text: str) -> bool:
     return not _SPECIAL.isdisjoint(text)
+
+
+Matcher: TypeAlias = Callable[[str], object]
+"""Tests a whole text. The result is true if it matches."""
+
+
+def compile_glob(glob: str, *, paths: bool) -> Matcher:
+    """Compile a glob, to one regular expression for each segment of a path.
+
+    Without ``paths``, a slash is an ordinary character. A test is linear in the length of the text:
+    ``fnmatch.translate`` uses atomic groups, which do not backtrack over a star.
+    """
+    if not paths:
+        return _compile_tokens(_glob_tokens(glob))
+    steps = [None if tokens == ["**"] else _compile_tokens(tokens) for tokens in _split_glob(glob)]
+    return partial(_matches_segments, steps)
+
+
+def _compile_tokens(tokens: list[str]) -> Matcher:
+    return re.compile(fnmatch.translate("".join(tokens))).match
+
+
+def _matches_segments(steps: Sequence[Matcher | None], text: str) -> bool:
+    """Match each name of a path. A step of None is ``**``: any number of names, also none."""
+    names = text.split("/")
+    step = name = 0
+    star, after = -1, 0  # the last ** so far, and the first name that it does not match
+    while name < len(names):
+        matcher = steps[step] if step < len(steps) else None
+        if step < len(steps) and matcher is None:
+            star, after = step, name
+            step += 1
+        elif matcher is not None and matcher(names[name]):
+            step += 1
+            name += 1
+        elif star >= 0:
+            after += 1
+            step, name = star + 1, after
+        else:
+            return False
+    return not any(steps[step:])
+
+
+def _split_glob(glob: str) -> list[list[str]]:
+    """Split a glob into segments of tokens. ``**`` at the end means ``**/*``."""
+    segments: list[list[str]] = [[]]
+    for token in _glob_tokens(glob):
+        if token == "/":
+            segments.append([])
+        else:
+            segments[-1].append(token)
+    for tokens in segments:
+        if tokens != ["**"] and any(token.startswith("**") for token in tokens):
+            raise UsageError(
+                f"the glob {glob!r} has ** beside other characters. Write * for any characters "
+                "of one name, and **/ for any number of directories"
+            )
+    return [*segments, ["*"]] if segments[-1] == ["**"] else segments
+
+
+def _glob_tokens(glob: str) -> list[str]:
+    """Return the sets, the runs of stars and the other characters of a glob."""
+    tokens = _TOKENS.findall(glob)
+    for place, token in enumerate(tokens):
+        if token in "{}\\":
+            raise UsageError(
+                f"the glob {glob!r} contains {token!r}, which glob dialects read in different "
+                f"ways. Write [{token}] for the character itself, or pass several globs as "
+                "alternatives"
+            )
+        if token == "[":
+            raise UsageError(f"the glob {glob!r} has '[' without ']'. Write [[] for a bracket")
+        if token[0] == "[":
+            negation, members = ("!", token[2:-1]) if token[1] in "!^" else ("", token[1:-1])
+            for first, last in _SET_MEMBERS.findall(members):
+                if first > last:
+                    raise UsageError(f"the glob {glob!r} has the empty range {first}-{last}")
+            tokens[place] = f"[{negation}{members}]"
+    return tokens
 
 
 class _Set(NamedTuple):

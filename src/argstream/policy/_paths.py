@@ -13,15 +13,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.policy._conditions import Answer, StringCondition, Undecided
 from argstream.policy._messages import listed, shown
 
 _SPECIAL: Final = frozenset("*?[")
-_SLASH: Final = "/"
-_DIRECTORIES: Final = re.compile(r"(?:\*{2,}/)+")  # "**/**/" means the same as "**/"
 _MAX_LEVELS: Final = 16  # of "..": each level adds one possible path
 _UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
 # White space at an end, a backslash, and the segments "", "." and "..".
@@ -29,7 +27,7 @@ _NOT_NORMALIZED: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z"
 _SEPARATORS: Final = re.compile(r"[/\\]")
 _LEADING_PARENTS: Final = re.compile(r"(?:\.\./)+")
 _EMPTY_SEGMENTS: Final = ("", ".")
-_NAME_GLOB: Final = re.compile(r"(?:\*{2,}/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
+_NAME_GLOB: Final = re.compile(r"(?:\*\*/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
 _SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
 _TOKENS: Final = re.compile(r"\[[!^]?+.[^]]*\]|\*+|.", re.DOTALL)  # of a glob
 _SET_MEMBERS: Final = re.compile(r"(.)-(.)|.", re.DOTALL)
@@ -364,10 +362,10 @@ class Prefix(_PathCondition):
 class Glob(_PathCondition):
     """The whole string matches one of these globs.
 
-    ``*`` matches any characters except ``/``, ``**`` any characters, ``**/`` any number of
-    directories, ``?`` one character except ``/``, ``[a-z]`` one of a set and ``[!a-z]`` one that is
-    not in it. A leading dot has no special meaning; case matters. As with ``Prefix``, the answer is
-    undecided if another spelling of the path would change it.
+    ``*`` matches any characters except ``/``, ``**/`` any number of directories, ``/**`` at the end
+    everything below, ``?`` one character except ``/``, ``[a-z]`` one of a set and ``[!a-z]`` one
+    that is not in it. A leading dot has no special meaning; case matters. As with ``Prefix``, the
+    answer is undecided if another spelling of the path would change it.
 
     >>> Glob("**/*.env").test("config/.env"), Glob("*.env").test("config/.env")
     (True, False)
@@ -375,16 +373,16 @@ class Glob(_PathCondition):
     Undecided(why='it may also be read as "config/.env"')
     """
 
-    _compiled: "tuple[CompiledGlob, ...]"
-    _normalized: "tuple[CompiledGlob, ...]"
+    _compiled: "tuple[Matcher, ...]"
+    _normalized: "tuple[Matcher, ...]"
 
     def __init__(self, *patterns: str) -> None:
         super().__init__(*patterns)
-        compiled = tuple(CompiledGlob(pattern, paths=True) for pattern in patterns)
+        compiled = tuple(compile_glob(pattern, paths=True) for pattern in patterns)
         texts = tuple(map(_normalized_glob, patterns))
         is_normalized = texts == patterns
         normalized = (
-            compiled if is_normalized else tuple(CompiledGlob(text, paths=True) for text in texts)
+            compiled if is_normalized else tuple(compile_glob(text, paths=True) for text in texts)
         )
         object.__setattr__(self, "_compiled", compiled)
         object.__setattr__(self, "_normalized", normalized)
@@ -392,10 +390,10 @@ class Glob(_PathCondition):
         object.__setattr__(self, "_names", tuple(filter(_NAME_GLOB.fullmatch, patterns)))
 
     def _matches(self, text: str) -> bool:
-        return any(glob.matches(text) for glob in self._compiled)
+        return any(matches(text) for matches in self._compiled)
 
     def _matches_normalized(self, path: str) -> bool:
-        return any(glob.matches(path) for glob in self._normalized)
+        return any(matches(path) for matches in self._normalized)
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
@@ -555,129 +553,3 @@ def _glob_tokens(glob: str) -> list[str]:
                     raise UsageError(f"the glob {glob!r} has the empty range {first}-{last}")
             tokens[place] = f"[{negation}{members}]"
     return tokens
-
-
-class _Set(NamedTuple):
-    ranges: tuple[tuple[str, str], ...]
-    negated: bool
-
-
-# The character that leads to the next state: this one, one of a set, or any (True). None if the
-# state is reached without a character.
-_Step: TypeAlias = str | _Set | bool | None
-
-
-class CompiledGlob:
-    """A glob as a state machine that matches whole texts.
-
-    With ``paths``, ``*``, ``?`` and sets stop at ``/``, ``**`` does not, and ``**/`` matches any
-    number of directories. Without, a slash is an ordinary character.
-    """
-
-    def __init__(self, pattern: str, *, paths: bool) -> None:
-        self._paths = paths
-        self._steps: list[_Step] = []
-        self._any = 0  # bits of the states that any character keeps
-        self._segment = 0  # those that any character except a slash keeps
-        self._entries = 0  # those before **/, which may match nothing
-        self._compile(pattern)
-        self._end = 1 << len(self._steps)
-
-    def matches(self, text: str) -> bool:
-        moves: dict[str, tuple[int, int]] = {}
-        entries, end = self._entries, self._end
-        certain = self._any & end
-        states = self._skip(1)
-        for character in text:
-            if states & certain:
-                return True
-            move = moves.get(character)
-            if move is None:
-                move = moves[character] = self._move(character)
-            entered, kept = move
-            states = (states << 1) & entered | states & kept
-            if not states:
-                return False
-            if states & entries:
-                states = self._skip(states)
-        return bool(states & end)
-
-    def _skip(self, states: int) -> int:
-        entered = states & self._entries
-        return states | entered << 1 | entered << 2
-
-    def _move(self, character: str) -> tuple[int, int]:
-        """Return the states that this character enters, and those that it keeps."""
-        is_slash = self._paths and character == _SLASH
-        entered = 0
-        for number, step in enumerate(self._steps, 1):
-            if isinstance(step, str):
-                fits = step == character
-            elif isinstance(step, _Set):
-                inside = any(first <= character <= last for first, last in step.ranges)
-                fits = inside is not step.negated and not is_slash
-            else:
-                fits = step is True and not is_slash
-            if fits:
-                entered |= 1 << number
-        return entered, self._any if is_slash else self._any | self._segment
-
-    def _compile(self, pattern: str) -> None:
-        index = 0
-        while index < len(pattern):
-            character = pattern[index]
-            if character == "*":
-                index = self._compile_stars(pattern, index)
-                continue
-            if character == "[":
-                index, step = _parse_set(pattern, index)
-                self._steps.append(step)
-                continue
-            if character in "{}\\":
-                raise UsageError(
-                    f"the glob {pattern!r} contains {character!r}, which glob dialects read in "
-                    f"different ways. Write [{character}] for the character itself, or pass "
-                    "several globs as alternatives"
-                )
-            self._steps.append(True if character == "?" else character)
-            index += 1
-
-    def _compile_stars(self, pattern: str, index: int) -> int:
-        """Compile stars, and the slash of ``**/``. Return the index after them."""
-        begins_segment = self._paths and (index == 0 or pattern[index - 1] == _SLASH)
-        directories = _DIRECTORIES.match(pattern, index) if begins_segment else None
-        if directories is not None:
-            entry = 1 << len(self._steps)
-            self._entries |= entry
-            self._any |= entry << 1
-            self._steps += (None, _SLASH)
-            return directories.end()
-        end = index
-        while pattern[end : end + 1] == "*":
-            end += 1
-        if self._paths and end - index == 1:
-            self._segment |= 1 << len(self._steps)
-        else:
-            self._any |= 1 << len(self._steps)
-        return end
-
-
-def _parse_set(pattern: str, start: int) -> tuple[int, _Set]:
-    """Parse ``[abc]``, ``[a-z]`` or ``[!abc]``. A ``]`` at the start is a character of the set."""
-    index = start + 1
-    negated = pattern[index : index + 1] in ("!", "^")
-    index += negated
-    end = pattern.find("]", index + 1)
-    if end < 0:
-        raise UsageError(f"the glob {pattern!r} has '[' without ']'. Write [[] for a bracket")
-    ranges = []
-    while index < end:
-        first = last = pattern[index]
-        if pattern[index + 1] == "-" and index + 2 < end:
-            last = pattern[index + 2]
-            index += 2
-        if first > last:
-            raise UsageError(f"the glob {pattern!r} has the empty range {first}-{last}")
-        ranges.append((first, last))
-        index += 1
-    return end + 1, _Set(tuple(ranges), negated)

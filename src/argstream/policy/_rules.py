@@ -11,7 +11,7 @@ from argstream.errors import UsageError
 from argstream.events import Action
 from argstream.policy._conditions import Condition, Test, as_condition
 from argstream.policy._messages import shown
-from argstream.policy._paths import CompiledGlob, is_glob
+from argstream.policy._paths import compile_glob, is_glob
 
 _MAX_STEPS: Final = 256  # deeper than the parser allows
 
@@ -96,10 +96,10 @@ class ToolNames:
                 raise UsageError(f"a tool name must be a string that is not empty: {shown(name)}")
         globs = [name for name in self.names if is_glob(name)]
         self._exact = frozenset(self.names).difference(globs)
-        self._globs = tuple(CompiledGlob(name, paths=False) for name in globs)
+        self._globs = tuple(compile_glob(name, paths=False) for name in globs)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._exact or any(glob.matches(name) for glob in self._globs)
+        return name in self._exact or any(matches(name) for matches in self._globs)
 
 
 class Rule:

@@ -6,6 +6,7 @@ may be a path, and another spelling of that path would change the answer, it is 
 
 import fnmatch
 import os
+import posixpath
 import re
 import stat
 import unicodedata
@@ -22,13 +23,10 @@ from argstream.policy._messages import listed, shown
 _SPECIAL: Final = frozenset("*?[")
 _MAX_LEVELS: Final = 16  # of "..": each level adds one possible path
 _UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_ENDS_WITH_UP: Final = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]\.?)*$")
 # White space at an end, a backslash, and the segments "", "." and "..".
 _NOT_NORMALIZED: Final = re.compile(r"\A\s|\s\Z|\\|//|(?:\A|/)\.\.?(?:/|\Z)|/\Z")
-_SEPARATORS: Final = re.compile(r"[/\\]")
-_LEADING_PARENTS: Final = re.compile(r"(?:\.\./)+")
-_EMPTY_SEGMENTS: Final = ("", ".")
 _NAME_GLOB: Final = re.compile(r"(?:\*\*/)+((?:(?!\*\*)[^/\\])+)", re.DOTALL)
-_SET: Final = re.compile(r"\[[!^]?.[^]]*\]", re.DOTALL)  # of a glob
 _TOKENS: Final = re.compile(r"\[[!^]?+.[^]]*\]|\*+|.", re.DOTALL)  # of a glob
 _SET_MEMBERS: Final = re.compile(r"(.)-(.)|.", re.DOTALL)
 
@@ -293,41 +291,79 @@ class _PathCondition(StringCondition):
     answer, the answer is undecided.
     """
 
-    _is_normalized: bool
-    _names: tuple[str, ...]  # the patterns that match the last name of a path, in any directory
+    _matchers: tuple["Matcher", ...]
+    _normalized: tuple["Matcher", ...]  # for normalized paths
+
+    def __init__(self, *patterns: str) -> None:
+        super().__init__(*patterns)
+        matchers = tuple(map(self._compile, patterns))
+        normal = tuple(map(self._normalize, patterns))
+        is_normal = normal == patterns
+        object.__setattr__(self, "_matchers", matchers)
+        object.__setattr__(
+            self, "_normalized", matchers if is_normal else tuple(map(self._compile, normal))
+        )
+
+    @staticmethod
+    @abstractmethod
+    def _compile(pattern: str) -> "Matcher": ...
+
+    @staticmethod
+    @abstractmethod
+    def _normalize(pattern: str) -> str: ...
 
     def _test_text(self, text: str) -> Answer:
-        matches = self._matches(text)
-        readings = _other_readings(text)
-        if _UP.search(text.strip()) is not None:
-            if self._is_ambiguous(text, readings[0], matches=matches):
-                return Undecided("it contains '..' (use under for directories)")
-            readings += _readings_from_parents(readings[0])
-        if not readings and self._is_normalized:
+        matches = any(match(text) for match in self._matchers)
+        readings = _readings(text)
+        if _UP.search(text.strip()) and (matches or self._depends_on_parents(text, readings[0])):
+            return Undecided("it contains '..' (use under for directories)")
+        if readings == [text] and self._normalized is self._matchers:
             return matches
-        matching = next(filter(self._matches_normalized, readings or (text,)), None)
-        if (matching is not None) is not matches:
-            other = matching or readings[0] if readings else None
-            reading = "a path with another spelling" if other is None else shown(other)
-            return Undecided(f"it may also be read as {reading}")
-        return matches
+        matching = (one for one in readings if any(match(one) for match in self._normalized))
+        other = next(matching, None)
+        if (other is not None) is matches:
+            return matches
+        other = readings[0] if other is None else other
+        reading = "a path with another spelling" if other == text else shown(other)
+        return Undecided(f"it may also be read as {reading}")
 
-    def _is_ambiguous(self, text: str, normalized: str, *, matches: bool) -> bool:
-        """Return True if ``..`` may change the answer."""
-        others = [pattern for pattern in self._parts if pattern not in self._names]
-        if any("/" in one or "\\" in one for one in others) or (
-            self._names and _ends_with_parent(text)
-        ):
+    def _depends_on_parents(self, text: str, normalized: str) -> bool:
+        """Return True if ``..`` may change the answer. A glob such as ``**/.env`` tests a name."""
+        others = [one for one in self._parts if _NAME_GLOB.fullmatch(one) is None]
+        if len(others) < len(self._parts) and _ENDS_WITH_UP.search(text.strip()):
             return True
-        if others and _levels_up(normalized) > _MAX_LEVELS:
-            return True
-        return matches  # a rule should not allow a path with ".." by accident
+        has_slash = any("/" in one or "\\" in one for one in others)
+        return has_slash or (bool(others) and normalized.split("/").count("..") > _MAX_LEVELS)
 
-    @abstractmethod
-    def _matches(self, text: str) -> bool: ...
 
-    @abstractmethod
-    def _matches_normalized(self, path: str) -> bool: ...
+def _readings(text: str) -> list[str]:
+    """Return the normalized spellings of a path.
+
+    There are two for a directory, because many tools ignore the slash at its end. The working
+    directory is unknown, so a path that goes up may lead back into it: each level may cancel one
+    leading name.
+
+    >>> _readings("/etc//./passwd"), _readings("a/"), _readings("../project/.env")
+    (['/etc/passwd'], ['a', 'a/'], ['../project/.env', 'project/.env', '.env'])
+    """
+    if _NOT_NORMALIZED.search(text) is None:
+        return [text]
+    written = text.strip().replace("\\", "/")
+    path = posixpath.normpath(written) if written else ""
+    path = path[1:] if path.startswith("//") else path  # POSIX keeps two slashes
+    readings = [path, path.rstrip("/") + "/"] if written.endswith(("/", "/.")) else [path]
+    names = path.split("/")
+    levels = names[:-1].count("..")
+    most = min(levels, _MAX_LEVELS, len(names) - levels - 1)
+    canceled = range(most + 1) if levels else ()
+    return readings + ["/".join(names[levels + number :]) for number in canceled]
+
+
+def _normalized_pattern(pattern: str) -> str:
+    """Normalize a pattern except for its last segment, which may be incomplete."""
+    directory, slash, last = pattern.rpartition("/")
+    directory = posixpath.normpath(directory) if directory else ""
+    return last if directory == "." else directory + slash + last
 
 
 class Prefix(_PathCondition):
@@ -338,22 +374,14 @@ class Prefix(_PathCondition):
     Use ``Under`` for directories.
     """
 
-    _normalized: tuple[str, ...]
-
-    def __init__(self, *prefixes: str) -> None:
-        super().__init__(*prefixes)
-        object.__setattr__(self, "_normalized", tuple(map(_normalized_prefix, prefixes)))
-        object.__setattr__(self, "_is_normalized", self._normalized == prefixes)
-        object.__setattr__(self, "_names", ())
-
-    def _matches(self, text: str) -> bool:
-        return text.startswith(self._parts)
-
-    def _matches_normalized(self, path: str) -> bool:
+    @staticmethod
+    def _compile(pattern: str) -> "Matcher":
         # The prefix "./" is empty when normalized: every relative path begins with it.
-        return any(
-            path.startswith(one) if one else not path.startswith("/") for one in self._normalized
-        )
+        return re.compile(re.escape(pattern) or "(?!/)").match
+
+    @staticmethod
+    def _normalize(pattern: str) -> str:
+        return _normalized_pattern(pattern.replace("\\", "/"))
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'does not begin' if negated else 'begins'} with {listed(self._parts)}"
@@ -373,103 +401,17 @@ class Glob(_PathCondition):
     Undecided(why='it may also be read as "config/.env"')
     """
 
-    _compiled: "tuple[Matcher, ...]"
-    _normalized: "tuple[Matcher, ...]"
+    @staticmethod
+    def _compile(pattern: str) -> "Matcher":
+        return compile_glob(pattern, paths=True)
 
-    def __init__(self, *patterns: str) -> None:
-        super().__init__(*patterns)
-        compiled = tuple(compile_glob(pattern, paths=True) for pattern in patterns)
-        texts = tuple(map(_normalized_glob, patterns))
-        is_normalized = texts == patterns
-        normalized = (
-            compiled if is_normalized else tuple(compile_glob(text, paths=True) for text in texts)
-        )
-        object.__setattr__(self, "_compiled", compiled)
-        object.__setattr__(self, "_normalized", normalized)
-        object.__setattr__(self, "_is_normalized", is_normalized)
-        object.__setattr__(self, "_names", tuple(filter(_NAME_GLOB.fullmatch, patterns)))
-
-    def _matches(self, text: str) -> bool:
-        return any(matches(text) for matches in self._compiled)
-
-    def _matches_normalized(self, path: str) -> bool:
-        return any(matches(path) for matches in self._normalized)
+    @staticmethod
+    def _normalize(pattern: str) -> str:
+        tokens = _TOKENS.findall(pattern)
+        return _normalized_pattern("".join("/" if one == "[\\]" else one for one in tokens))
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
-
-
-def _ends_with_parent(text: str) -> bool:
-    names = reversed(_SEPARATORS.split(text.strip()))
-    return next((name for name in names if name not in _EMPTY_SEGMENTS), "") == ".."
-
-
-def _levels_up(path: str) -> int:
-    found = _LEADING_PARENTS.match(path)
-    return 0 if found is None else found.end() // len("../")
-
-
-def _readings_from_parents(path: str) -> tuple[str, ...]:
-    """Return the other names of a normalized path that begins with ``..``.
-
-    The working directory is unknown: the path may lead back into it. So each level may cancel one
-    leading name.
-
-    >>> _readings_from_parents("../project/.env"), _readings_from_parents("../a/b/c")
-    (('project/.env', '.env'), ('a/b/c', 'b/c'))
-    """
-    levels = _levels_up(path)
-    if not levels:
-        return ()
-    names = path.split("/")[levels:]
-    most = min(levels, _MAX_LEVELS, len(names) - 1)
-    return tuple("/".join(names[start:]) for start in range(most + 1))
-
-
-def _other_readings(text: str) -> tuple[str, ...]:
-    r"""Return the normalized spellings of a path; none if it is normalized already.
-
-    There are two for a directory, because many tools ignore the slash at its end.
-
-    >>> _other_readings("/etc//./passwd"), _other_readings("a\\b/"), _other_readings("a/b")
-    (('/etc/passwd',), ('a/b', 'a/b/'), ())
-    """
-    if _NOT_NORMALIZED.search(text) is None:
-        return ()
-    segments = text.strip().replace("\\", "/").split("/")
-    is_absolute = len(segments) > 1 and not segments[0]
-    kept: list[str] = []
-    for segment in segments:
-        if segment == ".." and kept and kept[-1] != "..":
-            kept.pop()
-        elif segment == ".." and is_absolute:
-            continue
-        elif segment not in _EMPTY_SEGMENTS:
-            kept.append(segment)
-    if not kept:
-        return ("/" if is_absolute else segments[0] and ".",)
-    path = "/" * is_absolute + "/".join(kept)
-    is_directory = len(segments) > 1 and segments[-1] in _EMPTY_SEGMENTS
-    return (path, path + "/") if is_directory else (path,)
-
-
-def _normalized_prefix(prefix: str) -> str:
-    """Normalize a prefix, so that it can be compared with normalized paths.
-
-    Its last segment is kept: it may be incomplete. Two leading slashes are kept too: such a path is
-    on another machine.
-    """
-    text = prefix.replace("\\", "/")
-    first, *segments = text.split("/")
-    if not segments:
-        return prefix
-    *inner, last = segments
-    head = "//" if text.startswith("//") else "" if first == "." else f"{first}/"
-    return head + "".join(f"{name}/" for name in inner if name not in _EMPTY_SEGMENTS) + last
-
-
-def _normalized_glob(glob: str) -> str:
-    return _normalized_prefix(_SET.sub(lambda found: "/" if found[0] == "[\\]" else found[0], glob))
 
 
 def is_glob(text: str) -> bool:

@@ -12,8 +12,14 @@ from argstream.checks import OnAsk, Rejection
 from argstream.events import Action, ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Fragment, JsonPath
-from argstream.policy._conditions import Condition, Undecided
-from argstream.policy._messages import argument_words, kind_of, name_words, shown
+from argstream.policy._conditions import (
+    Condition,
+    Undecided,
+    argument_words,
+    kind_of,
+    name_words,
+    shown,
+)
 from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
 from argstream.providers._deltas import FREE_TEXT_KINDS
 

@@ -17,8 +17,7 @@ from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.policy._conditions import Answer, StringCondition, Undecided
-from argstream.policy._messages import listed, shown
+from argstream.policy._conditions import Answer, StringCondition, Undecided, listed, shown
 
 _SPECIAL: Final = frozenset("*?[")
 _MAX_LEVELS: Final = 16  # of "..": each level adds one possible path

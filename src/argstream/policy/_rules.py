@@ -9,8 +9,7 @@ from uuid import uuid4
 
 from argstream.errors import UsageError
 from argstream.events import Action
-from argstream.policy._conditions import Condition, Test, as_condition
-from argstream.policy._messages import shown
+from argstream.policy._conditions import Condition, Test, as_condition, shown
 from argstream.policy._paths import compile_glob, is_glob
 
 _MAX_STEPS: Final = 256  # deeper than the parser allows

@@ -34,16 +34,10 @@ class Condition(ABC):
     """Base class of conditions. They are immutable and compared by their content."""
 
     _parts: tuple[Any, ...]
-
-    @property
-    def takes_null(self) -> bool:
-        """Whether null is tested. Otherwise null counts as a missing argument."""
-        return False
-
-    @property
-    def can_fail(self) -> bool:
-        """Whether ``test`` may raise."""
-        return False
+    takes_null: bool = False
+    """Whether null is tested. Otherwise null counts as a missing argument."""
+    can_fail: bool = False
+    """Whether ``test`` may raise."""
 
     @property
     def is_plain(self) -> bool:
@@ -66,8 +60,9 @@ class Condition(ABC):
         """Return the same condition with relative paths resolved at this directory."""
         return self
 
-    def _set(self, *parts: Any) -> None:
-        object.__setattr__(self, "_parts", parts)
+    def _set(self, *parts: Any, **attributes: Any) -> None:
+        for name, value in {"_parts": parts, **attributes}.items():
+            object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         name = type(self).__name__
@@ -110,11 +105,7 @@ class Equals(Condition):
                     f"{shown(value)}. For an object or array, name the value inside it as the "
                     "argument, or use a function"
                 )
-        self._set(*values)
-
-    @property
-    def takes_null(self) -> bool:
-        return None in self._parts
+        self._set(*values, takes_null=None in values)
 
     def test(self, value: Any) -> Answer:
         kind = kind_of(value)
@@ -157,13 +148,8 @@ class Between(Condition):
         if unnamed:
             bound = shown(unnamed[0])
             raise UsageError(f"bounds must be named, such as Between(at_least={bound})")
-        bounds: dict[str, Any] = {
-            "at_least": at_least,
-            "at_most": at_most,
-            "above": above,
-            "below": below,
-        }
-        given = {name: bound for name, bound in bounds.items() if bound is not None}
+        bounds = {"at_least": at_least, "at_most": at_most, "above": above, "below": below}
+        given: dict[str, Any] = {name: one for name, one in bounds.items() if one is not None}
         for name, bound in given.items():
             is_number = isinstance(bound, int | float) and not isinstance(bound, bool)
             if not is_number or _is_nan(bound):
@@ -201,15 +187,8 @@ class Not(Condition):
     """The argument exists, and the condition does not hold for it."""
 
     def __init__(self, condition: "Condition | Test") -> None:
-        self._set(as_condition(condition))
-
-    @property
-    def takes_null(self) -> bool:
-        return bool(self._parts[0].takes_null)
-
-    @property
-    def can_fail(self) -> bool:
-        return bool(self._parts[0].can_fail)
+        test = as_condition(condition)
+        self._set(test, takes_null=test.takes_null, can_fail=test.can_fail)
 
     def bound(self, root: str | None) -> Condition:
         return Not(self._parts[0].bound(root))
@@ -229,15 +208,9 @@ class AllOf(Condition):
     def __init__(self, *conditions: "Condition | Test") -> None:
         if not conditions:
             raise UsageError("AllOf needs at least one condition")
-        self._set(*map(as_condition, conditions))
-
-    @property
-    def takes_null(self) -> bool:
-        return all(condition.takes_null for condition in self._parts)
-
-    @property
-    def can_fail(self) -> bool:
-        return any(condition.can_fail for condition in self._parts)
+        tests = [as_condition(condition) for condition in conditions]
+        takes_null = all(test.takes_null for test in tests)
+        self._set(*tests, takes_null=takes_null, can_fail=any(test.can_fail for test in tests))
 
     def bound(self, root: str | None) -> Condition:
         return AllOf(*(condition.bound(root) for condition in self._parts))
@@ -270,20 +243,15 @@ class When(Condition):
     It must not change the value, which is passed without a copy. It is called for null too.
     """
 
+    takes_null = True
+    can_fail = True
+
     def __init__(self, function: Test | Any) -> None:
         if isinstance(function, type) or not callable(function):
             raise UsageError(f"must be a condition or a function, not {shown(function)}")
         if iscoroutinefunction(function):
             raise UsageError("the function of a rule cannot be async. Use a plain function")
         self._set(function)
-
-    @property
-    def takes_null(self) -> bool:
-        return True
-
-    @property
-    def can_fail(self) -> bool:
-        return True
 
     def test(self, value: Any) -> Answer:
         answer = self._parts[0](value)
@@ -346,7 +314,7 @@ class Regex(StringCondition):
 
     def __init__(self, *patterns: str) -> None:
         super().__init__(*patterns)
-        object.__setattr__(self, "_compiled", tuple(_compile(text) for text in patterns))
+        self._set(*patterns, _compiled=tuple(map(_compile, patterns)))
 
     def _test_text(self, text: str) -> Answer:
         return any(pattern.fullmatch(text) is not None for pattern in self._compiled)

@@ -69,7 +69,7 @@ class Under(StringCondition):
         expanded = map(expanded_directory, directories)
         # An empty string stays empty, so that the base class raises.
         super().__init__(*(path and _join(base or "", path) for path in expanded))
-        object.__setattr__(self, "_base", base)
+        self._set(*self._parts, _base=base)
 
     def bound(self, root: str | None) -> "Under":
         bound = Under(*self._parts, base=self._base or root)
@@ -204,10 +204,14 @@ def _resolve(path: str) -> str:
     try:
         return os.path.realpath(path) if os.name == "nt" else _resolve_links(path)
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise AmbiguousPathError(f"it cannot be resolved ({reason})") from None
+        raise _unresolved(error) from None
     except ValueError:
         raise AmbiguousPathError("it is not a valid path") from None
+
+
+def _unresolved(error: OSError) -> AmbiguousPathError:
+    reason = (error.strerror or type(error).__name__).lower()
+    return AmbiguousPathError(f"it cannot be resolved ({reason})")
 
 
 def _resolve_links(path: str) -> str:
@@ -278,8 +282,7 @@ def _identity(path: str) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        reason = (error.strerror or type(error).__name__).lower()
-        raise AmbiguousPathError(f"it cannot be resolved ({reason})") from None
+        raise _unresolved(error) from None
     return status.st_dev, status.st_ino
 
 
@@ -297,11 +300,8 @@ class _PathCondition(StringCondition):
         super().__init__(*patterns)
         matchers = tuple(map(self._compile, patterns))
         normal = tuple(map(self._normalize, patterns))
-        is_normal = normal == patterns
-        object.__setattr__(self, "_matchers", matchers)
-        object.__setattr__(
-            self, "_normalized", matchers if is_normal else tuple(map(self._compile, normal))
-        )
+        normalized = matchers if normal == patterns else tuple(map(self._compile, normal))
+        self._set(*patterns, _matchers=matchers, _normalized=normalized)
 
     @staticmethod
     @abstractmethod

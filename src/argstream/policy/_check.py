@@ -24,25 +24,16 @@ from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
 from argstream.providers._deltas import FREE_TEXT_KINDS
 
 
-class Finding(NamedTuple):
-    """Why a condition holds, is undecided, or raised."""
-
-    path: JsonPath
-    value: Any
-    offset: int | None  # of the end of the value
-    condition: Condition
-    why_undecided: str | None = None  # why it is undecided
-    failure: Exception | None = None  # what the condition raised
-
-
-class Miss(NamedTuple):
-    """Why a condition does not hold."""
+class Tested(NamedTuple):
+    """What the test of a value has shown."""
 
     path: JsonPath
     value: Any
     offset: int | None  # of the end of the value
     condition: Condition | None = None  # None if the argument is missing
-    why_undecided: str | None = None  # why it is undecided
+    holds: bool = False  # also if it is undecided, or raised
+    why_undecided: str | None = None
+    failure: Exception | None = None  # what the condition raised
     step: str | int | Item | None = None  # the first missing step to the argument
 
 
@@ -53,7 +44,7 @@ class RuleState:
         self.conditions = tuple(PendingCondition(self, *condition) for condition in rule.conditions)
         self.outcome: Action | bool | None = None if self.conditions else rule.action
         """The action; False if the rule does not match; None while the rule waits for arguments."""
-        self.miss: Miss | None = None
+        self.miss: Tested | None = None
         """Why it does not match, or why it cannot allow the call while it waits for arguments."""
 
     @property
@@ -66,7 +57,7 @@ class RuleState:
         return possible
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Tested]:
         """The findings of all conditions; if one raised, only its finding."""
         found = [pending.finding for pending in self.conditions if pending.finding is not None]
         return [finding for finding in found if finding.failure is not None][:1] or found
@@ -74,16 +65,9 @@ class RuleState:
     def update(self) -> None:
         if self.outcome is not None:
             return
-        finding = self._undecided
-        if finding is not None:
-            self.miss = Miss(
-                finding.path,
-                finding.value,
-                finding.offset,
-                finding.condition,
-                finding.why_undecided,
-            )
-        if finding is not None and not self._has_failed and not self._may_fail:
+        undecided = self._undecided
+        self.miss = undecided or self.miss
+        if undecided is not None and not self._has_failed and not self._may_fail:
             self.outcome = False
         elif not any(pending.is_open for pending in self.conditions):
             self.outcome = "deny" if self._has_failed else self.rule.action
@@ -97,7 +81,7 @@ class RuleState:
         return any(pending.is_open and pending.condition.can_fail for pending in self.conditions)
 
     @property
-    def _undecided(self) -> Finding | None:
+    def _undecided(self) -> Tested | None:
         """An undecided condition, which prevents a rule from allowing the call."""
         if self.rule.action != "allow":
             return None
@@ -114,7 +98,7 @@ class PendingCondition:
         self.state = state
         self.pattern = pattern
         self.condition = condition
-        self.finding: Finding | None = None
+        self.finding: Tested | None = None  # why it holds, is undecided or raised
         self.is_open = True
         self._every = EVERY_ITEM in pattern
         # From this step on, the pattern may have many values.
@@ -130,38 +114,34 @@ class PendingCondition:
         if not self.is_open or self.state.outcome is not None:
             return False
         test = self._test if len(path) == len(self.pattern) else self._test_container
-        answer = test(path, value, offset)
-        has_changed = isinstance(answer, Finding) and self._set_finding(answer)
-        if isinstance(answer, Miss) and self._every:
-            self._refute(answer)
-        elif len(path) <= self._first_item or (isinstance(answer, Finding) and self._suffices):
+        tested = test(path, value, offset)
+        holds = tested is not None and tested.holds
+        has_changed = tested is not None and holds and self._set_finding(tested)
+        if tested is not None and not holds and self._every:
+            self._refute(tested)
+        elif len(path) <= self._first_item or (holds and self._suffices):
             self.is_open = False
             if self.finding is None:
                 step = self.pattern[len(path)] if len(path) < len(self.pattern) else None
-                missing = Miss(path, value, offset, step=step)
-                self._refute(answer if isinstance(answer, Miss) else missing)
+                self._refute(tested or Tested(path, value, offset, step=step))
         has_changed = has_changed or not self.is_open
         if has_changed:
             self.state.update()
         return has_changed
 
-    def _test(self, path: JsonPath, value: Any, offset: int | None) -> Finding | Miss:
+    def _test(self, path: JsonPath, value: Any, offset: int | None) -> Tested:
         condition = self.condition
         if value is None and not condition.takes_null:
-            return Miss(path, value, offset)
+            return Tested(path, value, offset)
         try:
             answer = condition.test(value)
         except Exception as error:  # noqa: BLE001 - a user's function; the call is denied
-            return Finding(path, value, offset, condition, failure=error)
-        if isinstance(answer, Undecided):
-            return Finding(path, value, offset, condition, why_undecided=answer.why)
-        if not answer:
-            return Miss(path, value, offset, condition)
-        return Finding(path, value, offset, condition)
+            return Tested(path, value, offset, condition, holds=True, failure=error)
+        why = answer.why if isinstance(answer, Undecided) else None
+        holds = why is not None or bool(answer)
+        return Tested(path, value, offset, condition, holds, why)
 
-    def _test_container(
-        self, path: JsonPath, value: Any, offset: int | None
-    ) -> Finding | Miss | None:
+    def _test_container(self, path: JsonPath, value: Any, offset: int | None) -> Tested | None:
         """Check that a container has the next step. The value at that step was tested before."""
         step = self.pattern[len(path)]
         if isinstance(step, str):
@@ -176,11 +156,12 @@ class PendingCondition:
         is_exempt = isinstance(value, str) and not path and self.state.rule.tools is None
         has_kind = isinstance(value, dict if isinstance(step, str) else list)
         if value is None or has_kind or is_exempt:
-            return Miss(path, value, offset, step=step)
+            return Tested(path, value, offset, step=step)
         kind = "free text" if not path else kind_of(value)
-        return Finding(path, value, offset, self.condition, f"it is {kind}, not {expected}")
+        why = f"it is {kind}, not {expected}"
+        return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
 
-    def _set_finding(self, finding: Finding) -> bool:
+    def _set_finding(self, finding: Tested) -> bool:
         """Replace the finding if the new one is more severe. Return True if it was replaced."""
         known = self.finding
         if known is not None:
@@ -202,7 +183,7 @@ class PendingCondition:
         has_failed = self.finding is not None and self.finding.failure is not None
         return has_failed or self.state.rule.action == "deny" or not self.condition.can_fail
 
-    def _refute(self, miss: Miss) -> None:
+    def _refute(self, miss: Tested) -> None:
         self.is_open = False
         self.state.outcome, self.state.miss = False, miss
 
@@ -299,46 +280,38 @@ def rejection_message(tool: str, decision: PolicyDecision) -> str:
     return f"a call to {name_words(tool)} is denied by the policy{by}: {decision.reason}"
 
 
-def default_reason(action: Action, misses: Sequence[Miss] = ()) -> str:
+def default_reason(action: Action, misses: Sequence[Tested] = ()) -> str:
     reason = f"the default is {action}, and no rule overrides it"
     return f"{reason} ({_missed(misses)})" if misses else reason
 
 
-def rule_reason(rule: Rule, findings: Sequence[Finding], misses: Sequence[Miss] = ()) -> str:
-    found = " and ".join(_found(finding) for finding in findings) or _missed(misses)
+def rule_reason(rule: Rule, findings: Sequence[Tested], misses: Sequence[Tested] = ()) -> str:
+    found = " and ".join(map(_words, findings)) or _missed(misses)
     if rule.reason and found:
         return f"{rule.reason} ({found})"
     return rule.reason or found or "the rule applies to every call of this tool"
 
 
-def _found(finding: Finding) -> str:
-    condition = finding.condition
-    subject = _subject(finding.path, finding.value)
-    if finding.failure is not None:
-        raised = _exception_words(finding.failure)
-        return f"the rule could not be checked: the test of {subject} raised {raised}"
-    if finding.why_undecided is not None:
-        return f"it is unclear whether {subject} {condition.words()}: {finding.why_undecided}"
-    return f"{subject} {condition.words()}"
-
-
-def _missed(misses: Sequence[Miss]) -> str:
+def _missed(misses: Sequence[Tested]) -> str:
     """Join the reasons why rules do not match one value, without repetitions."""
-    sentences = dict.fromkeys(_missed_by_one(miss) for miss in misses)
-    return " and ".join(list(sentences)[:_MAX_MISSES])
+    return " and ".join(list(dict.fromkeys(map(_words, misses)))[:_MAX_MISSES])
 
 
-def _missed_by_one(miss: Miss) -> str:
-    subject = _subject(miss.path, miss.value)
-    if miss.why_undecided is not None and miss.condition is not None:
-        return f"it is unclear whether {subject} {miss.condition.words()}: {miss.why_undecided}"
-    if miss.condition is not None:
-        return f"{subject} {miss.condition.words(negated=True)}"
-    if isinstance(miss.step, Item):
+def _words(tested: Tested) -> str:
+    subject = _subject(tested.path, tested.value)
+    if tested.failure is not None:
+        raised = _exception_words(tested.failure)
+        return f"the rule could not be checked: the test of {subject} raised {raised}"
+    if tested.condition is not None:
+        words = tested.condition.words(negated=not tested.holds)
+        if tested.why_undecided is not None:
+            return f"it is unclear whether {subject} {words}: {tested.why_undecided}"
+        return f"{subject} {words}"
+    if isinstance(tested.step, Item):
         return f"{subject} has no matching item"
-    if miss.step is not None:
-        return f"{argument_words((*miss.path, miss.step))} is missing"
-    return f"{argument_words(miss.path)} is null, which counts as missing"
+    if tested.step is not None:
+        return f"{argument_words((*tested.path, tested.step))} is missing"
+    return f"{argument_words(tested.path)} is null, which counts as missing"
 
 
 def _subject(path: JsonPath, value: Any) -> str:
@@ -479,7 +452,7 @@ class PolicyCheck:
             self.policy_decision = PolicyDecision(action, reason, state.name, path)
 
 
-def _misses(before: list[RuleState], action: Action) -> list[Miss]:
+def _misses(before: list[RuleState], action: Action) -> list[Tested]:
     """Return why no earlier rule was more lenient, for the argument that settled last."""
     lenient = _MORE_LENIENT[action]
     misses = [one.miss for one in before if one.miss is not None and one.rule.action in lenient]

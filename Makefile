@@ -79,8 +79,8 @@ bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against ot
 
 soak: soak-server soak-properties soak-recordings soak-fuzz soak-mutants ## the five long runs below
 
-soak-server: .venv/ready-dev ## the server under load, four minutes
-	@$(BIN)/python benchmarks/server_load.py
+soak-server: .venv/ready-dev ## the server with clients that disconnect at random, SOAK_SECONDS=600: errors and leaks
+	@SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python fuzz/soak_server.py
 
 soak-properties: .venv/ready-node ## the random tests with 5,000 examples each, and 20,000 runs with a hostile provider, for hours
 	@ARGSTREAM_HYPOTHESIS=soak $(BIN)/pytest --verbose --timeout=0 -m hypothesis

@@ -32,6 +32,8 @@ from argstream.server._security import Problem
 
 _MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""
+_MAX_RECENT_GRANTS: Final = 500
+"""How many keep an empty set, which a later run may fill."""
 _AFTER_EXPIRY: Final = 0.05
 """Seconds after an expiry until the run is resumed, because other clocks may be behind."""
 
@@ -39,7 +41,7 @@ logger = logging.getLogger("argstream.server")
 _PAUSED_EVERY: Final = 6
 """Paused runs are checked in every sixth round of recovery."""
 _PROMPT_CHARACTERS: Final = 200
-_MAX_PROMPTS: Final = 5_000
+_MAX_PROMPTS: Final = 2_000
 _PROMPTS_AT_ONCE: Final = 16
 """How many logs are read at once: their first records may hold a long history."""
 _RECENT_RUNS: Final = 100
@@ -50,6 +52,7 @@ _KEEP_DELETED: Final = 600.0
 _UNREADABLE_SECONDS: Final = 60.0
 """How long an unreadable log is not read again. Pages poll the list every few seconds."""
 
+K = TypeVar("K")
 V = TypeVar("V")
 _MAX_CONCURRENT: Final = 10
 """How many runs of a conversation may start at the same moment."""
@@ -445,7 +448,10 @@ class AgentDriver:
         self.model = agent.model.name
         self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
-        self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
+        self._grants: WeakValueDictionary[tuple[str, str], set[Grant]] = WeakValueDictionary()
+        """The grants of each conversation, by user and ID. These two keep them:"""
+        self._recent_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
+        self._older_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()  # not empty
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         conversation.grants = self._grants_in(conversation)
@@ -455,9 +461,9 @@ class AgentDriver:
         """Return the grants of a conversation. All of its runs share the set."""
         name = (conversation.user, conversation.id)
         grants = self._grants.setdefault(name, conversation.grants)
-        self._grants.move_to_end(name)
-        if len(self._grants) > _MAX_GRANTS:
-            self._grants.popitem(last=False)
+        older = _put(self._recent_grants, name, grants, _MAX_RECENT_GRANTS)
+        if older is not None and older[1]:
+            _put(self._older_grants, *older, _MAX_GRANTS)
         return grants
 
     def resume(self, info: RunInfo) -> Run | None:
@@ -468,7 +474,8 @@ class AgentDriver:
     async def conversation(self, id: str, user: str) -> Conversation:
         conversation = await self._agent.conversation(id, user=user)
         if conversation.is_fresh:  # an earlier conversation with this ID was deleted
-            self._grants.pop((user, id), None)
+            for grants in (self._grants, self._recent_grants, self._older_grants):
+                grants.pop((user, id), None)
         return conversation
 
     async def load(self, run_id: str) -> LoadedRun:
@@ -746,12 +753,11 @@ class Beginnings:
         _put(self._kept, run_id, (_UNKNOWN, time.monotonic() + _UNREADABLE_SECONDS))
 
 
-def _put(kept: OrderedDict[str, V], run_id: str, value: V) -> None:
-    """Add a value as the newest, and drop the least recently used one if there are too many."""
-    kept[run_id] = value
-    kept.move_to_end(run_id)
-    if len(kept) > _MAX_PROMPTS:
-        kept.popitem(last=False)
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int = _MAX_PROMPTS) -> tuple[K, V] | None:
+    """Add a value as the newest. If there are too many, drop the least recent one and return it."""
+    kept[key] = value
+    kept.move_to_end(key)
+    return kept.popitem(last=False) if len(kept) > most else None
 
 
 def keep_numbers(original: Any, edited: Any) -> Any:

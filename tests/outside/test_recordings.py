@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
+from fuzz.fuzz_recordings import Cases
 
 from argstream import events as ev
 from argstream import stream
@@ -120,6 +121,13 @@ def test_stream_cut_at_any_byte_gives_each_call_a_correct_verdict(
                 last, ev.StreamFailed | ev.TurnCompleted | ev.RunCompleted | ev.ToolCallCompleted
             )
         assert closed, recording.name
+
+
+def test_damaged_recordings_give_each_call_one_verdict(all_recordings: list[Recording]) -> None:
+    """Invariants 9 and 10. `make soak-recordings` reads 100,000 of them."""
+    cases = Cases(all_recordings)
+    for number in range(600):
+        cases.play(number)
 
 
 # What a provider writes when it closes a call, each at most once per call and place.

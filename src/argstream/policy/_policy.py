@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from argstream.checks import OnAsk
 from argstream.errors import UsageError
@@ -110,11 +110,16 @@ class Policy:
     @classmethod
     def _read(cls, text: str, source: str, directory: Path | None) -> "Policy":
         try:
-            parts = read_policy(text)
-            root = parts.root
+            table = _read_toml(text)
+            root = table.get("root")
+            if root is not None and not isinstance(root, str):
+                raise UsageError(f"root must be a directory, not {kind_of(root)}: {shown(root)}")
+            with _at("default"):
+                default = action_of(table.get("default", "ask"))
+            rules, defaults = _rules(table), _defaults(table)
             if root is not None and directory is not None:
                 root = str(directory / expanded_directory(root))
-            return cls(parts.rules, default=parts.default, defaults=parts.defaults, root=root)
+            return cls(rules, default=default, defaults=defaults, root=root)
         except UsageError as error:
             raise UsageError(f"{source}: {error}") from None
         except RecursionError:
@@ -224,26 +229,13 @@ _Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
 """By pattern, because the same argument may be written in several ways."""
 
 
-class PolicyParts(NamedTuple):
-    rules: list[Rule]
-    default: Action
-    defaults: dict[str, Action]
-    root: str | None
-
-
-def read_policy(text: str) -> PolicyParts:
-    """Parse the text of a policy. Errors name the rule and what to do."""
+def _read_toml(text: str) -> dict[str, Any]:
     try:
         policy = tomllib.loads(text)
     except ValueError as error:  # also for a number with too many digits for Python
         raise UsageError(f"not valid TOML: {error}") from None
     _refuse_unknown(policy, _POLICY_KEYS)
-    root = policy.get("root")
-    if root is not None and not isinstance(root, str):
-        raise UsageError(f"root must be a directory, not {kind_of(root)}: {shown(root)}")
-    with _at("default"):
-        default = action_of(policy.get("default", "ask"))
-    return PolicyParts(_rules(policy), default, _defaults(policy), root)
+    return policy
 
 
 def _defaults(policy: dict[str, Any]) -> dict[str, Action]:

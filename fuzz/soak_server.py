@@ -6,6 +6,7 @@ response, politely or with a reset. The model fails sometimes, too. Exit status 
 
 - if the server logs a traceback or an error, or stops answering;
 - if its Python memory grows by more than 200 bytes for each finished run after a third of the time.
+  Before that, short runs fill the caches of the server, which are bounded.
 """
 
 import asyncio
@@ -44,6 +45,8 @@ MAX_GROWTH = 200.0  # bytes for each finished run
 CLIENTS = 24
 MAX_WATCHED = 3.0  # seconds
 HOST = "127.0.0.1"
+QUICK = "in one word"  # of a message: the model answers at once
+FILLING = 2_400  # such runs fill the caches of the server, which are bounded
 PROGRESS_SECONDS = 30.0
 FORGET_SECONDS = 12.0  # until idle connections are closed, and recovery has looked twice
 IDLE_SECONDS = 90.0  # how long the server may take until all runs are over
@@ -85,10 +88,11 @@ def send(to: str) -> str:
 async def model(request: ModelRequest) -> AsyncIterator[Payload]:
     """Call a tool or two, then answer. One response in 20 fails."""
     rng = Random(repr(request.messages))
-    is_last = len(request.messages) > rng.choice((1, 2, 4))
+    is_quick = QUICK in repr(request.messages[-1])
+    is_last = is_quick or len(request.messages) > rng.choice((1, 2, 4))
     fails_after = rng.randint(0, 8) if rng.random() < 0.05 else None
     if is_last:
-        pieces = [f"word{number} " for number in range(rng.randint(1, 40))]
+        pieces = [f"word{number} " for number in range(1 if is_quick else rng.randint(1, 40))]
         payloads = [*ps.text_block(0, *pieces), *ps.message_end("end_turn")]
     else:
         name, key = rng.choice((("look", "path"), ("look", "path"), ("send", "to")))
@@ -102,7 +106,8 @@ async def model(request: ModelRequest) -> AsyncIterator[Payload]:
             _finished["failed"] += 1
             raise ConnectionError("the provider has reset the connection")
         yield payload
-        await asyncio.sleep(rng.choice((0, 0, 0.002, 0.02)))
+        if not is_quick:
+            await asyncio.sleep(rng.choice((0, 0, 0.002, 0.02)))
     _finished["completed"] += is_last
 
 
@@ -206,6 +211,11 @@ class Client:
             else:
                 await self.request("POST", "/api/runs", {"message": message}, is_fragment=True)
 
+    async def fill(self) -> None:
+        """Fill the caches of the server with short runs."""
+        for number in range(FILLING // CLIENTS):
+            await self.request("POST", "/api/converse", {"message": f"message {number} {QUICK}"})
+
     async def _watch(self, run: str, *, cuts: bool) -> None:
         path = f"/api/runs/{run}"
         await self.request("GET", f"{path}/events", cuts=cuts)
@@ -285,10 +295,12 @@ class Client:
         return value if isinstance(value, dict) else {"items": value}
 
 
-async def _play(server: Server, seconds: float, seed: int) -> str:
+async def _play(server: Server, seconds: float, seed: int, *, fills: bool) -> str:
     """Let clients play, then decide on what is pending, until no run is in progress."""
-    until = time.monotonic() + seconds
     clients = [Client(server.port, seed + number) for number in range(CLIENTS)]
+    if fills:
+        await asyncio.gather(*(client.fill() for client in clients))
+    until = time.monotonic() + seconds
     playing = asyncio.gather(*(client.play(until) for client in clients))
     while not playing.done():
         with suppress(TimeoutError):
@@ -321,9 +333,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:
-            print("warm-up:", asyncio.run(_play(server, seconds / 3, 0)))
+            print("warm-up:", asyncio.run(_play(server, seconds / 3, 0, fills=True)))
             before = server.usage()
-            print("measured:", asyncio.run(_play(server, seconds * 2 / 3, 1_000)))
+            print("measured:", asyncio.run(_play(server, seconds * 2 / 3, 1_000, fills=False)))
             after = server.usage()
         finally:
             server.close()

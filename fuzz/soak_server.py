@@ -54,9 +54,9 @@ SHOWN = 12  # tracebacks, and lines of code that hold memory
 ERRORS = re.compile(
     r"^(?:Traceback|ERROR|CRITICAL)|Exception ignored|never retrieved", re.MULTILINE
 )
-# Larger blocks are not counted: Python's table of interned strings has 1 or 2 MB, and its size
-# changes at any time. A leak consists of many small objects.
-LARGE = 256 * 1024
+# Larger blocks are not counted: they are tables, whose size changes in steps at any time. That of
+# Python's interned strings has 1 or 2 MB. A leak consists of many small objects.
+LARGE = 64 * 1024
 IGNORED = [tracemalloc.Filter(inclusive=False, filename_pattern=tracemalloc.__file__)]
 KINDS = ("runs", "runs", "converse", "chat", "ag-ui", "fragment")
 

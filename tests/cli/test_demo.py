@@ -29,9 +29,9 @@ def test_demo_in_a_pipe() -> None:
     for line in (
         "  └ made 1 edit in prices.py\n",
         "  └ created report.py with 10 lines\n",
-        "✗ Blocked by policy (inside the project): ",
+        "✗ Blocked by policy rule “inside the project”: the argument path, ",
         "╭─ Approval needed",
-        "╰─ ✓ Approved: no answer; approved automatically by the demo",
+        "╰─ ✓ Approved: --fast",
         "bread      57.84 €",
         "  └ exit status 0\n",
     ):

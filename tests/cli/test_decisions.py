@@ -67,7 +67,6 @@ def short(run: RunInfo) -> str:
 
 
 def approve(run: RunInfo, *calls: Any) -> str:
-    """Return the command that approves each call; a single one needs no ID."""
     start = f"argstream runs approve {short(run)}"
     lines = (f"\n  {start} {call.call_id}  # run_command {call.arguments[13:-2]}" for call in calls)
     return start if len(calls) == 1 else "".join(lines)

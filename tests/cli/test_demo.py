@@ -8,6 +8,7 @@ import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -47,9 +48,14 @@ def test_demo_needs_neither_path_nor_unicode() -> None:
     assert f"{shlex.quote(sys.executable)} report.py".encode() in done.stdout
 
 
-def test_failing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_tool_is_a_failure_and_a_denied_one_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(demo, "_python", lambda: "no-such-python")
     assert demo.show_demo(Namespace(fast=True)) == 1
+    monkeypatch.setattr(demo.DemoApprover, "__call__", AsyncMock(return_value=Deny()))
+    assert demo.show_demo(Namespace(fast=True)) == 0
+    assert "and the report was not run." in capsys.readouterr().out
 
 
 def test_signal_removes_temporary_files(tmp_path: Path) -> None:

@@ -85,13 +85,7 @@ ALLOW = 'default = "allow"\n'
         (SHELL, f"{BOTH} --yes", "", True, "✓ Approved"),
         (SHELL, "--yes", "", False, ""),  # the shell is not among the tools
         (SHELL, BOTH, ALLOW, False, "✗ Denied"),
-        (
-            WRITE,
-            "",
-            'default = "allow"\n[defaults]\nwrite_file = "ask"\n',
-            False,
-            "✗ Denied",
-        ),
+        (WRITE, "", f'{ALLOW}[defaults]\nwrite_file = "ask"\n', False, "✗ Denied"),
         # Writing needs approval if there is a shell and no policy.
         (WRITE, "--tools files", "", True, ""),
         (WRITE, "--tools shell,files", "", False, "✗ Denied"),

@@ -20,7 +20,7 @@ SOAK_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test check lint types imports shape tests coverage test-deps bench format clean \
+.PHONY: help demo test check lint types imports shape tests coverage test-deps bench format pictures clean \
 	soak soak-server soak-properties soak-recordings soak-fuzz soak-mutants
 
 help: ## show this list
@@ -93,6 +93,10 @@ soak-fuzz: .venv/ready-fuzz ## fuzz the parser, SOAK_SECONDS=600
 
 soak-mutants: .venv/ready-dev .venv/ready-mutants ## mutation testing of the parser, the run state and the loop; MUTANTS=200 takes a sample of each
 	@$(BIN)/python fuzz/mutants.py $(if $(MUTANTS),--sample=$(MUTANTS))
+
+pictures: .venv/ready-dev ## draw the pictures of the docs from real runs
+	@$(BIN)/python -m tests.terminal.picture docs
+	@$(BIN)/python -m tests.cli.picture docs/runs.svg
 
 format: .venv/ready-dev ## fix format, and lint errors that can be fixed automatically
 	@$(BIN)/ruff check --quiet --fix; $(BIN)/ruff format --quiet

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ def paused(*replies: Reply) -> Iterator[Callable[..., Done]]:
         done = call("run", "Go", *options)
         assert done.returncode == 3
         (run,) = runs()
-        hint = f"Paused for approval. Continue with: argstream runs approve {short(run)}\n"
+        hint = f"Paused for approval. Continue with: {approve(run, *replies[0].parts)}\n"
         assert done.stderr.decode() == hint
         assert (
             done.stdout.decode().splitlines()[-1].startswith("‖ Paused: waiting for approval of ")
@@ -65,6 +66,12 @@ def short(run: RunInfo) -> str:
     return run.run_id.removeprefix("run_")[:8]
 
 
+def approve(run: RunInfo, *calls: Any) -> str:
+    start = f"argstream runs approve {short(run)}"
+    lines = (f"\n  {start} {call.call_id}  # run_command {call.arguments[13:-2]}" for call in calls)
+    return start if len(calls) == 1 else "".join(lines)
+
+
 class TestApprove:
     def test_call_is_shown_and_the_run_resumes_with_its_settings(self, folder: Path) -> None:
         with paused(Reply(TOUCH)) as call:
@@ -74,8 +81,10 @@ class TestApprove:
         settings = f"model anthropic:claude-any, tools shell, folder {folder}"
         assert done.stderr.decode() == f"Resuming {short(run)}: {settings}\n"
         shown = done.stdout.decode()
-        assert shown.startswith("● run_command  touch made\n")
+        assert shown.count("╭─ Approval needed ──") == 1
+        assert shown.index("touch made\n") < shown.index("╰─ ✓ Approved\n▶ Resumed")
         assert "That was it." in shown
+        assert " s · 1 call · " in shown  # the duration is that of the whole run
         assert shown.endswith(f"\n  argstream inspect run:{short(run)}\n")
         assert (folder / "made").exists()
         assert [run.status for run in runs()] == ["completed"]
@@ -102,8 +111,9 @@ class TestApprove:
             unchanged = call("runs", "approve", short(run), "--edit", VISUAL="true")
             assert unchanged.returncode == 2
             assert b"no changes, so nothing was approved" in unchanged.stderr
-            failed = call("runs", "approve", short(run), "--edit", VISUAL="false")
-            assert b"nothing was approved: false " in failed.stderr
+            for visual, problem in (("false", "approved: false "), ("", "--edit needs a terminal")):
+                failed = call("runs", "approve", short(run), "--edit", VISUAL=visual, EDITOR="")
+                assert problem in failed.stderr.decode()
             done = call("runs", "approve", short(run), "--edit", VISUAL=str(editor))
         assert done.returncode == 0
         assert "touch mine" in done.stdout.decode()
@@ -113,12 +123,12 @@ class TestApprove:
         with paused(Reply(TOUCH, OTHER)) as call:
             (run,) = runs()
             message = refused("runs", "approve", short(run))
-            assert message.endswith("toolu_touch (run_command), toolu_other (run_command)")
+            calls = "toolu_touch (run_command touch made), toolu_other (run_command touch other)"
+            assert message.endswith(calls)
             assert "no pending call 'x'" in refused("runs", "approve", short(run), "x")
             first = call("runs", "approve", short(run), "toolu_t")
-            assert (first.returncode, first.stderr) == (
-                0, b"1 call still pending: toolu_other (run_command)\n"
-            )  # fmt: skip
+            hint = f"1 call still pending. To approve: argstream runs approve {short(run)}\n"
+            assert (first.returncode, first.stderr.decode()) == (0, hint)
             assert not (folder / "made").exists()
             assert call("runs", "deny", short(run)).returncode == 0
         assert [path.name for path in folder.iterdir()] == ["made"]
@@ -199,7 +209,8 @@ class TestShow:
         assert "  $ touch made" in lines
         assert lines[-2:] == [f"argstream runs {verb} {short(run)}" for verb in ("approve", "deny")]
         assert after[1].split() == ["Status", "✓", "done"]
-        assert after[-3:] == ["That was it.", "", f"argstream inspect run:{short(run)}"]
+        assert after[-4:-1] == ["That was it.", "", f"argstream inspect run:{short(run)}"]
+        assert after[-1] == f'argstream run --conversation {run.conversation_id[13:21]} "…"'
 
 
 class TestStopAndDelete:
@@ -230,13 +241,14 @@ class TestContinue:
             yield provider
 
     def test_last_or_named_conversation_goes_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert say("One", "--tools", "").returncode == 0
+        settings = ("--instructions", "Be brief", "--max-turns", "9")
+        assert say("One", "--tools", "", *settings).returncode == 0
         (first,) = runs()
         monkeypatch.delenv("ARGSTREAM_MODEL")  # the conversation knows its model
         second = say("Two", "--continue")
         name = first.conversation_id.removeprefix("conversation_")[:8]
-        settings = "model anthropic:claude-any, tools none"
-        assert second.stderr.decode() == f"Continuing {name}: {settings}\n"
+        told = "model anthropic:claude-any, tools none, instructions Be brief, max turns 9"
+        assert second.stderr.decode() == f"Continuing {name}: {told}\n"
         third = say("Three", "--conversation", name)
         for done, count in ((second, 2), (third, 4)):
             started = json.loads(done.stdout.splitlines()[0])
@@ -255,6 +267,11 @@ class TestContinue:
         (run,) = runs()
         message = refused("run", "On", "--continue")
         assert f"Resume it with `argstream runs resume {short(run)}`" in message
+        editor = """sh -c 'sed -i "s/.primes.py./3/" "$0" "$1"'"""
+        for more in ((), ("--no-resume",)):  # before anything is decided
+            done = argstream("runs", "approve", short(run), "--edit", *more, VISUAL=editor)
+            assert b"the edited arguments of write_file are not valid: 'path'" in done.stderr
+        assert "! needs approval" in argstream("runs").stdout.decode()
 
 
 def test_refused_run_creates_no_store(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -29,9 +30,9 @@ def test_demo_in_a_pipe() -> None:
     for line in (
         "  └ made 1 edit in prices.py\n",
         "  └ created report.py with 10 lines\n",
-        "✗ Blocked by policy (inside the project): ",
+        "✗ Blocked by policy rule “inside the project”: the argument path, ",
         "╭─ Approval needed",
-        "╰─ ✓ Approved: no answer; approved automatically by the demo",
+        "╰─ ✓ Approved: --fast",
         "bread      57.84 €",
         "  └ exit status 0\n",
     ):
@@ -47,9 +48,14 @@ def test_demo_needs_neither_path_nor_unicode() -> None:
     assert f"{shlex.quote(sys.executable)} report.py".encode() in done.stdout
 
 
-def test_failing_tool_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_tool_is_a_failure_and_a_denied_one_is_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(demo, "_python", lambda: "no-such-python")
     assert demo.show_demo(Namespace(fast=True)) == 1
+    monkeypatch.setattr(demo.DemoApprover, "__call__", AsyncMock(return_value=Deny()))
+    assert demo.show_demo(Namespace(fast=True)) == 0
+    assert "and the report was not run." in capsys.readouterr().out
 
 
 def test_signal_removes_temporary_files(tmp_path: Path) -> None:

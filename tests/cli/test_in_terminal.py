@@ -60,7 +60,7 @@ def test_keys_answer_only_the_question_that_is_shown(tmp_path: Path) -> None:
         terminal.wait_for("$ echo done > a")
         terminal.wait_for(QUESTION)
         terminal.press("y", "Enter", "y", "Enter")
-        terminal.wait_for("Pasted text ignored. Press a single key.")
+        terminal.wait_for("Several keys at once. Press a single key.")
         terminal.resize(50, 20)
         terminal.wait_for("   e edit   a always   ? help")
         assert not (tmp_path / "a").exists()
@@ -113,7 +113,7 @@ def test_ctrl_c_and_ctrl_z_in_the_editor_are_for_the_editor(tmp_path: Path) -> N
         terminal.wait_for("interrupted")
         terminal.press("C-z")  # ignored: no shell could continue it
         terminal.press("edited", "Enter")
-        terminal.answer("y", "with these edits?")
+        terminal.answer("y", "approve with edits")
         wait_for_clean_end(terminal, tmp_path, 0)
     assert (tmp_path / "edited").exists()
     assert not (tmp_path / "a").exists()

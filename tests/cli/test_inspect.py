@@ -53,8 +53,8 @@ class TestReport:
         assert lines[7].split()[:4] == ["path", "byte", str(seen), f"{share:.0%}"]
         assert lines[7].endswith(f" {ended - seen} bytes")
         assert lines[12].split()[:4] == ["●", "write", str(ended - started), "B"]
-        early = f"write was readable {ended - seen} B before it was complete"
-        assert lines[-1] == f"{early}; {ended - started} B sooner in total."
+        early = f"write: first argument shown {ended - seen} B before its end"
+        assert lines[-1] == f"{early}. All calls: {ended - started} B."
 
     def test_json_has_the_same_figures(self, recording: str) -> None:
         done = argstream("inspect", "--json", recording)
@@ -182,7 +182,7 @@ class TestSvg:
 def test_waterfall_is_as_wide_as_the_terminal(recording: str, columns: int) -> None:
     lines = shown(recording, COLUMNS=str(columns))
     waterfall = lines[lines.index("", 5) + 1 :]
-    assert waterfall[-1].endswith("total.")
+    assert waterfall[-1].endswith(" s.")
     assert max(map(len, waterfall)) == columns - 1
 
 

@@ -17,7 +17,6 @@ from tests.support.provider_rules import strict_provider
 Go = Callable[..., tuple[int, str]]
 WRITE = CallTool("write_file", {"path": "notes/a.txt", "content": "one\ntwo\n"})
 SHELL = CallTool("run_command", {"command": "echo done > marker"})
-HOW_TO_ALLOW = "to allow it, run in a terminal to approve calls, or pass --yes or --store"
 EDITS = [{"old": "two", "new": "2"}]
 
 
@@ -74,10 +73,7 @@ def test_json_is_the_events(go: Go) -> None:
     assert "argument_delta" in types
 
 
-SHELL_DENIED = (
-    "Denied: approval needed, but this is not an interactive terminal. T"
-    f"{HOW_TO_ALLOW.removeprefix('t')}"
-)
+SHELL_DENIED = "╰─ ✗ Denied: approval needed, but no user could be asked"
 BOTH = "--tools files,shell"
 ALLOW = 'default = "allow"\n'
 
@@ -89,13 +85,7 @@ ALLOW = 'default = "allow"\n'
         (SHELL, f"{BOTH} --yes", "", True, "✓ Approved"),
         (SHELL, "--yes", "", False, ""),  # the shell is not among the tools
         (SHELL, BOTH, ALLOW, False, "✗ Denied"),
-        (
-            WRITE,
-            "",
-            'default = "allow"\n[defaults]\nwrite_file = "ask"\n',
-            False,
-            "✗ Denied",
-        ),
+        (WRITE, "", f'{ALLOW}[defaults]\nwrite_file = "ask"\n', False, "✗ Denied"),
         # Writing needs approval if there is a shell and no policy.
         (WRITE, "--tools files", "", True, ""),
         (WRITE, "--tools shell,files", "", False, "✗ Denied"),
@@ -142,7 +132,7 @@ class TestFolder:
     ("arguments", "message"),
     [
         (["--model", "nobody:x"], "nobody"),
-        (["--model", "groq:x"], "groq needs a key. Set $GROQ_API_KEY"),
+        (["--model", "groq:x"], "groq needs an API key. Set GROQ_API_KEY"),
         (["--tools", "files,net"], "unknown tool set 'net'. Choose from: files, shell"),
         (["--policy", "missing.toml"], "cannot read the policy missing.toml: No such file"),
         (["--folder", ""], "--folder is empty. Omit it"),

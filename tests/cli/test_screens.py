@@ -59,7 +59,7 @@ input()
 # What is different each time.
 CHANGING = (
     (r"20\d\d-\d\d-\d\d([ T])\d\d:\d\d:\d\d(\.\d+)?", r"2026-11-18\g<1>12:00:00"),
-    (r"■ stopped(  +)\d s ", r"■ stopped\g<1>1 s "),
+    (r"(■[ a-z]*  )\d s ", r"\g<1>1 s "),
     (r"(127\.0\.0\.1):\d{5}\b", r"\1:54321"),
 )
 

@@ -163,9 +163,7 @@ class TestScript:
         assert 35 <= len(request["content"].splitlines()) <= 45
         assert "Saved: created primes.py with 40 lines" in text
         assert server.files()["primes.py"] == request["content"]
-        again, text = server.answer("And then?", "one")
-        assert "Demo, message 2. You can restart the server now" in text
-        assert again["path"] == "picnic.md"
+        assert "Demo, message 2. You can restart" in server.answer("And then?", "one")[1]
 
     @pytest.mark.parametrize(
         ("path", "answer"),
@@ -410,12 +408,9 @@ class TestWrongUse:
             ("--model anthropic:claude-any --policy no.toml", "no.toml"),
             ("--policy no.toml", "no.toml"),
             ("--store nowhere/runs.db", "nowhere/runs.db"),
-            ("--tools files", "--tools can't be used with --model script. Omit it"),
-            (
-                "--model claude-agent --policy p.toml",
-                "--policy can't be used with --model claude-agent",
-            ),
-            ("--tools files --folder x", "--tools, --folder can't be used"),
+            ("--tools files --model script", "--tools can't be used with --model script. Omit it"),
+            ("--policy p --model claude-agent", "--policy can't be used with --model claude-agent"),
+            ("--tools files --folder x", "provider:name, or omit --tools, --folder"),
             ("--forwarded-from proxy", "--forwarded-from is an address such as"),
             ("--model claude-agent --folder nowhere", "--folder nowhere is not a folder"),
             ("--store http://user:sk-canary@x", "not the address of a store"),
@@ -440,7 +435,7 @@ class TestWrongUse:
     def test_other_machines_need_a_token(self, host: str) -> None:
         for arguments in (["--host", host], ["--host", host, "--no-token"]):
             message = self.refused(*arguments)
-            assert "is reachable from other machines. Set a token (ARGSTREAM_TOKEN" in message
+            assert "is reachable from other machines. Set a token with ARGSTREAM_TOKEN" in message
 
     @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
     def test_token_file_open_to_others_is_refused(self, mode: int) -> None:

@@ -167,7 +167,7 @@ def test_denied_call_ends_the_reading_and_the_writer(tmp_path: Path) -> None:
         assert process.wait(30) == 1  # though its input is still open
         shown = process.stdout.read().decode().splitlines()
         assert shown[0] == "● write  /srv/.env"
-        assert shown[1].startswith("  ✗ Blocked by policy (secrets): the argument path, ")
+        assert shown[1].startswith("  ✗ Blocked by policy rule “secrets”: the argument path, ")
         assert shown[2] == "■ Stopped reading after 20 characters"
         with pytest.raises(BrokenPipeError):
             process.send(sse(turn[4:]))

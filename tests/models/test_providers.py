@@ -61,7 +61,7 @@ def test_prefix_selects_the_provider(name: str, protocol: str, address: str) -> 
         ("zzz:y", "unknown provider 'zzz'. Providers: anthropic, openai"),
         ("anthropic:", "is a provider. Add a model"),
         ("anthropic", "is a provider. Add a model"),
-        ("", "Write the provider before it"),
+        ("", "Write provider:name, e.g. openai:MODEL"),
     ],
 )
 def test_invalid_name_raises_with_a_hint(name: str, hint: str) -> None:

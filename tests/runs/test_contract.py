@@ -313,7 +313,7 @@ def test_wrong_time_of_day_takes_over_no_driven_run(
 
 @store_test
 async def test_launch_settings_are_kept(store: Store, other: Store) -> None:
-    launch = Launch("anthropic:m", ("files", "shell"), "/srv", "/srv/policy.toml")
+    launch = Launch("anthropic:m", ("files", "shell"), "/srv", "/srv/policy.toml", "Be brief", 7)
     await store.create(Writer().started(), "me", SECONDS, launch)
     assert (await other.info("run-1")).launch == launch
     assert [info.launch for info in await other.runs()] == [launch]

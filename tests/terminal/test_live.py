@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from argstream import events as e
 from argstream.errors import UsageError
-from argstream.runs import Record
 from argstream.terminal import Line, LiveTerminal, Palette, RunView, Screen, line, shown
 from tests.cli.processes import Clock, wait_until
 from tests.terminal.emulator import Emulator
@@ -35,7 +34,7 @@ class Words(RunView):
         self.text = ""
         self.looks = 0  # how often the tail was asked for
 
-    def take(self, event: e.Event | e.RunSnapshot | Record, now: float) -> None:
+    def take(self, event: object, now: float) -> None:
         del now
         if isinstance(event, e.TextDelta):
             self.text += event.text

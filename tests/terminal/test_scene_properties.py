@@ -83,7 +83,7 @@ def test_looking_loses_nothing_of_long_lines(text: str, columns: int, rows: int,
         events = [kind(piece, 0) for piece in cut(text, [size])]
         lines = committed(events, lambda scene, now: scene.tail(now, columns, rows))
         assert words_of(lines) == words_of(committed(events))
-        if kind is e.ThinkingDelta:
+        if not {"`", "*"} & {*text}:  # marks of Markdown disappear
             assert words_of(lines) == squeezed(visible(text))
 
 

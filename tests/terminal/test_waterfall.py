@@ -188,20 +188,20 @@ class TestConclusion:
     @pytest.mark.parametrize(
         ("calls", "visible", "silent"),
         [
-            (WORK, "write_file was readable 7.9 s", "11.4 s"),
+            (WORK, "write_file: first argument shown 7.9 s", "11.4 s"),
             (
                 [call(0, "a", [("x", 1, 2)], took=3), call(1, "b", [("x", 1, 2)], took=2.5)],
-                "a was readable 2.0 s",
+                "a: first argument shown 2.0 s",
                 "3.5 s",
             ),
             (
                 [call(0, "a", [("x", 1, None)], took=3, verdict="rejected")],
-                "a was readable 2.0 s",
+                "a: first argument shown 2.0 s",
                 "3.0 s",
             ),
             (
                 [call(0, "sql", [("", 0.04, None)], took=0.05, kind="custom")],
-                "sql was readable 10 ms",
+                "sql: first argument shown 10 ms",
                 "50 ms",
             ),
             ([call(1, "a", took=2)], None, "2.0 s"),
@@ -211,7 +211,7 @@ class TestConclusion:
     def test_conclusion_counts_the_silence(
         self, calls: list[list[Timed]], visible: str | None, silent: str
     ) -> None:
-        expected = f"{visible} before it was complete; {silent} sooner in total."
+        expected = f"{visible} before its end. All calls: {silent}."
         none = "No call was readable before it was complete."
         assert noted(*calls).conclusion() == (expected if visible else none)
 
@@ -220,7 +220,7 @@ class TestConclusion:
 
     def test_conclusion_in_bytes(self) -> None:
         assert noted(call(0, "a", [("x", 1, 2)], took=3), by="bytes").conclusion() == (
-            "a was readable 2.0 kB before it was complete; 3.0 kB sooner in total."
+            "a: first argument shown 2.0 kB before its end. All calls: 3.0 kB."
         )
 
 
@@ -450,7 +450,7 @@ class TestSvg:
         by_id = {element.get("id"): element.text or "" for element in picture}
         title, description = (by_id[id_] for id_ in picture.get("aria-labelledby", "").split())
         assert title == "When each argument was visible: turn.rec"
-        assert description.startswith("write: 0 ms to 2.0 s; path: 0.5 s to 1.0 s; write was")
+        assert description.startswith("write: 0 ms to 2.0 s; path: 0.5 s to 1.0 s; write: first")
         assert description.endswith(waterfall.conclusion())
 
     def test_every_colour_has_a_dark_variant(self) -> None:

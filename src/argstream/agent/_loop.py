@@ -221,7 +221,7 @@ class Toolbox:
         if wanted is True:
             found.append(ApprovalReason(f"{name} always needs approval"))
         elif self.policy is None and tool.asks_beside in self._tools:
-            reason = f"{name} needs approval, because the agent also has {tool.asks_beside}"
+            reason = f"{name} needs approval while {tool.asks_beside} is enabled"
             found.append(ApprovalReason(reason))
         return found
 
@@ -727,10 +727,9 @@ class AgentLoop(RunLoop):
 
     def _ask_model(self) -> None:
         if self.state.turns >= self._rules.max_turns:
-            limit = (
-                f"turn limit reached ({self.state.turns}). Raise max_turns, or send another prompt"
-            )
-            self._end(self._failed("max_turns", f"{limit} in the conversation to continue"))
+            limit = f"turn limit reached ({self.state.turns})"
+            fix = "Raise --max-turns (Python: max_turns=…), or send another prompt to continue"
+            self._end(self._failed("max_turns", f"{limit}. {fix}"))
             return
         self._start_turn(self.state.turns + 1, 1)
 

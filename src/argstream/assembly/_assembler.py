@@ -184,8 +184,9 @@ class Assembler:
             self._builder.apply(self._provider.close(), events)
             self._builder.end(events)
         if self._builder.is_empty and self._unread:
-            first = _short.repr(self._unread[0][0])
-            message = f"unknown protocol: the stream begins with {first}. Set the protocol"
+            first = _short.repr(self._unread[0][0]).removeprefix("b").strip("'")
+            fix = "Use --from (Python: protocol=…)"
+            message = f"unknown protocol: the stream begins with {first}. {fix}"
             events.append(ev.StreamFailed("unknown_protocol", message))
         elif self._builder.is_empty:
             message = "the stream ended before a message began"

@@ -6,11 +6,14 @@ Each function returns the exit status. ``main`` handles errors: they exit with 2
 import asyncio
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from argstream.agent import Agent, Tool
 from argstream.agent._run import Run
@@ -21,7 +24,9 @@ from argstream.cli._io import chunks, say_aside
 from argstream.cli._setup import (
     Shown,
     Stopping,
+    approve_commands,
     chosen,
+    continue_command,
     files_of,
     find_call,
     find_run,
@@ -29,15 +34,15 @@ from argstream.cli._setup import (
     place_of,
     print_lines,
     read_rules,
+    settings_of,
     short_id,
     shown_place,
     store_option,
 )
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
-from argstream.models import make_model
+from argstream.models import ScriptedModel, make_model
 from argstream.runs._records import Launch, RunInfo
-from argstream.runs._state import RunState
 from argstream.runs._store import Store
 from argstream.sanitise import visible_line
 from argstream.terminal import LiveTerminal, ToolViews
@@ -49,8 +54,8 @@ from argstream.terminal._entry import (
     argument_changes,
     edit,
     editor_command,
-    same,
 )
+from argstream.terminal._run_view import RunSoFar
 from argstream.terminal._text import Span, count, line, shown
 
 INSTRUCTIONS: Final = (
@@ -63,7 +68,12 @@ _MODEL: Final = "ARGSTREAM_MODEL"
 _KITS: Final = ("files", "shell")
 _PACE: Final = 0.03  # seconds between the chunks of the demo model
 _STANDARD_INPUT: Final = 0
-_HOW_TO_ALLOW: Final = "run in a terminal to approve calls, or pass --yes or --store"
+_NOT_ASKED: Final = "approval needed, but no user could be asked"
+_HOW_TO_APPROVE: Final = (
+    "A call was denied. To approve it, run in a terminal, or pass --yes. With --store, the run "
+    "pauses instead."
+)
+_MAX_TURNS: Final = 50
 _PAUSED: Final = 3  # exit status
 _FRESH: Final = Launch(tools=("files",), folder=".")
 
@@ -79,7 +89,7 @@ class RunOptions(NamedTuple):
     store: str = ""
     is_continued: bool = False
     conversation: str = ""
-    max_turns: int = 50
+    max_turns: int = 0
     yes: bool = False  # approves everything
     full: bool = False  # folds no texts
     json: bool = False
@@ -124,9 +134,14 @@ def kits_named(names: str) -> list[str]:
 
 
 def refuse_options(model: str, **given: str | None) -> None:
-    """Raise UsageError if options were given that this model does not use."""
-    if names := [f"--{name}" for name, value in given.items() if value is not None]:
-        raise UsageError(f"{', '.join(names)} can't be used with --model {model}. Omit it")
+    """Raise UsageError if options were given that this model can't use; "" is the demo model."""
+    if names := ", ".join(f"--{name}" for name, value in given.items() if value is not None):
+        if model:
+            raise UsageError(f"{names} can't be used with --model {model}. Omit it")
+        raise UsageError(
+            "no model given, so the demo model would be served. Add --model provider:name, or omit "
+            f"{names}"
+        )
 
 
 def tools_of(kits: Sequence[str], folder: Path, hidden: Sequence[Path]) -> list[Tool]:
@@ -135,10 +150,18 @@ def tools_of(kits: Sequence[str], folder: Path, hidden: Sequence[Path]) -> list[
     return [*files, shell_tool(folder)] if "shell" in kits else files
 
 
-def launch_of(model: str, kits: Iterable[str], folder: Path, policy: str | None) -> Launch:
-    """Return how a run that is started like this can be resumed."""
-    rules = "" if not policy else str(Path(policy).absolute())
-    return Launch(model, tuple(kits), str(folder), rules)
+def launched_tools(launch: Launch, place: str, room: Path) -> list[Tool]:
+    """Return the tools of a run that is launched like this. Those of the script use ``room``."""
+    if launch.model == SCRIPT:
+        from argstream.cli._guide import script_tools
+
+        return script_tools(room, _PACE * 10)
+    return tools_of(launch.tools, Path(launch.folder), files_of(place))
+
+
+def absolute(policy: str | None) -> str:
+    """Return the path of a policy file, so that a run can be resumed in another folder."""
+    return str(Path(policy).absolute()) if policy else ""
 
 
 # Starting and resuming
@@ -216,22 +239,21 @@ async def _drive_on(
 ) -> int:
     """Resume a run here."""
     if info.is_over:
-        raise UsageError(f"run {short_id(info.run_id)} has ended ({info.status})")
+        raise UsageError(
+            f"run {short_id(info.run_id)} has ended ({info.status}). To continue its conversation: "
+            f"{continue_command(info, options.store)}"
+        )
     if info.owner is not None:
         raise UsageError(_busy(info, options.store))
     if not (info.launch.model or options.model):
         raise UsageError(
-            f"the settings of run {short_id(info.run_id)} are unknown: `argstream` did not start "
-            "it. Resume it in its program with Agent.resume(), or pass --model and --tools"
+            f"the settings of run {short_id(info.run_id)} are unknown: it was not started with "
+            "`argstream run`. Resume it in its own program, or pass --model and --tools"
         )
     async with _agent(options, info.launch, store) as driving:
         _tell_settings("Resuming", info.run_id, driving.launch)
         if driving.shown.terminal is not None:
-            records = await store.read(info.run_id)
-            pending = {request.call_id for request in RunState.from_records(records).pending}
-            for record in records:  # so that the results of these calls are shown below them
-                if getattr(record.event, "call_id", None) in pending:
-                    driving.shown.show(record.event, record=record)
+            driving.shown.terminal.show(RunSoFar(await store.read(info.run_id)))
         return await driving.follow(lambda agent: agent.resume(info.run_id, decisions), stopping)
 
 
@@ -244,11 +266,7 @@ def _busy(info: RunInfo, place: str) -> str:
 
 
 def _tell_settings(what: str, name: str, launch: Launch) -> None:
-    settings = [f"model {launch.model}"]
-    if launch.model != SCRIPT:
-        settings.append(f"tools {','.join(launch.tools) or 'none'}")
-        settings += [f"folder {launch.folder}"] if launch.tools else []
-        settings += [f"policy {launch.policy}"] if launch.policy else []
+    settings = (f"{label.lower()} {text}" for label, text in settings_of(launch).items() if text)
     say_aside(visible_line(f"{what} {short_id(name)}: {', '.join(settings)}"))
 
 
@@ -271,8 +289,8 @@ class _Driving(NamedTuple):
                     self.shown.show(record.event, record=record)
         self.shown.close()
         if run.result.outcome == "paused" and stopping.status is None:
-            name = short_id(run.run_id) + store_option(self.options.store)
-            say_aside(f"Paused for approval. Continue with: argstream runs approve {name}")
+            calls = approve_commands(run.run_id, run.pending, self.options.store)
+            say_aside(f"Paused for approval. Continue with: {calls}")
             return _PAUSED
         return stopping.status or (0 if run.result.outcome == "completed" else 1)
 
@@ -287,32 +305,34 @@ async def _agent(
     folder = folder_named(before.folder or "." if options.folder is None else options.folder)
     policy = before.policy or None if options.policy is None else options.policy
     rules = read_rules(None, policy).policy
-    hidden = files_of(place_of(options.store))  # also if this run is not kept: others are
+    told, turns = options.instructions or before.instructions, options.max_turns or before.max_turns
+    place, looks = place_of(options.store), ToolViews()  # the files of a store are never shown
     if is_script := name == SCRIPT:
         refuse_options(SCRIPT, tools=options.tools, folder=options.folder)
+        kits = []
+    launch = Launch(name, tuple(kits), str(folder), absolute(policy), told, turns)
     room = TemporaryDirectory(prefix="argstream-run-") if is_script else nullcontext(".")
-    with room as place:
+    with room as folder_of_script:
         model: object
         if is_script:
-            from argstream.cli._guide import ScriptedGuide, script_policy, script_tools
+            from argstream.cli._guide import ScriptedGuide, script_policy
 
-            tools, model = script_tools(Path(place), _PACE * 10), ScriptedGuide(_PACE)
-            kits, instructions, rules = [], "", rules or script_policy()
+            model, rules = ScriptedGuide(_PACE), rules or script_policy()
         else:
-            tools = tools_of(kits, folder, hidden)
-            model, instructions = model_named(name), INSTRUCTIONS.format(folder=folder)
-        views = ToolViews(read_file=text_reader(folder, hidden=hidden) if "files" in kits else None)
-        launch = Launch(SCRIPT) if is_script else launch_of(name, kits, folder, policy)
+            model, told = model_named(name), told or INSTRUCTIONS.format(folder=folder)
+        tools = launched_tools(launch, place, Path(folder_of_script))
+        if "files" in kits:
+            looks = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
         stored = False if store is None else shown_place(options.store)
-        with Shown(views, as_json=options.json, full=options.full, stored=stored) as shown:
-            approver = _approver(options, shown, views, is_stored=store is not None)
+        with Shown(looks, as_json=options.json, full=options.full, stored=stored) as shown:
+            approver = _approver(options, shown, looks, is_stored=store is not None)
             agent = Agent(
                 model,
                 tools,
-                instructions=options.instructions or instructions,
+                instructions=told,
                 policy=rules,
                 approver=approver,
-                max_turns=options.max_turns,
+                max_turns=turns or _MAX_TURNS,
                 store=store,
                 launch=launch,
             )
@@ -327,15 +347,20 @@ def _standard_input() -> str:
 
 
 def _approver(
-    options: RunOptions, shown: Shown, views: ToolViews, *, is_stored: bool
+    options: RunOptions, shown: Shown, looks: ToolViews, *, is_stored: bool
 ) -> Approver | None:
     """Return what decides; None if the run pauses for approval."""
     if options.yes:
         return lambda request: Approve(digest=request.digest, reason="--yes")
     can_ask = isinstance(shown.terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT)
-    if is_stored and not can_ask:
-        return None
-    return TerminalApprover(shown.terminal, looks=views, how_to_allow=_HOW_TO_ALLOW)
+    if can_ask:
+        return TerminalApprover(shown.terminal, looks=looks)
+    return None if is_stored else _not_asked
+
+
+def _not_asked(_: ApprovalRequested) -> Deny:
+    say_aside(_HOW_TO_APPROVE)
+    return Deny(_NOT_ASKED)
 
 
 # Decisions
@@ -357,10 +382,11 @@ async def _decide(given: Namespace, stopping: Stopping, denial: Deny | None = No
     async with opened(given.store) as store:
         info = await find_run(store, given.run, given.store)
         request, others = await find_call(store, info, given.call, given.store)
-        decision: Approval = denial or Approve(
-            arguments=await _edited(request.arguments) if given.edit else None,
-            digest=request.digest,
-        )
+        decision: Approval = denial or Approve(digest=request.digest)
+        if isinstance(decision, Approve) and given.edit:
+            decision = await _edited(
+                decision, request, partial(_check, info, store, place_of(given.store))
+            )
         can_resume = info.owner is None and info.launch.model and not others
         if can_resume and not given.no_resume:
             options, decisions = RunOptions(store=given.store or ""), {request.call_id: decision}
@@ -369,9 +395,10 @@ async def _decide(given: Namespace, stopping: Stopping, denial: Deny | None = No
         _show_decision(request, decision)
     short = short_id(info.run_id)
     if others:
-        waiting = ", ".join(f"{one.call_id} ({one.name})" for one in others)
-        hint = f"{count(len(others), 'call')} still pending: {waiting}"
-    elif info.owner is not None:
+        calls = approve_commands(info.run_id, others, given.store)
+        say_aside(f"{count(len(others), 'call')} still pending. To approve: {calls}")
+        return 0
+    if info.owner is not None:
         hint = f"{info.owner} continues the run. Follow it: argstream watch run:{short}"
     elif info.launch.model:
         hint = f"Resume the run with: argstream runs resume {short}"
@@ -393,15 +420,54 @@ def _show_decision(request: ApprovalRequested, decision: Approval) -> None:
     print_lines([line("● ", shown(request.name, "tool")), *body, line(verdict)])
 
 
-async def _edited(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments as the user changes them in an editor."""
-    try:
-        with TemporaryDirectory(prefix="argstream-", ignore_cleanup_errors=True) as folder:
-            documents = Documents(Path(folder), arguments)
-            await edit(editor_command(os.environ), documents.paths, _STANDARD_INPUT)
-            changed = documents.read()
-    except (EditorError, NotReadableError) as error:
-        raise UsageError(f"nothing was approved: {error}") from None
-    if same(changed, arguments):
-        raise UsageError("no changes, so nothing was approved. To approve it as it is, omit --edit")
-    return changed
+async def _check(info: RunInfo, store: Store, place: str, call_id: str, decision: Approve) -> None:
+    """Raise UsageError if a run can't be resumed with edited arguments."""
+    launch = info.launch
+    if launch.model:  # otherwise its tools are not known here
+        tools = launched_tools(launch, place, Path())
+        policy = read_rules(None, launch.policy or None).policy
+        agent = Agent(ScriptedModel(), tools, policy=policy, store=store)
+        await agent.check(info.run_id, {call_id: decision})
+
+
+async def _edited(
+    decision: Approve, request: ApprovalRequested, check: Callable[[str, Approve], Awaitable[None]]
+) -> Approve:
+    """Return the decision with the arguments as the user changes them in an editor."""
+    is_terminal = os.isatty(_STANDARD_INPUT)
+    if not (is_terminal or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        raise UsageError("--edit needs a terminal")
+    with TemporaryDirectory(prefix="argstream-", ignore_cleanup_errors=True) as folder:
+        documents, key = Documents(Path(folder), request.arguments), "e"
+        while key == "e":
+            question = "Approve with these edits? y, n, or e to edit again: "
+            try:
+                await edit(editor_command(os.environ), documents.paths, _STANDARD_INPUT)
+                decision = replace(decision, arguments=documents.read())
+                await check(request.call_id, decision)
+            except (EditorError, NotReadableError, UsageError) as problem:
+                if isinstance(problem, EditorError) or not is_terminal:
+                    raise UsageError(f"nothing was approved: {problem}") from None
+                question = f"{visible_line(str(problem))}\ne to edit again, n to leave it: "
+            else:
+                changes = argument_changes(request.arguments, decision.arguments or {})
+                if not changes:
+                    raise UsageError("no changes, so nothing was approved. Omit --edit to approve")
+                if not is_terminal:
+                    return decision
+                print_lines(changes)
+            key = _key(question)
+    if key != "y":
+        raise UsageError("nothing was approved")
+    return decision
+
+
+def _key(question: str) -> str:
+    """Return the first letter of the user's answer. The end of the input means no."""
+    while True:
+        try:
+            key = input(question).strip().lower()[:1]
+        except EOFError:
+            return "n"
+        if key in ("e", "n") or (key == "y" and "y," in question):
+            return key

@@ -23,8 +23,10 @@ LogLevel: TypeAlias = Literal["error", "warning", "info", "debug"]
 _OPTION: Final = re.compile(
     r"^  (?:(-\w), )?(-?-?[\w-]+)(?: (\S+))?(?:  +|\n +)(.*(?:\n   .*)*)", re.MULTILINE
 )
-_DEFAULT: Final = re.compile(r"Default: ([^\s$]+)\.$")
+_DEFAULT: Final = re.compile(r"Default: ([^\s$]+)(?: \(detected\))?\.$")
 _HELP: Final = ("-h", "--help")
+_RUN_ID: Final = re.compile(r"(run[_:])?[0-9a-f]{3,32}")
+_VALUED: Final = ("--status", "--limit", "--store")
 
 
 class CommandLineError(Exception):
@@ -160,7 +162,7 @@ def run_command(arguments: Sequence[str]) -> int:
     try:
         given = Parser(text).parse_intermixed_args(rest)
         if name == "demo":  # it takes a moment to load
-            _print("A scripted model with real tools, in a temporary folder. Ctrl-C stops it.")
+            _print("A scripted model, real tools. Ctrl-C stops it.")
         elif name == "serve":  # of two missing extras, the user needs this one
             import_module("argstream.server")
         status: int = getattr(import_module(f"argstream.cli.{module}"), function)(given)
@@ -178,14 +180,18 @@ def help_texts() -> dict[str, str]:
 
 
 def _command_of_runs(rest: list[str]) -> str:
-    """Return the command after ``runs``, and remove it."""
+    """Return the command of ``runs``, and remove it. Options of ``runs list`` may be before it."""
+    names = _names("runs ")
+    for place, name in enumerate(rest):
+        if name in names and (not place or rest[place - 1] not in _VALUED):
+            return rest.pop(place)
     if not rest or rest[0].startswith("-"):
         return "list"
-    name, names = rest.pop(0), _names("runs ")
-    if name not in names:
-        hint = _meant(name, names) or f" Commands: {', '.join(names)}."
-        raise CommandLineError(f"unknown command 'runs {name}'.{hint} See argstream runs --help")
-    return name
+    name = rest[0]
+    if _RUN_ID.fullmatch(name):
+        raise CommandLineError(f"unknown command 'runs {name}'. Did you mean: runs show {name}?")
+    hint = _meant(name, names) or f" Commands: {', '.join(names)}."
+    raise CommandLineError(f"unknown command 'runs {name}'.{hint} See argstream runs --help")
 
 
 def _names(prefix: str) -> list[str]:

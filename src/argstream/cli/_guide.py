@@ -15,7 +15,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
 from pydantic import Field
@@ -48,23 +48,10 @@ class ScriptedGuide:
         return ScriptedModel(reply, piece_size=_PIECE, delay=self._pace).stream(request)
 
 
-class _Scene(NamedTuple):
-    """What is written in the answer to one message of a conversation."""
-
-    path: str
-    plan: str
-
-
-_SCENES: Final = (
-    _Scene(
-        "primes.py",
-        "Next I'll write a small program. You can read it while I type. It needs your approval "
-        "before it's saved.",
-    ),
-    _Scene(
-        "picnic.md",
-        "Next, a Markdown file. Try denying it with a reason this time; a real model would see it.",
-    ),
+_WRITTEN: Final = "primes.py"
+_PLAN: Final = (
+    "Next I'll write a small program. You can read it while I type. It needs your approval before "
+    "it's saved. You can deny it with a reason; a real model would read it."
 )
 _FIRST: Final = (
     "This is a scripted demo; no API key needed. The tools are real. I'll run two of them in "
@@ -93,13 +80,12 @@ def reply_to(messages: Sequence[Message]) -> Reply:
         return _editing(messages) if has_begun else _edit()
     if prompt.startswith(_FORBIDDEN):
         return _blocked(messages) if has_begun else _forbidden()
-    scene = _SCENES[(max(len(prompts), 1) - 1) % len(_SCENES)]
     if not has_begun:
         return _opening(max(len(prompts), 1), prompt)
     results = _results(messages)
     if "write_file" in results:
-        return Reply(_ending(scene, results["write_file"]))
-    return _writing(scene, results)
+        return Reply(_ending(results["write_file"]))
+    return _writing(results)
 
 
 def _edit() -> Reply:
@@ -141,24 +127,21 @@ def _opening(number: int, prompt: str) -> Reply:
     )
 
 
-def _writing(scene: _Scene, results: Mapping[str, ResultPart]) -> Reply:
+def _writing(results: Mapping[str, ResultPart]) -> Reply:
     found = " ".join(
         f"A tool failed: {result.result}." if result.failed else f"{result.result}."
         for result in results.values()
     )
-    text = files(__package__).joinpath("texts", f"{scene.path}.txt").read_text(encoding="utf-8")
-    return Reply(
-        Say(f"{found} {scene.plan}"),
-        _call("write_file", {"path": scene.path, "content": text}),
-    )
+    text = files(__package__).joinpath("texts", f"{_WRITTEN}.txt").read_text(encoding="utf-8")
+    return Reply(Say(f"{found} {_PLAN}"), _call("write_file", {"path": _WRITTEN, "content": text}))
 
 
-def _ending(scene: _Scene, written: ResultPart) -> str:
+def _ending(written: ResultPart) -> str:
     told = str(written.result)
     _, denied, reason = told.partition(_DENIED)
     if written.failed and denied:
         why = reason.removeprefix(": ")
-        start = f"Denied, so {scene.path} was not written."
+        start = f"Denied, so {_WRITTEN} was not written."
         start += f" A real model would read your reason: “{why}”." if why else ""
     elif written.failed:
         start = f"That failed: {told}."
@@ -166,7 +149,7 @@ def _ending(scene: _Scene, written: ResultPart) -> str:
         start = f"Saved with your edits: {told}."
     else:
         start = f"Saved: {told}."
-    return f"{start} End of the demo script. Send another message to continue."
+    return f"{start} End of the demo script; it starts again with the next message."
 
 
 def _call(name: str, arguments: Mapping[str, object]) -> CallTool:

@@ -35,11 +35,12 @@ from argstream.sanitise import visible_line
 from argstream.streaming import stream
 from argstream.terminal._layout import rows_of
 from argstream.terminal._screen import Palette
-from argstream.terminal._text import count, size, token_counts
+from argstream.terminal._text import Line, Span, count, size, text_of, token_counts
 from argstream.terminal.waterfall import Unit, Waterfall, argument_name
 
 _WIDTH: Final = 79
-_NAME_WIDTH: Final = 25
+_WIDE: Final = (25, 16, 17, 17)  # columns of the table of arguments
+_NARROW: Final = (12, 11, 11, 12)
 _STATES: Final[dict[CallState, str]] = {
     "lost": "retried",
     "writing": "writing",
@@ -77,15 +78,16 @@ def inspect(given: Namespace) -> int:
     is_shown = is_run or given.deep or given.json or given.svg
     refuse(
         is_listed and (given.calls is given.fragments or is_shown),
-        "--calls and --fragments exclude each other, run:ID, --deep, --json and --svg",
+        "--calls and --fragments can't be combined with each other, or with run:ID, --deep, "
+        "--json or --svg",
     )
     refuse(
         not given.calls and (given.tools or given.policy or len(files) > 1),
-        "--tools, --policy and several files are for --calls",
+        "--tools, --policy and several files need --calls",
     )
     refuse(
         (is_run or given.fragments) and (given.deep or given.protocol != "auto"),
-        "--deep and --from are for recordings, not for runs or JSON",
+        "--deep and --from can't be used with run:ID or --fragments",
     )
     refuse(given.store and not is_run, "--store is for runs: argstream inspect run:ID")
     refuse(given.force and not given.svg, "--force is for --svg: nothing else is written")
@@ -114,7 +116,7 @@ def _inspect_run(given: Namespace, picture: Picture | None) -> int:
     times, columns = Waterfall(RunState.from_records(records)), terminal_width()
     if picture is not None and not picture.write(times, info.run_id):
         return 2
-    lines = (fit(line.rstrip(), columns) for line in _run_report(info, times, columns))
+    lines = (row for line in _run_report(info, times, columns) for row in _wrapped(line, columns))
     told = [json.dumps(_run_document(info, times))] if given.json else lines
     return _show(told, times, "complete", None, is_drawn=not given.json)
 
@@ -134,6 +136,14 @@ def _show(lines: Iterable[str], times: Waterfall, *good: str | None, is_drawn: b
         complain(visible_line(failure.message))
     is_good = all(call.verdict in good for call in times.calls)
     return 0 if is_good and not times.state.failures else 1
+
+
+def _wrapped(text: str, columns: int) -> list[str]:
+    """Return a line as rows, of which all but the first are indented."""
+    bare = text.strip()
+    before = " " * (len(text.rstrip()) - len(bare))
+    line = Line((Span(bare),), (Span(before),), (Span(f"{before}  "),), "words")
+    return [text_of(row) for row in rows_of(line, columns)]
 
 
 def _states_of(recording: Recording, protocol: ProtocolName) -> tuple[dict[Unit, RunState], str]:
@@ -204,17 +214,18 @@ def _call_document(call: Call, other: Call, times: Waterfall, by_byte: Waterfall
 
 
 def _report(file: str, protocol: str, recording: Recording, times: Waterfall) -> Iterator[str]:
-    header = recording.header
-    yield f"{visible_line(file)}: {protocol}"
+    header, columns = recording.header, min(_WIDTH, terminal_width())
+    yield f"{'stdin' if file == '-' else visible_line(file)}: {protocol}"
     if header.request is not None and header.response is not None:
         told = f"{header.request.method} {header.request.url}"
-        yield fit(f"{visible_line(told)}: {header.response.status}", _WIDTH)
+        yield fit(f"{visible_line(told)}: {header.response.status}", columns)
     bytes_ = size(len(recording.data))
     if recording.has_times:
         yield f"recorded {visible_line(header.recorded)}, {recording.end.at:.2f} s, {bytes_}"
         reason = f": {visible_line(recording.end.reason)}" if recording.end.reason else ""
         chunks = count(len(recording.chunks), "chunk")
-        yield fit(f"{chunks}, ended {recording.ending}{reason}", _WIDTH)
+        ending = {"orderly": "complete"}.get(recording.ending, f"ended {recording.ending}")
+        yield fit(f"{chunks}, {ending}{reason}", columns)
     else:
         yield f"raw stream, no timing; {bytes_}"
     if recording.end.removed:
@@ -222,10 +233,10 @@ def _report(file: str, protocol: str, recording: Recording, times: Waterfall) ->
     reasons = _stop_reasons(times.state)
     shown = ", ".join(visible_line(reason or "?") for reason in reasons)
     turns = count(len(reasons), "turn") + (f" ({shown})" if shown else "")
-    yield fit(f"{turns}, {count(len(times.calls), 'call')}", _WIDTH)
+    yield fit(f"{turns}, {count(len(times.calls), 'call')}", columns)
     for call in times.calls:
         yield ""
-        yield from _call_lines(call, times)
+        yield from _call_lines(call, times, columns)
 
 
 def _stop_reasons(state: RunState) -> list[str | None]:
@@ -237,27 +248,31 @@ def _title(call: Call, state: str, width: int) -> str:
     return fit(f"● {visible_line(call.name)}{kind}  {visible_line(call.call_id)}", width) + state
 
 
-def _call_lines(call: Call, times: Waterfall) -> Iterator[str]:
+def _call_lines(call: Call, times: Waterfall, columns: int) -> Iterator[str]:
+    is_wide = columns >= _WIDTH
+    names, seen, complete, lead = _WIDE if is_wide else _NARROW
+
     def column(time: float | None, width: int) -> str:
         share = None if time is None else _share(time, call, times)
-        percent = "" if share is None else f"{share:>6.0%}"
+        percent = f"{share:>6.0%}" if is_wide and share is not None else ""
         return f"{_place(time, times) + percent:>{width}}"
 
-    yield _title(call, f"  {call.verdict}", _WIDTH - 14)
+    yield _title(call, f"  {call.verdict}", columns - 14)
     end = "" if call.completed_at is None else f" to {_place(call.completed_at, times)}"
     yield f"  from {_place(call.started_at, times)}{end}"
     arguments = times.arguments(call)
     if not arguments:
         yield "  no arguments"
         return
-    yield f"    {'argument':<{_NAME_WIDTH}}{'first seen':>16}{'complete':>17}{'lead':>17}"
+    yield f"    {'argument':<{names}}{'first seen':>{seen}}{'complete':>{complete}}{'lead':>{lead}}"
     for one in arguments:
         early = ""
         if one.done_at is not None and call.completed_at is not None:
             far = times.at(call.completed_at) - times.at(one.done_at)
             early = f"{far:.2f} s" if times.unit == "seconds" else f"{far:.0f} bytes"
-        name = padded(fit(argument_name(one), _NAME_WIDTH - 1), _NAME_WIDTH)
-        yield f"    {name}{column(one.started_at, 16)}{column(one.done_at, 17)}{early:>17}"
+        name = padded(fit(argument_name(one), names - 1), names)
+        first, last = column(one.started_at, seen), column(one.done_at, complete)
+        yield f"    {name}{first}{last}{early:>{lead}}"
 
 
 def _share(time: float, call: Call, times: Waterfall) -> float | None:
@@ -271,7 +286,8 @@ def _share(time: float, call: Call, times: Waterfall) -> float | None:
 def _place(time: float | None, times: Waterfall) -> str:
     if time is None:
         return "–"
-    return f"{times.at(time):.2f} s" if times.unit == "seconds" else f"byte {times.at(time):.0f}"
+    at = times.at(time)
+    return seconds_in_words(at) if times.unit == "seconds" else f"byte {at:.0f}"
 
 
 async def _read(name: str, place: str) -> tuple[RunInfo, list[Record]]:
@@ -353,7 +369,7 @@ def _run_report(info: RunInfo, times: Waterfall, columns: int) -> Iterator[str]:
     yield f"{visible_line(info.run_id)}: {info.status}"
     conversation = visible_line(info.conversation_id) or "–"
     yield f"agent {visible_line(info.agent) or '–'}, conversation {conversation}"
-    began = datetime.fromtimestamp(info.created).astimezone().isoformat(" ", "seconds")
+    began = datetime.fromtimestamp(info.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     seconds = seconds_in_words(times.at(state.time))
     yield f"began {began}, {seconds}, {count(info.seq, 'record')}"
     facts = [count(len({turn.turn for turn in turns}), "turn"), count(len(times.calls), "call")]
@@ -365,7 +381,7 @@ def _run_report(info: RunInfo, times: Waterfall, columns: int) -> Iterator[str]:
     elif info.is_abandoned:
         yield f"not running. Resume it with: argstream runs resume {short_id(info.run_id)}"
     if state.prompt.strip():
-        yield f"> {visible_line(' '.join(state.prompt.split()))}"
+        yield fit(f"> {visible_line(' '.join(state.prompt.split()))}", columns)
     names = {call.call_id: call.name for call in times.calls}
     parts = [
         *((turn.started_at, [_turn_line(turn, times)]) for turn in turns),

@@ -18,26 +18,37 @@ import msgspec
 from argstream.cli._io import say, say_aside
 from argstream.cli._setup import (
     Shown,
+    approve_commands,
+    continue_command,
     find_run,
     fit,
+    in_short,
     opened,
     pending_calls,
     print_lines,
     seconds_in_words,
+    settings_of,
     short_id,
     shown_place,
     store_option,
     table_width,
 )
 from argstream.errors import ArgstreamError, RunBusyError, RunNotFoundError, UsageError
-from argstream.events import ApprovalRequested, RunCompleted, RunFailed, RunResumed, RunStatus
+from argstream.events import (
+    ApprovalRequested,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunResumed,
+    RunStatus,
+)
 from argstream.runs._records import Record, RunInfo, to_json
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
 from argstream.sanitise import visible, visible_line
 from argstream.terminal import ToolViews
 from argstream.terminal._layout import cut, width
-from argstream.terminal._text import Line, Role, Span, Spans, line, shown
+from argstream.terminal._text import Line, Role, Span, Spans, duration, line, shown, text_of
 
 _STATUSES: Final[dict[str, tuple[str, Role]]] = {
     "pending": ("! needs approval", "warning"),
@@ -50,7 +61,7 @@ _STATUSES: Final[dict[str, tuple[str, Role]]] = {
     "stopped": ("■ stopped", "faint"),
 }
 _LEAST_ID: Final = 8  # characters
-_TARGETS: Final = ("path", "file_path", "file", "command", "url", "query")  # say what a call is for
+_WIDE: Final = 60  # columns; below, of a status there is only its mark
 _LONGEST_BREAK: Final = 2.0  # seconds: it may have gone on the next day
 
 
@@ -88,8 +99,11 @@ def list_runs(given: Namespace) -> int:
         say_aside(f"More runs exist. Use --limit {2 * limit} to see them.")
     waiting = [row for row in rows if row.status == "pending"]
     if waiting and not given.json:
-        name = short_id(waiting[0].info.run_id) + store_option(place)
-        say_aside(f"To approve: argstream runs approve {name}")
+        first = waiting[0]
+        say_aside(f"To approve: {approve_commands(first.info.run_id, first.pending, place)}")
+    elif not given.json and (decided := [row for row in rows if row.status == "decided"]):
+        name = short_id(decided[0].info.run_id) + store_option(place)
+        say_aside(f"To resume: argstream runs resume {name}")
     return 0
 
 
@@ -121,25 +135,27 @@ def _table(rows: Sequence[_Row], now: float) -> Iterator[Spans]:
     has_agents = len({row.info.agent for row in rows}) > 1
     cells = [
         (
-            Span(*_STATUSES[row.status]),
+            Span(status if columns >= _WIDE else status[0], role),
             Span(_age(now - row.info.updated, row.info.updated)),
             Span(visible_line(name), "strong"),
             *((Span(visible_line(row.info.agent)),) if has_agents else ()),
         )
         for row, name in zip(rows, ids, strict=True)
+        for status, role in [_STATUSES[row.status]]
     ]
-    heading = ("STATUS", "AGE", "ID", *(("AGENT",) if has_agents else ()))
+    first = "STATUS" if columns >= _WIDE else ""
+    heading = (first, "AGE", "ID", *(("AGENT",) if has_agents else ()))
     cells.insert(0, tuple(Span(name, "faint") for name in heading))
     sizes = [max(width(row[place].text) for row in cells) for place in range(len(heading))]
-    last: list[Spans] = [(Span("PROMPT", "faint"),), *map(_about, rows)]
+    room = columns - sum(sizes) - 2 * len(sizes)
+    last: list[Spans] = [(Span("PROMPT", "faint"),), *_beside([*map(_about, rows)], room)]
     for row, about in zip(cells, last, strict=True):
         padded = [
             part
             for cell, size in zip(row, sizes, strict=True)
             for part in (cell, Span(" " * (size - width(cell.text) + 2)))
         ]
-        room = columns - sum(sizes) - 2 * len(sizes)
-        yield cut((*padded, *_beside(about, room)), columns)
+        yield cut((*padded, *about), columns)
 
 
 def _about(row: _Row) -> Spans:
@@ -147,23 +163,21 @@ def _about(row: _Row) -> Spans:
     if not row.pending:
         return (prompt,)
     more = f" and {len(row.pending) - 1} more" if len(row.pending) > 1 else ""
-    return prompt, shown(_in_short(row.pending[0]) + more, "warning")
+    return prompt, Span(in_short(row.pending[0]) + more, "warning")
 
 
-def _beside(about: Spans, room: int) -> Spans:
-    """Cut the prompt, so that there is room for what the run waits for."""
-    if len(about) == 1 or room < 1:
-        return about
-    prompt, call = about
-    left = max(room - width(call.text) - 2, room // 3)
-    return (*cut((prompt,), left), Span("  "), call)
-
-
-def _in_short(request: ApprovalRequested) -> str:
-    """Return the name of a tool and what the call is about."""
-    values = [request.arguments.get(name) for name in _TARGETS]
-    target = next((value for value in values if isinstance(value, str) and value), "")
-    return f"{request.name} {target}".strip()
+def _beside(rows: Sequence[Spans], room: int) -> Iterator[Spans]:
+    """Cut the prompts of runs that wait, so that there is a column for what they wait for."""
+    waiting = [row for row in rows if len(row) > 1]
+    needed = max((width(call.text) + 2 for _, call in waiting), default=0)
+    longest = max((width(prompt.text) for prompt, _ in waiting), default=0)
+    left = min(longest, max(room - needed, room // 3))
+    for row in rows:
+        if len(row) == 1 or room < 1:
+            yield row
+            continue
+        prompt = cut(row[:1], left)
+        yield (*prompt, Span(" " * (left - width(text_of(prompt)) + 2)), row[1])
 
 
 def _short_ids(run_ids: Sequence[str]) -> list[str]:
@@ -178,12 +192,8 @@ def _short_ids(run_ids: Sequence[str]) -> list[str]:
 def _age(seconds: float, moment: float) -> str:
     if seconds < 60:
         return f"{max(seconds, 0):.0f} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds // 3600:.0f} h"
     if seconds < 30 * 24 * 3600:
-        return f"{seconds // (24 * 3600):.0f} d"
+        return " ".join(duration(seconds).split()[:2])
     return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d")
 
 
@@ -199,19 +209,14 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
         state = RunState.from_records(await store.read(info.run_id))
         pending = [] if info.is_over else await pending_calls(store, state)
     row = _Row(info, state.prompt, pending)
-    short = short_id(info.run_id) + store_option(place)
     began = datetime.fromtimestamp(info.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    launch = info.launch
     facts = {
         "Status": _STATUSES[row.status][0],
         "Prompt": fit(" ".join(state.prompt.split()), table_width() - 17),
         "Started": f"{began}, last activity {_age(time.time() - info.updated, info.updated)} ago",
         "Conversation": info.conversation_id,
         "Agent": info.agent,
-        "Model": launch.model,
-        "Tools": ", ".join(launch.tools),
-        "Folder": launch.folder,
-        "Policy": launch.policy,
+        **settings_of(info.launch),
         "Driven by": "" if info.is_over else info.owner or "",
     }
     lines: list[Line | Spans] = [(shown(info.run_id, "strong"),)]
@@ -230,7 +235,7 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
             lines.append(line(Span("  ! ", "warning"), shown(note)))
     if result := _result(state):
         lines += [line(""), *(line(Span(text)) for text in visible(result).splitlines())]
-    return [*lines, line(""), *(line(Span(text, "faint")) for text in _next(row, short))]
+    return [*lines, line(""), *(line(Span(text, "faint")) for text in _next(row, place))]
 
 
 def _result(state: RunState) -> str:
@@ -239,16 +244,23 @@ def _result(state: RunState) -> str:
     return f"Failed: {state.end.message}" if isinstance(state.end, RunFailed) else ""
 
 
-def _next(row: _Row, name: str) -> list[str]:
+def _next(row: _Row, place: str) -> list[str]:
     """Return the commands that a user probably needs next."""
+    name = short_id(row.info.run_id) + store_option(place)
     if row.status == "pending":
-        return [f"argstream runs {command} {name}" for command in ("approve", "deny")]
+        commands = [
+            approve_commands(row.info.run_id, row.pending, place, verb).strip("\n")
+            for verb in ("approve", "deny")
+        ]
+        return "\n".join(commands).splitlines()
     if row.status in ("interrupted", "decided", "paused"):
         if not row.info.launch.model:
             hint = "The program that started the run can resume it. To stop it:"
             return [hint, f"argstream runs stop {name}"]
         return [f"argstream runs resume {name}"]
-    return [f"argstream {'inspect' if row.info.is_over else 'watch'} run:{name}"]
+    if row.info.is_over:
+        return [f"argstream inspect run:{name}", continue_command(row.info, place)]
+    return [f"argstream watch run:{name}"]
 
 
 def stop_run(given: Namespace) -> int:
@@ -307,6 +319,10 @@ async def _play(name: str, place: str, player: "_Player", *, follow: bool) -> No
                 if record.seq <= info.seq:  # what comes later comes when it comes
                     await player.wait_for(record)
                 player.show(record)
+                if follow and isinstance(record.event, RunPaused) and record.seq >= info.seq:
+                    state = RunState.from_records(await store.read(info.run_id))
+                    if pending := await pending_calls(store, state):
+                        player.say(f"To approve: {approve_commands(info.run_id, pending, place)}")
                 if record.seq >= info.seq and not follow:
                     break
 
@@ -332,6 +348,12 @@ class _Player:
         self._due += gap / self._factor
         if (seconds := self._due - loop.time()) > 0:
             await asyncio.sleep(seconds)
+
+    def say(self, text: str) -> None:
+        if self._shown.terminal is not None:
+            self._shown.terminal.say(
+                *(line(part, margin=(Span("  "),)) for part in text.split("\n"))
+            )
 
     def show(self, record: Record) -> None:
         if self._shown.terminal is None:

@@ -19,10 +19,10 @@ from argstream.cli._agents import (
     CLAUDE,
     INSTRUCTIONS,
     SCRIPT,
+    absolute,
     chosen_model,
     folder_named,
     kits_named,
-    launch_of,
     model_named,
     refuse_options,
     tools_of,
@@ -320,7 +320,10 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
     """Return what is served. Options that do not apply to it are refused."""
     if name == SCRIPT:
         refuse_options(
-            name, tools=options.tools, folder=options.folder, instructions=options.instructions
+            chosen_model(options.model),
+            tools=options.tools,
+            folder=options.folder,
+            instructions=options.instructions,
         )
         return Agent(
             ScriptedGuide(options.pace),
@@ -329,7 +332,7 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
             name=SCRIPT,
             max_turns=options.max_turns,
             store=place,
-            launch=Launch(SCRIPT),
+            launch=Launch(SCRIPT, policy=absolute(options.policy), max_turns=options.max_turns),
         )
     folder = folder_named("." if options.folder is None else options.folder)
     if name == CLAUDE:
@@ -344,7 +347,14 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
         policy=policy,
         max_turns=options.max_turns,
         store=place,
-        launch=launch_of(name, kits, folder, options.policy),
+        launch=Launch(
+            name,
+            tuple(kits),
+            str(folder),
+            absolute(options.policy),
+            options.instructions or "",
+            options.max_turns,
+        ),
     )
 
 

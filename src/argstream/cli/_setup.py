@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from argstream.policy import Policy
     from argstream.runs import Record
-    from argstream.runs._records import RunInfo
+    from argstream.runs._records import Launch, RunInfo
     from argstream.runs._state import RunState
     from argstream.runs._store import Store
     from argstream.terminal import Line, Spans, ToolViews
@@ -42,6 +42,8 @@ _SQLITE: Final = "sqlite:"
 _MAX_CANDIDATES: Final = 8
 _SHORT: Final = 8  # characters of an ID
 _STATE: Final = "XDG_STATE_HOME"
+_TARGETS: Final = ("path", "file_path", "file", "command", "url", "query")  # say what a call is for
+_LONGEST_TARGET: Final = 60
 _Thing = TypeVar("_Thing")
 
 
@@ -146,6 +148,43 @@ def chosen(kind: str, start: str, known: "Mapping[str, _Thing]", hint: str) -> "
     return known[found[0]]
 
 
+def settings_of(launch: "Launch") -> dict[str, str]:
+    """Return how a run was launched, in words."""
+    return {
+        "Model": launch.model,
+        "Tools": ",".join(launch.tools) or ("none" if ":" in launch.model else ""),
+        "Folder": launch.folder if launch.tools else "",
+        "Policy": launch.policy,
+        "Instructions": fit(" ".join(launch.instructions.split()), _LONGEST_TARGET),
+        "Max turns": str(launch.max_turns or ""),
+    }
+
+
+def continue_command(info: "RunInfo", place: str | None) -> str:
+    """Return the command that sends another prompt in the conversation of a run."""
+    name = f"{short_id(info.conversation_id)}{store_option(place)}"
+    return f'argstream run --conversation {name} "…"'
+
+
+def approve_commands(
+    run_id: str, pending: "Sequence[ev.ApprovalRequested]", place: str | None, verb: str = "approve"
+) -> str:
+    """Return the command that approves a pending call; of several calls, a list with one each."""
+    start, option = f"argstream runs {verb} {short_id(run_id)}", store_option(place)
+    if len(pending) == 1:
+        return f"{start}{option}"
+    return "".join(
+        f"\n  {start} {visible_line(one.call_id)}{option}  # {in_short(one)}" for one in pending
+    )
+
+
+def in_short(request: ev.ApprovalRequested) -> str:
+    """Return the name of a tool and what the call is about."""
+    values = [request.arguments.get(name) for name in _TARGETS]
+    target = next((value for value in values if isinstance(value, str) and value), "")
+    return visible_line(fit(f"{request.name} {target}".strip(), _LONGEST_TARGET))
+
+
 async def pending_calls(store: "Store", state: "RunState") -> "list[ev.ApprovalRequested]":
     """Return the requests that can be decided.
 
@@ -176,7 +215,7 @@ async def find_call(
     pending = await pending_calls(store, state)
     exact = [one for one in pending if one.call_id == start]
     found = exact or [one for one in pending if one.call_id.startswith(start or "")]
-    known = ", ".join(f"{one.call_id} ({one.name})" for one in pending)
+    known = ", ".join(f"{one.call_id} ({in_short(one)})" for one in pending)
     for one in () if found else state.pending:
         if one.call_id.startswith(start or "") and _is_expired(one):
             then = f"its approval has expired. Continue without it: argstream runs resume {name}"

@@ -422,7 +422,8 @@ def replay(given: Namespace) -> int:
     recording, factor = recording_in(given.file, _PACE), given.speed
     if not recording.has_times and not math.isinf(factor):
         pace = f"{_PACE / factor:.3g} s per event"
-        complain(f"{visible_line(given.file)} has no timing information; using {pace}")
+        name = "stdin" if given.file == "-" else visible_line(given.file)
+        complain(f"{name} has no timing information; using {pace}")
     with Interruptions() as interruptions:
         if given.raw:
             return _write_played(recording.play(factor, sleep=interruptions.sleep))
@@ -446,7 +447,7 @@ def _write_played(played: Iterable[bytes]) -> int:
 
 def serve_mock(given: Namespace) -> int:
     """Serve a script or a recording, or an example, until it is interrupted."""
-    refuse(given.timed and given.fault, "--timed keeps the recorded timing and makes no --fault")
+    refuse(given.timed and given.fault, "--timed can't be combined with --fault")
     try:
         provider = _provider(given)
         with Interruptions() as interruptions, provider:

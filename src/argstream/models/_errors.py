@@ -102,7 +102,7 @@ class Key:
         # No local variables for the key: tracebacks may show them.
         if not self._read() and self._is_needed:
             raise UsageError(
-                f"{self._provider} needs a key. Set ${self._variables[0]} or pass api_key"
+                f"{self._provider} needs an API key. Set {self._variables[0]} or pass api_key"
             )
         if not (self._read().isascii() and self._read().isprintable()):
             raise UsageError(f"{self.origin} contains characters that are not allowed in a key")

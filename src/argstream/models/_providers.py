@@ -125,7 +125,7 @@ def find_provider(name: str) -> tuple[Provider, str]:
         raise UsageError(f"{prefix!r} is a provider. Add a model: '{prefix}:MODEL'")
     guess = _guess(name.strip(), prefix if colon else "", model)
     problem = f"unknown provider {prefix!r}" if colon and model else f"unknown model {name!r}"
-    fix = "" if colon else " Write the provider before it."
+    fix = "" if colon else f" Write provider:name, e.g. openai:{name.strip() or 'MODEL'}."
     fix = f" Did you mean {guess!r}?" if guess else fix
     raise UsageError(f"{problem}.{fix} Providers: {', '.join(PROVIDERS)}")
 

@@ -98,7 +98,8 @@ class Policy:
         try:
             text = file.read_text("utf-8")
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
+            is_text = not isinstance(error, UnicodeDecodeError)
+            reason = (getattr(error, "strerror", None) or error) if is_text else "not valid UTF-8"
             raise UsageError(f"cannot read the policy {file}: {reason}") from None
         return cls._read(text, str(file), file.absolute().parent)
 

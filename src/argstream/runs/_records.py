@@ -150,6 +150,8 @@ class Launch(Struct, frozen=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
     folder: str = ""
     policy: str = ""  # the path of the file
+    instructions: str = ""  # empty: the default of the command
+    max_turns: int = 0  # 0: the default of the command
 
 
 class ConversationInfo(Struct, frozen=True):

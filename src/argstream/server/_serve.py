@@ -464,9 +464,8 @@ def listen(host: str, port: int, *, only_loopback: bool) -> list[socket.socket]:
     addresses = _resolve(host)
     if only_loopback and not all(ip_address(address).is_loopback for _, address in addresses):
         raise UsageError(
-            f"{host or 'all addresses'!r} is reachable from other machines. Set a token "
-            "(ARGSTREAM_TOKEN, or token=… in Python), which clients send as a Bearer token, or "
-            "listen on 127.0.0.1"
+            f"{host or 'all addresses'!r} is reachable from other machines. Set a token with "
+            "ARGSTREAM_TOKEN or --token (Python: token=…), or listen on 127.0.0.1"
         )
     for _ in range(_MAX_TRIES if port == 0 else 1):
         try:

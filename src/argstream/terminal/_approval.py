@@ -40,7 +40,7 @@ from argstream.terminal._entry import (
 )
 from argstream.terminal._layout import rows_of, width
 from argstream.terminal._live import LiveTerminal, Terminal
-from argstream.terminal._run_view import request_lines
+from argstream.terminal._run_view import border, boxed, request_lines
 from argstream.terminal._text import Line, Span, Spans, line, shown, text_of
 from argstream.terminal.tool_views import ToolViews
 
@@ -55,6 +55,7 @@ _KEYS: Final = (
     ("e", "edit the arguments in $EDITOR; you confirm before it runs"),
     ("a", "approve, and don't ask again in this conversation"),
     ("v", "show all arguments"),
+    ("Esc", "back to the question before"),
     ("Ctrl-C", "stop the run"),
 )
 _SIDE: Final = Span("│ ", "warning")
@@ -71,10 +72,10 @@ ANY_KEY: Final = "any"
 _QUIET_SECONDS: Final = 0.3
 # If it may have been meant for the question before; keys begin to repeat after at most 0.7 s.
 _WARY_SECONDS: Final = 1.0
-_SEVERAL: Final = "Pasted text ignored. Press a single key."
+_PASTED: Final = "Pasted text ignored. Press a single key."
+_SEVERAL: Final = "Several keys at once. Press a single key."
 _TOO_SOON: Final = "Ignored (pressed before the prompt appeared). Press again to confirm."
 _UNKNOWN: Final = "Unknown key. Press ? for help."
-_OTHER: Final = "Unknown key. Press one of these."
 _TURN_SECONDS: Final = 0.05
 _RECENT_SECONDS: Final = 2.0  # how long a key may have been meant for the question before
 # By keyboard: those who ask, in the order in which they came, and the last key that answered.
@@ -85,8 +86,6 @@ _SOON_SECONDS: Final = 60.0  # how long before the end the seconds are counted d
 _SETTLING_SECONDS: Final = 0.2  # how long it may take until the request is shown
 # Raises UsageError if a decision on a call is not possible.
 Check: TypeAlias = Callable[[str, Approval], None]
-# Returns lines with all arguments of a call.
-View: TypeAlias = Callable[[str, Mapping[str, Any]], list[Line]]
 _UNCHANGED: Final = 'No changes. (If your editor opens a window, set EDITOR="code --wait".)'
 
 
@@ -110,7 +109,7 @@ class Prompt:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(choice.key.lower() for choice in self.choices)
+        return ("?", *(choice.key.lower() for choice in self.choices))
 
     def runs(self, key: str) -> bool:
         return any(choice.runs for choice in self.choices if choice.key.lower() == key)
@@ -170,16 +169,12 @@ class Prompt:
             return [Line(question), _entry_row(self.entry, columns)][-rows:]
         if not self.can_be_read(columns):
             return [line(Span("terminal too narrow", "warning"))]
-        keys = self._bare_keys
-        together = (*question, Span(" "), keys)
-        does_fit = width(text_of(together)) <= columns
-        if rows == 1:
-            first = together if does_fit else (keys, Span(" "), *self.question)
-            return [Line(first + _behind(hint, status))]
-        if not does_fit:
-            return [Line(question + _behind(status)), Line((_INDENT, keys, *_behind(hint)))]
-        hints = [line(_INDENT, hint)] if hint.text else []
-        return [Line(together + _behind(status)), *hints]
+        together = (*question, Span(" "), self._bare_keys)
+        if width(text_of(together)) > columns:
+            together = (self._bare_keys, Span(" "), *self.question)
+        if rows == 1 or not hint.text:
+            return [Line(together + _behind(hint, status))]
+        return [Line(together + _behind(status)), line(_INDENT, hint)]
 
 
 class Turn:
@@ -198,7 +193,7 @@ class Turn:
     @property
     def position(self) -> str:
         last = self._queue[-1].number
-        return f"{self.number} of {last}" if last > 1 else ""
+        return f"approval {self.number} of {last}" if last > 1 else ""
 
     @property
     def key_before(self) -> str:
@@ -242,10 +237,10 @@ class TerminalApprover:
         """
         self.check = check
         self.on_key: Callable[[], None] | None = None  # called for every key, whatever it means
-        place: Any = terminal  # a live one, or what wraps it, such as the countdown of the demo
-        self._place: LiveTerminal | None = place if hasattr(place, "ask") else None
+        self.status: Callable[[], str] = str  # shown above the keys
+        self._place = terminal if isinstance(terminal, LiveTerminal) else None
         self._how_to = f"To allow it, {how_to_allow}"
-        self._looks = ToolViews() if looks is None else looks
+        self.looks = ToolViews() if looks is None else looks
         self._source = sys.stdin if source is None else source
 
     async def __call__(self, request: ApprovalRequested) -> Approval:
@@ -255,8 +250,7 @@ class TerminalApprover:
         device = os.fstat(self._source.fileno()).st_rdev
         async with turn(device) as own:
             keyboard = Keyboard(self._source, self.on_key)
-            view = partial(self._looks.whole, call_id=request.call_id)
-            dialogue = Dialogue(request, self._place, keyboard, own, check=self.check, view=view)
+            dialogue = Dialogue(request, self, self._place, keyboard, own)
             try:
                 with keyboard.listening(), dialogue:
                     return await dialogue.decision()
@@ -270,19 +264,16 @@ class Dialogue:
     def __init__(
         self,
         request: ApprovalRequested,
+        approver: TerminalApprover,
         place: LiveTerminal,
         keyboard: Keyboard,
         turn: Turn,
-        *,
-        check: Check | None,
-        view: View,
     ) -> None:
         self._request = request
+        self._approver = approver
         self._place = place
         self._keyboard = keyboard
         self._turn = turn
-        self._check = check
-        self._view = view
         self._folder: TemporaryDirectory[str] | None = None
         self._documents: Documents | None = None
         self._prompt: Prompt | None = None
@@ -325,17 +316,20 @@ class Dialogue:
                 return await self._always()
             case "e":
                 return await self._edited()
-            case "v":
-                self._place.say(*self._whole(), about=self._request)
-            case _:
-                self._place.say(*HELP, about=self._request)
+            case _:  # v
+                is_below = self._place.is_last(self._request)
+                lines = map(boxed, self._arguments()) if is_below else self._whole()
+                self._place.say(*lines, about=self._request)
         return ""
+
+    def _arguments(self) -> list[Line]:
+        request = self._request
+        return self._approver.looks.whole(request.name, request.arguments, call_id=request.call_id)
 
     def _whole(self) -> list[Line]:
         """Return the call as it would run, to the last character."""
-        whole = self._view(self._request.name, self._request.arguments)
         heading = Line((shown(self._request.name, "tool"),), (Span("● ", "title"),))
-        return [heading, *request_lines(self._request, whole)]
+        return [heading, *request_lines(self._request, self._arguments())]
 
     def _approval(
         self, arguments: Mapping[str, Any] | None = None, always: ApprovalScope = "call"
@@ -384,6 +378,9 @@ class Dialogue:
             key = await self._choose(prompt, decision, partial(self._changes, decision))
         if key == "n":
             return Deny()
+        if key == "esc" and decision is not None:
+            told = Span("Your edits are not applied", "warning")
+            self._place.say(line(told, margin=(_CORNER,)), about=decision)
         return decision if key == "y" and decision is not None else ""
 
     def _read_edit(self, documents: Documents) -> Approve | None:
@@ -392,13 +389,13 @@ class Dialogue:
         if same(arguments, self._request.arguments):
             return None
         decision = self._approval(arguments)
-        if self._check is not None:
-            self._check(self._request.call_id, decision)
+        if self._approver.check is not None:
+            self._approver.check(self._request.call_id, decision)
         return decision
 
     def _changes(self, decision: Approve) -> list[Line]:
         changes = argument_changes(self._request.arguments, decision.arguments or {})
-        return [line(Span("Your edits:", "strong"), margin=(_INDENT,)), *changes]
+        return [border("├─ ", "Your edits"), *map(boxed, changes)]
 
     def _has_changes(self) -> bool:
         return self._documents is not None and self._documents.has_changes()
@@ -443,6 +440,9 @@ class Dialogue:
             before = ""  # a user who continues has seen this one
             if hint:
                 continue
+            if key == "?":
+                self._place.say(*HELP, about=about)
+                continue
             if not prompt.runs(key) or not self._say_missing(prompt, lines):
                 self._turn.answered(key)
                 return key
@@ -485,7 +485,7 @@ class Dialogue:
         prompt = self._prompt
         if prompt is None:
             return []
-        parts = [self._turn.position]
+        parts = [self._turn.position, self._approver.status()]
         if self._request.expires_at is not None:
             left = self._request.expires_at - time.time()
             if left < _SOON_SECONDS:  # the request has the time
@@ -500,10 +500,10 @@ class Dialogue:
 
 def _hint(keys: Sequence[Key], choices: Sequence[str]) -> str:
     if len(keys) > 1 or keys[0].kind == "paste":
-        return _SEVERAL
+        return _PASTED if any(key.kind == "paste" for key in keys) else _SEVERAL
     if keys[0].kind == "enter":
         return "Press y or n." if "y" in choices else _UNKNOWN
-    return "" if _name(keys[0]) in choices else _UNKNOWN if "?" in choices else _OTHER
+    return "" if _name(keys[0]) in choices else _UNKNOWN
 
 
 def _name(key: Key) -> str:
@@ -568,7 +568,13 @@ def mend_prompt(problem: str) -> Prompt:
 def confirm_prompt(request: ApprovalRequested) -> Prompt:
     return Prompt(
         _question("Approve ", request, " with these edits?"),
-        (Choice("y", "approve", runs=True), Choice("e", "edit again"), Choice("n", "deny"), _BACK),
+        (
+            Choice("y", "approve with edits", runs=True),
+            Choice("e", "edit again"),
+            Choice("n", "deny"),
+            _BACK,
+        ),
+        closes_request=True,
     )
 
 

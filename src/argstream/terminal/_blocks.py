@@ -24,7 +24,6 @@ from argstream.terminal._text import (
     Role,
     Span,
     Spans,
-    count,
     duration,
     line,
     path_name,
@@ -51,13 +50,13 @@ _AS_ABOVE: Final = "(the output above)"
 _BEHIND: Final = 8  # columns: a character is at most as wide, with all that belongs to it
 _OUTPUT: Final[Spans] = (Span("  ┆ ", "faint"),)
 _UNDER: Final[Spans] = (Span("  "),)
-_RUNS: Final = line(Span("running…", "faint"), margin=_UNDER)
 _NEWEST: Final = 1000  # characters of output among which its newest line is looked for
 _LONG: Final = 2.0  # seconds; a shorter time is not shown
 # A bar, so that text of the model never looks like a line of ours.
 _SAID: Final[Spans] = (Span("│ ", "faint"),)
 _THOUGHT: Final[Spans] = (Span("~ ", "thought"),)
-_denial: Final = re.compile(r"a call to .{1,200}? is denied by the policy").match
+_denial: Final = re.compile(r"a call to .{1,200}? is denied by the policy(?: \((.*?)\))?: ").match
+_ENDS: Final = (".", "!", "?", ":")  # of a sentence
 _MOMENT: Final = 1.0  # seconds
 _FEW: Final = 200  # bytes
 _GOOD: Final[Spans] = (Span("  ✓ ", "good"),)
@@ -143,6 +142,9 @@ class _Block:
             return None
         return (now if self._ended is None else self._ended) - self._began
 
+    def counters(self, now: float) -> Iterator[str]:
+        yield from self.said_time(now)
+
     def said_time(self, now: float, before: str = "") -> list[str]:
         took = self.took(now)
         return [] if took is None else [before + duration(took)]
@@ -182,8 +184,10 @@ class TextBlock(_Block):
         super().__init__(block.parent_id, began)
         self.block = block
         self._margin = _THOUGHT if block.is_thinking else _SAID
-        self._markup = _Thought() if block.is_thinking else Markdown()
+        self._markup = Markdown()
         self._text = GrowingText()
+        self._newlines = self._bytes = 0
+        self._is_blank = False  # whether a blank line waits for text below it
         self._is_rest = False  # whether rows of the line that grows are final
         self._too_many: tuple[int, Breaks] | None = None  # rows of it, when it was last shown
 
@@ -196,11 +200,22 @@ class TextBlock(_Block):
         return "thinking" if self.block.is_thinking else "writing"
 
     def counters(self, now: float) -> Iterator[str]:
-        if self.block.text:
-            yield from lines_and_size(self.block.text.count("\n"), bytes_of(self.block.text))
+        if self._bytes:
+            yield from lines_and_size(self._newlines, self._bytes)
         yield from self.said_time(now)
 
+    def goes_on_with(self, block: Text, text: str) -> bool:
+        """Return whether a block is the rest of this text: providers split it to cite sources."""
+        last, is_thinking = self._text.whole()[-1:], self.block.is_thinking or block.is_thinking
+        is_sentence = last in _ENDS and text[:1].isalnum()  # another message, with no blank between
+        is_apart = is_thinking or is_sentence or self.block.turn != block.turn
+        if self.block is block or (text and not is_apart):
+            self.block = block
+        return self.block is block or not (text or is_thinking)
+
     def add(self, text: str) -> None:
+        self._newlines += text.count("\n")
+        self._bytes += bytes_of(text)
         for complete in self._text.add(text):
             self._commit(complete, is_whole=True)
 
@@ -209,7 +224,7 @@ class TextBlock(_Block):
         if self._text.length:
             self._commit(self._text.end(), is_whole=True)
         self._lines += self._behind_margin(self._markup.finish())
-        if self.block.is_thinking and not self.block.text:
+        if self.block.is_thinking and not self._bytes:
             told = f"Thought{''.join(self.said_time(now, ' for '))} (hidden)"
             self._lines.append(Line((Span(told, "faint"),), _THOUGHT, _THOUGHT, "words"))
 
@@ -238,12 +253,23 @@ class TextBlock(_Block):
         return last_rows(held[-max(room, 0) :], columns, room) + last
 
     def _commit(self, text: str, *, is_whole: bool) -> None:
-        """Commit a complete line, or the beginning of one."""
+        """Commit a complete line, or the beginning of one. Of blank lines in a thought, one."""
+        if self.block.is_thinking and is_whole and not text.strip():
+            self._is_blank = self.is_known or bool(self._lines)
+            return
+        if self._is_blank:
+            self._is_blank = False
+            self._lines.append(Line((), self._margin))
         lines = self._markup.add(text, is_rest=self._is_rest, is_whole=is_whole)
         self._lines += self._behind_margin(lines)
         self._is_rest, self._too_many = not is_whole, None
 
     def _behind_margin(self, lines: Iterable[Line]) -> list[Line]:
+        if self.block.is_thinking:
+            lines = (
+                one._replace(spans=tuple(Span(span.text, "thought") for span in one.spans))
+                for one in lines
+            )
         return [behind(self._margin, line) for line in lines]
 
     def _end_of_rows(self, room: int, breaks: Breaks) -> int:
@@ -279,19 +305,6 @@ class TextBlock(_Block):
         return text_of(self._markup.growing(text, is_rest=self._is_rest).spans)
 
 
-class _Thought(Markdown):
-    """Thoughts are shown as they are."""
-
-    def add(self, text: str, *, is_rest: bool, is_whole: bool) -> list[Line]:
-        return [self.growing(text, is_rest=is_rest)]
-
-    def growing(self, text: str, *, is_rest: bool) -> Line:
-        return Line((text_span(text, "thought"),), (), (), "words")
-
-    def is_final(self, text: str, after: str, *, is_rest: bool) -> bool:
-        return True
-
-
 class CallBlock(_Block):
     """The arguments of a call, below a line that names it: ``● write_file  src/app.py``.
 
@@ -305,12 +318,10 @@ class CallBlock(_Block):
         view: ArgumentsView,
         compact: Compact,
         began: float | None,
-        *,
-        has_tail: bool,
     ) -> None:
         super().__init__(call.parent_id, began)
         self.call = call
-        self._has_tail = has_tail  # without one, nothing is held
+        self.is_eager = False  # whether its name is shown before its first line
         self._view = view
         self._title: Spans = ()  # once it is over
         self._fold = Fold(compact)
@@ -347,7 +358,7 @@ class CallBlock(_Block):
 
     @property
     def is_held(self) -> bool:
-        return self.is_over and self._has_tail and not self._is_released
+        return self.is_over and not self._is_released
 
     @property
     def is_unseen(self) -> bool:
@@ -420,8 +431,8 @@ class CallBlock(_Block):
                     near = _place_in(call.raw, error.offset)
             case _ if error is not None and error.reason == "denied":
                 denial = _denial(why)
-                rest = visible_line(why[denial.end() :]) if denial else because(why)
-                told = f"Blocked by policy{rest}"
+                rule = f" rule “{visible_line(denial[1])}”" if denial and denial[1] else ""
+                told = f"Blocked by policy{rule}{because(why[denial.end() if denial else 0 :])}"
             case _:
                 is_named = not path or f"'{inside}'" in why
                 told = f"Invalid arguments{'' if is_named else f' in {inside}'}{because(why)}"
@@ -464,7 +475,7 @@ class CallBlock(_Block):
 
     @property
     def has_begun(self) -> bool:
-        is_named = not self._has_tail and not self._view.is_title_open
+        is_named = self.is_eager and not self._view.is_title_open
         return not self.is_known and (self.is_over or self.lines > 0 or is_named)
 
     def headed(self, lines: list[Line]) -> list[Line]:
@@ -481,10 +492,15 @@ class CallBlock(_Block):
     def growing(self, columns: int, rows: int) -> list[Line]:
         above = [] if self.is_known else [self.head("faint")]
         room = rows - len(above)
-        lines = (self._fold.held + self._lines)[-max(room, 0) :]
-        if not self.is_over:
-            lines += self._view.growing(room)
-        return above[:rows] + last_rows(lines, columns, room)
+        lines = self._fold.held + self._lines + ([] if self.is_over else self._view.growing(room))
+        last = last_rows(lines[-max(room, 0) :], columns, room)
+        if self._fold.held and room > 1 and len(last) == room:  # there may be lines in between
+            kept = list[Line]()
+            while lines and len(kept) + len(one := last_rows(lines[-1:], columns, room)) < room:
+                kept, lines = one + kept, lines[:-1]
+            if len(lines) > 1:
+                last = [line(Span(f"… {len(lines)} lines", "faint"), margin=_REST), *kept]
+        return above[:rows] + last
 
     def _end(self, now: float, more: list[Line]) -> None:
         self._title = self.title
@@ -521,28 +537,19 @@ class ToolBlock(_Block):
         *,
         is_watched: bool = True,
     ) -> None:
-        """Start; attempt 0 if no event reported the start.
-
-        Without a tail, a line reports that it runs, and its output is not folded.
-        """
+        """Start; attempt 0 if no event reported the start. Without a tail, no output is folded."""
         super().__init__(head.speaker, began)
         self.head = self.subject = head
-        self._is_watched = is_watched
+        self.label = head.label
         self._compact = compact
         self._out: list[Line] = []  # that is not final yet
-        self._text = Block(self._out, _output_margin)
+        self._text = Block(self._out, lambda _: (_OUTPUT, _OUTPUT))
         # A crash may have ended attempts before this one.
         self._start = len(head.call.output) if attempt else 0
         self._fold = Fold(compact if is_watched else compact._replace(is_full=True))
         if attempt > 1:
             told = Span(f"running again (attempt {attempt})", "warning")
             self._lines.append(line(told, margin=_UNDER))
-        elif attempt and not is_watched:
-            self._lines.append(_RUNS)
-
-    @property
-    def label(self) -> Spans:
-        return self.head.label
 
     def put_out(self, text: str) -> None:
         self._text.hold(text)
@@ -560,7 +567,10 @@ class ToolBlock(_Block):
             self._lines += result_lines(call.result, self._compact, call.output[self._start :])
         else:
             self._lines += failure_lines(call.result, self._compact)
-        self._lines += self._time(now, "faint" if is_good else "bad")
+        took = self.took(now)
+        if took is not None and took >= _LONG:
+            told = Span(f"took {duration(took)}", "faint" if is_good else "bad")
+            self._lines.append(line(told, margin=_UNDER))
 
     def leave(self, why: str, now: float) -> None:
         self._end("✗", now)
@@ -576,12 +586,7 @@ class ToolBlock(_Block):
     def doing(self) -> str:
         return f"running {visible_line(self.head.call.name)}"
 
-    def counters(self, now: float) -> Iterator[str]:
-        yield from self.said_time(now)
-
     def headed(self, lines: list[Line]) -> list[Line]:
-        if lines[0] is _RUNS:  # one line says both
-            return [self.head.again("· running…"), *lines[1:]]
         is_part = self.is_known and not self.is_over
         return [self.head.again("(continued)" if is_part else ""), *lines]
 
@@ -605,16 +610,6 @@ class ToolBlock(_Block):
     def _fold_output(self) -> None:
         self._lines += self._fold.add(self._out)
         self._out.clear()
-
-    def _time(self, now: float, role: Role) -> list[Line]:
-        took = self.took(now)
-        if took is None or took < _LONG:
-            return []
-        return [line(Span(f"took {duration(took)}", role), margin=_UNDER)]
-
-
-def _output_margin(_number: int) -> tuple[Spans, Spans]:
-    return _OUTPUT, _OUTPUT
 
 
 def result_lines(result: Any, compact: Compact, output: str = "") -> list[Line]:
@@ -721,15 +716,9 @@ class Amount:
 
     def said(self, in_bytes: int) -> Iterator[str]:
         """Yield the counts. Of a change, the lines of both texts together would mean nothing."""
-        if not self._added and not self._removed:
-            yield from lines_and_size(self.lines, in_bytes)
-            return
-        if self._added:
-            removed = f", {self._removed} removed" if self._removed else ""
-            yield f"{count(self._added, 'line')} added{removed}"
-        else:
-            yield f"{count(self._removed, 'line')} removed"
-        yield size(in_bytes)
+        if self._added or self._removed:
+            yield f"+{self._added} -{self._removed} lines"
+        yield from lines_and_size(0 if self._added or self._removed else self.lines, in_bytes)
 
 
 def lines_and_size(lines: int, count: int) -> Iterator[str]:

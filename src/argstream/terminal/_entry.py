@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import unified_diff
 from pathlib import Path, PurePath
@@ -619,50 +619,24 @@ def argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     """
     lines: list[Line] = []
     for name in dict.fromkeys([*before, *after]):
-        old, new = before.get(name), after.get(name)
-        if name not in before:
-            lines += [_heading(name, "new"), *_rows("+", _lines(new, [new]))]
-        elif name not in after:
-            lines += [_heading(name, "removed"), *_rows("-", _lines(old, [old]))]
-        elif not same(old, new):
-            both = [old, new]
-            lines += [_heading(name), *_difference(_lines(old, both), _lines(new, both))]
+        values = [one[name] for one in (before, after) if name in one]
+        if len(values) == 2 and same(*values):
+            continue
+        what = "" if len(values) == 2 else "  new" if name in after else "  removed"
+        lines.append(Line((shown(name, "argument"), Span(what, "faint")), (Span("  "),)))
+        # A text as it is, where that cannot mislead. A newline at its end is an empty line more.
+        are_texts = all(isinstance(one, str) for one in values)
+        texts = [(one if are_texts else readable(one)).split("\n") for one in values]
+        old, new = texts if len(values) == 2 else ([], *texts) if name in after else (*texts, [])
+        if old[-1:] == new[-1:] == [""]:
+            old, new = old[:-1], new[:-1]
+        is_short = (len(old) <= 1 and len(new) <= 1) or not (old and new)
+        for text in list(unified_diff(old, new, lineterm=""))[2:]:  # without the names of files
+            sign, kept = text[0], text[1:].rstrip(" ")
+            if sign != "@":  # blanks at the end would be invisible, so they are marked
+                marks = Span(_BLANK * (len(text) - 1 - len(kept)), "warning")
+                margin = (Span(f"  {sign} ", _SIGNS[sign]),)
+                lines.append(Line((shown(kept, _SIGNS[sign]), marks), margin))
+            elif not is_short:
+                lines.append(Line((Span(text, "place"),), (Span("  "),)))
     return lines
-
-
-def _lines(value: object, values: Sequence[object]) -> list[str]:
-    """Return a value as lines: a text as it is, where that helps and cannot mislead."""
-    are_texts = all(isinstance(one, str) for one in values)
-    if isinstance(value, str) and are_texts and any("\n" in str(one) for one in values):
-        return value.split("\n")  # a newline at the end is an empty line more
-    return readable(value).split("\n")
-
-
-def _heading(name: str, what: str = "") -> Line:
-    spans = (shown(name, "argument"), Span(f"  {what}" if what else "", "faint"))
-    return Line(spans, (Span("  "),))
-
-
-def _difference(old: list[str], new: list[str]) -> Iterator[Line]:
-    if len(old) == 1 and len(new) == 1:
-        yield from _rows("-", old) + _rows("+", new)
-        return
-    if old[-1] == new[-1] == "":  # both end with a newline
-        old, new = old[:-1], new[:-1]
-    for text in list(unified_diff(old, new, lineterm=""))[2:]:  # without the names of files
-        if text[0] == "@":
-            yield Line((Span(text, "place"),), (Span("  "),))
-        else:
-            yield _row(text[0], text[1:])
-
-
-def _rows(sign: str, texts: Iterable[str]) -> list[Line]:
-    return [_row(sign, text) for text in texts]
-
-
-def _row(sign: str, text: str) -> Line:
-    """Return a line of a text. Blanks at its end would be invisible, so they are marked."""
-    role = _SIGNS[sign]
-    kept = text.rstrip(" ")
-    spans = (shown(kept, role), Span(_BLANK * (len(text) - len(kept)), "warning"))
-    return Line(spans, (Span(f"  {sign} ", role),))

@@ -20,12 +20,12 @@ from argstream.events import ApprovalDecided, ApprovalRequested, Event, RunPause
 from argstream.runs import Record
 from argstream.runs._records import Approve
 from argstream.terminal._layout import rows_of
-from argstream.terminal._run_view import RunView
+from argstream.terminal._run_view import RunSoFar, RunView
 from argstream.terminal._screen import Palette, Screen, is_live, size_of, tail_bound
 from argstream.terminal._text import Line, Span, Spans
 from argstream.terminal.tool_views import ToolViews
 
-Shown: TypeAlias = Event | Record | RunSnapshot
+Shown: TypeAlias = Event | Record | RunSnapshot | RunSoFar
 """What can be shown. The times of a record are those at which it was written."""
 
 _Shown = TypeVar("_Shown", bound=Shown)
@@ -109,7 +109,7 @@ class LiveTerminal(Terminal):
             if not is_shown:
                 return
             bare = event.event if isinstance(event, Record) else event
-            is_request = isinstance(bare, ApprovalRequested | ApprovalDecided)
+            is_request = isinstance(bare, ApprovalRequested | ApprovalDecided | RunSoFar)
             if is_request:  # what was final before is not about it
                 self._collect()
             before = self._scene.asked

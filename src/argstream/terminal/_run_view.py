@@ -6,7 +6,7 @@ Long arguments, outputs and results are folded. Before an approval, the argument
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from argstream import events as ev
 from argstream.runs import Call, Change, Record, RunState
@@ -54,6 +54,8 @@ _LEAST_OUTPUT: Final = 12  # columns that are worth the beginning of an output
 _SEEN_AT_ONCE: Final = 8  # lines; above more of them, the name of the call may not be on the screen
 _BORDER: Final[Spans] = (Span("│ ", "warning"),)
 _CORNER: Final[Spans] = (Span("╰─ ", "warning"),)
+_UNDECIDED: Final = line(Span("No decision yet", "warning"), margin=_CORNER)
+_OPEN: Final = ("written", "pending", "approved", "running")  # states of a call
 _OUTCOMES: Final[dict[ev.ApprovalOutcome, tuple[str, Role, str]]] = {
     "approved": ("✓ ", "good", "Approved"),
     "edited": ("✓ ", "good", "Approved with your edits"),
@@ -72,6 +74,12 @@ _EARLY: Final[dict[ev.StopKind, str]] = {
 }
 
 
+class RunSoFar(NamedTuple):
+    """The records of a run that goes on here. Of its blocks, only open calls are shown."""
+
+    records: Sequence[Record]
+
+
 class Scrollback:
     """The scrollback, the blocks that wait for it, and the tools that run."""
 
@@ -85,6 +93,7 @@ class Scrollback:
         self.is_request_open = False  # whether the last lines are a request
         self.is_paused = False  # blocks wait, so that an open request stays the last
         self._speaker: str | None = None  # the agent of the last event
+        self._bars: Spans = ()  # at the left edge of the last lines
 
     def committed(self) -> list[Line]:
         committed, self._committed = self._committed, []
@@ -115,10 +124,19 @@ class Scrollback:
             self._blocks.append(Note(told, head))
             self.settle()
 
-    def interrupt(self, lines: Sequence[Line], head: CallBlock) -> None:
+    def interrupt(
+        self, lines: Sequence[Line], head: CallBlock, *, closes_request: bool = False
+    ) -> None:
         """Commit lines about a call that cannot wait, whichever block owns the scrollback."""
         self.settle()
+        self.is_request_open &= not closes_request
         self._commit(Note(lines, head))
+
+    def close_request(self) -> None:
+        """Close the box of a request that has no decision."""
+        if self.is_request_open:
+            self.is_request_open = False
+            self._committed.append(behind(self._bars, _UNDECIDED))
 
     def settle(self) -> None:
         if self.is_paused:
@@ -150,7 +168,7 @@ class Scrollback:
     def over(self, call_id: str) -> None:
         """Show the end of a tool when it is its turn."""
         running = self.running.pop(call_id)
-        if self._blocks:
+        if self._blocks or self.is_paused:
             self._blocks.append(running)
         else:
             self._commit(running)
@@ -179,17 +197,17 @@ class Scrollback:
         lines = block.settled()
         if not lines and not block.has_begun:
             return
+        self.close_request()
         if block.subject is not self.subject:
             lines = block.headed(lines)
             self.subject = block.subject
         block.is_known = True
-        self.is_request_open = False
-        speaker, depth = block.speaker, self.depth(block.speaker)
+        speaker = block.speaker
         if speaker != self._speaker:
             self._speaker = speaker
             if speaker is not None:
                 lines = [self._announcement(speaker), *lines]
-        bars = (_BAR,) * depth
+        bars = self._bars = (_BAR,) * self.depth(speaker)
         self._committed += [behind(bars, line) for line in lines] if bars else lines
 
 
@@ -226,6 +244,7 @@ class RunView:
         self._scroll = Scrollback(self._calls, has_tail=has_tail)
         self._state = RunState(arguments="events")
         self._asked: Call | None = None  # the call whose request is shown
+        self._drawn: set[str] | None = None  # of a run so far, the calls that are shown
         self._is_run = False  # whether more may come although a turn is over
         self._is_on = False  # whether more is to come
         self._is_past = self._is_untimed = not timed  # the times of these events are unknown
@@ -239,8 +258,15 @@ class RunView:
         """The request that is shown and not decided."""
         return None if self._asked is None else self._asked.request
 
-    def take(self, event: ev.Event | ev.RunSnapshot | Record, now: float) -> None:
+    def take(self, event: ev.Event | ev.RunSnapshot | Record | RunSoFar, now: float) -> None:
         """Add the next event or record, at this time. A ``RunSnapshot`` replaces all before it."""
+        if isinstance(event, RunSoFar):
+            calls = RunState.from_records(event.records, arguments="off").calls.values()
+            self._drawn = {call.call_id for call in calls if call.state in _OPEN}
+            for record in event.records:
+                self.take(record, now)
+            self._drawn = None
+            return
         if isinstance(event, ev.RunSnapshot):
             self._attach(event, now)
             return
@@ -290,28 +316,33 @@ class RunView:
         is_run = self._is_run or self._state.status != "running" or self._state.end is not None
         if is_stream and not is_run:
             self._scroll.note(self._summary_of_stream())
+        self._scroll.close_request()
         self._is_run = self._is_on = False
         self._state = RunState(arguments="events")
 
     # Texts and calls
 
     def _show(self, change: Change, now: float) -> None:
+        if self._drawn is not None and getattr(change.block, "call_id", None) not in self._drawn:
+            return
         match change.block:
             case Text() as text:
                 self._show_text(change, text, now)
             case Call() as call if change.kind == "block_started":
                 self._begin_call(call, change.event, now)
-            case Call() as call:
+            case Call() as call if call.call_id in self._calls:
                 self._show_call(change, call, now)
+            case Call():
+                pass  # it was over when the run went on here
             case _:
                 self._show_run(change.event, now)
 
     def _show_text(self, change: Change, text: Text, now: float) -> None:
-        if change.kind == "block_ended":
+        if change.kind == "block_ended" and text.is_thinking:
             self._end_text(text.parent_id, now)
-        elif change.kind != "block_lost":
+        elif change.kind not in ("block_ended", "block_lost"):
             block = self._texts.get(text.parent_id)
-            if block is None or block.block is not text:
+            if block is None or not block.goes_on_with(text, change.text):
                 self._end_text(text.parent_id, now)
                 block = self._texts[text.parent_id] = TextBlock(text, self._start(now))
                 self._scroll.add(block)
@@ -331,8 +362,8 @@ class RunView:
             self._calls[call.call_id].leave("Interrupted", now)
             self._leave_running(call.call_id, "Interrupted", now)
         view = self._views.view(event, is_past=self._is_past)
-        start, has_tail = self._start(now), self._has_tail
-        block = CallBlock(call, view, self._compact, start, has_tail=has_tail)
+        block = CallBlock(call, view, self._compact, self._start(now))
+        block.is_eager = not self._has_tail
         self._calls[call.call_id] = block
         self._scroll.add(block)
 
@@ -387,7 +418,7 @@ class RunView:
             arguments = self._views.whole(request.name, request.arguments, call_id=call.call_id)
         label = block.label if block.lines > _SEEN_AT_ONCE else ()
         scroll.interrupt(request_lines(request, arguments, label), block)
-        scroll.is_request_open, scroll.is_paused = True, self._has_tail
+        scroll.is_request_open = scroll.is_paused = True
         self._asked = call
 
     def _decided(self, call: Call, decision: ev.ApprovalDecided) -> None:
@@ -404,7 +435,7 @@ class RunView:
             before = written if isinstance(written, dict) else {}
             lines += argument_changes(before, edited)
         if self._asked is call:
-            scroll.interrupt(lines, head)
+            scroll.interrupt(lines, head, closes_request=is_open)
             self._ask_next()
         else:
             scroll.note(lines, head)
@@ -486,9 +517,6 @@ class RunView:
                 scroll.is_paused = False
                 self._ask(call)
         self._is_on = scroll.is_paused = False
-        if scroll.is_request_open and self._asked is not None:
-            told = Span("No decision yet", "warning")
-            scroll.note([line(told, margin=_CORNER)], self._calls[self._asked.call_id])
         calls = ", ".join(visible_line(request.name) for request in state.pending)
         scroll.note([_marked("‖ ", f"Paused: waiting for approval of {calls}", "warning")])
 
@@ -512,8 +540,8 @@ class RunView:
             case _:
                 reason = because(getattr(end, "reason", ""))
                 yield self._summary("■ ", f"Stopped{reason}", "warning")
-        if self._hint:  # on a line of its own, so that the command is not broken
-            yield line(Span(self._hint, "faint"), margin=_UNDER)
+        if hint := self._hint("inspect"):  # on a line of its own, so that it is not broken
+            yield line(Span(hint, "faint"), margin=_UNDER)
 
     def _summary(self, mark: str, told: str, role: Role) -> Line:
         """Return the line that ends a run: how it ended, what it took and what it cost."""
@@ -551,15 +579,17 @@ class RunView:
 
     # What is open
 
-    @property
-    def _hint(self) -> str:
+    def _hint(self, command: str) -> str:
+        """Return a command about the run; nothing if it can't be found later."""
         run_id = self._state.run_id.removeprefix("run_")
         is_known = self._is_stored and run_id
-        return f"argstream inspect run:{visible_line(run_id[:8])}{self._store}" if is_known else ""
+        name = f"run:{visible_line(run_id[:8])}{self._store}"
+        return f"argstream {command} {name}" if is_known else ""
 
     @property
     def _compact(self) -> Compact:
-        return Compact(self._is_full, f" ({self._hint})" if self._hint else "")
+        hint = self._hint("watch --full")
+        return Compact(self._is_full, f" ({hint})" if hint else "")
 
     def _start(self, now: float) -> float | None:
         return None if self._is_past else now
@@ -655,12 +685,6 @@ def request_lines(
 
     It is a box that the keys, or the decision, close. ``label`` names the call once more.
     """
-    title = "Approval needed"
-    top = line(
-        *(Span("╭─ ", "warning"), Span(title, "prompt")),
-        Span(f" {'─' * (_RULE - len(title))}", "warning"),
-        breaks="spaces",
-    )
     rule = "" if request.rule is None else f"rule: {visible_line(request.rule)}"
     reason = visible_line(request.reason)
     notes = [f"{reason} ({rule})" if reason and rule else reason or rule]
@@ -669,10 +693,16 @@ def request_lines(
     notes += [f"! {warning}" for warning in request.warnings]
     lines = [Line((Span(note, "warning"),), (), (), "words") for note in notes if note]
     labels = [Line(label, breaks="words")] if label else []
-    return [top, *map(_boxed, [*arguments, *labels, *lines])]
+    return [border("╭─ ", "Approval needed"), *map(boxed, [*arguments, *labels, *lines])]
 
 
-def _boxed(line: Line) -> Line:
+def border(corner: str, title: str) -> Line:
+    """Return the upper border of a box, or of a part of it."""
+    rule = Span(f" {'─' * (_RULE - len(title))}", "warning")
+    return line(Span(corner, "warning"), Span(title, "prompt"), rule, breaks="spaces")
+
+
+def boxed(line: Line) -> Line:
     """Return a line inside the box. Two columns of its margin make room for the border."""
     rest = None if line.rest is None else _narrowed(line.rest)
     return behind(_BORDER, line._replace(margin=_narrowed(line.margin), rest=rest))

@@ -167,7 +167,8 @@ class Waterfall:
             return "No call was readable before it was complete."
         name = text_of(cut((Span(visible_line(name[:200])),), 41))
         early, sooner = amount(lead, self.unit), amount(self.silence(), self.unit)
-        return f"{name} was readable {early} before it was complete; {sooner} sooner in total."
+        shown = f"{name}: first argument shown {early} before its end."
+        return f"{shown} All calls: {sooner}."
 
     def silence(self) -> float:
         """Return how long calls were written. Time that several calls share is counted once."""

@@ -36,8 +36,9 @@ class TestAnswers:
             assert at.screen().count("print(os.name)") == 1
             await at.answer("?")
             await at.sees("stop the run")
-            await at.answer("v")
-            await at.sees_above(PROMPT, AGAIN)
+            await at.answer("v")  # inside the same box
+            await at.sees_above(PROMPT, AGAIN[1:])
+            assert at.screen().count("╭─") == 1
             await at.answer("y")
             await at.end()
             await at.sees_no(PROMPT)
@@ -111,8 +112,8 @@ class TestAnswers:
                 await at.answer("\r")
                 await at.sees("Press y or n.")
                 await at.answer(keys)
-                is_one = keys in sequences
-                await at.sees("Unknown key." if is_one else "Pasted text ignored.")
+                several = "Pasted text" if "[200~" in keys else "Several keys"
+                await at.sees("Unknown key." if keys in sequences else several)
             assert at.decisions == []
             await at.answer("n")
 
@@ -155,7 +156,7 @@ class TestQuestions:
         calls = [write_call(f"{name}.py", f"# {name}\n") for name in "abc"]
         async with sitting(Reply(*calls), settling=1.5) as at:
             for number, name in enumerate("abc", 1):
-                rows = [f"│ {number} of 3", REASON]
+                rows = [f"│ approval {number} of 3", REASON]
                 await at.sees_above(PROMPT, rows)
                 # Arguments that were shown before the request stand above its box.
                 assert any(f"1 │ # {name}" in row for row in at.above(PROMPT)[2:4])
@@ -176,7 +177,7 @@ class TestQuestions:
             await at.answer("y")
             await at.end()
             await at.sees("meanwhile")
-            assert at.above("meanwhile")[0] == REASON
+            assert at.above("meanwhile")[:2] == ["╰─ No decision yet", REASON]
             assert at.written == [("app.py", CONTENT)]
 
     async def test_question_shows_a_request_that_was_not_shown(self) -> None:
@@ -234,7 +235,7 @@ class TestScreens:
             (80, 24, "╰─ y approve   n deny   d deny with reason   e edit   a always   ? help"),
             (44, 24, "╰─ y approve   n deny   d deny with reason\n   e edit   a always   ? help"),
             (81, 3, "╰─ y approve   n deny   d deny with reason   e edit   a always   ? help"),
-            (31, 6, f"? Approve write_file?\n  {KEYS}"),
+            (31, 6, f"{KEYS} Approve write"),
             (35, 3, f"? Approve write_file? {KEYS}"),
             (33, 3, f"{KEYS} Approve write_file?"),
         ],
@@ -242,9 +243,7 @@ class TestScreens:
     async def test_keys_are_shown_at_any_size(self, columns: int, rows: int, expected: str) -> None:
         async with sitting(columns=columns, rows=rows) as at:
             await at.sees(expected)
-            await at.answer(
-                "N", expected.rsplit("\n", maxsplit=1)[-1]
-            )  # capitals are the same keys
+            await at.answer("N", expected.splitlines()[-1])  # capitals are the same keys
 
     async def test_question_whose_keys_do_not_fit_cannot_be_answered(self) -> None:
         async with sitting(columns=11, rows=9) as at:
@@ -319,9 +318,9 @@ class TestEditing:
             await at.answer("e")
             await at.sees("started")
             at.type("os.sep\r")
-            await at.sees('  - "app.py"\n  + "new.py"')
-            await at.sees("  - print(os.name)\n  + print(os.sep)")
-            await at.answer("y", "? Approve write_file with these edits?")
+            await at.sees("│ - app.py\n│ + new.py")
+            await at.sees("│ - print(os.name)\n│ + print(os.sep)")
+            await at.answer("y", "approve with edits")
             await at.end()
             assert at.written == [("new.py", CHANGED)]
             assert [event.decision for event in at.decisions] == ["edited"]
@@ -346,13 +345,13 @@ esac
             await at.answer("e", "? Invalid arguments:")
             await at.sees("the edited arguments of write_file are not valid")
             await at.answer("e", "? Invalid arguments:")
-            await at.answer("y", "with these edits?")
+            await at.answer("y", "approve with edits")
             await at.end()
             assert at.written == [("app.py", CHANGED)]
 
     @pytest.mark.parametrize(
         ("status", "key", "question"),
-        [(0, "y", UNCHANGED), (1, "y", UNCHANGED), (0, "n", "with these edits?")],
+        [(0, "y", UNCHANGED), (1, "y", UNCHANGED), (0, "n", "approve with edits")],
     )
     async def test_edit_can_be_left_or_denied(
         self, status: int, key: str, question: str, monkeypatch: pytest.MonkeyPatch
@@ -361,7 +360,8 @@ esac
         async with sitting(rows=40) as at:
             await at.answer("e")
             if status == 0:
-                await at.answer("\x1b", "with these edits?")
+                await at.answer("\x1b", "approve with edits")
+                await at.sees("╰─ Your edits are not applied")
             await at.sees("Your edits are not applied.")
             assert at.above(UNCHANGED)[0] == REASON
             if key == "n":

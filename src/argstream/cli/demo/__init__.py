@@ -13,26 +13,24 @@ from importlib.resources import files
 from pathlib import Path
 from shutil import get_terminal_size
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
 from argstream.agent import Agent
 from argstream.agent.approvals import Approval, Approve
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
 from argstream.cli._setup import Stopping
 from argstream.events import ApprovalRequested
-from argstream.models import ScriptedModel
+from argstream.history import ResultPart
+from argstream.models import ModelRequest, ScriptedModel
 from argstream.models._scripted import CallTool, Reply, Say, Think
 from argstream.policy import Not, Policy, Rule, Under
 from argstream.runs import Call, RunState
 from argstream.terminal import LiveTerminal, Terminal, ToolViews, open_terminal
 from argstream.terminal._approval import TerminalApprover
-from argstream.terminal._live import Tail
-from argstream.terminal._text import Line, Span, line
 from argstream.terminal.waterfall import Waterfall
 
 __all__ = ["PROMPT", "DemoApprover", "make_project", "replies", "show_demo"]
 
-_LEAST_ROWS: Final = 3  # the question, its keys, and the countdown
 _STANDARD_INPUT: Final = 0
 
 
@@ -44,9 +42,8 @@ class DemoApprover:
         self._limit: asyncio.Timeout | None = None  # of the question that is asked: one at a time
         self._person: TerminalApprover | None = None
         if isinstance(terminal, LiveTerminal) and os.isatty(_STANDARD_INPUT):
-            counting: Any = _Counting(terminal, self)
-            self._person = TerminalApprover(counting, looks=looks)
-            self._person.on_key = self._wait_for_ever
+            self._person = TerminalApprover(terminal, looks=looks)
+            self._person.on_key, self._person.status = self._wait_for_ever, self._countdown
 
     async def __call__(self, request: ApprovalRequested) -> Approval:
         """Return the decision of the user, or an approval."""
@@ -54,51 +51,19 @@ class DemoApprover:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience) as self._limit:
                     return await self._person(request)
-        return Approve(
-            digest=request.digest, reason="no answer; approved automatically by the demo"
-        )
+        reason = f"no answer within {self._patience:.0f} s" if self._patience else "--fast"
+        return Approve(digest=request.digest, reason=reason)
 
-    @property
-    def ends_at(self) -> float | None:
-        """When it approves by itself, if it will."""
-        return None if self._limit is None else self._limit.when()
+    def _countdown(self) -> str:
+        ends_at = None if self._limit is None else self._limit.when()
+        if ends_at is None:
+            return ""
+        seconds = max(math.ceil(ends_at - time.monotonic()), 0)
+        return f"Demo: approving automatically in {seconds} s"
 
     def _wait_for_ever(self) -> None:
         if self._limit is not None and not self._limit.expired():
             self._limit.reschedule(None)
-
-
-class _Counting:
-    """A terminal that shows below a question how long it waits."""
-
-    def __init__(self, terminal: LiveTerminal, approver: DemoApprover) -> None:
-        self._approver = approver
-        self._terminal = terminal
-        self.say = terminal.say
-        self.is_last = terminal.is_last
-        self.asked_since = terminal.asked_since
-        self.suspended = terminal.suspended
-
-    def tail_size(self) -> tuple[int, int]:
-        """Return the room beside the countdown."""
-        columns, rows = self._terminal.tail_size()
-        return columns, rows - len(self._countdown(rows))
-
-    def ask(self, tail: Tail | None, *, alone: bool = False) -> None:
-        """Ask, with a countdown below."""
-
-        def counting(now: float, columns: int, rows: int) -> list[Line]:
-            below = self._countdown(rows)
-            return [] if tail is None else [*tail(now, columns, rows - len(below)), *below]
-
-        self._terminal.ask(None if tail is None else counting, alone=alone)
-
-    def _countdown(self, rows: int) -> list[Line]:
-        ends_at = self._approver.ends_at
-        if ends_at is None or rows < _LEAST_ROWS:
-            return []
-        seconds = max(math.ceil(ends_at - time.monotonic()), 0)
-        return [line(Span(f"  Demo: approving automatically in {seconds} s", "faint"))]
 
 
 PROMPT: Final = "Round the tax correctly, and write a sales report."
@@ -141,8 +106,14 @@ def replies() -> tuple[Reply, ...]:
             Say("Blocked before it was fully written. One step left:"),
             CallTool("run_command", {"command": f"{_python()} report.py sales.csv"}),
         ),
-        Reply(Say("The tax is right, and the report works.")),
     )
+
+
+def last_reply(request: ModelRequest) -> Reply:
+    """Return the last reply, which depends on the decision of the user."""
+    result = next(part for part in request.messages[-1].parts if isinstance(part, ResultPart))
+    outcome = "the report was not run" if result.failed else "the report works"
+    return Reply(Say(f"The tax is right, and {outcome}."))
 
 
 def _python() -> str:
@@ -170,7 +141,7 @@ def show_demo(given: Namespace) -> int:
 
 def _agent(approver: DemoApprover, folder: Path, speed: float) -> Agent:
     return Agent(
-        ScriptedModel(*replies(), piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
+        ScriptedModel(*replies(), last_reply, piece_size=_PIECE, delay=_DELAY / speed, name="demo"),
         [*file_tools(folder), shell_tool(folder)],
         policy=_inside(folder),
         approver=approver,
@@ -206,6 +177,5 @@ def _inside(folder: Path) -> Policy:
         argument="path",
         when=Not(Under(folder)),
         name="inside the project",
-        reason="write only inside the project",
     )
     return Policy([rule], default="allow", root=folder)

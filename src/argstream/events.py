@@ -36,6 +36,7 @@ __all__ = [
     "ArgumentsError",
     "BaseEvent",
     "BlockSnapshot",
+    "Break",
     "CallEnd",
     "CallKind",
     "CallSnapshot",
@@ -574,6 +575,9 @@ class TextSnapshot(Struct, frozen=True, kw_only=True, tag="text"):
     """The number of its turn; 0 if the run has no ``TurnStarted`` events."""
     is_lost: bool = False
     """Whether its turn was cut off and repeated. The model does not see such a block."""
+    started_at: float | None = None
+    """Times of snapshots are Unix times."""
+    last_text_at: float | None = None
 
 
 class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
@@ -585,6 +589,8 @@ class ThinkingSnapshot(Struct, frozen=True, kw_only=True, tag="thinking"):
     parent_id: str | None = None
     turn: int = 0
     is_lost: bool = False
+    started_at: float | None = None
+    last_text_at: float | None = None
 
 
 class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
@@ -614,6 +620,28 @@ class CallSnapshot(Struct, frozen=True, kw_only=True, tag="call"):
     """The result, or the error if it failed."""
     turn: int = 0
     is_lost: bool = False
+    interruptions: int = 0
+    """Attempts that a crash ended."""
+    started_at: float | None = None
+    last_text_at: float | None = None
+    """When its arguments grew last, or when it had its verdict."""
+    completed_at: float | None = None
+    """When it had its verdict."""
+    requested_at: float | None = None
+    decided_at: float | None = None
+    executed_at: list[float] = []
+    """One time per attempt."""
+    ended_at: float | None = None
+
+
+class Break(Struct):
+    """A time in which a run was paused, or no process drove it."""
+
+    cause: Literal["pause", "crash"]
+    started_at: float
+    ended_at: float | None
+    call_ids: tuple[str, ...]
+    """The pending calls, or those that were interrupted."""
 
 
 BlockSnapshot: TypeAlias = TextSnapshot | ThinkingSnapshot | CallSnapshot
@@ -648,6 +676,8 @@ class RunSnapshot(Struct, frozen=True):
     """When that was written: Unix time."""
     started_at: float | None = None
     """When the run started: Unix time."""
+    ended_at: float | None = None
+    breaks: list[Break] = []
     conversation_id: str = ""
     agent: str = ""
     user: str = ""

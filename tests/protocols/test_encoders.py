@@ -113,11 +113,11 @@ def test_viewer_that_joins_at_any_time_sees_the_state_of_the_log(
     seqs = [frame.seq for frame in (start, *rest)]
     last = {"history": (), "seq": 0, "conversation_id": "", "agent": ""}
     seen = msgspec.structs.replace(state.snapshot(), **last)
-    assert seen == msgspec.structs.replace(snapshot_of(records), **last)
+    joined = [record for portion in portions for record in portion]
+    assert seen == msgspec.structs.replace(snapshot_of(joined), **last)
     assert seqs == sorted(set(seqs))
     everything = b"".join(written.data for written in (*before, *after))
-    expected = [str(record.seq) for portion in portions for record in portion]
-    assert [event.id for event in read(everything)] == expected
+    assert [event.id for event in read(everything)] == [str(record.seq) for record in joined]
 
 
 @given(events=runs(crashes=False), cuts=cuts_of_records)

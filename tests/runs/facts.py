@@ -12,7 +12,7 @@ from argstream.runs import Argument, Call, RunState, TextBlock
 _RUN = """
     run_id status prompt user mode turns usage stop_reason end failures seq time started_at ended_at
 """
-_TEXT = "block parent_id turn text is_over is_lost started_at"
+_TEXT = "block parent_id turn text is_over is_lost started_at last_text_at"
 _CALL = """
     call_id index name kind parent_id turn is_lost is_free_text is_pending state raw verdict
     arguments written_arguments error request decision attempts interruptions output outcome result
@@ -20,8 +20,8 @@ _CALL = """
 """
 _TURN = "turn attempt parent_id started_at ended_at end"
 _BREAK = "cause started_at ended_at call_ids"
-TIMES = {"time", "turn_times", "breaks", "failures", "interruptions", "user", "written"}
-"""What a snapshot does not have, besides the fields that end with ``_at``."""
+OMITTED = {"time", "started_at", "last_text_at", "turn_times", "failures", "user", "written"}
+"""What a snapshot does not have, or what differs because pieces of text were joined."""
 
 
 def facts_of(state: RunState) -> Any:
@@ -78,8 +78,8 @@ def without_blanks(facts: Any) -> Any:
 
 
 def without_times(facts: Any) -> Any:
-    """Omit what a snapshot does not have: times, and the order of keys that are numbers."""
-    kept = {key: facts[key] for key in facts.keys() - TIMES if not key.endswith("_at")}
+    """Omit what a late viewer may not have: also the order of keys that are numbers."""
+    kept = {key: facts[key] for key in facts.keys() - OMITTED}
     if "blocks" in kept:
         kept["blocks"] = [without_times(block) for block in kept["blocks"]]
     if "tree" in kept:

@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from argstream import events as ev
 from argstream.events import Event
@@ -87,6 +90,18 @@ def late_view(events: Sequence[Event], place: int) -> list[Event | ev.RunSnapsho
         changes = state.apply(event)
         seen += [event, *(one.event for one in changes if one.kind == "argument")]
     return seen
+
+
+def timeless(snapshot: ev.RunSnapshot) -> ev.RunSnapshot:
+    """Omit times, breaks and attempts."""
+    blocks: list[ev.BlockSnapshot] = []
+    for one in snapshot.blocks:
+        times: dict[str, Any] = {"started_at": None, "last_text_at": None}
+        if isinstance(one, ev.CallSnapshot):
+            times |= {name: None for name in one.__struct_fields__ if name.endswith("_at")}
+            times |= {"executed_at": [], "interruptions": 0}
+        blocks.append(replace(one, **times))
+    return replace(snapshot, time=0.0, ended_at=None, breaks=[], blocks=tuple(blocks))
 
 
 def folded(records: Iterable[Record]) -> ev.RunSnapshot:

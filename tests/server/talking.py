@@ -21,6 +21,7 @@ from argstream.protocols.native import Frame
 from argstream.runs import MemoryStore, RunState, Store
 from argstream.server import AgentServer, Limits, Serving
 from tests.agent.following import Effects, add, mailing, send
+from tests.runs.records import timeless
 
 GENEROUS = Limits(runs_per_minute=100_000, requests_per_minute=1_000_000)
 _AGENT_OPTIONS = ("approval_timeout", "lease_seconds", "delay", "name", "store")
@@ -142,8 +143,8 @@ def folded(contents: Iterable[Event | RunSnapshot]) -> RunSnapshot:
             state = RunState.from_snapshot(one)
         else:
             state.apply(one)
-    snapshot = state.snapshot()
-    return replace(snapshot, seq=0, time=0.0, started_at=0.0, conversation_id="", agent="")
+    known = replace(state.snapshot(), seq=0, started_at=None, conversation_id="", agent="")
+    return timeless(known)
 
 
 def agent_for(*replies: Any, store: Store | None = None, **options: Any) -> tuple[Agent, Effects]:

@@ -142,9 +142,7 @@ class TestTimes:
         waterfall = noted(written)  # a stream without a run
         assert waterfall.written(waterfall.calls[0]) == (5001.0, 5003.0)
 
-    def test_call_without_times_is_not_drawn(self) -> None:
-        snapshot = noted(*WORK).state.snapshot()
-        assert Waterfall(RunState.from_snapshot(snapshot)).calls == []
+    def test_call_that_never_started_is_not_drawn(self) -> None:
         assert noted([(1.0, e.ToolArgsDelta("c", "write", "{"))]).calls == []
 
     def test_free_text_is_one_argument(self) -> None:

@@ -27,10 +27,11 @@ from argstream.cli._setup import (
     terminal_width,
 )
 from argstream.cli._streams import print_calls, print_fragments
+from argstream.events import Break
 from argstream.providers import ProtocolName
 from argstream.recording import Recording
 from argstream.runs._records import Record, RunInfo
-from argstream.runs._state import Break, Call, CallState, RunState, TurnTimes
+from argstream.runs._state import Call, CallState, RunState, TurnTimes
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
 from argstream.terminal._layout import rows_of

@@ -203,6 +203,7 @@ class TextBlock(Struct, eq=False):
     is_over: bool = False  # only thinking blocks report their end
     is_lost: bool = False
     started_at: float | None = None
+    last_text_at: float | None = None
     key: str = ""  # unique in the run
 
     def _grow(self, piece: str) -> None:
@@ -214,6 +215,7 @@ class TextBlock(Struct, eq=False):
     def _snapshot(self) -> ev.BlockSnapshot:
         facts: dict[str, Any] = {"block": self.block, "text": self.text, "turn": self.turn}
         facts |= {"parent_id": self.parent_id, "is_lost": self.is_lost}
+        facts |= {"started_at": self.started_at, "last_text_at": self.last_text_at}
         if self.is_thinking:
             return ev.ThinkingSnapshot(**facts, is_over=self.is_over)
         return ev.TextSnapshot(**facts)
@@ -360,15 +362,6 @@ class TurnTimes(Struct):
     end: ev.TurnCompleted | None = None
 
 
-class Break(Struct):
-    """A time in which a run was paused, or no process drove it."""
-
-    cause: Literal["pause", "crash"]
-    started_at: float
-    ended_at: float | None
-    call_ids: tuple[str, ...]  # the pending calls, or those that were interrupted
-
-
 class RunState:
     """The state of a run after the events that were applied.
 
@@ -405,7 +398,7 @@ class RunState:
         self.end: ev.RunEnd | None = None
         self.failures: list[ev.StreamFailed | ev.RunFailed] = []
         self.turn_times: list[TurnTimes] = []
-        self.breaks: list[Break] = []
+        self.breaks: list[ev.Break] = []
         self.started_at: float | None = None
         self.ended_at: float | None = None
         self.seq: int = 0  # of the last record
@@ -433,7 +426,7 @@ class RunState:
     def from_snapshot(
         cls, snapshot: ev.RunSnapshot, *, arguments: Literal["tree", "events", "off"] = "tree"
     ) -> "RunState":
-        """Continue from a snapshot. Its blocks have no times, and ``messages`` is None."""
+        """Continue from a snapshot. Arguments have no times, and ``messages`` is None."""
         state = cls(arguments=arguments)
         own = _copied(snapshot)
         for name in _RUN_FIELDS:
@@ -565,6 +558,7 @@ class RunState:
         if block is None or block.is_lost:
             block = self._start_text(event, changes)
         block._grow(event.text)
+        block.last_text_at = self.time
         changes.append(Change("text", event, block, event.text))
 
     def _thinking_completed(self, event: ev.ThinkingCompleted, changes: list[Change]) -> None:
@@ -572,7 +566,7 @@ class RunState:
         if block is None or block.is_lost:
             block = self._start_text(event, changes)
         rest = event.text[len(block.text) :]
-        block.text, block.is_over = event.text, True
+        block.text, block.is_over, block.last_text_at = event.text, True, self.time
         if rest:
             changes.append(Change("text", event, block, rest))
         changes.append(Change("block_ended", event, block))
@@ -580,7 +574,7 @@ class RunState:
     def _start_text(self, event: _TextEvent, changes: list[Change]) -> TextBlock:
         is_thinking = not isinstance(event, ev.TextDelta)
         block = TextBlock(event.block, event.parent_id, self.turns, is_thinking)
-        block.started_at = self.time
+        block.started_at = block.last_text_at = self.time
         self._add(block)
         changes.append(Change("block_started", event, block))
         return block
@@ -734,14 +728,14 @@ class RunState:
         self.status = "paused"
         self._end_break()
         calls = tuple(request.call_id for request in event.pending)
-        self.breaks.append(Break("pause", self.time, None, calls))
+        self.breaks.append(ev.Break("pause", self.time, None, calls))
         changes.append(Change("run_paused", event))
 
     def _run_resumed(self, event: ev.RunResumed, changes: list[Change]) -> None:
         self.status, self.run_id = "running", self.run_id or event.run_id
         self._end_break()
         if event.cause == "crash":
-            self.breaks.append(Break("crash", self._before, self.time, event.interrupted))
+            self.breaks.append(ev.Break("crash", self._before, self.time, event.interrupted))
             for call_id in self.calls.keys() & event.interrupted:
                 self.calls[call_id].interruptions += 1
         changes.append(Change("run_resumed", event))
@@ -777,7 +771,8 @@ class RunState:
             is_thinking = isinstance(seen, ev.ThinkingSnapshot)
             is_over = isinstance(seen, ev.ThinkingSnapshot) and seen.is_over
             facts = (seen.block, seen.parent_id, seen.turn, is_thinking, seen.text)
-            block = TextBlock(*facts, is_over, seen.is_lost)
+            times = (seen.started_at, seen.last_text_at)
+            block = TextBlock(*facts, is_over, seen.is_lost, *times)
         self._add(block)
 
     def _restore_tree(self, call: Call) -> None:

@@ -131,7 +131,7 @@ const text = (block, words, more = {}) => ({
 const snapshot = (at, ...blocks) => ({
   seq: at,
   time: at,
-  snapshot: { run_id: "r", status: "running", blocks, turns: 1, conversation_id: "talk", end: null },
+  snapshot: { run_id: "r", status: "running", blocks, breaks: [], conversation_id: "talk" },
 });
 const cut = new Run();
 cut.take(snapshot(5, text(0, "One"), text(1, "two"), text(2, "three")));

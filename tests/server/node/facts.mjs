@@ -2,7 +2,7 @@
 
 const RUN = `run_id status prompt user mode turns usage stop_reason end failures seq time started_at
   ended_at`;
-const TEXT = "type block parent_id turn text is_over is_lost started_at";
+const TEXT = "type block parent_id turn text is_over is_lost started_at last_text_at";
 const CALL = `type call_id index name kind parent_id turn is_lost is_free_text is_pending state raw
   verdict arguments written_arguments error request decision attempts interruptions output outcome
   result started_at last_text_at completed_at requested_at decided_at executed_at ended_at`;

@@ -113,20 +113,24 @@
 /** @typedef {{ type: "stream_failed", code: string, message: string,
  *   retryable: boolean }} StreamFailed */
 
-/** Fields of every block in a snapshot. @typedef {{ turn: number, is_lost: boolean }} Seen */
+/** Fields of every block in a snapshot.
+ * @typedef {{ turn: number, is_lost: boolean, started_at: Time, last_text_at: Time }} Seen */
 /** @typedef {Seen & OfWords & { type: "text", text: string }} TextSnapshot */
 /** @typedef {Seen & OfWords & { type: "thinking", text: string, is_over: boolean }} ThinkingSnapshot */
 /** @typedef {Seen & OfCall & { type: "call", index: number, kind: CallKind,
  *   parent_id: string | null, raw: string, verdict: Verdict | null,
  *   arguments: JsonObject | string | null, error: ArgumentsError | null,
  *   request: ApprovalRequested | null, decision: ApprovalDecided | null, attempts: number,
- *   output: string, outcome: "completed" | "failed" | null, result: JsonValue }} CallSnapshot */
+ *   interruptions: number, output: string, outcome: "completed" | "failed" | null,
+ *   result: JsonValue, completed_at: Time, requested_at: Time, decided_at: Time,
+ *   executed_at: number[], ended_at: Time }} CallSnapshot */
 /** The state of a run up to a record. It replaces everything before it.
  * @typedef {{ run_id: string, status: RunStatus, prompt: string, history: JsonObject[],
  *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
  *   stop_reason: string | null, end: RunEnd | null, mode: RunMode, seq: number, time: number,
- *   started_at: number | null, conversation_id: string, agent: string,
- *   user: string }} RunSnapshot */
+ *   started_at: Time, ended_at: Time, conversation_id: string, agent: string, user: string,
+ *   breaks: { cause: "pause" | "crash", started_at: number, ended_at: Time,
+ *     call_ids: string[] }[] }} RunSnapshot */
 
 /** What happened in a run.
  * @typedef {TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted | ToolCallStarted
@@ -750,9 +754,8 @@ function secondsOf(header) {
 // A run and its blocks. Names and states are those of `argstream.runs.RunState` in Python, and one
 // file of examples tests both.
 
-/** A Unix time in seconds. It is null if the thing has not happened, and if a snapshot reported it:
- * snapshots have only `time` and `startedAt`.
- * @typedef {number | null} Time */
+/** A Unix time in seconds. It is null if the thing has not happened. Snapshots do not have those of
+ * arguments. @typedef {number | null} Time */
 /** @typedef {Text | Thinking | Call} Block */
 /** What is known of a block when it starts.
  * @typedef {Pick<TextSnapshot | ThinkingSnapshot, "type" | "turn" | keyof OfWords>
@@ -808,7 +811,7 @@ export class Run {
   end = null;
   /** @type {(StreamFailed | RunFailed)[]} */ failures = [];
   /** Turns since the last snapshot. @type {TurnTimes[]} */ turnTimes = [];
-  /** Breaks since the last snapshot. @type {Break[]} */ breaks = [];
+  /** @type {Break[]} */ breaks = [];
   /** @type {Time} */ startedAt = null;
   /** @type {Time} */ endedAt = null;
   /** Of the last record; 0 if there is none. */
@@ -891,7 +894,7 @@ export class Run {
       case "thinking_started":
         return this.#start({ ...event, type: "thinking", turn: this.turns });
       case "thinking_completed":
-        return this.#update(this.#openText(event), { text: event.text, is_over: true });
+        return this.#complete(this.#openText(event), event.text);
       case "tool_call_started":
         return this.#start({ ...event, type: "call", turn: this.turns });
       case "turn_started":
@@ -964,6 +967,7 @@ export class Run {
   #restore(snapshot, views) {
     this.runId = snapshot.run_id;
     this.startedAt = snapshot.started_at;
+    this.endedAt = snapshot.ended_at;
     this.conversationId = snapshot.conversation_id || this.conversationId;
     this.agent = snapshot.agent || this.agent;
     this.mode = snapshot.mode;
@@ -974,17 +978,34 @@ export class Run {
     this.usage = snapshot.usage;
     this.stopReason = snapshot.stop_reason;
     this.turnTimes = [];
-    this.breaks = [];
+    this.breaks = snapshot.breaks.map(({ cause, started_at, ended_at, call_ids }) => (
+      { cause, startedAt: started_at, endedAt: ended_at, callIds: call_ids }));
     this.#texts.clear();
     this.calls.clear();
     for (const [place, seen] of snapshot.blocks.entries()) {
       if (!isAbout(seen, this.blocks[place])) this.#dropFrom(place);
-      const block = this.blocks[place] ?? this.#start(seen);
+      const known = this.blocks[place];
+      const block = known ?? this.#start(seen);
+      if (!known) block.snapshotAt = this.time;
       this.#index(block);
       this.#update(block, seen, seen.type === "call" ? treeIn(seen, views) : null);
+      this.#restoreTimes(block, seen);
     }
     this.#dropFrom(snapshot.blocks.length);
     this.#setStatus(snapshot.status, snapshot.end);
+  }
+
+  /** @param {Block} block @param {TextSnapshot | ThinkingSnapshot | CallSnapshot} seen */
+  #restoreTimes(block, seen) {
+    block.startedAt = seen.started_at;
+    block.lastTextAt = seen.last_text_at;
+    if (block.type !== "call" || seen.type !== "call") return;
+    block.completedAt = seen.completed_at;
+    block.requestedAt = seen.requested_at;
+    block.decidedAt = seen.decided_at;
+    block.executedAt = seen.executed_at;
+    block.endedAt = seen.ended_at;
+    block.interruptions = seen.interruptions;
   }
 
   // Turns and the run
@@ -1122,6 +1143,12 @@ export class Run {
     this.#changed.add(block);
     if (block.type === "text") this.#tell("onText", block, text);
     else this.#tell("onThinking", block, text);
+  }
+
+  /** @param {Text | Thinking} block @param {string} text */
+  #complete(block, text) {
+    block.lastTextAt = this.#now;
+    this.#update(block, { text, is_over: true });
   }
 
   /** @param {Call} call @param {string} text */
@@ -1287,6 +1314,9 @@ class BaseBlock {
   /** @type {Time} */ startedAt = null;
   /** When its text grew last; for a call, also when it had its verdict. @type {Time} */
   lastTextAt = null;
+  /** The time of the snapshot that it was first seen in; null if its start was seen.
+   * @type {Time} */
+  snapshotAt = null;
 
   /** @param {number} key @param {{ parent_id: string | null, turn: number }} told */
   constructor(key, { parent_id, turn }) {

@@ -532,15 +532,36 @@ function makeItem({ label, act, isDanger = false }, menu) {
   return item;
 }
 
-// How long a call has been in its state, by the clock of this machine. The times of events are the
-// server's: its clock may differ, and in a replay they are in the past. So the time in a state
-// starts when it was first seen here, and a finished call only uses times of the server.
+// How long a call has been in its state. The times of events are the server's: its clock may differ,
+// and in a replay they are in the past. So the time in a state starts when it was first seen here. If
+// it began before the snapshot that the call is known from, the time up to the snapshot is added: it
+// has been in its state for at least so long.
 
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
 
-/** Returns the seconds since this call was first seen in its state. @param {Call} call */
+/** When a call entered its state, if that is known. @param {Call} call */
+function stateTime({ state, startedAt, executedAt, requestedAt }) {
+  const time = state === "running" ? executedAt.at(-1) : state === "pending" ? requestedAt : null;
+  return (state === "writing" ? startedAt : time) ?? null;
+}
+
+/** Returns whether a call was in its state before it was seen here, so that the server's clock is
+ * needed to know for how long. @param {Call} call */
+export function wasInState(call) {
+  const { snapshotAt } = call;
+  return snapshotAt !== null && (stateTime(call) ?? snapshotAt) <= snapshotAt;
+}
+
+/** Returns the seconds for which this call has been in its state, as far as is known.
+ * @param {Call} call */
 export function secondsInState(call) {
+  const earlier = wasInState(call) ? (call.snapshotAt ?? 0) - (stateTime(call) ?? 0) : 0;
+  return earlier + secondsSeen(call);
+}
+
+/** @param {Call} call */
+function secondsSeen(call) {
   let states = seen.get(call);
   if (!states) seen.set(call, (states = new Map()));
   const now = performance.now() / 1000;
@@ -555,7 +576,9 @@ export function secondsLeft(call) {
   const until = call.request?.expires_at ?? null;
   if (until === null) return null;
   // If the time of the request is known, both are the server's, and its clock does not matter.
-  if (call.requestedAt !== null) return until - call.requestedAt - secondsInState(call);
+  if (call.requestedAt !== null && !wasInState(call)) {
+    return until - call.requestedAt - secondsSeen(call);
+  }
   return until - Date.now() / 1000;
 }
 

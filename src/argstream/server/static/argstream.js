@@ -16,235 +16,80 @@
  * In this order: types, Client and Following, Run and its blocks, streams, JSON.
  */
 
-// What the server tells. Names of fields are the server's own here.
-
-/** What JSON can say. Integers that a double cannot hold are BigInt.
- * @typedef {string | number | bigint | boolean | null | JsonValue[] | JsonObject} JsonValue */
-/** @typedef {{ [key: string]: JsonValue }} JsonObject */
-/** The path of a value in the arguments: keys, and indexes in arrays.
- * @typedef {(string | number)[]} JsonPath */
-/** @typedef {"object" | "array" | "string" | "number" | "boolean" | "null"} JsonKind */
-
-/** @typedef {"running" | "paused" | "completed" | "failed" | "stopped"} RunStatus */
-/** An agent runs the tools, or another program whose events are observed.
- * @typedef {"agent" | "observed"} RunMode */
-/** Where a call runs, and the form of its input: `custom` and `code` are free text, the others JSON.
- * @typedef {"function" | "server" | "mcp" | "custom" | "code" | "patch" | "client"} CallKind */
-/** Why a call is not run: what was written is not whole, or not valid.
- * @typedef {"truncated" | "malformed" | "rejected" | "aborted"} InvalidVerdict */
-/** How a call ended to be written. @typedef {"complete" | InvalidVerdict} Verdict */
-/** @typedef {"approved" | "edited" | "denied" | "expired" | "withdrawn"} ApprovalOutcome */
-/** What an approval covers. @typedef {"call" | "rule" | "conversation"} ApprovalScope */
-
-/** The tokens that turns used. A count is null if the provider did not report it.
- * @typedef {{ input_tokens: number | null, output_tokens: number | null,
- *   cache_read_tokens: number | null, cache_write_tokens: number | null,
- *   reasoning_tokens: number | null }} Usage */
-/** Why arguments are not valid: which character of their text it is about, and which rule of a
- * schema was broken, where it was one.
- * @typedef {{ reason: string, message: string, offset: number | null, path: JsonPath,
- *   keyword: string | null }} ArgumentsError */
-
-/** Of a text or a thought: its number among the blocks, and the call whose sub-agent it is of.
- * @typedef {{ block: number, parent_id: string | null }} OfWords */
-/** @typedef {OfWords & { type: "text_delta", text: string }} TextDelta */
-/** @typedef {OfWords & { type: "thinking_started" }} ThinkingStarted */
-/** @typedef {OfWords & { type: "thinking_delta", text: string }} ThinkingDelta */
-/** @typedef {OfWords & { type: "thinking_completed", text: string }} ThinkingCompleted */
-
-/** Of a call. @typedef {{ call_id: string, name: string }} OfCall */
-/** @typedef {OfCall & { type: "tool_call_started", index: number, kind: CallKind,
- *   parent_id: string | null }} ToolCallStarted */
-/** @typedef {OfCall & { type: "tool_args_delta", delta: string }} ToolArgsDelta */
-/** `text` is the exact text of the arguments, if it is not that of the deltas joined.
- * @typedef {OfCall & { type: "tool_args_completed", arguments: JsonObject | string,
- *   text?: string }} ToolArgsCompleted */
-/** @typedef {OfCall & { type: "tool_args_invalid", verdict: InvalidVerdict, raw: string,
- *   error: ArgumentsError }} ToolArgsInvalid */
-/** A person must decide whether this call may run, until `expires_at` (seconds since 1970). The
- * digest stands for what is decided on: a decision must name it. The reason is why somebody is
- * asked, the rule that of the policy that asks, if it was one.
- * @typedef {OfCall & { type: "approval_requested", arguments: JsonObject, digest: string,
- *   reason: string, rule: string | null, expires_at: number | null,
- *   rule_digest: string }} ApprovalRequested */
-/** It was decided whether the call may run, and with what in place of the model's arguments.
- * @typedef {OfCall & { type: "approval_decided", decision: ApprovalOutcome, reason: string,
- *   edited_arguments: JsonObject | null, always: ApprovalScope }} ApprovalDecided */
-/** @typedef {OfCall & { type: "tool_execution_started", idempotency_key: string,
- *   attempt: number }} ToolExecutionStarted */
-/** @typedef {OfCall & { type: "tool_output_delta", text: string }} ToolOutputDelta */
-/** The arguments are those that it was run with.
- * @typedef {OfCall & { type: "tool_call_completed", arguments: JsonObject | string,
- *   result: JsonValue }} ToolCallCompleted */
-/** @typedef {OfCall & { type: "tool_call_failed", error: JsonValue }} ToolCallFailed */
-/** What becomes of a call, by its id.
- * @typedef {ToolArgsDelta | ToolArgsCompleted | ToolArgsInvalid | ApprovalRequested
- *   | ApprovalDecided | ToolExecutionStarted | ToolOutputDelta | ToolCallCompleted
- *   | ToolCallFailed} CallEvent */
-
-/** @typedef {OfCall & { type: "argument_started", path: JsonPath,
- *   kind: JsonKind }} ArgumentStarted */
-/** @typedef {OfCall & { type: "argument_delta", path: JsonPath, text: string }} ArgumentDelta */
-/** @typedef {OfCall & { type: "argument_completed", path: JsonPath,
- *   value: JsonValue }} ArgumentCompleted */
-/** What is told of arguments while they are written.
- * @typedef {ArgumentStarted | ArgumentDelta | ArgumentCompleted} ArgumentEvent */
-
-/** @typedef {{ type: "turn_started", turn: number, attempt: number }} TurnStarted */
-/** @typedef {{ type: "turn_completed", stop_reason: string | null, usage: Usage,
- *   parent_id: string | null, characters_read: number | null }} TurnCompleted */
-/** `history` has the messages before the run. `replaces` is the run that it replaces, or "".
- * @typedef {{ type: "run_started", run_id: string, prompt: string, history: JsonObject[],
- *   user: string, mode: RunMode, replaces?: string }} RunStarted */
-/** An observed run keeps its lease while it is paused, and continues by itself.
- * @typedef {{ type: "run_paused", run_id: string, pending: ApprovalRequested[],
- *   keeps_lease: boolean }} RunPaused */
-/** `interrupted` are the calls that were running when it was cut off.
- * @typedef {{ type: "run_resumed", run_id: string, cause: "pause" | "crash",
- *   interrupted: string[], note: string }} RunResumed */
-/** @typedef {{ type: "run_completed", run_id: string, result: JsonValue, usage: Usage,
- *   stop_reason: string | null }} RunCompleted */
-/** `usage` is that of all turns, including one that did not complete. 
- * @typedef {{ type: "run_failed", run_id: string, code: string, message: string,
- *   usage?: Usage }} RunFailed */
-/** @typedef {{ type: "run_stopped", run_id: string, reason: string,
- *   usage?: Usage }} RunStopped */
-/** @typedef {RunCompleted | RunFailed | RunStopped} RunEnd */
-/** @typedef {{ type: "stream_failed", code: string, message: string,
- *   retryable: boolean }} StreamFailed */
-
-/** Fields of every block in a snapshot.
- * @typedef {{ turn: number, is_lost: boolean, started_at: Time, last_text_at: Time }} Seen */
-/** @typedef {Seen & OfWords & { type: "text", text: string }} TextSnapshot */
-/** @typedef {Seen & OfWords & { type: "thinking", text: string, is_over: boolean }} ThinkingSnapshot */
-/** @typedef {Seen & OfCall & { type: "call", index: number, kind: CallKind,
- *   parent_id: string | null, raw: string, verdict: Verdict | null,
- *   arguments: JsonObject | string | null, error: ArgumentsError | null,
- *   request: ApprovalRequested | null, decision: ApprovalDecided | null, attempts: number,
- *   interruptions: number, output: string, outcome: "completed" | "failed" | null,
- *   result: JsonValue, completed_at: Time, requested_at: Time, decided_at: Time,
- *   executed_at: number[], ended_at: Time }} CallSnapshot */
-/** The state of a run up to a record. It replaces everything before it.
- * @typedef {{ run_id: string, status: RunStatus, prompt: string, history: JsonObject[],
- *   blocks: (TextSnapshot | ThinkingSnapshot | CallSnapshot)[], turns: number, usage: Usage,
- *   stop_reason: string | null, end: RunEnd | null, mode: RunMode, seq: number, time: number,
- *   started_at: Time, ended_at: Time, conversation_id: string, agent: string, user: string,
- *   breaks: { cause: "pause" | "crash", started_at: number, ended_at: Time,
- *     call_ids: string[] }[] }} RunSnapshot */
-
-/** What happened in a run.
- * @typedef {TextDelta | ThinkingStarted | ThinkingDelta | ThinkingCompleted | ToolCallStarted
- *   | CallEvent | TurnStarted | TurnCompleted | RunStarted | RunPaused | RunResumed | RunEnd
- *   | StreamFailed} RunEvent */
-/**
- * A record of a run. `seq` is its position in the log, which a client sends to continue after it.
- * `time` is a Unix time in seconds. `arguments` are the argument events of the event's text.
- * @typedef {{ seq: number, time: number, event: RunEvent, snapshot?: undefined,
- *   arguments?: ArgumentEvent[] }} EventFrame
- */
-/** `arguments` are the argument events of the calls in progress.
- * @typedef {{ seq: number, time: number, snapshot: RunSnapshot, event?: undefined,
- *   arguments?: ArgumentEvent[] }} SnapshotFrame */
-/** @typedef {EventFrame | SnapshotFrame} Frame */
-/** A run, without its events: `prompt` is the beginning of its message, `pending` are its approval
- * requests, and `replaces` is the run that it was started to replace.
- * @typedef {{ run: string, conversation: string, agent: string, status: RunStatus, seq: number,
- *   created: number, updated: number, is_driven: boolean, prompt: string,
- *   pending: { call_id: string, digest: string }[], replaces?: string }} RunInfo */
-/** A conversation, with the state of its newest run: `pending` counts its approval requests.
- * @typedef {{ conversation: string, title: string, created: number, updated: number, run: string,
- *   status: RunStatus, is_driven: boolean, pending: number }} ConversationInfo */
-/** The conversations of a user, newest first, and what the server runs. A `model` named `script`
- * is the demo model.
- * @typedef {{ agent: string, model: string, signed_in: boolean,
- *   conversations: ConversationInfo[] }} ConversationList */
-/** The same with the requests that it waits for, whole.
- * @typedef {Omit<RunInfo, "pending"> & { pending: ApprovalRequested[] }} RunDetails */
-/**
- * @typedef {object} Decision
- * @property {"approve" | "deny"} decision
- * @property {string} digest Of the request that is decided on.
- * @property {JsonObject} [arguments] What is to run instead of the model's arguments.
- * @property {ApprovalScope} [always]
- * @property {string} [reason]
- */
-
-// What a client is told, and what it may choose.
-
-/**
- * How a connection is: `waiting` until it is tried again, `closed` for good.
- * @typedef {object} Connection
- * @property {"connecting" | "open" | "waiting" | "closed"} state
- * @property {number | null} retryIn In how many seconds it is tried again, while it waits.
- * @property {Error | null} problem What was wrong, if anything was.
- */
-/**
- * All are optional, and each thing is told once, over any number of connections and snapshots.
- * Text that was replaced by other text, and arguments that a person has changed, are not told as if
- * they had grown: the blocks always have what holds.
- * @typedef {object} Handlers
- * @property {(block: Text, text: string) => void} [onText] The model says the next piece.
- * @property {(block: Thinking, text: string) => void} [onThinking] It thinks the next piece.
- * @property {(call: Call) => void} [onToolStart] It calls a tool: nothing but the name is known.
- * @property {(call: Call, argument: Argument) => void} [onArgumentStart] A value has begun.
- * @property {(call: Call, path: JsonPath, text: string) => void} [onArgumentText]
- *   A string in the arguments has grown by this much.
- * @property {(call: Call, path: JsonPath, value: JsonValue) => void} [onArgument]
- *   A value in the arguments is settled.
- * @property {(call: Call, args: JsonObject | string) => void} [onBlock] The arguments are whole.
- * @property {(call: Call, verdict: InvalidVerdict, error: ArgumentsError) => void} [onInvalid]
- *   They will never be: this is not run.
- * @property {(call: Call, request: ApprovalRequested) => void} [onApproval] A person must decide.
- * @property {(call: Call, decision: ApprovalDecided) => void} [onDecision] It was decided.
- * @property {(call: Call, text: string) => void} [onOutput] The tool says the next piece.
- * @property {(call: Call, outcome: "completed" | "failed", result: JsonValue) => void} [onResult]
- * @property {(run: Run) => void} [onPause] Nothing happens until a person has decided.
- * @property {(run: Run) => void} [onDone] The run is over.
- * @property {(run: Run, blocks: Block[]) => void} [onChange]
- *   After each frame, when all else was told: these blocks have changed.
- * @property {(frame: Frame) => void} [onFrame] Each frame as it came, before all else.
- * @property {(connection: Connection) => void} [onConnection]
- */
-/**
- * How a lost connection is made again. Seconds throughout.
- * @typedef {object} Retrying
- * @property {number} [first] How long to wait at first, if the server does not say; 0.25.
- * @property {number} [most] How long at most; 10.
- * @property {number} [silence] After how much silence a connection counts as lost; 60. The server
- *   says something every 15.
- * @property {() => number} [random] Of chance, from 0 to 1, so that not all come at once.
- * @property {(seconds: number, signal: AbortSignal) => Promise<void>} [wait]
- *   Waits so long, or until the signal is aborted.
- */
-/**
- * How a run starts.
- * @typedef {object} Starting
- * @property {string} [conversation] The conversation that it continues.
- * @property {string} [replaces] The newest run of that conversation, which is over: the new run
- *   continues from the messages before it.
- */
-/**
- * @typedef {object} ClientOptions
- * @property {string | URL} [base] Where the server is; by default, above the folder of this file.
- * @property {string} [token] What the server wants to be shown.
- * @property {typeof fetch} [fetch]
- * @property {Retrying} [retry]
- */
-/** What a request is made of.
- * @typedef {{ method?: string, query?: Record<string, string | number | undefined>,
- *   body?: JsonValue | object, headers?: Record<string, string>, signal?: AbortSignal }} Asking */
-/** Opens a stream of a run: of its beginning, or after what is known of it.
- * @typedef {(following: Following, signal: AbortSignal) => Promise<Response>} Opening */
+/** Types that are in types.d.ts.
+ * @typedef {import("./types.js").JsonValue} JsonValue
+ * @typedef {import("./types.js").JsonObject} JsonObject
+ * @typedef {import("./types.js").JsonPath} JsonPath
+ * @typedef {import("./types.js").JsonKind} JsonKind
+ * @typedef {import("./types.js").RunStatus} RunStatus
+ * @typedef {import("./types.js").RunMode} RunMode
+ * @typedef {import("./types.js").CallKind} CallKind
+ * @typedef {import("./types.js").InvalidVerdict} InvalidVerdict
+ * @typedef {import("./types.js").Verdict} Verdict
+ * @typedef {import("./types.js").ApprovalOutcome} ApprovalOutcome
+ * @typedef {import("./types.js").ApprovalScope} ApprovalScope
+ * @typedef {import("./types.js").Usage} Usage
+ * @typedef {import("./types.js").ArgumentsError} ArgumentsError
+ * @typedef {import("./types.js").OfWords} OfWords
+ * @typedef {import("./types.js").TextDelta} TextDelta
+ * @typedef {import("./types.js").ThinkingStarted} ThinkingStarted
+ * @typedef {import("./types.js").ThinkingDelta} ThinkingDelta
+ * @typedef {import("./types.js").ThinkingCompleted} ThinkingCompleted
+ * @typedef {import("./types.js").OfCall} OfCall
+ * @typedef {import("./types.js").ToolCallStarted} ToolCallStarted
+ * @typedef {import("./types.js").ToolArgsDelta} ToolArgsDelta
+ * @typedef {import("./types.js").ToolArgsCompleted} ToolArgsCompleted
+ * @typedef {import("./types.js").ToolArgsInvalid} ToolArgsInvalid
+ * @typedef {import("./types.js").ApprovalRequested} ApprovalRequested
+ * @typedef {import("./types.js").ApprovalDecided} ApprovalDecided
+ * @typedef {import("./types.js").ToolExecutionStarted} ToolExecutionStarted
+ * @typedef {import("./types.js").ToolOutputDelta} ToolOutputDelta
+ * @typedef {import("./types.js").ToolCallCompleted} ToolCallCompleted
+ * @typedef {import("./types.js").ToolCallFailed} ToolCallFailed
+ * @typedef {import("./types.js").CallEvent} CallEvent
+ * @typedef {import("./types.js").ArgumentStarted} ArgumentStarted
+ * @typedef {import("./types.js").ArgumentDelta} ArgumentDelta
+ * @typedef {import("./types.js").ArgumentCompleted} ArgumentCompleted
+ * @typedef {import("./types.js").ArgumentEvent} ArgumentEvent
+ * @typedef {import("./types.js").TurnStarted} TurnStarted
+ * @typedef {import("./types.js").TurnCompleted} TurnCompleted
+ * @typedef {import("./types.js").RunStarted} RunStarted
+ * @typedef {import("./types.js").RunPaused} RunPaused
+ * @typedef {import("./types.js").RunResumed} RunResumed
+ * @typedef {import("./types.js").RunCompleted} RunCompleted
+ * @typedef {import("./types.js").RunFailed} RunFailed
+ * @typedef {import("./types.js").RunStopped} RunStopped
+ * @typedef {import("./types.js").RunEnd} RunEnd
+ * @typedef {import("./types.js").StreamFailed} StreamFailed
+ * @typedef {import("./types.js").Seen} Seen
+ * @typedef {import("./types.js").TextSnapshot} TextSnapshot
+ * @typedef {import("./types.js").ThinkingSnapshot} ThinkingSnapshot
+ * @typedef {import("./types.js").CallSnapshot} CallSnapshot
+ * @typedef {import("./types.js").RunSnapshot} RunSnapshot
+ * @typedef {import("./types.js").RunEvent} RunEvent
+ * @typedef {import("./types.js").EventFrame} EventFrame
+ * @typedef {import("./types.js").SnapshotFrame} SnapshotFrame
+ * @typedef {import("./types.js").Frame} Frame
+ * @typedef {import("./types.js").RunInfo} RunInfo
+ * @typedef {import("./types.js").ConversationInfo} ConversationInfo
+ * @typedef {import("./types.js").ConversationList} ConversationList
+ * @typedef {import("./types.js").RunDetails} RunDetails
+ * @typedef {import("./types.js").Decision} Decision
+ * @typedef {import("./types.js").Connection} Connection
+ * @typedef {import("./types.js").Handlers} Handlers
+ * @typedef {import("./types.js").Retrying} Retrying
+ * @typedef {import("./types.js").Starting} Starting
+ * @typedef {import("./types.js").ClientOptions} ClientOptions
+ * @typedef {import("./types.js").Asking} Asking
+ * @typedef {import("./types.js").Opening} Opening */
 
 const EVENTS = { accept: "text/event-stream" };
 /** What was said before a run is in the runs before it. */
 const WITHOUT_HISTORY = { history: "false" };
 const NOT_MODIFIED = 304;
 
-/**
- * Return the server that has served this file: its address up to the last `/static/`.
- * @param {string} url
- */
+/** Return the server that has served this file: its address up to the last `/static/`.
+ * @param {string} url */
 function serverOf(url) {
   const at = url.lastIndexOf("/static/");
   return at === -1 ? new URL("..", url) : new URL(url.slice(0, at + 1));
@@ -269,23 +114,15 @@ export class Client {
     this.#retry = retry;
   }
 
-  /**
-   * Starts a run.
-   * @param {string} message
-   * @param {Starting} [options]
-   * @returns {Promise<{ run: string, conversation: string }>}
-   */
+  /** Starts a run. @param {string} message @param {Starting} [options]
+   * @returns {Promise<{ run: string, conversation: string }>} */
   async start(message, { conversation = "", replaces = "" } = {}) {
     const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
     return await this.#json(["runs"], { body });
   }
 
-  /**
-   * Starts a run, and follows it. The request is sent only once: if it fails, that is final.
-   * @param {string} message
-   * @param {Starting & Handlers} [options]
-   * @returns {Following}
-   */
+  /** Starts a run, and follows it. The request is sent only once: if it fails, that is final.
+   * @param {string} message @param {Starting & Handlers} [options] @returns {Following} */
   converse(message, { conversation = "", replaces = "", ...handlers } = {}) {
     const body = { message, conversation, ...(replaces === "" ? {} : { replaces }) };
     let isSent = false;
@@ -298,57 +135,38 @@ export class Client {
     return new Following("", opening, handlers, this.#retry);
   }
 
-  /**
-   * Follows a run: all that happened so far, and then what happens.
-   * @param {string} runId
-   * @param {Handlers} [handlers]
-   * @returns {Following}
-   */
+  /** Follows a run: all that happened so far, and then what happens. @param {string} runId
+   * @param {Handlers} [handlers] @returns {Following} */
   follow(runId, handlers = {}) {
     return new Following(runId, this.#events, handlers, this.#retry);
   }
 
-  /**
-   * Decides on calls that a run waits for: on all of these, or none.
-   * @param {string} runId
-   * @param {{ [callId: string]: Decision }} decisions
-   */
+  /** Decides on calls that a run waits for: on all of these, or none. @param {string} runId
+   * @param {{ [callId: string]: Decision }} decisions */
   async decide(runId, decisions) {
     await this.#json(["runs", runId, "decisions"], { body: { decisions } });
   }
 
-  /**
-   * Ends a run.
-   * @param {string} runId
-   * @param {string} [reason]
-   */
+  /** Ends a run. @param {string} runId @param {string} [reason] */
   async stop(runId, reason = "") {
     await this.#json(["runs", runId, "stop"], { body: { reason } });
   }
 
-  /**
-   * Deletes a run.
-   * @param {string} runId
-   */
+  /** Deletes a run. @param {string} runId */
   async forget(runId) {
     await this.#json(["runs", runId], { method: "DELETE" });
   }
 
-  /**
-   * Lists runs: those first in which something happened last.
+  /** Lists runs: those first in which something happened last.
    * @param {{ status?: RunStatus, conversation?: string, limit?: number }} [query]
-   * @returns {Promise<RunInfo[]>}
-   */
+   * @returns {Promise<RunInfo[]>} */
   async runs({ status, conversation, limit } = {}) {
     return (await this.#json(["runs"], { query: { status, conversation, limit } })).runs;
   }
 
-  /**
-   * Lists conversations, those with the newest run first. Returns the same object as before if
-   * nothing has changed: so it can be asked often.
-   * @param {{ limit?: number }} [query]
-   * @returns {Promise<ConversationList>}
-   */
+  /** Lists conversations, those with the newest run first. Returns the same object as before if
+   * nothing has changed: so it can be asked often. @param {{ limit?: number }} [query]
+   * @returns {Promise<ConversationList>} */
   async conversations({ limit } = {}) {
     const last = this.#listed?.limit === limit ? this.#listed : null;
     const headers = last === null ? {} : { "if-none-match": last.etag };
@@ -359,46 +177,30 @@ export class Client {
     return list;
   }
 
-  /**
-   * Changes the title of a conversation.
-   * @param {string} conversation
-   * @param {string} title
-   */
+  /** Changes the title of a conversation. @param {string} conversation @param {string} title */
   async renameConversation(conversation, title) {
     await this.#json(["conversations", conversation], { method: "PATCH", body: { title } });
   }
 
-  /**
-   * Deletes a conversation with its runs. For ten minutes, `restoreConversation` brings it back.
-   * @param {string} conversation
-   */
+  /** Deletes a conversation with its runs. For ten minutes, `restoreConversation` brings it back.
+   * @param {string} conversation */
   async deleteConversation(conversation) {
     await this.#json(["conversations", conversation], { method: "DELETE" });
   }
 
-  /**
-   * Brings back a conversation that was deleted.
-   * @param {string} conversation
-   */
+  /** Brings back a conversation that was deleted. @param {string} conversation */
   async restoreConversation(conversation) {
     await this.#json(["conversations", conversation, "restore"], { body: {} });
   }
 
-  /**
-   * Says what is known of a run.
-   * @param {string} runId
-   * @returns {Promise<RunDetails>}
-   */
+  /** Says what is known of a run. @param {string} runId @returns {Promise<RunDetails>} */
   async run(runId) {
     return await this.#json(["runs", runId]);
   }
 
-  /**
-   * Reads the log of a run as far as it goes: each thing that happened, with its time.
-   * @param {string} runId
-   * @param {{ after?: number }} [options] The seq to begin after.
-   * @returns {AsyncGenerator<EventFrame, void, void>}
-   */
+  /** Reads the log of a run as far as it goes: each thing that happened, with its time.
+   * @param {string} runId @param {{ after?: number }} [options] The seq to begin after.
+   * @returns {AsyncGenerator<EventFrame, void, void>} */
   async *log(runId, { after } = {}) {
     const reading = new AbortController();
     const headers = { accept: "application/x-ndjson" };
@@ -418,11 +220,9 @@ export class Client {
     }
   }
 
-  /**
-   * Says whether the server wants a token that it was not shown, whether it was shown the one that
+  /** Says whether the server wants a token that it was not shown, whether it was shown the one that
    * it wants, and which agent it serves.
-   * @returns {Promise<{ needs_token: boolean, signed_in: boolean, agent: string }>}
-   */
+   * @returns {Promise<{ needs_token: boolean, signed_in: boolean, agent: string }>} */
   async session() {
     return await this.#json(["session"]);
   }
@@ -492,8 +292,7 @@ export class Following {
   #opening;
   #handlers;
   #retry;
-  /** How long to wait at first, as the server has said in the last stream.
-   * @type {number | null} */
+  /** How long to wait at first, as the server has said in the last stream. @type {number | null} */
   #told = null;
   #closing = new AbortController();
   #resting = new AbortController();
@@ -502,13 +301,8 @@ export class Following {
   #paused = null;
   #resume = () => {};
 
-  /**
-   * Made by a `Client`.
-   * @param {string} runId
-   * @param {Opening} opening
-   * @param {Handlers} handlers
-   * @param {Retrying} retry
-   */
+  /** Made by a `Client`. @param {string} runId @param {Opening} opening @param {Handlers} handlers
+   * @param {Retrying} retry */
   constructor(runId, opening, handlers, retry) {
     this.run = new Run(runId, handlers);
     this.#runId = runId;
@@ -592,10 +386,7 @@ export class Following {
     }
   }
 
-  /**
-   * Reads one stream to its end.
-   * @returns {Promise<boolean>} Whether there is no more to come.
-   */
+  /** Reads one stream to its end. @returns {Promise<boolean>} Whether there is no more to come. */
   async #connect() {
     const connection = (this.#connection = new AbortController());
     const giveUp = () => connection.abort(new Error("nothing was heard for too long"));
@@ -635,11 +426,9 @@ export class Following {
     this.run.conversationId ||= decodeURIComponent(headers.get("x-argstream-conversation") ?? "");
   }
 
-  /**
-   * Waits until it is to be tried again.
+  /** Waits until it is to be tried again.
    * @param {number} waits How often it was waited since anything was heard.
-   * @param {Error | null} problem
-   */
+   * @param {Error | null} problem */
   async #rest(waits, problem) {
     const { most, random, wait: waiting } = this.#retry;
     const first = this.#told ?? this.#retry.first;
@@ -661,13 +450,9 @@ export class Following {
   }
 }
 
-/**
- * Calls a handler. What it throws is reported as what nobody has caught, and harms nobody else.
- * @template {keyof Handlers} Name
- * @param {Handlers} handlers
- * @param {Name} name
- * @param {Parameters<Required<Handlers>[Name]>} words
- */
+/** Calls a handler. What it throws is reported as what nobody has caught, and harms nobody else.
+ * @template {keyof Handlers} Name @param {Handlers} handlers @param {Name} name
+ * @param {Parameters<Required<Handlers>[Name]>} words */
 function tell(handlers, name, words) {
   const handler = /** @type {((...words: unknown[]) => void) | undefined} */ (handlers[name]);
   try {
@@ -711,11 +496,8 @@ function lost(cause) {
 
 /** A request that the server refused: its message is why, in words. */
 export class ServerProblem extends Error {
-  /**
-   * @param {number} status
-   * @param {{ type?: string, title?: string, detail?: string }} told
-   * @param {number | null} [retryAfter]
-   */
+  /** @param {number} status @param {{ type?: string, title?: string, detail?: string }} told
+   * @param {number | null} [retryAfter] */
   constructor(status, { type = "about:blank", title = "", detail = "" }, retryAfter = null) {
     super(detail || title || `the server answered with ${status}`);
     this.name = "ServerProblem";
@@ -759,7 +541,8 @@ function secondsOf(header) {
 /** @typedef {Text | Thinking | Call} Block */
 /** What is known of a block when it starts.
  * @typedef {Pick<TextSnapshot | ThinkingSnapshot, "type" | "turn" | keyof OfWords>
- *   | Pick<CallSnapshot, "type" | "turn" | "parent_id" | "index" | "kind" | keyof OfCall>} Beginning */
+ *   | Pick<CallSnapshot, "type" | "turn" | "parent_id" | "index" | "kind" | keyof OfCall>
+ * } Beginning */
 /** Fields of a block, as in a snapshot. An event has some of them.
  * @typedef {Partial<Omit<ThinkingSnapshot, "type"> & Omit<CallSnapshot, "type">>} Told */
 /** When a turn started and ended, and how. `endedAt` is null if it was cut off or is in progress.
@@ -825,18 +608,14 @@ export class Run {
   #nextKey = 0;
   /** @type {Set<Block>} */ #changed = new Set();
   #handlers;
-  /** Handlers to call after the frame is applied.
-   * @type {{ name: keyof Handlers, words: any }[]} */
+  /** Handlers to call after the frame is applied. @type {{ name: keyof Handlers, words: any }[]} */
   #news = [];
   /** The time of the event that is applied; null for a snapshot. @type {Time} */
   #now = null;
   /** The time of the record before. */
   #before = 0;
 
-  /**
-   * @param {string} [runId]
-   * @param {Handlers} [handlers]
-   */
+  /** @param {string} [runId] @param {Handlers} [handlers] */
   constructor(runId = "", handlers = {}) {
     this.runId = runId;
     this.#handlers = handlers;
@@ -849,11 +628,8 @@ export class Run {
     );
   }
 
-  /**
-   * Applies the next frame. An event that was already applied changes nothing.
-   * @param {Frame} frame
-   * @returns {Block[]} The blocks that have changed.
-   */
+  /** Applies the next frame. An event that was already applied changes nothing.
+   * @param {Frame} frame @returns {Block[]} The blocks that have changed. */
   take(frame) {
     const { seq, time, event, snapshot, arguments: views = [] } = frame;
     if (seq <= this.seq && !snapshot) return [];
@@ -876,11 +652,8 @@ export class Run {
     this.#handlers = {};
   }
 
-  /**
-   * @template {keyof Handlers} Name
-   * @param {Name} name
-   * @param {Parameters<Required<Handlers>[Name]>} words
-   */
+  /** @template {keyof Handlers} Name @param {Name} name
+   * @param {Parameters<Required<Handlers>[Name]>} words */
   #tell(name, ...words) {
     if (this.#handlers[name]) this.#news.push({ name, words });
   }
@@ -1161,11 +934,8 @@ export class Run {
 
   // Updating a block. Undefined fields stay as they are, and equal ones are no news.
 
-  /**
-   * @param {Block} block
-   * @param {Told} told
-   * @param {Argument | null} [tree] Incomplete arguments of a snapshot.
-   */
+  /** @param {Block} block @param {Told} told
+   * @param {Argument | null} [tree] Incomplete arguments of a snapshot. */
   #update(block, told, tree = null) {
     this.#set(block, "isLost", told.is_lost);
     if (block.type === "call") {
@@ -1207,14 +977,8 @@ export class Run {
     }
   }
 
-  /**
-   * @template {Block} Kind
-   * @template {keyof Kind} Field
-   * @param {Kind} block
-   * @param {Field} field
-   * @param {Kind[Field] | undefined} value
-   * @returns {boolean} Whether the field has changed.
-   */
+  /** @template {Block} Kind @template {keyof Kind} Field @param {Kind} block @param {Field} field
+   * @param {Kind[Field] | undefined} value @returns {boolean} Whether the field has changed. */
   #set(block, field, value) {
     if (value === undefined || isSame(block[field], value)) return false;
     block[field] = value;
@@ -1261,14 +1025,9 @@ export class Run {
     return written;
   }
 
-  /**
-   * Makes an argument equal to another, in place. Complete members that are already equal keep their
-   * times.
-   * @param {Call} call
-   * @param {Argument} known
-   * @param {Argument} other
-   * @param {boolean} [isNews] Whether handlers are called.
-   */
+  /** Makes an argument equal to another, in place. Complete members that are already equal keep
+   * their times. @param {Call} call @param {Argument} known @param {Argument} other
+   * @param {boolean} [isNews] Whether handlers are called. */
   #merge(call, known, other, isNews = true) {
     if (known.isDone && other.isDone && isSame(known.value, other.value)) return;
     this.#changed.add(call);
@@ -1494,13 +1253,8 @@ function isKnown(usage) {
   return Object.values(usage).some((count) => count !== null);
 }
 
-/**
- * Applies an argument event.
- * @param {Argument} root
- * @param {ArgumentEvent} view
- * @param {Time} time
- * @returns {Argument} The argument that has changed.
- */
+/** Applies an argument event. @param {Argument} root @param {ArgumentEvent} view @param {Time} time
+ * @returns {Argument} The argument that has changed. */
 function write(root, view, time) {
   const { path } = view;
   const isNew = view.type === "argument_started";
@@ -1534,14 +1288,9 @@ function treeIn(seen, views) {
   return root;
 }
 
-/**
- * Returns a complete value as an argument. The time is that of its members.
- * @param {string | number | null} key
- * @param {JsonPath} path
- * @param {JsonValue} value
- * @param {Time} time
- * @returns {Argument}
- */
+/** Returns a complete value as an argument. The time is that of its members.
+ * @param {string | number | null} key @param {JsonPath} path @param {JsonValue} value
+ * @param {Time} time @returns {Argument} */
 function treeOf(key, path, value, time) {
   const argument = new Argument(key, path);
   argument.startedAt = key === null ? null : time;
@@ -1570,11 +1319,8 @@ export class EventStreamReader {
   #endedWithReturn = false;
   /** @type {string[]} */ #data = [];
 
-  /**
-   * Takes the next piece.
-   * @param {string} text
-   * @returns {string[]} The data of the events that are whole by it.
-   */
+  /** Takes the next piece. @param {string} text
+   * @returns {string[]} The data of the events that are whole by it. */
   feed(text) {
     if (text === "") return [];
     /** @type {string[]} */
@@ -1641,11 +1387,8 @@ const exact = (_key, value, context) =>
 const withoutMark = (_key, value) =>
   typeof value === "string" && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value;
 
-/**
- * Reads JSON. Integers that a double cannot hold become BigInt.
- * @param {string} text
- * @returns {any}
- */
+/** Reads JSON. Integers that a double cannot hold become BigInt. @param {string} text
+ * @returns {any} */
 export function parseJson(text) {
   if (!LONG_NUMBER.test(text)) return JSON.parse(text);
   if (TELLS_SOURCE) return JSON.parse(text, exact);
@@ -1659,12 +1402,9 @@ export function parseJson(text) {
   return JSON.parse(marked, withoutMark);
 }
 
-/**
- * Writes JSON, like `JSON.stringify`, and integers of any size as they are.
- * @param {unknown} value
+/** Writes JSON, like `JSON.stringify`, and integers of any size as they are. @param {unknown} value
  * @param {number} [indent] By how many spaces what is inside is moved to the right; 0: one line.
- * @returns {string}
- */
+ * @returns {string} */
 export function toJson(value, indent = 0) {
   const text = JSON.stringify(value, withMark, indent) ?? "null";
   const [first, ...rest] = text.split(`"${MARK}`);

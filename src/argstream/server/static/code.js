@@ -14,7 +14,8 @@ export const codeTexts = {
   copyFailed: "Couldn't copy",
   wrap: "Wrap",
   showAll: "Show all {size}",
-  unchanged: "⋯ {size} unchanged",
+  expand: "Expand",
+  unchanged: "⋯ {size}",
   noNewline: "No newline at end of file ({side})",
   roughDiff:
     "Too many differences for an exact diff; some unchanged lines may be shown as replaced.",
@@ -33,6 +34,7 @@ export const codeTexts = {
  * @property {string} [title] shown in the toolbar
  * @property {string | null} [language] as `languageNamed` returns it
  * @property {typeof codeTexts} [texts]
+ * @property {boolean} [isNumbered] whether lines have numbers; true
  */
 
 const PREVIEW_ROWS = 12;
@@ -48,11 +50,10 @@ export function fill(text, by) {
 /** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
  * painted again when more text arrives. */
 export class CodeView {
-  /** @param {ViewOptions & { isNumbered?: boolean, onPainting?: (view: CodeView) => void }} options
+  /** @param {ViewOptions & { onPainting?: (view: CodeView) => void }} options
    * `onPainting` is called when there is more to paint, and when all of it is painted */
-  constructor({ language = null, isNumbered = true, onPainting = () => {}, ...options }) {
+  constructor({ language = null, onPainting = () => {}, ...options }) {
     this.#frame = new Frame("code", options, () => this.text, () => this.#expand());
-    this.#frame.box.classList.toggle("numbered", isNumbered);
     this.element = this.#frame.element;
     this.#label = options.label;
     this.#language = language;
@@ -73,6 +74,7 @@ export class CodeView {
   /** @type {Mode} */
   #mode = "live";
   #cutter = new RowCutter();
+  #lines = new LineCount();
   #rows = new RowList();
   #count = 0; // rows that are painted
   #highlighter = highlighterFor(null);
@@ -114,13 +116,22 @@ export class CodeView {
       this.#frame.mode = mode;
     }
     this.#cutter.grow(text);
+    this.#showSize();
     paint(this.#paint);
     this.isPainted = false;
     this.#onPainting(this);
   }
 
+  #showSize() {
+    const lines = this.#lines.of(this.text);
+    const size = lines > 1 ? countOf(lines, "line") : "";
+    this.#frame.label = [this.#label, size].filter(Boolean).join(", ");
+    setText(this.#frame.meta, [languageTitle(this.#language), size].filter(Boolean).join(" · "));
+  }
+
   /** Starts again. What is shown is replaced when the new rows are painted. */
   #begin() {
+    this.#lines = new LineCount();
     this.#cutter = new RowCutter();
     this.#rows = new RowList(this.#mode === "preview");
     this.#highlighter = highlighterFor(this.#language);
@@ -146,6 +157,7 @@ export class CodeView {
         return true;
       }
       const element = this.#open ?? this.#add(makeRow(row));
+      if (!row.isContinuation) element.dataset.number = String(row.number);
       element.classList.remove("open");
       fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
       this.#open = null;
@@ -157,19 +169,25 @@ export class CodeView {
   /** Shows the row that may still grow. */
   #showOpen() {
     const row = this.#cutter.open();
+    const isEmpty = row.text === "" && row.number > 1; // a newline at the end begins no line
+    if (isEmpty && this.#isDone) {
+      this.#open?.remove();
+      this.#open = null;
+      return;
+    }
     this.#open ??= this.#add(makeRow(row));
+    if (isEmpty) delete this.#open.dataset.number;
+    else if (!row.isContinuation) this.#open.dataset.number = String(row.number);
     this.#open.classList.toggle("open", !this.#isDone);
     fillRow(this.#open, this.#highlighter.peek(row.text), false);
   }
 
   #settle() {
-    const lines = this.#isCut ? linesIn(this.text) : this.#cutter.lines;
-    const size = lines > 1 ? countOf(lines, "line") : "";
+    const lines = this.#lines.of(this.text);
     this.#frame.mode = this.#mode; // not before the rows that are for it
     this.#frame.place(this.#rows, String(lines).length);
-    this.#frame.label = [this.#label, size].filter(Boolean).join(", ");
-    setText(this.#frame.meta, [languageTitle(this.#language), size].filter(Boolean).join(" · "));
-    const all = lines > PREVIEW_ROWS ? size : countOf(this.text.length, "character");
+    const isHigh = lines > PREVIEW_ROWS;
+    const all = isHigh ? countOf(lines, "line") : countOf(this.text.length, "character");
     this.#frame.offerMore(this.#isCut ? all : "");
     this.isPainted = true;
     this.#onPainting(this);
@@ -409,7 +427,7 @@ function hunks(changes, texts) {
     const first = from + (from === 0 ? 0 : CONTEXT);
     const last = to - (to === changes.length ? 0 : CONTEXT);
     const isGap = last - first > 1; // a single line needs as much room as the words
-    const lines = countOf(last - first, "line");
+    const lines = countOf(last - first, "unchanged line");
     for (let at = from; at < to; at += 1) {
       if (isGap && at === first) {
         steps.push({ kind: "gap", text: fill(texts.unchanged, { size: lines }) });
@@ -436,16 +454,27 @@ function newlineRemark(before, after) {
 class Frame {
   /** @param {"code" | "diff"} kind @param {ViewOptions} options
    * @param {() => string} text what Copy copies @param {() => void} expand */
-  constructor(kind, { label, title = "", texts = codeTexts }, text, expand = () => {}) {
+  constructor(kind, options, text, expand = () => {}) {
+    const { label, title = "", texts = codeTexts, isNumbered = true } = options;
     this.#texts = texts;
     this.#copy = button(texts.copy, "plain", () => this.#copyText(text()));
     this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
     this.#wrap.ariaPressed = "true";
     this.#more = button("", "plain more", expand);
     this.#more.hidden = true;
-    const tools = make("div", { class: "tools" }, this.#title, this.meta, this.#wrap, this.#copy);
+    const larger = button(texts.expand, "plain", () => this.#enlarge(expand));
+    larger.ariaPressed = "false";
+    const tools = make(
+      "div", { class: "tools" }, this.#title, this.meta, this.#wrap, this.#copy, larger,
+    );
     this.box = make("div", { class: kind, role: "group" });
+    this.box.classList.toggle("numbered", isNumbered);
     this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
+    this.element.addEventListener("toggle", (event) => {
+      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
+      larger.ariaPressed = String(isOpen);
+      if (!isOpen) this.element.popover = null;
+    });
     this.#following = new TailFollower(this.box);
     copyAsText(this.box);
     this.label = label;
@@ -517,6 +546,18 @@ class Frame {
     if (size) setText(this.#more, fill(this.#texts.showAll, { size }));
   }
 
+  /** Shows all of it over the whole page, or no more. Escape closes it too.
+   * @param {() => void} expand */
+  #enlarge(expand) {
+    if (this.element.popover) {
+      this.element.hidePopover();
+      return;
+    }
+    expand();
+    this.element.popover = "auto";
+    this.element.showPopover();
+  }
+
   #toggleWrap() {
     const wraps = !this.box.classList.toggle("unwrapped");
     this.#wrap.ariaPressed = String(wraps);
@@ -545,18 +586,28 @@ class Frame {
 
 /** @param {string} text */
 function isLong(text) {
-  return text.length > 2 * PREVIEW_CHARACTERS || linesIn(text) > SHORT;
+  return text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
 }
 
-/** Counts lines. A newline at the end begins no further line. @param {string} text */
-function linesIn(text) {
-  let lines = text === "" || text.endsWith("\n") ? 0 : 1;
-  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) lines += 1;
-  return lines;
+/** Counts the lines of a text that grows, reading each character once. A newline at the end begins
+ * no further line. */
+export class LineCount {
+  #at = 0;
+  #newlines = 0;
+
+  /** @param {string} text */
+  of(text) {
+    if (text.length < this.#at) this.#at = this.#newlines = 0;
+    for (let at = text.indexOf("\n", this.#at); at >= 0; at = text.indexOf("\n", at + 1)) {
+      this.#newlines += 1;
+    }
+    this.#at = text.length;
+    return this.#newlines + (text === "" || text.endsWith("\n") ? 0 : 1);
+  }
 }
 
 /** @param {string} text */
-function splitLines(text) {
+export function splitLines(text) {
   const lines = text.split("\n");
   if (lines.at(-1) === "") lines.pop();
   return lines;
@@ -596,11 +647,6 @@ export class RowCutter {
   grow(text) {
     if (this.#newline < 0) this.#newline = this.text.length;
     this.text = text;
-  }
-
-  /** How many lines were cut; a newline at the end begins no further line. */
-  get lines() {
-    return this.at < this.text.length || this.number === 1 ? this.number : this.number - 1;
   }
 
   /** Returns the next row that is complete, or null. @returns {Row | null} */

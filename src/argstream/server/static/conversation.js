@@ -1494,6 +1494,7 @@ export class RunView {
   #makeCall(call, isOpen) {
     const element = document.createElement("tool-call");
     element.readonly = !this.#decidable;
+    element.labels = { keysElsewhere: "Alt+A to review" };
     element.open = isOpen;
     element.call = call;
     element.stale = this.#isStale;

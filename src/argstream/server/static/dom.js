@@ -5,229 +5,63 @@ import { ServerProblem } from "./argstream.js";
 // argstream/sanitise.py, where they are explained. Each character is spelled alike wherever it
 // stands, so a stream can be made visible piece by piece.
 
-/**
- * Characters that are shown as escapes: `argstream.sanitise.table()`, with which a test compares it.
- * @type {{ opening: string, closing: string, kept: string, ranges: [number, number][],
- *   names: Record<string, string>, latin: string, scripts: Record<string, string>, marks: string }}
- */
-const TABLE = {
-  opening: "\u27e6",
-  closing: "\u27e7",
-  kept: "\t\n",
-  ranges: [
-    [0,31], [127,160], [173,173], [847,847], [888,889], [896,899], [907,907], [909,909], [930,930],
-    [1328,1328], [1367,1368], [1419,1420], [1424,1424], [1480,1487], [1515,1518], [1525,1541],
-    [1564,1564], [1757,1757], [1806,1807], [1867,1868], [1970,1983], [2043,2044], [2094,2095],
-    [2111,2111], [2140,2141], [2143,2143], [2155,2159], [2191,2199], [2274,2274], [2436,2436],
-    [2445,2446], [2449,2450], [2473,2473], [2481,2481], [2483,2485], [2490,2491], [2501,2502],
-    [2505,2506], [2511,2518], [2520,2523], [2526,2526], [2532,2533], [2559,2560], [2564,2564],
-    [2571,2574], [2577,2578], [2601,2601], [2609,2609], [2612,2612], [2615,2615], [2618,2619],
-    [2621,2621], [2627,2630], [2633,2634], [2638,2640], [2642,2648], [2653,2653], [2655,2661],
-    [2679,2688], [2692,2692], [2702,2702], [2706,2706], [2729,2729], [2737,2737], [2740,2740],
-    [2746,2747], [2758,2758], [2762,2762], [2766,2767], [2769,2783], [2788,2789], [2802,2808],
-    [2816,2816], [2820,2820], [2829,2830], [2833,2834], [2857,2857], [2865,2865], [2868,2868],
-    [2874,2875], [2885,2886], [2889,2890], [2894,2900], [2904,2907], [2910,2910], [2916,2917],
-    [2936,2945], [2948,2948], [2955,2957], [2961,2961], [2966,2968], [2971,2971], [2973,2973],
-    [2976,2978], [2981,2983], [2987,2989], [3002,3005], [3011,3013], [3017,3017], [3022,3023],
-    [3025,3030], [3032,3045], [3067,3071], [3085,3085], [3089,3089], [3113,3113], [3130,3131],
-    [3141,3141], [3145,3145], [3150,3156], [3159,3159], [3163,3164], [3166,3167], [3172,3173],
-    [3184,3190], [3213,3213], [3217,3217], [3241,3241], [3252,3252], [3258,3259], [3269,3269],
-    [3273,3273], [3278,3284], [3287,3292], [3295,3295], [3300,3301], [3312,3312], [3315,3327],
-    [3341,3341], [3345,3345], [3397,3397], [3401,3401], [3408,3411], [3428,3429], [3456,3456],
-    [3460,3460], [3479,3481], [3506,3506], [3516,3516], [3518,3519], [3527,3529], [3531,3534],
-    [3541,3541], [3543,3543], [3552,3557], [3568,3569], [3573,3584], [3643,3646], [3676,3712],
-    [3715,3715], [3717,3717], [3723,3723], [3748,3748], [3750,3750], [3774,3775], [3781,3781],
-    [3783,3783], [3790,3791], [3802,3803], [3808,3839], [3912,3912], [3949,3952], [3992,3992],
-    [4029,4029], [4045,4045], [4059,4095], [4294,4294], [4296,4300], [4302,4303], [4447,4448],
-    [4681,4681], [4686,4687], [4695,4695], [4697,4697], [4702,4703], [4745,4745], [4750,4751],
-    [4785,4785], [4790,4791], [4799,4799], [4801,4801], [4806,4807], [4823,4823], [4881,4881],
-    [4886,4887], [4955,4956], [4989,4991], [5018,5023], [5110,5111], [5118,5119], [5760,5760],
-    [5789,5791], [5881,5887], [5910,5918], [5943,5951], [5972,5983], [5997,5997], [6001,6001],
-    [6004,6015], [6068,6069], [6110,6111], [6122,6127], [6138,6143], [6155,6159], [6170,6175],
-    [6265,6271], [6315,6319], [6390,6399], [6431,6431], [6444,6447], [6460,6463], [6465,6467],
-    [6510,6511], [6517,6527], [6572,6575], [6602,6607], [6619,6621], [6684,6685], [6751,6751],
-    [6781,6782], [6794,6799], [6810,6815], [6830,6831], [6863,6911], [6989,6991], [7039,7039],
-    [7156,7163], [7224,7226], [7242,7244], [7305,7311], [7355,7356], [7368,7375], [7419,7423],
-    [7958,7959], [7966,7967], [8006,8007], [8014,8015], [8024,8024], [8026,8026], [8028,8028],
-    [8030,8030], [8062,8063], [8117,8117], [8133,8133], [8148,8149], [8156,8156], [8176,8177],
-    [8181,8181], [8191,8207], [8232,8239], [8287,8303], [8306,8307], [8335,8335], [8349,8351],
-    [8385,8399], [8433,8447], [8588,8591], [9255,9279], [9291,9311], [10214,10214], [10240,10240],
-    [11124,11125], [11158,11158], [11508,11512], [11558,11558], [11560,11564], [11566,11567],
-    [11624,11630], [11633,11646], [11671,11679], [11687,11687], [11695,11695], [11703,11703],
-    [11711,11711], [11719,11719], [11727,11727], [11735,11735], [11743,11743], [11870,11903],
-    [11930,11930], [12020,12031], [12246,12271], [12284,12287], [12352,12352], [12439,12440],
-    [12544,12548], [12592,12592], [12644,12644], [12687,12687], [12772,12783], [12831,12831],
-    [42125,42127], [42183,42191], [42540,42559], [42744,42751], [42955,42959], [42962,42962],
-    [42964,42964], [42970,42993], [43053,43055], [43066,43071], [43128,43135], [43206,43213],
-    [43226,43231], [43348,43358], [43389,43391], [43470,43470], [43482,43485], [43519,43519],
-    [43575,43583], [43598,43599], [43610,43611], [43715,43738], [43767,43776], [43783,43784],
-    [43791,43792], [43799,43807], [43815,43815], [43823,43823], [43884,43887], [44014,44015],
-    [44026,44031], [55204,55215], [55239,55242], [55292,63743], [64110,64111], [64218,64255],
-    [64263,64274], [64280,64284], [64311,64311], [64317,64317], [64319,64319], [64322,64322],
-    [64325,64325], [64451,64466], [64912,64913], [64968,64974], [64976,65007], [65024,65039],
-    [65050,65055], [65107,65107], [65127,65127], [65132,65135], [65141,65141], [65277,65280],
-    [65440,65440], [65471,65473], [65480,65481], [65488,65489], [65496,65497], [65501,65503],
-    [65511,65511], [65519,65531], [65534,65535], [65548,65548], [65575,65575], [65595,65595],
-    [65598,65598], [65614,65615], [65630,65663], [65787,65791], [65795,65798], [65844,65846],
-    [65935,65935], [65949,65951], [65953,65999], [66046,66175], [66205,66207], [66257,66271],
-    [66300,66303], [66340,66348], [66379,66383], [66427,66431], [66462,66462], [66500,66503],
-    [66518,66559], [66718,66719], [66730,66735], [66772,66775], [66812,66815], [66856,66863],
-    [66916,66926], [66939,66939], [66955,66955], [66963,66963], [66966,66966], [66978,66978],
-    [66994,66994], [67002,67002], [67005,67071], [67383,67391], [67414,67423], [67432,67455],
-    [67462,67462], [67505,67505], [67515,67583], [67590,67591], [67593,67593], [67638,67638],
-    [67641,67643], [67645,67646], [67670,67670], [67743,67750], [67760,67807], [67827,67827],
-    [67830,67834], [67868,67870], [67898,67902], [67904,67967], [68024,68027], [68048,68049],
-    [68100,68100], [68103,68107], [68116,68116], [68120,68120], [68150,68151], [68155,68158],
-    [68169,68175], [68185,68191], [68256,68287], [68327,68330], [68343,68351], [68406,68408],
-    [68438,68439], [68467,68471], [68498,68504], [68509,68520], [68528,68607], [68681,68735],
-    [68787,68799], [68851,68857], [68904,68911], [68922,69215], [69247,69247], [69290,69290],
-    [69294,69295], [69298,69375], [69416,69423], [69466,69487], [69514,69551], [69580,69599],
-    [69623,69631], [69710,69713], [69750,69758], [69821,69821], [69827,69839], [69865,69871],
-    [69882,69887], [69941,69941], [69960,69967], [70007,70015], [70112,70112], [70133,70143],
-    [70162,70162], [70207,70271], [70279,70279], [70281,70281], [70286,70286], [70302,70302],
-    [70314,70319], [70379,70383], [70394,70399], [70404,70404], [70413,70414], [70417,70418],
-    [70441,70441], [70449,70449], [70452,70452], [70458,70458], [70469,70470], [70473,70474],
-    [70478,70479], [70481,70486], [70488,70492], [70500,70501], [70509,70511], [70517,70655],
-    [70748,70748], [70754,70783], [70856,70863], [70874,71039], [71094,71095], [71134,71167],
-    [71237,71247], [71258,71263], [71277,71295], [71354,71359], [71370,71423], [71451,71452],
-    [71468,71471], [71495,71679], [71740,71839], [71923,71934], [71943,71944], [71946,71947],
-    [71956,71956], [71959,71959], [71990,71990], [71993,71994], [72007,72015], [72026,72095],
-    [72104,72105], [72152,72153], [72165,72191], [72264,72271], [72355,72367], [72441,72703],
-    [72713,72713], [72759,72759], [72774,72783], [72813,72815], [72848,72849], [72872,72872],
-    [72887,72959], [72967,72967], [72970,72970], [73015,73017], [73019,73019], [73022,73022],
-    [73032,73039], [73050,73055], [73062,73062], [73065,73065], [73103,73103], [73106,73106],
-    [73113,73119], [73130,73439], [73465,73647], [73649,73663], [73714,73726], [74650,74751],
-    [74863,74863], [74869,74879], [75076,77711], [77811,77823], [78895,82943], [83527,92159],
-    [92729,92735], [92767,92767], [92778,92781], [92863,92863], [92874,92879], [92910,92911],
-    [92918,92927], [92998,93007], [93018,93018], [93026,93026], [93048,93052], [93072,93759],
-    [93851,93951], [94027,94030], [94088,94094], [94112,94175], [94180,94191], [94194,94207],
-    [100344,100351], [101590,101631], [101641,110575], [110580,110580], [110588,110588],
-    [110591,110591], [110883,110927], [110931,110947], [110952,110959], [111356,113663],
-    [113771,113775], [113789,113791], [113801,113807], [113818,113819], [113824,118527],
-    [118574,118575], [118599,118607], [118724,118783], [119030,119039], [119079,119080],
-    [119129,119129], [119155,119162], [119275,119295], [119366,119519], [119540,119551],
-    [119639,119647], [119673,119807], [119893,119893], [119965,119965], [119968,119969],
-    [119971,119972], [119975,119976], [119981,119981], [119994,119994], [119996,119996],
-    [120004,120004], [120070,120070], [120075,120076], [120085,120085], [120093,120093],
-    [120122,120122], [120127,120127], [120133,120133], [120135,120137], [120145,120145],
-    [120486,120487], [120780,120781], [121484,121498], [121504,121504], [121520,122623],
-    [122655,122879], [122887,122887], [122905,122906], [122914,122914], [122917,122917],
-    [122923,123135], [123181,123183], [123198,123199], [123210,123213], [123216,123535],
-    [123567,123583], [123642,123646], [123648,124895], [124903,124903], [124908,124908],
-    [124911,124911], [124927,124927], [125125,125126], [125143,125183], [125260,125263],
-    [125274,125277], [125280,126064], [126133,126208], [126270,126463], [126468,126468],
-    [126496,126496], [126499,126499], [126501,126502], [126504,126504], [126515,126515],
-    [126520,126520], [126522,126522], [126524,126529], [126531,126534], [126536,126536],
-    [126538,126538], [126540,126540], [126544,126544], [126547,126547], [126549,126550],
-    [126552,126552], [126554,126554], [126556,126556], [126558,126558], [126560,126560],
-    [126563,126563], [126565,126566], [126571,126571], [126579,126579], [126584,126584],
-    [126589,126589], [126591,126591], [126602,126602], [126620,126624], [126628,126628],
-    [126634,126634], [126652,126703], [126706,126975], [127020,127023], [127124,127135],
-    [127151,127152], [127168,127168], [127184,127184], [127222,127231], [127406,127461],
-    [127491,127503], [127548,127551], [127561,127567], [127570,127583], [127590,127743],
-    [128728,128732], [128749,128751], [128765,128767], [128884,128895], [128985,128991],
-    [129004,129007], [129009,129023], [129036,129039], [129096,129103], [129114,129119],
-    [129160,129167], [129198,129199], [129202,129279], [129620,129631], [129646,129647],
-    [129653,129655], [129661,129663], [129671,129679], [129709,129711], [129723,129727],
-    [129734,129743], [129754,129759], [129768,129775], [129783,129791], [129939,129939],
-    [129995,130031], [130042,131071], [173792,173823], [177977,177983], [178206,178207],
-    [183970,183983], [191457,194559], [195102,196607], [201547,1114111],
-  ],
-  names: {
-    "U+0000": "NUL", "U+0001": "SOH", "U+0002": "STX", "U+0003": "ETX", "U+0004": "EOT",
-    "U+0005": "ENQ", "U+0006": "ACK", "U+0007": "BEL", "U+0008": "BS", "U+0009": "TAB",
-    "U+000A": "LF", "U+000B": "VT", "U+000C": "FF", "U+000D": "CR", "U+000E": "SO", "U+000F": "SI",
-    "U+0010": "DLE", "U+0011": "DC1", "U+0012": "DC2", "U+0013": "DC3", "U+0014": "DC4",
-    "U+0015": "NAK", "U+0016": "SYN", "U+0017": "ETB", "U+0018": "CAN", "U+0019": "EOM",
-    "U+001A": "SUB", "U+001B": "ESC", "U+001C": "FS", "U+001D": "GS", "U+001E": "RS",
-    "U+001F": "US", "U+007F": "DEL", "U+0080": "PAD", "U+0081": "HOP", "U+0082": "BPH",
-    "U+0083": "NBH", "U+0084": "IND", "U+0085": "NEL", "U+0086": "SSA", "U+0087": "ESA",
-    "U+0088": "HTS", "U+0089": "HTJ", "U+008A": "VTS", "U+008B": "PLD", "U+008C": "PLU",
-    "U+008D": "RI", "U+008E": "SS2", "U+008F": "SS3", "U+0090": "DCS", "U+0091": "PU1",
-    "U+0092": "PU2", "U+0093": "STS", "U+0094": "CCH", "U+0095": "MW", "U+0096": "SPA",
-    "U+0097": "EPA", "U+0098": "SOS", "U+0099": "SGC", "U+009A": "SCI", "U+009B": "CSI",
-    "U+009C": "ST", "U+009D": "OSC", "U+009E": "PM", "U+009F": "APC", "U+00A0": "NBSP",
-    "U+00AD": "SHY", "U+034F": "CGJ", "U+061C": "ALM", "U+180B": "FVS1", "U+180C": "FVS2",
-    "U+180D": "FVS3", "U+180E": "MVS", "U+180F": "FVS4", "U+200B": "ZWSP", "U+200C": "ZWNJ",
-    "U+200D": "ZWJ", "U+200E": "LRM", "U+200F": "RLM", "U+202A": "LRE", "U+202B": "RLE",
-    "U+202C": "PDF", "U+202D": "LRO", "U+202E": "RLO", "U+202F": "NNBSP", "U+205F": "MMSP",
-    "U+2060": "WJ", "U+2066": "LRI", "U+2067": "RLI", "U+2068": "FSI", "U+2069": "PDI",
-    "U+FE00": "VS1", "U+FE01": "VS2", "U+FE02": "VS3", "U+FE03": "VS4", "U+FE04": "VS5",
-    "U+FE05": "VS6", "U+FE06": "VS7", "U+FE07": "VS8", "U+FE08": "VS9", "U+FE09": "VS10",
-    "U+FE0A": "VS11", "U+FE0B": "VS12", "U+FE0C": "VS13", "U+FE0D": "VS14", "U+FE0E": "VS15",
-    "U+FE0F": "VS16", "U+FEFF": "BOM", "U+E0100": "VS17", "U+E0101": "VS18", "U+E0102": "VS19",
-    "U+E0103": "VS20", "U+E0104": "VS21", "U+E0105": "VS22", "U+E0106": "VS23", "U+E0107": "VS24",
-    "U+E0108": "VS25", "U+E0109": "VS26", "U+E010A": "VS27", "U+E010B": "VS28", "U+E010C": "VS29",
-    "U+E010D": "VS30", "U+E010E": "VS31", "U+E010F": "VS32", "U+E0110": "VS33", "U+E0111": "VS34",
-    "U+E0112": "VS35", "U+E0113": "VS36", "U+E0114": "VS37", "U+E0115": "VS38", "U+E0116": "VS39",
-    "U+E0117": "VS40", "U+E0118": "VS41", "U+E0119": "VS42", "U+E011A": "VS43", "U+E011B": "VS44",
-    "U+E011C": "VS45", "U+E011D": "VS46", "U+E011E": "VS47", "U+E011F": "VS48", "U+E0120": "VS49",
-    "U+E0121": "VS50", "U+E0122": "VS51", "U+E0123": "VS52", "U+E0124": "VS53", "U+E0125": "VS54",
-    "U+E0126": "VS55", "U+E0127": "VS56", "U+E0128": "VS57", "U+E0129": "VS58", "U+E012A": "VS59",
-    "U+E012B": "VS60", "U+E012C": "VS61", "U+E012D": "VS62", "U+E012E": "VS63", "U+E012F": "VS64",
-    "U+E0130": "VS65", "U+E0131": "VS66", "U+E0132": "VS67", "U+E0133": "VS68", "U+E0134": "VS69",
-    "U+E0135": "VS70", "U+E0136": "VS71", "U+E0137": "VS72", "U+E0138": "VS73", "U+E0139": "VS74",
-    "U+E013A": "VS75", "U+E013B": "VS76", "U+E013C": "VS77", "U+E013D": "VS78", "U+E013E": "VS79",
-    "U+E013F": "VS80", "U+E0140": "VS81", "U+E0141": "VS82", "U+E0142": "VS83", "U+E0143": "VS84",
-    "U+E0144": "VS85", "U+E0145": "VS86", "U+E0146": "VS87", "U+E0147": "VS88", "U+E0148": "VS89",
-    "U+E0149": "VS90", "U+E014A": "VS91", "U+E014B": "VS92", "U+E014C": "VS93", "U+E014D": "VS94",
-    "U+E014E": "VS95", "U+E014F": "VS96", "U+E0150": "VS97", "U+E0151": "VS98", "U+E0152": "VS99",
-    "U+E0153": "VS100", "U+E0154": "VS101", "U+E0155": "VS102", "U+E0156": "VS103",
-    "U+E0157": "VS104", "U+E0158": "VS105", "U+E0159": "VS106", "U+E015A": "VS107",
-    "U+E015B": "VS108", "U+E015C": "VS109", "U+E015D": "VS110", "U+E015E": "VS111",
-    "U+E015F": "VS112", "U+E0160": "VS113", "U+E0161": "VS114", "U+E0162": "VS115",
-    "U+E0163": "VS116", "U+E0164": "VS117", "U+E0165": "VS118", "U+E0166": "VS119",
-    "U+E0167": "VS120", "U+E0168": "VS121", "U+E0169": "VS122", "U+E016A": "VS123",
-    "U+E016B": "VS124", "U+E016C": "VS125", "U+E016D": "VS126", "U+E016E": "VS127",
-    "U+E016F": "VS128", "U+E0170": "VS129", "U+E0171": "VS130", "U+E0172": "VS131",
-    "U+E0173": "VS132", "U+E0174": "VS133", "U+E0175": "VS134", "U+E0176": "VS135",
-    "U+E0177": "VS136", "U+E0178": "VS137", "U+E0179": "VS138", "U+E017A": "VS139",
-    "U+E017B": "VS140", "U+E017C": "VS141", "U+E017D": "VS142", "U+E017E": "VS143",
-    "U+E017F": "VS144", "U+E0180": "VS145", "U+E0181": "VS146", "U+E0182": "VS147",
-    "U+E0183": "VS148", "U+E0184": "VS149", "U+E0185": "VS150", "U+E0186": "VS151",
-    "U+E0187": "VS152", "U+E0188": "VS153", "U+E0189": "VS154", "U+E018A": "VS155",
-    "U+E018B": "VS156", "U+E018C": "VS157", "U+E018D": "VS158", "U+E018E": "VS159",
-    "U+E018F": "VS160", "U+E0190": "VS161", "U+E0191": "VS162", "U+E0192": "VS163",
-    "U+E0193": "VS164", "U+E0194": "VS165", "U+E0195": "VS166", "U+E0196": "VS167",
-    "U+E0197": "VS168", "U+E0198": "VS169", "U+E0199": "VS170", "U+E019A": "VS171",
-    "U+E019B": "VS172", "U+E019C": "VS173", "U+E019D": "VS174", "U+E019E": "VS175",
-    "U+E019F": "VS176", "U+E01A0": "VS177", "U+E01A1": "VS178", "U+E01A2": "VS179",
-    "U+E01A3": "VS180", "U+E01A4": "VS181", "U+E01A5": "VS182", "U+E01A6": "VS183",
-    "U+E01A7": "VS184", "U+E01A8": "VS185", "U+E01A9": "VS186", "U+E01AA": "VS187",
-    "U+E01AB": "VS188", "U+E01AC": "VS189", "U+E01AD": "VS190", "U+E01AE": "VS191",
-    "U+E01AF": "VS192", "U+E01B0": "VS193", "U+E01B1": "VS194", "U+E01B2": "VS195",
-    "U+E01B3": "VS196", "U+E01B4": "VS197", "U+E01B5": "VS198", "U+E01B6": "VS199",
-    "U+E01B7": "VS200", "U+E01B8": "VS201", "U+E01B9": "VS202", "U+E01BA": "VS203",
-    "U+E01BB": "VS204", "U+E01BC": "VS205", "U+E01BD": "VS206", "U+E01BE": "VS207",
-    "U+E01BF": "VS208", "U+E01C0": "VS209", "U+E01C1": "VS210", "U+E01C2": "VS211",
-    "U+E01C3": "VS212", "U+E01C4": "VS213", "U+E01C5": "VS214", "U+E01C6": "VS215",
-    "U+E01C7": "VS216", "U+E01C8": "VS217", "U+E01C9": "VS218", "U+E01CA": "VS219",
-    "U+E01CB": "VS220", "U+E01CC": "VS221", "U+E01CD": "VS222", "U+E01CE": "VS223",
-    "U+E01CF": "VS224", "U+E01D0": "VS225", "U+E01D1": "VS226", "U+E01D2": "VS227",
-    "U+E01D3": "VS228", "U+E01D4": "VS229", "U+E01D5": "VS230", "U+E01D6": "VS231",
-    "U+E01D7": "VS232", "U+E01D8": "VS233", "U+E01D9": "VS234", "U+E01DA": "VS235",
-    "U+E01DB": "VS236", "U+E01DC": "VS237", "U+E01DD": "VS238", "U+E01DE": "VS239",
-    "U+E01DF": "VS240", "U+E01E0": "VS241", "U+E01E1": "VS242", "U+E01E2": "VS243",
-    "U+E01E3": "VS244", "U+E01E4": "VS245", "U+E01E5": "VS246", "U+E01E6": "VS247",
-    "U+E01E7": "VS248", "U+E01E8": "VS249", "U+E01E9": "VS250", "U+E01EA": "VS251",
-    "U+E01EB": "VS252", "U+E01EC": "VS253", "U+E01ED": "VS254", "U+E01EE": "VS255",
-    "U+E01EF": "VS256",
-  },
-  latin: "A-Za-z\u00c0-\u024f\u1e00-\u1eff",
-  scripts: {
-    "Armenian": "\u0531-\u0587",
-    "Cherokee": "\u13a0-\u13fd\uab70-\uabbf",
-    "Coptic": "\u2c80-\u2cf3",
-    "Cyrillic": "\u0400-\u0481\u048a-\u052f\u1c80-\u1c88\ua640-\ua66e\ua680-\ua69d",
-    "Greek": "\u037f\u0391\u0392\u0395-\u0397\u0399\u039a\u039c-\u039f\u03a1\u03a4\u03a5\u03a7\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03f2\u03f3\u03f9\u1f00-\u1ffc",
-    "Lisu": "\ua4d0-\ua4fd",
-  },
-  marks: "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u06d6-\u06dc\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0f71-\u0f84\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f",
-};
+// Ranges of characters that are shown as escapes, as in `argstream.sanitise.table()`. For each, in
+// base 36: the distance from the last character of the range before it, and its length less one.
+const RANGES = `
+  0.v 2o.x d iq 15.1 7.3 8 2 l b2 13.1 1f.1 4 1k.7 s.3 7.g n 5d 1d.1 1o.1 2u.d 1o.1 1e.1 g t.1 2
+  c.4 w.8 23 4i 9.1 3.1 n 8 2.2 5.1 a.1 3.1 5.7 2.3 3 6.1 q.1 4 7.3 3.1 n 8 3 3 3.1 2 6.3 3.1
+  4.2 2.6 5 2.6 i.9 4 a 4 n 8 3 6.1 b 4 4.1 2.e 5.1 d.6 8 4 9.1 3.1 n 8 3 6.1 a.1 3.1 4.6 4.3 3
+  6.1 j.9 3 7.2 4 5.2 3 2 3.2 3.2 4.2 d.3 6.2 4 5.1 2.5 2.d m.4 e 4 o h.1 a 4 5.6 3 4.1 2.1 5.1
+  b.6 n 4 o b 6.1 a 4 5.6 3.5 3 5.1 b 3.c e 4 1g 4 7.3 h.1 r 4 j.2 p a 2.1 8.2 2.3 7 2 9.5 b.1
+  4.b 1n.3 u.10 3 2 6 p 2 o.1 6 2 7.1 b.1 5.v 21 11.3 14 11 g e.10 5j 2.4 2.1 40.1 6h 5.1 8 2
+  5.1 16 5.1 y 5.1 8 2 5.1 g 1m 5.1 1w.1 x.2 r.5 2f.1 7.1 ht t.2 2i.6 n.8 p.8 l.b e 4 3.b 1h.1
+  15.1 b.5 b.5 c.4 b.5 2i.6 18.4 1z.9 w d.3 d.3 2.2 17.1 6.a 19.3 r.5 c.2 1r.1 1u u.1 c.5 b.5
+  f.1 w.1c 26.2 1c 39.7 1p.2 g.2 1p.6 18.1 c.7 18.4 ev.1 7.1 13.1 7.1 9 2 2 2 w.1 1i g f.1 7 k.1
+  4 a.g p.7 1c.g 3.1 s e.2 y.e y.e 3x.3 ig.o c.k p3 q ok.1 x 9q.4 1a 2.4 2.1 1l.6 3.d p.8 8 8 8
+  8 8 8 8 8 3j.x r 2i.b 5z.p d.3 1t 2f.1 2w.4 18 1g 17 2d.b 1c mlq.2 1k.8 9p.j 55.7 5o.4 3 2 6.n
+  1o.2 b.5 1l.7 1z.7 d.5 39.a v.2 27 c.3 y 1k.8 f.1 b.1 2w.n t.9 7.1 7.1 7.8 8 8 1p.3 3j.1 b.5
+  8md.b o.3 1e.6ir a7.1 2z.11 8.b 6.4 r 6 2 3 3 3i.f ce.1 1j.6 2.v h.f b.5 1g k 5.3 6 3s.3 4g
+  v.2 7.1 7.1 7.1 4.2 8 8.c 3.1 d r k 3 g.1 f.x 3g.4 4.3 1a.2 2h e.2 2.1a 1b.3l u.2 1e.e t.3
+  11.8 v.4 18.4 v 12.3 f.15 4f.1 b.5 11.3 11.3 15.7 1h.a d g 8 3 c g 8 3.1u 8o.8 n.9 9.n 7 17
+  a.1w 7.1 2 19 3.2 2.1 o 21.7 a.1b k 3.4 y.2 s.4 2.1r 1l.3 l.1 1f 3.4 9 4 u.1 4.3 b.6 a.6 1t.v
+  14.3 d.8 1j.2 u.1 s.4 r.6 5.b 8.27 22.1i 1g.c 1g.6 1b.7 b.85 w 17 4.1 3.25 15.7 17.l r.11 t.j
+  o.8 27.3 11.8 1r 6.c q.6 b.5 1i j.7 14.8 2p l.a j 19.1s 8 2 5 g c.5 1o.4 b.5 5 9.1 3.1 n 8 3 6
+  b.1 3.1 4.1 2.5 2.4 8.1 8.2 6.3u 2l 6.t 21.7 b.4l 1j.1 13.x 1y.a b.5 e.i 1n.5 b.1h s.1 g.3
+  o.54 1p.2r 2c.b 9.1 2.1 9 3 v 3.1 d.8 b.1x 9.1 1b.1 c.q 21.7 2c.c 22.7a a 1a f.9 u.2 x.1 n
+  f.20 8 3 19.2 2 3 a.7 b.5 7 3 12 3 7.6 b.8l q.52 2.e 1f.c po.2t 34 6.a 5h.217 2s.c ts.34g
+  g8.6ns fu.6 w b.3 2a b.5 v.1 7.9 1z.9 b 8 m.4 k.j3 2k.2s 24.3 1m.6 i.1r 5.b 3.d 4qh.7 yf.15
+  a.6w6 5 8 3 84.18 4.g 5.7 b1.1s3 30.4 e.2 a.6 b.1 5.3mn 1b.1 o.8 39.1n 6v.9 14.1 1d q.7 35.k
+  1z.49 l.b 2g.8 q.3q 2e 20 3.1 2.1 3.1 5 d 2 8 1u 5.1 9 8 t 5 6 2.2 8 9h.1 85.1 jj.e 6 g.un
+  w.68 8 i.1 8 3 6.5w 1a.2 f.1 b.3 3.8v w.g 1n.4 2.yn 8 5 3 g 5i.1 h.14 25.3 b.3 3.ls 1x.23
+  1q.5d 5 s 3 2.1 2 b 5 2 2.5 2.3 2 2 2 4 3 2.1 2 2 2 2 2 3 2.1 5 8 5 5 2 b i.4 4 6 i.1f 3.7h
+  19.3 2t.b g.1 g g 12.9 4v.1j u.c 19.3 a.6 3.d 7.49 rd.4 h.2 e.2 39.b 2i.6 d.3 2.e d.3 1l.7 b.5
+  15.7 v.1 3.25 9h.b f.1 6.2 6.2 8.8 u.2 c.4 7.9 b.5 9.7 8.8 44 1k.10 b.sl wyp.v 37e.6 67.1
+  4g3.d 5rm.2e6 f3.15t 3t8.jk50`;
 
-const { opening, closing, kept: SHOWN } = TABLE;
-const names = new Map(Object.entries(TABLE.names));
-const codes = new Map([...names].map(([number, name]) => [name, parseInt(number.slice(2), 16)]));
+/** Names of consecutive characters. @type {[first: number, names: string][]} */
+const NAMES = [
+  [0x0000, `NUL SOH STX ETX EOT ENQ ACK BEL BS TAB LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB
+    CAN EOM SUB ESC FS GS RS US`],
+  [0x007f, `DEL PAD HOP BPH NBH IND NEL SSA ESA HTS HTJ VTS PLD PLU RI SS2 SS3 DCS PU1 PU2 STS CCH
+    MW SPA EPA SOS SGC SCI CSI ST OSC PM APC NBSP`],
+  [0x00ad, "SHY"],
+  [0x034f, "CGJ"],
+  [0x061c, "ALM"],
+  [0x180b, "FVS1 FVS2 FVS3 MVS FVS4"],
+  [0x200b, "ZWSP ZWNJ ZWJ LRM RLM"],
+  [0x202a, "LRE RLE PDF LRO RLO NNBSP"],
+  [0x205f, "MMSP WJ"],
+  [0x2066, "LRI RLI FSI PDI"],
+  [0xfeff, "BOM"],
+  [0xfe00, variations(1, 16)],
+  [0xe0100, variations(17, 256)],
+];
+
+const [opening, closing, SHOWN] = ["\u27e6", "\u27e7", "\t\n"];
+const codes = new Map(
+  NAMES.flatMap(([first, names]) => names.split(/\s+/).map((name, at) => [name, first + at])),
+);
+const names = new Map([...codes].map(([name, code]) => [code, name]));
 
 const hidden = pattern("");
 const hiddenInText = pattern(SHOWN);
@@ -238,27 +72,19 @@ const spelling = new RegExp(
   "gu",
 );
 
-/**
- * Spell out what would act or hide; newlines and tabs stay.
- * @param {string} text
- */
+/** Spells out what would act or hide; newlines and tabs stay. @param {string} text */
 export function visible(text) {
   return plainText.test(text) ? text : text.replace(hiddenInText, spell);
 }
 
-/**
- * Spell out newlines and tabs too: for a name, an id, a heading, which are one line.
- * @param {string} text
- */
+/** Spells out newlines and tabs too: for a name or a title, which are one line.
+ * @param {string} text */
 export function visibleLine(text) {
   return plainLine.test(text) ? text : text.replace(hidden, spell);
 }
 
-/**
- * Read back what `visible` or `visibleLine` has spelled, for instance after an edit.
- * What is not a spelling stays as it is.
- * @param {string} shown
- */
+/** Reads back what `visible` or `visibleLine` has spelled. What is not a spelling stays as it is.
+ * @param {string} shown */
 export function original(shown) {
   return shown.replace(spelling, (whole, number, name) => {
     const code = number ? parseInt(number, 16) : codes.get(name);
@@ -266,8 +92,21 @@ export function original(shown) {
   });
 }
 
-const { latin, marks } = TABLE;
-const mixedWith = Object.values(TABLE.scripts).join("");
+// Letters that look like Latin ones, and combining marks.
+const latin = "A-Za-z\u00c0-\u024f\u1e00-\u1eff";
+const scripts = {
+  Armenian: "\u0531-\u0587",
+  Cherokee: "\u13a0-\u13fd\uab70-\uabbf",
+  Coptic: "\u2c80-\u2cf3",
+  Cyrillic: "\u0400-\u0481\u048a-\u052f\u1c80-\u1c88\ua640-\ua66e\ua680-\ua69d",
+  Greek: "\u037f\u0391\u0392\u0395-\u0397\u0399\u039a\u039c-\u039f\u03a1\u03a4\u03a5\u03a7"
+    + "\u03b1\u03b3\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u03f2\u03f3\u03f9"
+    + "\u1f00-\u1ffc",
+  Lisu: "\ua4d0-\ua4fd",
+};
+const marks = "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u064b-\u065f\u06d6-\u06dc\u0e31\u0e34-\u0e3a"
+  + "\u0e47-\u0e4e\u0f71-\u0f84\u1ab0-\u1ace\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f";
+const mixedWith = Object.values(scripts).join("");
 // Each alternative ends where the script changes. A letter after a backslash may be an escape: \n
 const change = new RegExp(
   `(?<!\\\\)[${latin}][0-9${marks}]{0,8}(?=[${mixedWith}])`
@@ -281,12 +120,9 @@ const MAX_WORD = 20;
 const MAX_WARNINGS = 3;
 const MAX_FOUND = 1000;
 
-/**
- * Return warnings about texts in a JSON value that may not be what they seem, as
+/** Returns warnings about texts in a JSON value that may not be what they seem, as
  * `argstream.sanitise.warnings_about` does: words that mix scripts, and stacks of marks.
- * @param {unknown} value
- * @returns {string[]}
- */
+ * @param {unknown} value @returns {string[]} */
 export function warningsAbout(value) {
   /** @type {Set<string>} */
   const found = new Set();
@@ -318,7 +154,7 @@ function* warningsIn(text) {
     const other = isLatin.test(changed[0] ?? "") ? text[end] ?? "" : changed[0] ?? "";
     while (index - start < MAX_WORD && inWord.test(text[start - 1] ?? "")) start -= 1;
     while (end - index - changed.length < MAX_WORD && inWord.test(text[end] ?? "")) end += 1;
-    const script = Object.entries(TABLE.scripts)
+    const script = Object.entries(scripts)
       .find(([, letters]) => new RegExp(`[${letters}]`).test(other))?.[0];
     const word = visibleLine(text.slice(start, end));
     const number = numberOf(other.codePointAt(0) ?? 0);
@@ -332,8 +168,8 @@ function* warningsIn(text) {
 
 /** @param {string} character */
 function spell(character) {
-  const number = numberOf(character.codePointAt(0) ?? 0);
-  return opening + (names.get(number) ?? number) + closing;
+  const code = character.codePointAt(0) ?? 0;
+  return opening + (names.get(code) ?? numberOf(code)) + closing;
 }
 
 /** @param {number} code */
@@ -341,38 +177,22 @@ function numberOf(code) {
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
-/**
- * Make the pattern for what is spelled out.
- * @param {string} except
- */
+/** @param {number} first @param {number} last */
+function variations(first, last) {
+  return Array.from({ length: last - first + 1 }, (_, at) => `VS${first + at}`).join(" ");
+}
+
+/** Returns the pattern for what is spelled out. @param {string} except */
 function pattern(except) {
-  const exceptions = [...except].map((character) => character.codePointAt(0) ?? 0);
   let set = "";
-  for (const [first, last] of TABLE.ranges) {
-    let from = first;
-    for (const code of exceptions.filter((code) => code >= first && code <= last).sort(ascending)) {
-      if (code > from) set += range(from, code - 1);
-      from = code + 1;
-    }
-    if (from <= last) set += range(from, last);
+  let last = 0;
+  for (const range of RANGES.trim().split(/\s+/)) {
+    const [gap = "", more = "0"] = range.split(".");
+    const first = last + parseInt(gap, 36);
+    last = first + parseInt(more, 36);
+    set += `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`;
   }
-  return new RegExp(`[${set}]`, "gu");
-}
-
-/**
- * @param {number} first
- * @param {number} last
- */
-function range(first, last) {
-  return `\\u{${first.toString(16)}}-\\u{${last.toString(16)}}`;
-}
-
-/**
- * @param {number} one
- * @param {number} other
- */
-function ascending(one, other) {
-  return one - other;
+  return new RegExp(except === "" ? `[${set}]` : `(?![${except}])[${set}]`, "gu");
 }
 
 // Elements without markup: what is shown goes into text nodes and attributes, and is made visible
@@ -383,14 +203,10 @@ function ascending(one, other) {
  * @typedef {{ text?: string, [attribute: string]: string | number | true | undefined }} Making
  */
 
-/**
- * Make an element. Its text and its attributes are made visible.
- * @template {keyof HTMLElementTagNameMap} Tag
- * @param {Tag} tag
- * @param {Making} [making]
+/** Makes an element. Its text and its attributes are made visible.
+ * @template {keyof HTMLElementTagNameMap} Tag @param {Tag} tag @param {Making} [making]
  * @param {(Node | string)[]} children strings are made visible too
- * @returns {HTMLElementTagNameMap[Tag]}
- */
+ * @returns {HTMLElementTagNameMap[Tag]} */
 export function make(tag, { text, ...attributes } = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -403,29 +219,21 @@ export function make(tag, { text, ...attributes } = {}, ...children) {
   return element;
 }
 
-/**
- * Set an attribute, whose value is made visible.
- * @param {Element} element
- * @param {string} name
- * @param {string} value
- */
+/** Sets an attribute, whose value is made visible. @param {Element} element @param {string} name
+ * @param {string} value */
 export function setAttribute(element, name, value) {
   if (/^on|^style$|^srcdoc$/i.test(name)) throw new TypeError(`not an attribute to set: ${name}`);
   element.setAttribute(name, visibleLine(value));
 }
 
-/**
- * Set a text that is visible already, if it is another one: what stays as it is costs nothing, and
- * a selection in it stays.
- * @param {Element} element
- * @param {string} text
- */
+/** Sets a text that is visible already, unless it is set: so a selection in it stays.
+ * @param {Element} element @param {string} text */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Makes a button. While it has no effect it is `aria-disabled` and not `disabled`, so that it keeps
- * the focus. @param {string} text @param {string} looks class names @param {() => void} press */
+/** Makes a button. To disable it, set `aria-disabled`: `disabled` would remove the focus.
+ * @param {string} text @param {string} looks class names @param {() => void} press */
 export function button(text, looks, press) {
   const element = make("button", { type: "button", class: `act ${looks}`.trim(), text });
   element.addEventListener("click", () => {
@@ -447,16 +255,12 @@ export function icon(name) {
   return svg;
 }
 
-/**
- * Put a field in the place of a title until Enter, Escape, or until it loses the focus.
- *
- * @param {HTMLElement} element what is hidden meanwhile
- * @param {string} title
- * @param {HTMLElement} back what has the focus afterwards
- * @param {(title: string) => void} save
- */
+/** Shows a field in the place of a title until Enter, Escape, or until it loses the focus.
+ * @param {HTMLElement} element what is hidden meanwhile @param {string} title
+ * @param {HTMLElement} back what has the focus afterwards @param {(title: string) => void} save */
 export function editTitle(element, title, back, save) {
-  const field = make("input", { class: "field title-field", "aria-label": "Title", maxlength: 200 });
+  const looks = { class: "field title-field", "aria-label": "Title", maxlength: 200 };
+  const field = make("input", looks);
   field.value = title;
   let isOver = false;
   /** @param {boolean} isSaved */
@@ -487,12 +291,8 @@ const ITEM_HEIGHT = 44;
 
 /** @typedef {{ label: string, act: () => void, isDanger?: boolean }} MenuItem */
 
-/**
- * Make the menu that a button opens. The browser closes it on Escape and on a click elsewhere.
- *
- * @param {HTMLButtonElement} button
- * @param {() => MenuItem[]} items called each time it opens
- */
+/** Makes the menu that a button opens. The browser closes it on Escape and on a click elsewhere.
+ * @param {HTMLButtonElement} button @param {() => MenuItem[]} items called each time it opens */
 export function attachMenu(button, items) {
   const menu = make("div", { class: "menu", role: "menu", popover: "auto" });
   button.popoverTargetElement = menu;
@@ -522,7 +322,8 @@ export function attachMenu(button, items) {
 
 /** @param {MenuItem} item @param {HTMLElement} menu */
 function makeItem({ label, act, isDanger = false }, menu) {
-  const item = make("button", { type: "button", class: "menu-item", role: "menuitem", text: label });
+  const looks = { type: "button", class: "menu-item", role: "menuitem" };
+  const item = make("button", { ...looks, text: label });
   item.classList.toggle("is-danger", isDanger);
   item.autofocus = true; // the first one has the focus when the menu opens
   item.addEventListener("click", () => {
@@ -532,10 +333,10 @@ function makeItem({ label, act, isDanger = false }, menu) {
   return item;
 }
 
-// How long a call has been in its state. The times of events are the server's: its clock may differ,
-// and in a replay they are in the past. So the time in a state starts when it was first seen here. If
-// it began before the snapshot that the call is known from, the time up to the snapshot is added: it
-// has been in its state for at least so long.
+// How long a call has been in its state. Times of events are by the clock of the server, which may
+// differ, and those of a replay are in the past. So the time in a state starts when it was first seen
+// here. If it began before the snapshot that the call is known from, the time up to the snapshot is
+// added. The sum is a lower bound.
 
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
@@ -556,7 +357,8 @@ export function wasInState(call) {
 /** Returns the seconds for which this call has been in its state, as far as is known.
  * @param {Call} call */
 export function secondsInState(call) {
-  const earlier = wasInState(call) ? (call.snapshotAt ?? 0) - (stateTime(call) ?? 0) : 0;
+  const { snapshotAt } = call;
+  const earlier = wasInState(call) ? (snapshotAt ?? 0) - (stateTime(call) ?? snapshotAt ?? 0) : 0;
   return earlier + secondsSeen(call);
 }
 
@@ -636,12 +438,10 @@ function island(run) {
 
 // Where in an order something begins, by halving.
 
-/**
- * Give the first index from which on something holds, or the length if it holds for none.
+/** Returns the first index from which on something holds, or the length if it holds for none.
  * @template Item
  * @param {readonly Item[]} items for which it does not hold, and then those for which it does
- * @param {(item: Item) => boolean} holds
- */
+ * @param {(item: Item) => boolean} holds */
 export function firstIndex(items, holds) {
   let [low, high] = [0, items.length];
   while (low < high) {
@@ -652,8 +452,8 @@ export function firstIndex(items, holds) {
   return low;
 }
 
-/** Copies rows of a view as their text: a line in several rows stays one line. A browser would put a
- * newline between any two rows. @param {HTMLElement} element */
+/** Copies rows of a view as their text. A browser would put a newline between any two rows.
+ * @param {HTMLElement} element */
 export function copyAsText(element) {
   element.addEventListener("copy", (event) => {
     const range = selectedRange(element);
@@ -678,20 +478,13 @@ export function selectedRange(element) {
 
 const numbers = new Intl.NumberFormat("en");
 
-/**
- * A number with its noun: "1 line", "1,204 lines".
- * @param {number} count
- * @param {string} noun
- */
+/** A number with its noun: "1 line", "1,204 lines". @param {number} count @param {string} noun */
 export function countOf(count, noun) {
   return `${numbers.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/**
- * A duration: tenths as long as they can be followed, then seconds, then minutes.
- * @param {number} seconds
- * @param {number} [digits] of the first ten seconds
- */
+/** A duration: tenths as long as they can be followed, then seconds, then minutes.
+ * @param {number} seconds @param {number} [digits] of the first ten seconds */
 export function durationWords(seconds, digits = 1) {
   // A clock that was set back must not show a negative time.
   const known = Math.max(0, seconds);
@@ -708,12 +501,9 @@ function twoDigits(number) {
   return String(number).padStart(2, "0");
 }
 
-/**
- * Where in the arguments something is: `files[2].path`. Keys that are no plain words are quoted,
+/** Where in the arguments something is: `files[2].path`. Keys that are no plain words are quoted,
  * so that "a.b" cannot pass for b in a; argstream/terminal/waterfall does the same. The keys are
- * the model's: show them by `visibleLine`.
- * @param {readonly (string | number)[]} path
- */
+ * the model's: show them by `visibleLine`. @param {readonly (string | number)[]} path */
 export function pathWords(path) {
   let words = "";
   for (const step of path) {
@@ -724,22 +514,12 @@ export function pathWords(path) {
   return words;
 }
 
-/**
- * Times in words: when something was, by the calendar or since a run began, and how long it took.
- *
- * How long calls take is in ../tool-call/words.js, for who follows it; here it is for who compares.
- */
-
 const CLOCK_FROM = 120; // seconds from which minutes are easier to read
 const day = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const dayAndTime = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/**
- * Return how long ago something was, in few characters.
- *
- * @param {number} then in seconds since 1970
- * @param {number} now
- */
+/** Returns how long ago something was. @param {number} then a Unix time in seconds
+ * @param {number} now */
 export function ago(then, now = Date.now() / 1000) {
   const seconds = now - then;
   if (seconds < 45) return "now";
@@ -753,12 +533,8 @@ export function exactly(then) {
   return dayAndTime.format(then * 1000);
 }
 
-/**
- * Say how long something takes, as shortly as it still tells something.
- *
- * @param {number} seconds
- * @returns {string}
- */
+/** Returns a duration in few characters. @param {number} seconds
+ * @returns {string} */
 export function duration(seconds) {
   const length = Math.max(0, seconds);
   if (length < 0.0995) {
@@ -774,24 +550,15 @@ export function duration(seconds) {
   return `${Math.floor(minutes / 1440)} d ${Math.floor(minutes / 60) % 24} h`;
 }
 
-/**
- * Say when something was, since the run began.
- *
- * @param {number} seconds
+/** Returns when something was, since the run began. @param {number} seconds
  * @param {{digits?: number, longest?: number}} [options] longest: of the times it stands among,
- *   which are written alike
- */
+ * which are written alike */
 export function moment(seconds, { digits = 2, longest = seconds } = {}) {
   return longest < CLOCK_FROM ? `${seconds.toFixed(digits)} s` : clock(seconds, digits);
 }
 
-/**
- * Write a time as a clock does: minutes and seconds, and hours if there are any.
- *
- * @param {number} time in seconds
- * @param {number} [digits] of a second
- * @returns {string}
- */
+/** Writes a time as a clock does: minutes and seconds, and hours if there are any.
+ * @param {number} time in seconds @param {number} [digits] of a second @returns {string} */
 export function clock(time, digits = 0) {
   const whole = Number(time.toFixed(digits));
   const minutes = Math.floor(whole / 60);
@@ -807,7 +574,7 @@ export function clock(time, digits = 0) {
 // A tab that is not seen has no frames. A timer steps in there, and as nothing has to be smooth, it
 // may take longer.
 
-const BUDGET = 4; // milliseconds of a frame, for all tasks together: the layout takes four times as long
+const BUDGET = 4; // milliseconds of a frame for all tasks: the layout takes four times as long
 const LEAST = 2; // and where the layout of what they have done takes longer than SMOOTH
 const SMOOTH = 12; // milliseconds of a frame for the tasks and the layout
 const HIDDEN_BUDGET = 40; // where no frames are drawn, and timers are rare
@@ -827,20 +594,14 @@ let budget = BUDGET;
 let frame = 0;
 let timer = 0;
 
-/**
- * Do a task in the next frames. A task that waits already is not done twice.
- * @param {Task} task
- */
+/** Does a task in the next frames; once, if it waits already. @param {Task} task */
 export function paint(task) {
   tasks.add(task);
   schedule();
 }
 
-/**
- * Do something once at the end of the next frame's work, for instance what depends on the layout,
- * which is then computed once for all.
- * @param {() => void} ending
- */
+/** Calls a function once at the end of the next frame's work, for instance to measure the layout,
+ * which is then computed once for all. @param {() => void} ending */
 export function afterPainting(ending) {
   endings.add(ending);
   schedule();
@@ -876,12 +637,8 @@ function run() {
   if (tasks.size || endings.size) schedule();
 }
 
-/**
- * Call somebody's work; that it fails is reported, and does not keep others from theirs.
- * @template Result
- * @param {() => Result} work
- * @param {Result} otherwise
- */
+/** Calls a function. An error is reported, and does not stop other work.
+ * @template Result @param {() => Result} work @param {Result} otherwise */
 function guarded(work, otherwise) {
   try {
     return work();
@@ -938,11 +695,8 @@ const MOST = 50; // elements of a chunk, and chunks of a volume
 /** @type {IntersectionObserver | undefined} */
 let observer;
 
-/**
- * Lets the layout skip a chunk once it is out of sight. If that began while it is visible, browsers
- * would count it as a shift of the layout.
- * @param {Element} chunk
- */
+/** Lets the layout skip a chunk once it is out of sight. If that began while it is visible,
+ * browsers would count it as a shift of the layout. @param {Element} chunk */
 function skipWhenOut(chunk) {
   observer ??= new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
@@ -955,20 +709,20 @@ function skipWhenOut(chunk) {
 }
 
 export class Chunks {
-  /**
-   * @param {HTMLElement} element the list
-   * @param {(chunk: HTMLElement) => number} height how many lines on the screen a chunk
-   *   takes, about
-   */
-  constructor(element, height) {
+  /** @param {HTMLElement} element the list
+   * @param {(chunk: HTMLElement) => number} height how many lines a chunk takes, about
+   * @param {boolean} [hasVolumes] from the start; most lists are short, and need none */
+  constructor(element, height, hasVolumes = false) {
     this.#element = element;
     this.#height = height;
-    this.#volume = element; // most lists are short, and need no volume
+    this.#name = hasVolumes ? "volume" : "volume full";
+    this.#volume = hasVolumes ? this.#addVolume() : element;
     this.last = this.#add();
   }
 
   #element;
   #height;
+  #name;
   #volume;
   /** @type {HTMLElement | null} */
   #complete = null; // the chunk before the last
@@ -986,8 +740,8 @@ export class Chunks {
     const closed = this.#complete;
     if (closed !== null) this.#close(closed);
     if (this.#volume.childElementCount >= MOST) {
-      this.#volume = make("div", { class: "volume full" });
-      this.#element.append(this.#volume);
+      if (this.#volume !== this.#element) skipWhenOut(this.#volume);
+      this.#volume = this.#addVolume();
     }
     this.#complete = this.last;
     this.last = this.#add();
@@ -1006,6 +760,12 @@ export class Chunks {
     if (chunk !== this.last && chunk !== this.#complete) this.#close(chunk);
   }
 
+  #addVolume() {
+    const volume = make("div", { class: this.#name });
+    this.#element.append(volume);
+    return volume;
+  }
+
   #add() {
     const chunk = make("div", { class: "chunk" });
     this.#volume.append(chunk);
@@ -1022,10 +782,7 @@ export class Chunks {
     if (volume !== null && volume !== this.#element) this.#heighten(volume, more);
   }
 
-  /**
-   * @param {HTMLElement} element
-   * @param {number} more lines
-   */
+  /** @param {HTMLElement} element @param {number} more lines */
   #heighten(element, more) {
     const lines = (this.#lines.get(element) ?? 0) + more;
     this.#lines.set(element, lines);
@@ -1034,150 +791,58 @@ export class Chunks {
   }
 }
 
-/**
- * Elements that follow each other, in chunks: the layout skips what is out of sight, so that what
- * is added costs the same, however much stands before it. BlockChunks stand in volumes, which are
- * skipped alike: or very many chunks would take their time too.
- *
- * The last two are always laid out: what is seen would move if that ended, and what is short has
- * its true height.
- */
-
-const MOST_BLOCKS = 50; // elements of a chunk, and chunks of a volume
-const HIGH = 150; // lines at which a chunk is full too
+const HIGH = 150; // lines at which a chunk of blocks is full too
 const WIDTH = 80; // characters of a line, about
 
-/** One that is filled. */
-class Filling {
-  /**
-   * @param {"div" | "span"} tag
-   * @param {string} name
-   * @param {number} high lines at which it is full
-   */
-  constructor(tag, name, high) {
-    this.#tag = tag;
-    this.#name = name;
-    this.#high = high;
-    this.element = this.#make();
-  }
-
-  #tag;
-  #name;
-  #high;
-  /** The one before it. */
-  /** @type {HTMLElement | null} */
-  #before = null;
-  #linesBefore = 0;
-  lines = 0;
-
-  get isFull() {
-    return this.element.childElementCount >= MOST_BLOCKS || this.lines >= this.#high;
-  }
-
-  /** Go on with another one. The last but one is left alone from then on. */
-  next() {
-    if (this.#before !== null) {
-      this.#before.style.setProperty("--lines", String(Math.ceil(this.#linesBefore)));
-      skipWhenOut(this.#before);
-    }
-    this.#before = this.element;
-    this.#linesBefore = this.lines;
-    this.lines = 0;
-    this.element = this.#make();
-  }
-
-  #make() {
-    return make(this.#tag, { class: this.#name });
-  }
-}
-
+/** Blocks of a text or of a conversation in chunks, which are in volumes from the start. */
 export class BlockChunks {
-  /**
-   * @param {HTMLElement} element that holds them
-   * @param {"div" | "span"} [tag]
-   */
-  constructor(element, tag = "div") {
-    this.#element = element;
-    this.#volume = new Filling(tag, "volume", Infinity);
-    this.#chunk = new Filling(tag, "chunk", HIGH);
-    this.#volume.element.append(this.last);
-    element.append(this.#volume.element);
+  /** @param {HTMLElement} element that holds them */
+  constructor(element) {
+    this.#chunks = new Chunks(element, (chunk) => this.#lines.get(chunk) ?? 0, true);
   }
 
-  #element;
-  #volume;
-  #chunk;
+  #chunks;
+  /** @type {WeakMap<HTMLElement, number>} */
+  #lines = new WeakMap();
 
   /** The last chunk. */
   get last() {
-    return this.#chunk.element;
+    return this.#chunks.last;
   }
 
-  /**
-   * Put an element behind the others.
-   *
-   * @param {Element} child
-   */
+  /** @param {Element} child */
   append(child) {
-    if (this.#chunk.isFull) {
-      if (this.#volume.isFull) {
-        this.#volume.next();
-        this.#element.append(this.#volume.element);
-      }
-      this.#chunk.next();
-      this.#volume.element.append(this.last);
-    }
+    const { last, size } = this.#chunks;
+    const isFull = last.childElementCount >= size || (this.#lines.get(last) ?? 0) >= HIGH;
+    if (isFull) this.#chunks.begin();
     this.last.append(child);
   }
 
-  /**
-   * Say that the last chunk has become so much higher.
-   *
-   * @param {number} lines
-   */
+  /** Tells that the last chunk has become higher. @param {number} lines */
   weigh(lines) {
-    this.#chunk.lines += lines;
-    this.#volume.lines += lines;
+    this.#lines.set(this.last, (this.#lines.get(this.last) ?? 0) + lines);
   }
 }
 
-/**
- * Guess how many lines a text takes.
- *
- * @param {string} text without newlines
- */
+/** Estimates how many lines a text takes. @param {string} text without newlines */
 export function linesOf(text) {
   return Math.ceil(text.length / WIDTH);
 }
 
-/**
- * The fixed parts of the page, by their ids in index.html; one that is missing is found at once.
- */
-
-/**
- * @template {HTMLElement} Kind
- * @param {string} id
- * @param {{ new (): Kind }} kind
- * @returns {Kind}
- */
+/** Returns a fixed part of the page, by its ID in index.html. @template {HTMLElement} Kind
+ * @param {string} id @param {{ new (): Kind }} kind @returns {Kind} */
 export function part(id, kind) {
   const element = document.getElementById(id);
   if (!(element instanceof kind)) throw new Error(`the page has no ${id}`);
   return element;
 }
 
-/**
- * Small things kept in the browser; where a browser lets pages keep nothing, they last as long as
- * the page does.
- */
+// Small values that are kept in the browser, if it allows that.
 
 /** @typedef {"localStorage" | "sessionStorage"} Where */
 
-/**
- * @param {Where} where for good, or as long as the tab is open
- * @param {string} key
- * @param {string} value "" is none
- */
+/** @param {Where} where for good, or as long as the tab is open @param {string} key
+ * @param {string} value "" is none */
 export function keep(where, key, value) {
   try {
     if (value === "") window[where].removeItem(key);
@@ -1187,11 +852,7 @@ export function keep(where, key, value) {
   }
 }
 
-/**
- * @param {Where} where
- * @param {string} key
- * @returns {string}
- */
+/** @param {Where} where @param {string} key @returns {string} */
 export function kept(where, key) {
   try {
     return window[where].getItem(key) ?? "";
@@ -1201,9 +862,7 @@ export function kept(where, key) {
   }
 }
 
-/**
- * The words of the page for how a run stands and what went wrong: the same wherever they are shown.
- */
+// The words of the page for the status of a run, and for what went wrong.
 
 /** @type {Map<string, { glyph: string, word: string }>} */
 const STATUSES = new Map([
@@ -1225,31 +884,13 @@ export function isRunOver(status) {
   return status === "completed" || status === "failed" || status === "stopped";
 }
 
-/**
- * Join names: "one", "one and two", "one, two and three".
- *
- * @param {readonly string[]} names
- */
-export function listed(names) {
-  if (names.length < 2) return names.join("");
-  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
-
-/**
- * Say what went wrong; never nothing, and never a stack.
- *
- * @param {unknown} problem
- */
+/** @param {unknown} problem */
 export function problemWords(problem) {
   const words = problem instanceof Error ? problem.message : String(problem);
   return sentence(words || "Something went wrong. Reload the page, or check the server log.");
 }
 
-/**
- * Say whether what was asked for is not on the server.
- *
- * @param {unknown} problem
- */
+/** Returns whether the server does not have what was asked for. @param {unknown} problem */
 export function isMissing(problem) {
   return problem instanceof ServerProblem && (problem.status === 404 || problem.status === 410);
 }
@@ -1261,24 +902,14 @@ export function sentence(words) {
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }
 
-/**
- * Reading the log of a run that may be long: the page stays alive meanwhile, and who has lost
- * interest stops it.
- */
-
 /** @typedef {Pick<Client, "log">} LogClient */
 
 const SLICE = 8; // milliseconds
 
-/**
- * Read a log to what is now its end.
- *
- * @param {LogClient} client
- * @param {string} runId
- * @param {(frame: EventFrame) => void} take
- * @param {() => boolean} isWanted
- * @returns {Promise<boolean>} whether it was read to its end
- */
+/** Reads a log to what is now its end, in slices, so that the page stays responsive.
+ * @param {LogClient} client @param {string} runId
+ * @param {(frame: EventFrame) => void} take @param {() => boolean} isWanted
+ * @returns {Promise<boolean>} whether it was read to its end */
 export async function readLog(client, runId, take, isWanted) {
   let until = performance.now() + SLICE;
   for await (const frame of client.log(runId)) {

@@ -1,11 +1,12 @@
 import { parseJson, toJson } from "./argstream.js";
 import {
-  codeTexts, CodeView, DiffView, fill, HunksView, languageNamed, languageOfFile,
+  codeTexts, CodeView, DiffView, fill, HunksView, languageNamed, languageOfFile, lineDiff,
+  LineCount, splitLines,
 } from "./code.js";
 import {
   addInOrder, afterPainting, button, Chunks, countOf, durationWords, inOrder, make, original, paint,
-  pathWords, secondsInState, secondsLeft, setText, TailFollower, visible, visibleLine,
-  warningsAbout,
+  pathWords, secondsInState, secondsLeft, setText, TailFollower, visible, visibleLine, warningsAbout,
+  wasInState,
 } from "./dom.js";
 /** @import { Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
 /** @import { Mode } from "./code.js" */
@@ -78,12 +79,16 @@ const texts = {
   deny: "Deny",
   cancel: "Cancel",
   keys: "A approve · E edit · D deny",
+  keysElsewhere: "",
   reason: "Tell the agent why (optional)",
   expiresIn: "Expires in {time}",
   timeOver: "Expired",
   rendering: "Rendering… {percent} %",
   scroll: "{size} · scroll to see all",
   tooEarly: "Not yet: review the call, then click again.",
+  nothingToApprove: "No changes to approve. Edit a field or cancel.",
+  offline: "Disconnected. You can decide when the connection is back.",
+  atLeast: "at least {time}",
   moved: "The button just moved. Click again to confirm.",
   noListener: "This page can't send decisions.",
   exact: "Exact arguments for approval:",
@@ -337,7 +342,7 @@ export class ToolCallElement extends HTMLElement {
     this.#head.update(call, state, this.#texts, {
       isOpen: this.open,
       inner: this.#inner.words(this.#texts),
-      size: this.#lines.words(call.root),
+      size: this.#lines.ofCall(call),
       isStale: this.stale,
     });
     const name = [visibleLine(call.name), primaryOf(call, true)].filter(Boolean).join(" ");
@@ -391,11 +396,11 @@ export class ToolCallElement extends HTMLElement {
       return;
     }
     const words = this.stale && !isOver(call.state)
-      ? this.#texts.reconnecting : stripWords(call, this.#lines.words(call.root), this.#texts);
+      ? this.#texts.reconnecting : stripWords(call, this.#lines.ofCall(call), this.#texts);
     this.#results.strip.hidden = words === "" && !this.#results.hasTabs && isOver(call.state)
       && !this.#card.classList.contains("was-live");
     this.#results.say(words);
-    // Below a text that grows, the strip would move with each line.
+    // Below a text that grows, the strip would move with each line. The header says the same.
     const isGrowing = call.state === "writing" && this.#lines.count <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
     if (this.#strip !== this.#results.strip) this.#replaceStrip(this.#results.strip);
@@ -405,7 +410,7 @@ export class ToolCallElement extends HTMLElement {
    * @param {Call} call */
   #hiddenSize(call) {
     const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
-    const size = isHigh ? this.#lines.words(call.root) : "";
+    const size = isHigh ? this.#lines.ofCall(call) : "";
     return size && fill(this.#texts.scroll, { size });
   }
 
@@ -519,11 +524,6 @@ const names = {
   written: "ready", completed: "done", lost: "retried", truncated: "incomplete", aborted: "stopped",
   malformed: "malformed", rejected: "invalid",
 };
-
-/** Returns the state of a call in words. @param {Call} call */
-export function stateWords(call) {
-  return labelOf(shownState(call), texts);
-}
 
 /** Returns the state as users know it: the name of its text. @param {Call} call
  * @returns {ShownState} */
@@ -644,7 +644,7 @@ class Header {
     this.introduce(call, state, texts);
     setText(this.#size, [inner, size].filter(Boolean).join(" · "));
     const isMoving = call.state === "writing" || call.state === "running";
-    if (!isStale || !isMoving) setText(this.#time, timeOf(call));
+    if (!isStale || !isMoving) setText(this.#time, timeOf(call, texts));
     // A name that changes ten times a second is not a name.
     this.#size.ariaHidden = this.#time.ariaHidden = isMoving ? "true" : null;
     const words = isOpen ? "" : secondLine(call, texts);
@@ -655,12 +655,12 @@ class Header {
   }
 }
 
-/** @param {Call} call */
-function timeOf(call) {
-  const began = call.state === "writing" ? call.startedAt : (call.executedAt.at(-1) ?? null);
+/** @param {Call} call @param {Texts} texts */
+function timeOf(call, texts) {
+  const began = call.executedAt.at(-1) ?? null;
   if (call.state === "writing" || call.state === "running") {
-    // It began before it was seen here, nobody knows when.
-    return `${began === null ? "> " : ""}${durationWords(secondsInState(call))}`;
+    const time = durationWords(secondsInState(call));
+    return wasInState(call) ? fill(texts.atLeast, { time }) : time;
   }
   const took = began === null || call.endedAt === null ? 0 : call.endedAt - began;
   if (took < 0.05) return "";
@@ -774,6 +774,7 @@ class Approval {
   #state = make("span", { class: "note", id: "editing" });
   #note = make("b", { class: "moved", role: "status" });
   #keys = make("span", { class: "keys" });
+  #more = button("", "main more-ways", () => this.#menu.togglePopover());
   #buttons = make("div", { class: "buttons" });
   #row = make("div", { class: "row-below", hidden: true });
   #alert = make("div", { class: "alert", role: "alert" });
@@ -784,6 +785,7 @@ class Approval {
   #editor = null;
   /** @type {"no" | "approving" | "denying" | "sent"} */
   #busy = "no";
+  #isOffline = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #mayApprove = () => this.#isPainted();
@@ -813,6 +815,14 @@ class Approval {
       ...warningsAbout(call.request.arguments).map((text) => make("div", { class: "warned", text })),
       this.#row, this.#alert, this.#menu,
     );
+    this.#keys.append(
+      make("span", { class: "inside", text: texts.keys }),
+      make("span", { class: "outside", text: texts.keysElsewhere }),
+    );
+    this.#more.append(icon("chevron"));
+    this.#more.setAttribute("aria-label", texts.approveMore);
+    this.#more.ariaHasPopup = "menu";
+    this.#more.ariaExpanded = "false";
     this.#ask();
     this.refresh();
   }
@@ -850,6 +860,7 @@ class Approval {
     const seconds = secondsLeft(this.#call);
     setText(this.#left, seconds === null ? "" : this.#timeLeft(seconds));
     if (this.#isPainted()) afterPainting(this.#measure);
+    if (this.#asker.isStale() !== this.#isOffline) this.#hold();
     for (const one of this.#decisive) one.watch();
   }
 
@@ -875,7 +886,7 @@ class Approval {
   /** Measures the card, and shows the result in the next frame. */
   #measure = () => {
     if (!this.element.isConnected) return;
-    const words = this.#asker.size();
+    const words = this.#editor ? "" : this.#asker.size();
     paint(() => {
       if (this.#isPainted()) setText(this.#size, words);
       return true;
@@ -908,8 +919,13 @@ class Approval {
 
   /** Tells why a click did not count. @param {boolean} hasMoved */
   #refuse(hasMoved) {
+    if (this.#asker.isStale()) return; // the note tells that all the time
+    const { moved, tooEarly, nothingToApprove, fixFirst } = this.#texts;
+    const { isChanged = true } = this.#editor ?? {};
+    const isWrong = this.#editor !== null && this.#editor.read() === null;
     clearTimeout(this.#timer);
-    this.#note.textContent = hasMoved ? this.#texts.moved : this.#texts.tooEarly;
+    this.#note.textContent =
+      hasMoved ? moved : isWrong ? fixFirst : isChanged ? tooEarly : nothingToApprove;
     this.#timer = setTimeout(() => { this.#note.textContent = ""; }, NOTE_TIME);
   }
 
@@ -919,8 +935,8 @@ class Approval {
     this.#row.replaceChildren();
     this.#buttons.hidden = false;
     setText(this.#state, "");
-    const { deny, edit, approve, keys } = this.#texts;
-    setText(this.#keys, keys);
+    const { deny, edit, approve } = this.#texts;
+    this.#keys.hidden = false;
     const no = button(deny, "no", () => this.#deny());
     no.dataset.does = "deny";
     const change = button(edit, "", () => this.#edit());
@@ -938,12 +954,7 @@ class Approval {
     const main = this.#decide(text, "main", () => this.#approve(""), () => this.#mayApprove());
     main.element.dataset.does = "approve";
     main.element.setAttribute("aria-describedby", description);
-    const more = button("", "main more-ways", () => this.#menu.togglePopover());
-    more.append(icon("chevron"));
-    more.setAttribute("aria-label", this.#texts.approveMore);
-    more.ariaHasPopup = "menu";
-    more.ariaExpanded = "false";
-    const pair = make("span", { class: "pair" }, main.element, more);
+    const pair = make("span", { class: "pair" }, main.element, this.#more);
     this.#buttons.replaceChildren(...others, pair);
   }
 
@@ -962,11 +973,10 @@ class Approval {
     });
     this.#buttons.hidden = true;
     this.#row.hidden = false;
-    setText(this.#keys, "");
-    this.#row.replaceChildren(
-      make("label", { for: "reason", text: words }), reason,
-      this.#decide(text, "no", deny).element, button(cancel, "", () => this.#back()),
-    );
+    this.#keys.hidden = true;
+    const both = make("span", { class: "buttons" }, this.#decide(text, "no", deny).element);
+    both.append(button(cancel, "", () => this.#back()));
+    this.#row.replaceChildren(make("label", { for: "reason", text: words }), reason, both);
     this.#tell("");
     reason.focus();
   }
@@ -975,7 +985,8 @@ class Approval {
   #edit() {
     if (this.#busy !== "no") return;
     let canApprove = false;
-    const editor = new Editor(this.#request.arguments, this.#texts, (words, isReady) => {
+    const { name } = this.#call;
+    const editor = new Editor(name, this.#request.arguments, this.#texts, (words, isReady) => {
       this.#state.textContent = words;
       canApprove = isReady;
       for (const one of this.#decisive) one.restart(); // what it would approve is new
@@ -993,7 +1004,8 @@ class Approval {
       this.#back();
     });
     this.#editor = editor;
-    setText(this.#keys, "");
+    this.#keys.hidden = true;
+    setText(this.#size, ""); // what there was to review is now in the fields
     const { cancel, approveEdits } = this.#texts;
     this.#offer(approveEdits, "editing size", button(cancel, "", () => this.#back()));
     this.#tell("");
@@ -1035,10 +1047,8 @@ class Approval {
     menu.append(...items);
     menu.addEventListener("toggle", (event) => {
       const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
-      const more = this.#buttons.querySelector(".more-ways");
-      if (!more) return;
-      more.ariaExpanded = String(isOpen);
-      const { right, top } = more.getBoundingClientRect();
+      this.#more.ariaExpanded = String(isOpen);
+      const { right, top } = this.#more.getBoundingClientRect();
       menu.style.right = `${Math.max(8, innerWidth - right)}px`;
       menu.style.bottom = `${innerHeight - top + 4}px`;
       if (isOpen) items[0]?.focus();
@@ -1085,13 +1095,25 @@ class Approval {
   #become(busy) {
     this.#busy = busy;
     this.element.ariaBusy = busy === "no" ? null : "true";
-    // Not `disabled`: the button that was pressed would lose the focus.
-    for (const one of this.element.querySelectorAll("button")) {
-      one.ariaDisabled = busy === "no" ? null : "true";
-    }
-    for (const one of this.#decisive) one.restart();
     for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
     this.#editor?.hold(busy !== "no");
+    this.#hold();
+  }
+
+  /** Disables the buttons while a decision is sent, and while there is no connection. */
+  #hold() {
+    if (this.#isOffline && !this.#asker.isStale()) setText(this.#note, "");
+    this.#isOffline = this.#asker.isStale();
+    if (this.#isOffline) {
+      clearTimeout(this.#timer);
+      setText(this.#note, this.#texts.offline);
+    }
+    const isHeld = this.#busy !== "no" || this.#isOffline;
+    // Not `disabled`: the button that was pressed would lose the focus.
+    for (const one of this.element.querySelectorAll("button")) {
+      one.ariaDisabled = isHeld ? "true" : null;
+    }
+    for (const one of this.#decisive) one.restart();
   }
 
   /** @param {string} problem */
@@ -1272,8 +1294,10 @@ class Results {
   /** Shows the call as it is now. */
   refresh() {
     const { outcome, result, output, state, request, decision } = this.#call;
+    // Of a call that was not run, the result only repeats why.
+    const wasRun = state !== "invalid" && state !== "denied";
     const isLong = state === "failed"
-      || (outcome !== null && result !== null && shortResult(this.#call) === "");
+      || (wasRun && outcome !== null && result !== null && shortResult(this.#call) === "");
     /** @type {Part[]} */
     const parts = [];
     if (isLong) parts.push("result");
@@ -1319,8 +1343,9 @@ class Results {
     const [call, texts] = [this.#call, this.#texts];
     const { result, request, decision, state } = call;
     if (part === "edits") {
-      const view = new ChangesView(texts);
-      view.show(changedArguments(request?.arguments ?? {}, decision?.edited_arguments ?? {}));
+      const before = request?.arguments ?? {};
+      const view = new ChangesView(call.name, before, texts);
+      view.show(changedArguments(before, decision?.edited_arguments ?? {}));
       return { element: view.element, refresh() {} };
     }
     if (part === "result" && typeof result === "object" && result !== null) {
@@ -1451,13 +1476,13 @@ class Editor {
   #timer;
   #isHeld = false;
 
-  /** @param {JsonObject} before what the model wrote @param {Texts} texts
+  /** @param {string} tool @param {JsonObject} before what the model wrote @param {Texts} texts
    * @param {(words: string, canApprove: boolean) => void} onState called with its state */
-  constructor(before, texts, onState) {
+  constructor(tool, before, texts, onState) {
     this.#before = before;
     this.#texts = texts;
     this.#onState = onState;
-    this.#changes = new ChangesView(texts, "region");
+    this.#changes = new ChangesView(tool, before, texts, "region");
     this.#asJson = button(texts.asJson, "plain", () => this.#switch());
     this.element = make(
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
@@ -1752,26 +1777,36 @@ class ChangesView {
   /** @type {Map<string, HunksView>} */
   #views = new Map();
   #texts;
+  #looks;
+  #before;
+  #around;
   #note = make("div", { class: "hint" });
 
-  /** @param {Texts} texts @param {"region" | "group"} role a landmark, if there is one at a time */
-  constructor(texts, role = "group") {
+  /** @param {string} tool @param {JsonObject} before @param {Texts} texts
+   * @param {"region" | "group"} role a landmark, if there is one at a time */
+  constructor(tool, before, texts, role = "group") {
     this.#texts = texts;
+    this.#looks = new Looks(tool);
+    this.#before = argumentOf(before);
+    this.#around = this.#looks.within(this.#before, NOWHERE);
     this.element = make("div", { class: "changes", role, "aria-label": texts.changes });
   }
 
   /** @param {Change[]} changes @param {boolean} [isKnown] whether these are all of them */
   show(changes, isKnown = true) {
     const texts = this.#texts;
-    const shown = new Map();
+    const views = new Map();
     for (const { key, note, before, after } of changes.slice(0, MOST_CHANGES)) {
-      const name = `${key}${note && ` · ${texts[note]}`}`;
+      const argument = this.#before.children.find((one) => one.key === key);
+      const shown = argument && this.#looks.text(argument, this.#around);
+      const name = `${shown?.file ?? key}${note && ` · ${texts[note]}`}`;
       const label = fill(texts.changesTo, { argument: key });
-      const view = this.#views.get(name) ?? new HunksView({ label, title: name, texts });
+      const language = (argument?.kind === "string" && shown?.language) || null;
+      const view = this.#views.get(key) ?? new HunksView({ label, title: name, language, texts });
       view.show(before, after);
-      shown.set(name, view);
+      views.set(key, view);
     }
-    const wanted = [...shown.values()].map(({ element }) => element);
+    const wanted = [...views.values()].map(({ element }) => element);
     const words = this.#words(changes.length, isKnown);
     setText(this.#note, words);
     if (words) wanted.push(this.#note);
@@ -1779,7 +1814,7 @@ class ChangesView {
     if (wanted.length !== is.length || wanted.some((one, at) => one !== is[at])) {
       this.element.replaceChildren(...wanted);
     }
-    this.#views = shown;
+    this.#views = views;
   }
 
   /** @param {number} count @param {boolean} isKnown */
@@ -1826,6 +1861,8 @@ function jsonOf(value, isText) {
  *   mode: Mode }} Surroundings
  */
 
+/** @type {Surroundings} */
+const NOWHERE = { file: null, language: null, isOnlyText: false, mode: "preview" };
 const PATHS = words(`path file_path filepath filePath file filename file_name fileName target_file
   targetFile absolute_path relative_path notebook_path AbsolutePath TargetFile`);
 const COMMANDS = words("command cmd script shell_command bash_command CommandLine");
@@ -1941,6 +1978,15 @@ class Looks {
     return { ...around, file, language, isOnlyText: texts === 1 };
   }
 
+  /** Returns the path in an object, if it is the title of the only text or of the edit in it.
+   * @param {Argument} object @param {Surroundings} inner @param {EditArguments | null} edit */
+  titled({ children }, { file, isOnlyText }, edit) {
+    if (!file || (edit === null && !isOnlyText)) return null;
+    return children.slice(0, MANY).findLast(
+      ({ key, text, isDone }) => isDone && text === file && PATHS.has(String(key)),
+    ) ?? null;
+  }
+
   /** Returns how a text is shown: whether as a block, however short it is, with numbered lines, in
    * which language, and under which title. @param {Argument} argument @param {Surroundings} around
    * @returns {{ isBlock: boolean, isNumbered: boolean, language: string | null, file?: string }} */
@@ -1959,7 +2005,7 @@ class Looks {
     }
     const isFile = file !== null || this.words.has("file");
     if (CERTAIN_TEXTS.has(name) || (TEXTS.has(name) && isFile)) {
-      const title = isOnlyText && file ? { file: baseName(file) } : {};
+      const title = isOnlyText && file ? { file } : {};
       return { isBlock: true, isNumbered: true, language, ...title };
     }
     const own = NAMED.has(name) ? languageNamed(name) : null;
@@ -1984,8 +2030,21 @@ const SOME = 100; // characters from which the size of a single line is of inter
 /** Counts the lines of texts that grow, reading each character once. */
 export class LineCounter {
   count = 0;
-  /** @type {WeakMap<Argument, { at: number, lines: number }>} */
+  /** @type {WeakMap<Argument, LineCount>} */
   #known = new WeakMap();
+  /** @type {Argument | null} */
+  #complete = null;
+  #edits = "";
+
+  /** Returns the size of a call in words: of an edit, how many lines it adds and removes.
+   * @param {Call} call */
+  ofCall({ name, root }) {
+    const words = this.words(root);
+    if (!root.isDone) return words;
+    if (this.#complete !== root) this.#edits = editWords(name, root);
+    this.#complete = root;
+    return this.#edits || words;
+  }
 
   /** Returns the size of the arguments in words. @param {Argument} root */
   words(root) {
@@ -2005,16 +2064,25 @@ export class LineCounter {
 
   /** @param {Argument} argument */
   #lines(argument) {
-    const { text } = argument;
-    let known = this.#known.get(argument);
-    if (known === undefined || text.length < known.at) known = { at: 0, lines: 0 };
-    for (let at = text.indexOf("\n", known.at); at >= 0; at = text.indexOf("\n", at + 1)) {
-      known.lines += 1;
-    }
-    known.at = text.length;
+    const known = this.#known.get(argument) ?? new LineCount();
     this.#known.set(argument, known);
-    return known.lines + (text.endsWith("\n") ? 0 : 1);
+    return known.of(argument.text);
   }
+}
+
+/** Returns how many lines the edits in a call add and remove, or "" without any.
+ * @param {string} tool @param {Argument} root */
+function editWords(tool, root) {
+  const looks = new Looks(tool);
+  const counts = { same: 0, added: 0, removed: 0 };
+  const some = root.children.slice(0, MANY).flatMap(({ children }) => children.slice(0, MANY));
+  for (const object of [root, ...some]) {
+    const edit = looks.edit(object);
+    if (!edit?.new) continue;
+    const [before, after] = [edit.old, edit.new].map((one) => splitLines(textOf(one)));
+    for (const { kind } of lineDiff(before ?? [], after ?? []).changes) counts[kind] += 1;
+  }
+  return counts.added + counts.removed ? `+${counts.added} −${counts.removed}` : "";
 }
 
 // The arguments of a call: a tree that grows.
@@ -2043,6 +2111,7 @@ const STRIDE = 256; // items that are visited between two looks at the clock
  * @property {Looks} looks
  * @property {Texts} texts
  * @property {() => boolean} hasTime
+ * @property {boolean} isWrong whether an error is shown below an argument
  * @property {() => void} grown called if something was added
  * @property {(view: CodeView | DiffView) => void} painting called when a text begins to be painted,
  *   and when it is painted
@@ -2129,12 +2198,13 @@ export class ArgumentsView {
     if (mode === "live") this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
     this.#following.isFollowing &&= mode === "live";
-    const around = { file: null, language: null, isOnlyText: false, mode };
+    const around = { ...NOWHERE, mode };
     let looks = 0;
     /** @type {Pass} */
     const pass = {
       looks: this.#looks,
       texts: this.#texts,
+      isWrong: Boolean(error),
       hasTime: () => looks++ === 0 || hasTime(), // there is progress in each frame
       grown: () => this.#following.grown(),
       painting: this.#painting,
@@ -2209,7 +2279,7 @@ function columnsOf(array, looks) {
     known.fits = child.kind === "object" && looks.edit(child) === null
       && !(child.isDone && child.children.length === 0);
     for (const cell of known.fits ? child.children : []) {
-      if (cell.children.length > 0 || (cell.kind === "string" && isLong(cell))) known.fits = false;
+      if (!isShort(cell)) known.fits = false;
       const key = String(cell.key);
       if (!known.columns.includes(key)) known.columns.push(key);
       if (known.columns.length > MOST_COLUMNS) known.fits = false;
@@ -2219,6 +2289,16 @@ function columnsOf(array, looks) {
     known.seen = at + 1;
   }
   return known.fits && known.columns.length > 0 ? known.columns : null;
+}
+
+/** Returns whether a value fits into a cell: a short one, or an array of a few.
+ * @param {Argument} cell */
+function isShort(cell) {
+  const { kind, children } = cell;
+  if (kind === "string") return !isLong(cell);
+  if (kind === "object") return children.length === 0;
+  if (children.some((item) => item.children.length > 0)) return false;
+  return children.reduce((sum, item) => sum + textOf(item).length + 2, 0) <= LONG;
 }
 
 /** An object or an array: a list of items below its name, or a table. */
@@ -2271,11 +2351,13 @@ class BranchItem {
     this.#showSize(argument, isPreview && this.depth > DEEP, isClosed);
     const edit = pass.looks.edit(argument);
     const inner = pass.looks.within(argument, around);
+    const titled = pass.isWrong ? null : pass.looks.titled(argument, inner, edit);
     const isAsBefore = children === this.#children && isAlike(inner, this.#inner);
-    // An edit has few neighbours, and may turn out to be none.
-    if (!isAsBefore || edit !== null) this.#settled = 0;
+    // These have few neighbours. What seems to be an edit may turn out to be none.
+    const isSpecial = edit !== null || titled !== null;
+    if (!isAsBefore || isSpecial) this.#settled = 0;
     this.#children = children;
-    this.#inner = edit === null ? inner : null;
+    this.#inner = isSpecial ? null : inner;
     if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
     const end = isClosed ? 0 : isPreview ? Math.min(children.length, this.#limit) : children.length;
     let place = Math.min(this.#settled, end);
@@ -2283,13 +2365,13 @@ class BranchItem {
     for (let at = place; at < end; at += 1) {
       const child = /** @type {Argument} */ (children[at]);
       const isEdit = edit !== null && (child === edit.old || child === edit.new);
-      if (isEdit && isEditShown) continue;
+      if ((isEdit && isEditShown) || child === titled) continue;
       isEditShown ||= isEdit;
       if (isEdit || !isSettled(this.#slots[place], child, inner)) {
         if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
       } else if (at % STRIDE === 0 && !pass.hasTime()) return false;
       place += 1;
-      if (edit === null && this.#settled === at && child.isDone) this.#settled = at + 1;
+      if (!isSpecial && this.#settled === at && child.isDone) this.#settled = at + 1;
     }
     for (const { item } of this.#slots.splice(place)) item.element.remove();
     this.#settled = Math.min(this.#settled, place);
@@ -2405,6 +2487,12 @@ function isAlike(one, other) {
     && one.isOnlyText === other.isOnlyText && one.mode === other.mode);
 }
 
+/** @param {Argument} argument @param {Texts} texts */
+function shortText(argument, texts) {
+  if (argument.kind === "string") return textOf(argument);
+  return argument.isDone ? scalar(argument, texts) : "";
+}
+
 /** A short value. There may be very many, so each is made with as little as possible. */
 class Value {
   element = document.createElement("span");
@@ -2413,8 +2501,9 @@ class Value {
 
   /** @param {Argument} argument @param {Texts} texts */
   show(argument, texts) {
-    const { kind, isDone } = argument;
-    const text = kind === "string" ? textOf(argument) : isDone ? scalar(argument, texts) : "";
+    const { kind, isDone, children } = argument;
+    const items = children.length > 0 ? children : [argument];
+    const text = items.map((item) => shortText(item, texts)).join(", ");
     const name = `value ${kind ?? ""} ${isDone ? "" : "open"}`.trim();
     if (this.element.className !== name) this.element.className = name;
     if (text === this.#shown) return;
@@ -2518,7 +2607,8 @@ class EditItem {
     const hasHunks = mode === "preview" && !isShort;
     if (this.#title !== title || (hasHunks && !(this.#view instanceof HunksView))) {
       this.#title = title;
-      const options = { label: title, title, language, texts };
+      // Its place in the file is not known.
+      const options = { label: title, title, language, texts, isNumbered: false };
       this.#view = hasHunks ? new HunksView(options) : new DiffView({ ...options, onPainting });
       this.element.replaceChildren(this.#view.element);
     }
@@ -2586,7 +2676,7 @@ sheet.replaceSync(`
   text-align: start;
 }
 :host([hidden]), [hidden] { display: none !important; }
-/* The body of an open card is painted in the frame after its header: nothing below may move then. */
+/* The body of an open card is painted one frame after its header: nothing below may move. */
 :host([open]:is([state="writing"], [state="written"], [state="pending"], [state="running"])) .call {
   min-height: 6.15rem;
 }
@@ -2652,6 +2742,10 @@ sheet.replaceSync(`
   overflow: hidden; color: var(--soft); font-size: 0.8125rem;
   text-overflow: ellipsis; white-space: nowrap; unicode-bidi: isolate;
 }
+.call:is([data-state=blocked], [data-state=denied], [data-state=failed]) .second {
+  display: -webkit-box; margin-block-end: 0.375rem; padding-block-end: 0;
+  overflow-wrap: anywhere; white-space: normal; -webkit-box-orient: vertical; -webkit-line-clamp: 2;
+}
 
 /* The body. Combining marks that pile up are clipped wherever the model's words are shown. */
 .said, .warned, .alert, .wrong, .hint, .told > span, .title, .field label, .result { overflow: clip; }
@@ -2673,8 +2767,9 @@ sheet.replaceSync(`
   min-height: 2.25rem; padding: 0.4375rem 0.75rem; border-top: 1px solid var(--line);
 }
 .said:empty { display: none; }
+.growing .strip:not(.approval) { display: none; }
 .was-live .strip { min-height: 3.25rem; }
-:is(.growing, .unpainted) .strip:not(.approval) { visibility: hidden; }
+.unpainted .strip:not(.approval) { visibility: hidden; }
 .said {
   flex: 1 1 14rem; min-width: 0; color: var(--soft); overflow-wrap: anywhere; unicode-bidi: isolate;
 }
@@ -2688,9 +2783,12 @@ sheet.replaceSync(`
 .said :is(.left, .note, .moved):not(:empty)::before { content: " · " / " "; color: var(--soft); }
 .said .moved { color: var(--warn); }
 .left { font-variant-numeric: tabular-nums; white-space: nowrap; }
-.keys { display: block; font-size: 0.75rem; }
+.keys { display: grid; font-size: 0.75rem; }
+.keys > * { grid-area: 1 / 1; }
+.approval:not(:focus-within) .inside, .approval:focus-within .outside { visibility: hidden; }
 .buttons, .row-below { display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem; }
 .row-below { flex: 1 0 100%; }
+.row-below .buttons { flex: none; margin-inline-start: auto; }
 .warned { flex: 1 0 100%; color: var(--warn); overflow-wrap: anywhere; }
 .alert { flex: 1 0 100%; color: var(--bad); overflow-wrap: anywhere; }
 .alert:empty { position: absolute; } /* not hidden, so that a text in it is announced */
@@ -2722,6 +2820,7 @@ button.soon::after {
   padding-inline: 0.375rem; border-inline-start: 1px solid var(--paper);
   border-radius: 0 0.375rem 0.375rem 0;
 }
+.decisive[aria-disabled=true] + .more-ways { opacity: 0.6; }
 .more-ways .icon { transform: rotate(90deg); vertical-align: middle; }
 .menu {
   position: fixed; inset: auto; max-width: min(24rem, 100vw - 1rem); margin: 0; padding: 0.25rem;
@@ -2792,6 +2891,14 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 .from-right { unicode-bidi: isolate; }
 
 /* Code and diffs. */
+.block:popover-open {
+  position: fixed; inset: 2vh 2vw; width: auto; height: auto; margin: 0; padding: 0; overflow: auto;
+  color: inherit;
+}
+.block:popover-open > .tools {
+  position: sticky; top: 0; z-index: 1; background: var(--raised);
+}
+.block::backdrop { background: rgb(0 0 0 / 0.4); }
 .block {
   position: relative; border: 1px solid var(--line); border-radius: 0.375rem;
   background: var(--raised);
@@ -2804,8 +2911,14 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
   min-width: 0; font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate;
 }
 .tools .title:empty { display: none; }
-.tools .meta { flex: 1; min-width: 0; color: var(--soft); font-size: 0.75rem; white-space: nowrap; }
+.tools .meta {
+  flex: 1; min-width: 0; overflow: hidden; color: var(--soft); font-size: 0.75rem;
+  text-overflow: ellipsis; white-space: nowrap;
+}
 .tools .act { min-height: 1.5rem; font-size: 0.75rem; }
+.tools .act[aria-pressed=true] {
+  background: color-mix(in srgb, var(--ink) 8%, transparent); color: var(--ink);
+}
 .tools .act[aria-pressed=false] { color: var(--soft); }
 .plus { color: var(--good); }
 .minus { color: var(--bad); }
@@ -2833,21 +2946,19 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 }
 .row.continued::before { content: "↪" / ""; left: 0.1rem; }
 .numbered .row { padding-left: calc(max(3, var(--digits, 3)) * 1ch + 2rem); }
-.numbered .row:not(.continued)::before {
-  content: attr(data-number) / "";
-  width: calc(max(3, var(--digits, 3)) * 1ch + 0.9rem);
-  text-align: right;
+.numbered .row:not(.continued)::before { content: attr(data-number) / ""; }
+.code .row:not(.continued)::before {
+  width: calc(max(3, var(--digits, 3)) * 1ch + 0.9rem); text-align: right;
 }
-.diff .row { padding-left: calc(2 * max(3, var(--digits, 3)) * 1ch + 2.75rem); }
-.diff .row:not(.continued)::before { content: attr(data-number) / ""; left: 0.5rem; }
+.diff .row { padding-left: 1.75rem; }
+.diff.numbered .row { padding-left: calc(2 * max(3, var(--digits, 3)) * 1ch + 2.75rem); }
+.diff .row:not(.continued)::before { left: 0.5rem; }
 .diff .added { background: light-dark(rgb(46 188 84 / 0.13), rgb(46 160 67 / 0.2)); }
 .diff .removed { background: light-dark(rgb(240 90 75 / 0.12), rgb(240 83 75 / 0.22)); }
-.diff .added:not(.continued)::before {
-  content: attr(data-number) " +" / "added: "; color: var(--good);
-}
-.diff .removed:not(.continued)::before {
-  content: attr(data-number) " −" / "removed: "; color: var(--bad);
-}
+.diff .added:not(.continued)::before { content: "+" / "added: "; color: var(--good); }
+.diff .removed:not(.continued)::before { content: "−" / "removed: "; color: var(--bad); }
+.diff.numbered .added:not(.continued)::before { content: attr(data-number) " +" / "added: "; }
+.diff.numbered .removed:not(.continued)::before { content: attr(data-number) " −" / "removed: "; }
 .added .marked {
   border-radius: 2px; background: light-dark(rgb(46 188 84 / 0.3), rgb(46 160 67 / 0.45));
 }

@@ -148,14 +148,14 @@ def traced(page: Page, name: str) -> Iterator[list[float]]:
     tasks += _task_times(json.loads(file.read_text())["traceEvents"])
 
 
-def assert_smooth(measure: Callable[[], float]) -> None:
+def assert_smooth(measure: Callable[[], float], most: float = _LONG_TASK) -> None:
     """Check that the longest task that ``measure`` returns is below 50 ms.
 
     Other tests run at the same time. So the best of three attempts counts.
     """
     times: list[float] = []
-    while not times or min(times) >= _LONG_TASK:
-        assert len(times) < 3, f"each attempt had a long task: {times} ms"
+    while not times or min(times) >= most:
+        assert len(times) < 3, f"each attempt was too slow: {times} ms"
         times.append(measure())
 
 

@@ -86,15 +86,19 @@ def test_large_argument_at_200_deltas_a_second_makes_no_long_task(page: Page, na
 def test_frames_are_short_while_200_kb_are_written(page: Page) -> None:
     content = "".join(FUNCTION.format(number) for number in range(2_000))[:200_000]
     call = CallTool("write_file", {"path": "large.py", "content": content})
-    with on_stage(call, "It is written.", delay=0.005, piece_size=400) as stage:
-        visitor = Visitor(page, stage.url)
-        expect(visitor.message).to_be_visible()
-        page.evaluate(WATCH_FRAMES)
-        visitor.say("Write a large file")
-        page.evaluate(IS_COLLAPSED)
-        times = page.evaluate("frames.sort((one, other) => one - other)")
-    assert len(times) > 60
-    assert times[int(0.95 * len(times))] <= 34
+
+    def measure() -> float:
+        with on_stage(call, "It is written.", delay=0.005, piece_size=400) as stage:
+            visitor = Visitor(page, stage.url)
+            expect(visitor.message).to_be_visible()
+            page.evaluate(WATCH_FRAMES)
+            visitor.say("Write a large file")
+            page.evaluate(IS_COLLAPSED)
+            times: list[float] = page.evaluate("frames.sort((one, other) => one - other)")
+        assert len(times) > 60
+        return times[int(0.95 * len(times))]
+
+    assert_smooth(measure, 34)
 
 
 @pytest.mark.parametrize("name", ["code", "line"])

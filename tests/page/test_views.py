@@ -372,25 +372,6 @@ def test_edits_are_recognised_by_their_argument_names(views: Page) -> None:
     assert count(views, ".diff") == 0
 
 
-def test_failed_diff_shows_both_texts_and_why(opened: tuple[Page, Browsing], views: Page) -> None:
-    _, browsing = opened
-    browsing.expect_errors("meant to fail")
-    views.evaluate(
-        """() => {
-          window.add = StreamingDiff.prototype.add;
-          StreamingDiff.prototype.add = () => { throw new Error("meant to fail"); };
-          show("edit", { old_string: "one\\ntwo", new_string: "one\\nthree" });
-        }"""
-    )
-    views.wait_for_function("() => view.isPainted")
-    views.evaluate("() => { StreamingDiff.prototype.add = add; }")
-    assert any("meant to fail" in error for error in browsing.errors)
-    remark = "Couldn't compute a diff. Showing old text, then new text."
-    assert diff_rows(views) == [
-        *(f"remark {remark}", "removed one", "removed two", "added one", "added three")
-    ]
-
-
 def test_values_and_names_are_shown_exactly(views: Page) -> None:
     paint(
         views,

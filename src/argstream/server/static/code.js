@@ -19,7 +19,6 @@ export const codeTexts = {
   noNewline: "No newline at end of file ({side})",
   roughDiff:
     "Too many differences for an exact diff; some unchanged lines may be shown as replaced.",
-  failedDiff: "Couldn't compute a diff. Showing old text, then new text.",
 };
 
 /**
@@ -201,40 +200,34 @@ export class CodeView {
   }
 }
 
-/** An edit as a diff, while the model writes it.
- *
- * The old text is shown first. As the new one arrives, old lines become unchanged or removed where
- * they stand, and new lines are put between them. A line that is shown never goes away, except that
- * a new line is merged with the old one that it turns out to equal. */
+/** An edit as a diff, also while the model writes it. A preview shows the places where the texts
+ * differ, with some unchanged lines around each. */
 export class DiffView {
   /** @param {ViewOptions & { onPainting?: (view: DiffView) => void }} options */
   constructor({ language = null, onPainting = () => {}, ...options }) {
-    this.#frame = new Frame("diff", options, () => this.#page.new.text);
+    this.#frame = new Frame("diff", options, () => this.#after, () => this.#expand());
     this.#texts = options.texts ?? codeTexts;
     this.element = this.#frame.element;
-    this.#page = new Page(language, this.#texts);
     this.#language = language;
     this.#onPainting = onPainting;
-    this.#frame.box.append(this.#page.rows.element);
   }
 
-  /** Whether both texts are painted completely. */
+  /** Whether all that is to be shown is painted. */
   isPainted = true;
   #frame;
   #texts;
   #onPainting;
-  #page;
   #language;
-  #isFresh = true;
-
-  /** @param {string} label */
-  set label(label) {
-    this.#frame.label = label;
-  }
+  #after = "";
+  #isExpanded = false;
+  /** @type {Page | null} */
+  #page = null;
+  /** @type {Hunks | null} */
+  #hunks = null;
 
   /** How many characters are not painted yet. */
   get left() {
-    return this.isPainted ? 0 : this.#page.old.left + this.#page.new.left + 1;
+    return this.isPainted ? 0 : (this.#page ? this.#page.old.left + this.#page.new.left : 0) + 1;
   }
 
   /** Shows an edit; of one that has grown, what is new.
@@ -244,47 +237,57 @@ export class DiffView {
     const { language = this.#language, title, mode = "whole" } = more;
     if (title !== undefined) this.#frame.title = title;
     this.#frame.mode = mode;
-    const page = this.#page;
-    const isSame = page.old.text === before && page.new.text === after;
-    const isAsDone = page.old.isDone === isBeforeDone && page.new.isDone === isAfterDone;
-    if (!this.#isFresh && isSame && isAsDone && language === this.#language) return;
-    this.#isFresh = false;
-    const isMore =
-      page.old.mayBecome(before, isBeforeDone) && page.new.mayBecome(after, isAfterDone);
-    // New lines that came before the end of the old text were shown without a comparison.
-    const isTooEarly = page.isEarly && isBeforeDone;
-    if (!isMore || isTooEarly || language !== this.#language) {
-      this.#language = language;
-      this.#page = new Page(language, this.#texts);
+    const isOther = language !== this.#language;
+    this.#language = language;
+    this.#after = after;
+    // A few lines that were painted stay, so that nothing below them moves.
+    const isShort = this.#page !== null && new LineCount().of(before) <= SHORT;
+    if (mode === "preview" && !isShort) {
+      if (this.#hunks?.isOf(before, after) && !isOther) return;
+      this.#page = null;
+      this.#hunks = new Hunks(before, after, { language, texts: this.#texts });
+      this.#hunks.isExpanded = this.#isExpanded;
+    } else {
+      this.#hunks = null;
+      const page = this.#page;
+      const isMore =
+        page?.old.mayBecome(before, isBeforeDone) && page.new.mayBecome(after, isAfterDone);
+      const isSame = page?.old.text === before && page.new.text === after;
+      const isAsDone = page?.old.isDone === isBeforeDone && page.new.isDone === isAfterDone;
+      if (isSame && isAsDone && !isOther) return;
+      // New lines that came before the end of the old text were shown without a comparison.
+      const isTooEarly = page?.isEarly && isBeforeDone;
+      if (!isMore || isTooEarly || isOther) this.#page = null;
+      this.#page ??= new Page(language, this.#texts);
+      this.#page.old.grow(before, isBeforeDone);
+      this.#page.new.grow(after, isAfterDone);
     }
-    this.#page.old.grow(before, isBeforeDone);
-    this.#page.new.grow(after, isAfterDone);
     paint(this.#paint);
     this.isPainted = false;
     this.#onPainting(this);
   }
 
+  #expand() {
+    this.#isExpanded = true;
+    if (this.#hunks) this.#hunks.isExpanded = true;
+    paint(this.#paint);
+  }
+
   /** @param {() => boolean} hasTime */
   #paint = (hasTime) => {
-    const page = this.#page;
-    try {
-      do {
-        if (page.step()) continue;
-        page.showOpen();
-        this.#frame.place(page.rows, page.digits);
-        this.#frame.showCounts(page.added, page.removed);
-        this.isPainted = true;
-        this.#onPainting(this);
-        return true;
-      } while (hasTime());
-    } catch (error) {
-      if (page.isPlain) throw error;
-      reportError(error);
-      this.#page = new Page(this.#language, this.#texts, true);
-      this.#page.old.grow(page.old.text, page.old.isDone);
-      this.#page.new.grow(page.new.text, page.new.isDone);
-    }
-    if (page.rows.element.parentNode === this.#frame.box) this.#frame.grown();
+    const shown = this.#page ?? this.#hunks;
+    if (!shown) return true;
+    do {
+      if (shown.step()) continue;
+      shown.showOpen();
+      this.#frame.place(shown.rows, shown.digits);
+      this.#frame.showCounts(shown.added, shown.removed);
+      this.#frame.offerMore(shown.rest > 0 ? countOf(shown.rest, "line") : "");
+      this.isPainted = true;
+      this.#onPainting(this);
+      return true;
+    } while (hasTime());
+    if (shown.rows.element.parentNode === this.#frame.box) this.#frame.grown();
     return false;
   };
 }
@@ -294,123 +297,90 @@ const CONTEXT = 3; // unchanged lines shown before and after a change
 /** @typedef {{ kind: LineChange["kind"] | "gap" | "remark", text: string, isHidden?: boolean,
  *   marks?: Range[] | undefined }} Step */
 
-/** Two complete texts as the places where they differ, with some unchanged lines around each. */
-export class HunksView {
-  #before = "";
-  #after = "";
-  #rows = new RowList();
-  /** @type {Step[]} */
-  #waiting = [];
-  #isFound = true;
-  #isCut = false;
-  #isExpanded = false;
-  #count = 0;
-  #counts = { added: 0, removed: 0 };
-  #numbers = [1, 1];
-  #language;
-  #texts;
-  #frame;
-  /** @type {ReturnType<typeof highlighterFor>[]} */
-  #colours = [];
-
-  /** @param {ViewOptions} options */
-  constructor({ language = null, ...options }) {
-    this.#frame = new Frame("diff", options, () => this.#after, () => this.#expand());
-    this.#texts = options.texts ?? codeTexts;
-    this.#language = language;
-    this.element = this.#frame.element;
-    this.#frame.mode = "preview";
-  }
-
-  /** @param {string} before @param {string} after */
-  show(before, after) {
-    if (before === this.#before && after === this.#after) return;
+/** The rows of two complete texts around the places where they differ. */
+class Hunks {
+  /** @param {string} before @param {string} after
+   * @param {{ language: string | null, texts: typeof codeTexts }} options */
+  constructor(before, after, { language, texts }) {
     this.#before = before;
     this.#after = after;
-    this.#isFound = false;
-    paint(this.#paint);
+    this.#texts = texts;
+    this.#oldColours = highlighterFor(language);
+    this.#newColours = highlighterFor(language);
   }
 
-  #expand() {
-    this.#isExpanded = true;
-    this.#isCut = false;
-    paint(this.#paint);
+  rows = new RowList(true);
+  added = 0;
+  removed = 0;
+  isExpanded = false;
+  #before;
+  #after;
+  #texts;
+  #oldColours;
+  #newColours;
+  /** @type {Step[] | null} */
+  #waiting = null;
+  #total = 0; // rows
+  #count = 0; // rows that are painted
+  #old = 1; // numbers of the next lines
+  #new = 1;
+
+  /** @param {string} before @param {string} after */
+  isOf(before, after) {
+    return before === this.#before && after === this.#after;
   }
 
-  /** @param {() => boolean} hasTime */
-  #paint = (hasTime) => {
-    if (!this.#isFound) this.#begin();
-    do {
-      const isEnough = this.#isCut && this.#count >= PREVIEW_ROWS;
-      const step = isEnough ? undefined : this.#waiting.pop();
-      if (step === undefined) {
-        this.#frame.place(this.#rows, String(Math.max(...this.#numbers)).length);
-        this.#frame.showCounts(this.#counts.added, this.#counts.removed);
-        const rows = this.#waiting.filter(({ isHidden }) => !isHidden).length + this.#count;
-        this.#frame.offerMore(isEnough && rows > this.#count ? countOf(rows, "line") : "");
-        return true;
-      }
-      this.#add(step);
-    } while (hasTime());
-    return false;
-  };
-
-  #begin() {
-    this.#isFound = true;
-    this.#rows = new RowList(true);
-    const steps = this.#find();
-    this.#counts = { added: 0, removed: 0 };
-    let rows = 0;
-    for (const { kind, isHidden } of steps) {
-      if (kind === "added" || kind === "removed") this.#counts[kind] += 1;
-      if (!isHidden) rows += 1;
-    }
-    this.#isCut = !this.#isExpanded && rows > SHORT;
-    this.#waiting = steps.reverse();
-    this.#count = 0;
-    this.#numbers = [1, 1];
-    this.#colours = [highlighterFor(this.#language), highlighterFor(this.#language)];
+  /** How many digits the largest line number has. */
+  get digits() {
+    return String(Math.max(this.#old, this.#new)).length;
   }
 
-  /** Compares the texts. If that fails, both are shown completely. @returns {Step[]} */
-  #find() {
-    const [before, after] = [splitLines(this.#before), splitLines(this.#after)];
-    try {
-      const { changes, isRough } = lineDiff(before, after);
-      const found = hunks(changes, this.#texts);
-      if (isRough) found.unshift({ kind: "remark", text: this.#texts.roughDiff });
-      const side = newlineRemark(this.#before, this.#after);
-      if (side) found.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
-      return found;
-    } catch (error) {
-      reportError(error);
-      return [
-        { kind: "remark", text: this.#texts.failedDiff },
-        ...before.map((text) => ({ kind: /** @type {const} */ ("removed"), text })),
-        ...after.map((text) => ({ kind: /** @type {const} */ ("added"), text })),
-      ];
-    }
+  /** How many rows there are in all, if some are left out. */
+  get rest() {
+    return this.#count < this.#total ? this.#total : 0;
   }
 
-  /** @param {Step} step */
-  #add({ kind, text, isHidden, marks }) {
+  showOpen() {} // the texts are complete
+
+  /** Does the next bit of work. Returns false if there is none. */
+  step() {
+    this.#waiting ??= this.#find();
+    const isCut = !this.isExpanded && this.#total > SHORT && this.#count >= PREVIEW_ROWS;
+    const step = isCut ? undefined : this.#waiting.pop();
+    if (step === undefined) return false;
+    const { kind, text, isHidden, marks } = step;
     if (!isHidden) this.#count += 1;
     if (kind === "gap" || kind === "remark") {
-      this.#rows.append(make("div", { class: `row ${kind}`, text }));
-      return;
+      this.rows.append(make("div", { class: `row ${kind}`, text }));
+      return true;
     }
-    const [old, next] = /** @type {[number, number]} */ (this.#numbers);
-    const [oldColours, newColours] = this.#colours;
-    if (kind !== "added") this.#numbers[0] = old + 1;
-    if (kind !== "removed") this.#numbers[1] = next + 1;
-    if (kind === "same") oldColours?.take(text, true);
-    const colours = kind === "removed" ? oldColours : newColours;
-    if (isHidden) colours?.take(text, true);
-    if (isHidden || !colours) return;
+    const old = kind === "added" ? 0 : this.#old++;
+    const next = kind === "removed" ? 0 : this.#new++;
+    if (kind === "same") this.#oldColours.take(text, true);
+    const colours = kind === "removed" ? this.#oldColours : this.#newColours;
+    if (isHidden) {
+      colours.take(text, true);
+      return true;
+    }
     const line = new DiffLine(text, kind, colours);
-    line.number(kind === "added" ? 0 : old, kind === "removed" ? 0 : next);
+    line.number(old, next);
     if (marks) line.mark(marks);
-    for (const row of line.rows) this.#rows.append(row);
+    for (const row of line.rows) this.rows.append(row);
+    return true;
+  }
+
+  /** Compares the texts. Returns the steps, the last one first. */
+  #find() {
+    const { changes, isRough } = lineDiff(splitLines(this.#before), splitLines(this.#after));
+    const steps = hunks(changes, this.#texts);
+    if (isRough) steps.unshift({ kind: "remark", text: this.#texts.roughDiff });
+    const side = newlineRemark(this.#before, this.#after);
+    if (side) steps.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
+    for (const { kind, isHidden } of steps) {
+      if (kind === "added" || kind === "removed") this[kind] += 1;
+      if (!isHidden) this.#total += 1;
+    }
+    return steps.reverse();
   }
 }
 
@@ -839,15 +809,15 @@ function cutAt(text, place) {
 
 // The diff of an edit that is being written.
 
-/** The rows of one edit, from the beginning of its texts. */
+/** The rows of one edit, from the beginning of its texts.
+ *
+ * The old text is shown first. As the new one arrives, old lines become unchanged or removed where
+ * they stand, and new lines are put between them. A line that is shown never goes away, except that
+ * a new line is merged with the old one that it turns out to equal. */
 class Page {
-  /** @param {string | null} language @param {typeof codeTexts} texts
-   * @param {boolean} [isPlain] whether the texts are shown one after the other, because comparing
-   *   them has failed */
-  constructor(language, texts, isPlain = false) {
-    this.isPlain = isPlain;
+  /** @param {string | null} language @param {typeof codeTexts} texts */
+  constructor(language, texts) {
     this.#texts = texts;
-    if (isPlain) this.#remark(texts.failedDiff);
     this.#oldColours = highlighterFor(language);
     this.#newColours = highlighterFor(language);
   }
@@ -858,6 +828,7 @@ class Page {
   isEarly = false; // new lines were shown before the end of the old text
   added = 0;
   removed = 0;
+  rest = 0; // nothing is left out
   #texts;
   #oldColours;
   #newColours;
@@ -896,10 +867,6 @@ class Page {
       this.rows.insert(this.#newLine(next).rows, this.#cursor());
       return true;
     }
-    if (this.isPlain) {
-      if (next !== null) this.rows.insert(this.#newLine(next).rows, null);
-      return next !== null;
-    }
     this.#diff ??= new StreamingDiff(this.#lines);
     if (next !== null) {
       this.#takeNew(this.#diff, next);
@@ -916,7 +883,7 @@ class Page {
 
   /** Shows the lines that may still grow. */
   showOpen() {
-    if (!this.isPlain) this.#old[this.#at]?.turn("pending");
+    this.#old[this.#at]?.turn("pending");
     this.#close();
     if (!this.old.isDone) {
       this.#oldOpen = new DiffLine(this.old.open, "pending", this.#oldColours, true).rows;
@@ -948,9 +915,9 @@ class Page {
   #takeOld(text) {
     this.#close();
     this.#lines.push(text);
-    const line = new DiffLine(text, this.isPlain ? "removed" : "pending", this.#oldColours);
+    const line = new DiffLine(text, "pending", this.#oldColours);
     line.number(this.#lines.length, 0);
-    if (!this.isPlain) this.#old.push(line);
+    this.#old.push(line);
     this.rows.insert(line.rows, null);
   }
 

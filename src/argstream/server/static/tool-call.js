@@ -1,7 +1,6 @@
 import { parseJson, toJson } from "./argstream.js";
 import {
-  codeTexts, CodeView, DiffView, fill, HunksView, languageNamed, languageOfFile, lineDiff,
-  LineCount, splitLines,
+  codeTexts, CodeView, DiffView, fill, languageNamed, languageOfFile, LineCount, lineDiff, splitLines,
 } from "./code.js";
 import {
   addInOrder, afterPainting, button, Chunks, countOf, durationWords, inOrder, make, original, paint,
@@ -1774,7 +1773,7 @@ function changedArguments(before, after) {
 
 /** Shows changed arguments as diffs. */
 class ChangesView {
-  /** @type {Map<string, HunksView>} */
+  /** @type {Map<string, DiffView>} */
   #views = new Map();
   #texts;
   #looks;
@@ -1802,8 +1801,8 @@ class ChangesView {
       const name = `${shown?.file ?? key}${note && ` · ${texts[note]}`}`;
       const label = fill(texts.changesTo, { argument: key });
       const language = (argument?.kind === "string" && shown?.language) || null;
-      const view = this.#views.get(key) ?? new HunksView({ label, title: name, language, texts });
-      view.show(before, after);
+      const view = this.#views.get(key) ?? new DiffView({ label, title: name, language, texts });
+      view.show({ before, after, mode: "preview" });
       views.set(key, view);
     }
     const wanted = [...views.values()].map(({ element }) => element);
@@ -2098,12 +2097,9 @@ const DEEP = 3; // levels that a preview shows open
 const FIRST = 100; // items that a preview shows,
 const MORE = 500; // and how many it adds when asked
 const MOST_COLUMNS = 8;
-const SHORT_DIFF = 20; // lines
 const LINE = 1.15; // lines that an item takes, about,
 const RECORD = 0.22; // and more in a table
 const STRIDE = 256; // items that are visited between two looks at the clock
-
-/** @typedef {CodeView | DiffView | HunksView} TextView */
 
 /**
  * What a refresh needs.
@@ -2584,11 +2580,11 @@ class BlockItem {
   }
 }
 
-/** An edit: two arguments as one diff. A preview leaves out lines that are far from any change. */
+/** An edit: two arguments as one diff. */
 class EditItem {
   element = make("div", { class: "item block-item" });
   #title = "";
-  /** @type {DiffView | HunksView | null} */
+  /** @type {DiffView | null} */
   #view = null;
   #shown = 0;
 
@@ -2601,24 +2597,18 @@ class EditItem {
     const { texts, painting: onPainting } = pass;
     const names = [old, ...(after ? [after] : [])].map(({ key }) => nameOf(key ?? "", texts));
     const title = file || names.join(" → ");
-    const [before, then] = [textOf(old), after ? textOf(after) : ""];
-    // A diff that was painted stays if it is short, so that nothing below it moves.
-    const isShort = this.#view !== null && before.split("\n").length <= SHORT_DIFF;
-    const hasHunks = mode === "preview" && !isShort;
-    if (this.#title !== title || (hasHunks && !(this.#view instanceof HunksView))) {
+    if (!this.#view || this.#title !== title) {
       this.#title = title;
-      // Its place in the file is not known.
+      // The place of the lines in the file is not known.
       const options = { label: title, title, language, texts, isNumbered: false };
-      this.#view = hasHunks ? new HunksView(options) : new DiffView({ ...options, onPainting });
+      this.#view = new DiffView({ ...options, onPainting });
       this.element.replaceChildren(this.#view.element);
     }
+    const [before, then] = [textOf(old), after ? textOf(after) : ""];
     if (before.length + then.length !== this.#shown) pass.grown();
     this.#shown = before.length + then.length;
-    if (this.#view instanceof HunksView) this.#view.show(before, then);
-    else {
-      const [isBeforeDone, isAfterDone] = [old.isDone, after?.isDone ?? false];
-      this.#view?.show({ before, after: then, isBeforeDone, isAfterDone, language, mode });
-    }
+    const [isBeforeDone, isAfterDone] = [old.isDone, after?.isDone ?? false];
+    this.#view.show({ before, after: then, isBeforeDone, isAfterDone, language, mode });
     return true;
   }
 }

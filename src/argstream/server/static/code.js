@@ -2,6 +2,9 @@ import {
   addInOrder, button, Chunks, copyAsText, countOf, firstIndex, inOneNode, make, paint,
   selectedRange, setAttribute, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
+/** @import {
+ *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Grammar, Span, Rules
+ * } from "./types.js" */
 
 // Code and diffs: views with line numbers, colours and a toolbar; line, word and streaming diffs;
 // a highlighter. A view paints in slices, and the work for a new piece of text does not depend on
@@ -20,21 +23,6 @@ export const codeTexts = {
   roughDiff:
     "Too many differences for an exact diff; some unchanged lines may be shown as replaced.",
 };
-
-/**
- * `live`: the text grows in a box that follows its end. `whole`: all rows, without a box.
- * `preview`: the first rows and a button for the rest; rows that are out of sight leave the DOM.
- * @typedef {"live" | "whole" | "preview"} Mode
- */
-
-/**
- * @typedef {object} ViewOptions
- * @property {string} label for assistive technology
- * @property {string} [title] shown in the toolbar
- * @property {string | null} [language] as `languageNamed` returns it
- * @property {typeof codeTexts} [texts]
- * @property {boolean} [isNumbered] whether lines have numbers; true
- */
 
 const PREVIEW_ROWS = 12;
 const PREVIEW_CHARACTERS = 3000;
@@ -293,9 +281,6 @@ export class DiffView {
 }
 
 const CONTEXT = 3; // unchanged lines shown before and after a change
-
-/** @typedef {{ kind: LineChange["kind"] | "gap" | "remark", text: string, isHidden?: boolean,
- *   marks?: Range[] | undefined }} Step */
 
 /** The rows of two complete texts around the places where they differ. */
 class Hunks {
@@ -590,20 +575,6 @@ const LONGEST = 1000; // characters of a row
 const HEAVY = 40; // characters of a row, beyond which fewer are laid out together
 const WIDTH = 80; // characters of a line on the screen, about
 const CROWDED = 400; // rows at which a chunk is split
-
-/**
- * A piece of text, and what it is: keyword, string… or null for nothing special.
- * @typedef {[kind: string | null, text: string, isMarked?: boolean]} Token
- */
-/** @typedef {[from: number, to: number]} Range */
-
-/**
- * @typedef {object} Row
- * @property {string} text without the newline
- * @property {number} number of its line
- * @property {boolean} isContinuation whether it continues the line of the row before
- * @property {boolean} endsLine
- */
 
 /** Cuts a growing text into rows, reading each character once. */
 export class RowCutter {
@@ -1160,8 +1131,6 @@ function withMarks(tokens, ranges) {
 // text divide the work (patience diff). Without such lines, all counts as replaced, and the result
 // is rough. So the time is bounded, and a diff always contains both texts.
 
-/** @typedef {{ kind: "same" | "removed" | "added", text: string }} LineChange */
-
 const BUDGET = 1_500_000; // steps of the search, for all of a comparison
 const LARGEST = 1200; // lines that differ, beyond which no shortest way is looked for
 
@@ -1477,17 +1446,6 @@ function saysSomething(line) {
 // into tokens, which make up the row. The time is linear: a row has a bounded length, and each rule
 // reads a character a bounded number of times. No grammar is complete, so colours may be wrong.
 
-/** What is open at the end of a row; null if nothing is.
- * @typedef {{ mode: string, [more: string]: unknown } | null} State
- */
-
-/**
- * @typedef {object} Grammar
- * @property {(text: string, state: State, isStart: boolean) => [Token[], State]} tokenize cuts a
- *   row into tokens, and returns what is open behind it
- * @property {(state: State) => State} endLine returns what is open in the next line
- */
-
 const extensions = new Map(
   Object.entries({
     python: "py pyi pyw pyx ipynb",
@@ -1589,30 +1547,6 @@ export function highlighterFor(language) {
 
 // Grammars. One tokenizer is for the languages that have comments, strings, numbers and words, and
 // differ only in how these look; others are for markup, Markdown, YAML and diffs.
-
-/**
- * How a string or a comment begins and ends.
- * @typedef {object} Span
- * @property {string} open a regular expression
- * @property {string} close the text that ends it; empty: the end of the line
- * @property {"string" | "comment"} kind
- * @property {boolean} [isMultiline]
- * @property {boolean} [hasEscapes] whether a backslash escapes
- */
-
-/**
- * @typedef {object} Rules
- * @property {string} name
- * @property {Span[]} spans tried in their order
- * @property {string} [keywords] separated by spaces
- * @property {string} [definers] the keywords before a name that is defined
- * @property {boolean} [ignoresCase]
- * @property {string} [names] a regular expression for what else is a name: variables, decorators
- * @property {string} [literals] a regular expression for what else is a string: characters
- * @property {boolean} [hasRegularExpressions] between slashes, where no division can be
- * @property {boolean} [hasHereDocuments]
- * @property {boolean} [hasKeys] whether a string before a colon is a name
- */
 
 const number =
   String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)` +

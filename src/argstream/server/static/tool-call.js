@@ -8,7 +8,10 @@ import {
   wasInState,
 } from "./dom.js";
 /** @import { Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
-/** @import { Mode } from "./code.js" */
+/** @import {
+ *   ShownState, Deciding, Reading, Change, ShownArgument as Argument, EditArguments, Surroundings,
+ *   Shape, Slot, Mode
+ * } from "./types.js" */
 
 // <tool-call>: one tool call, from the first character of its arguments to its result.
 //
@@ -513,10 +516,6 @@ function pauseOf(call) {
   if (call.state === "writing" || call.state === "running") return MOVING;
   return call.state === "pending" && call.request?.expires_at ? WAITING : 0;
 }
-
-/** @typedef {"writing" | "ready" | "pending" | "approving" | "denying" | "approved" | "running"
- *   | "done" | "failed" | "denied" | "withdrawn" | "expired" | "blocked" | "invalid" | "malformed"
- *   | "stopped" | "incomplete" | "retried" | "stale"} ShownState */
 
 /** @type {Record<string, ShownState>} */
 const names = {
@@ -1134,9 +1133,6 @@ const watched = new Set();
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 
-/** @typedef {{ press: () => void, mayPress: () => boolean,
- *   refuse: (hasMoved: boolean) => unknown }} Deciding */
-
 class DecisiveButton {
   #deciding;
   /** @type {number | null} */
@@ -1629,9 +1625,6 @@ const MOST_ROWS = 16;
 const COLUMNS = 72;
 const LARGE = 50_000; // characters, beyond which lines are not wrapped: that takes time per key
 
-/** What a field contains, unless there is a problem.
- * @typedef {{ value: JsonValue, problem: string }} Reading */
-
 /** A text field for one argument. Strings are shown by `visible` and read back by `original`, so
  * text that is not edited keeps each character. Other values are JSON, with exact integers. */
 class Field {
@@ -1751,9 +1744,6 @@ function repeatedKey(text) {
 
 const MOST_CHANGES = 100; // arguments whose changes are shown
 
-/** @typedef {{ key: string, before: string, after: string,
- *   note: "" | "new" | "removed" }} Change */
-
 /** Returns the arguments that differ, in order: strings as they are, other values as JSON.
  * @param {JsonObject} before @param {JsonObject} after @returns {Change[]} */
 function changedArguments(before, after) {
@@ -1840,25 +1830,6 @@ function jsonOf(value, isText) {
 
 // What an argument is, by its name and its tool's name. The names are those of
 // argstream/terminal/_arguments.py. A wrong guess only changes how something is shown.
-
-/**
- * An argument as it is known so far: see Argument in argstream.js.
- * @typedef {object} Argument
- * @property {string | number | null} key
- * @property {string | null} kind
- * @property {string} text
- * @property {unknown} value
- * @property {boolean} isDone
- * @property {Argument[]} children
- */
-
-/** @typedef {{ old: Argument, new: Argument | null }} EditArguments */
-
-/**
- * What surrounds an argument: the file that it belongs to, and how much of it is shown.
- * @typedef {{ file: string | null, language: string | null, isOnlyText: boolean,
- *   mode: Mode }} Surroundings
- */
 
 /** @type {Surroundings} */
 const NOWHERE = { file: null, language: null, isOnlyText: false, mode: "preview" };
@@ -2118,20 +2089,6 @@ const STRIDE = 256; // items that are visited between two looks at the clock
  * @typedef {object} Item
  * @property {HTMLElement} element
  * @property {(argument: Argument, around: Surroundings, pass: Pass) => boolean} refresh
- */
-
-/** @typedef {"line" | "block" | "branch" | "table" | "record" | "edit"} Shape */
-
-/**
- * An item of a list, and what it shows.
- * @typedef {object} Slot
- * @property {Shape} shape
- * @property {Argument} argument
- * @property {Item} item
- * @property {Surroundings | null} around of the value that is shown completely, and
- * @property {unknown} value that value. A change within a complete value replaces the value,
- * and the
- *   list of children that it is in.
  */
 
 export class ArgumentsView {

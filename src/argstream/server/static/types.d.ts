@@ -1,6 +1,8 @@
-// Types of argstream.js. Names of fields in what the server sends are the server's own.
+// Types of the modules. Names of fields in what the server sends are the server's own.
 
 import type { Argument, Block, Call, Following, Run, Text, Thinking, Time } from "./argstream.js";
+import type { codeTexts } from "./code.js";
+import type { Item } from "./tool-call.js";
 
 /** What JSON can say. Integers that a double cannot hold are BigInt. */
 export type JsonValue = string | number | bigint | boolean | null | JsonValue[] | JsonObject;
@@ -223,3 +225,109 @@ export type Asking = { method?: string, query?: Record<string, string | number |
   body?: JsonValue | object, headers?: Record<string, string>, signal?: AbortSignal };
 /** Opens a stream of a run: of its beginning, or after what is known of it. */
 export type Opening = (following: Following, signal: AbortSignal) => Promise<Response>;
+
+// code.js
+
+/** `live`: the text grows in a box that follows its end. `whole`: all rows, without a box.
+ * `preview`: the first rows and a button for the rest; rows that are out of sight leave the DOM. */
+export type Mode = "live" | "whole" | "preview";
+export interface ViewOptions {
+  /** For assistive technology */
+  label: string;
+  /** Shown in the toolbar */
+  title?: string;
+  /** As `languageNamed` returns it */
+  language?: string | null;
+  texts?: typeof codeTexts;
+  /** Whether lines have numbers; true */
+  isNumbered?: boolean;
+}
+export type Step = { kind: LineChange["kind"] | "gap" | "remark", text: string, isHidden?: boolean,
+  marks?: Range[] | undefined };
+/** A piece of text, and what it is: keyword, string… or null for nothing special. */
+export type Token = [kind: string | null, text: string, isMarked?: boolean];
+export type Range = [from: number, to: number];
+export interface Row {
+  /** Without the newline */
+  text: string;
+  /** Of its line */
+  number: number;
+  /** Whether it continues the line of the row before */
+  isContinuation: boolean;
+  endsLine: boolean;
+}
+export type LineChange = { kind: "same" | "removed" | "added", text: string };
+/** What is open at the end of a row; null if nothing is. */
+export type State = { mode: string, [more: string]: unknown } | null;
+export interface Grammar {
+  /** Cuts a row into tokens, and returns what is open behind it */
+  tokenize: (text: string, state: State, isStart: boolean) => [Token[], State];
+  /** Returns what is open in the next line */
+  endLine: (state: State) => State;
+}
+/** How a string or a comment begins and ends. */
+export interface Span {
+  /** A regular expression */
+  open: string;
+  /** The text that ends it; empty: the end of the line */
+  close: string;
+  kind: "string" | "comment";
+  isMultiline?: boolean;
+  /** Whether a backslash escapes */
+  hasEscapes?: boolean;
+}
+export interface Rules {
+  name: string;
+  /** Tried in their order */
+  spans: Span[];
+  /** Separated by spaces */
+  keywords?: string;
+  /** The keywords before a name that is defined */
+  definers?: string;
+  ignoresCase?: boolean;
+  /** A regular expression for what else is a name: variables, decorators */
+  names?: string;
+  /** A regular expression for what else is a string: characters */
+  literals?: string;
+  /** Between slashes, where no division can be */
+  hasRegularExpressions?: boolean;
+  hasHereDocuments?: boolean;
+  /** Whether a string before a colon is a name */
+  hasKeys?: boolean;
+}
+
+// tool-call.js
+
+export type ShownState = "writing" | "ready" | "pending" | "approving" | "denying" | "approved"
+  | "running" | "done" | "failed" | "denied" | "withdrawn" | "expired" | "blocked" | "invalid"
+  | "malformed" | "stopped" | "incomplete" | "retried" | "stale";
+export type Deciding = { press: () => void, mayPress: () => boolean,
+  refuse: (hasMoved: boolean) => unknown };
+/** What a field contains, unless there is a problem. */
+export type Reading = { value: JsonValue, problem: string };
+export type Change = { key: string, before: string, after: string, note: "" | "new" | "removed" };
+/** An argument as it is known so far: see Argument in argstream.js. */
+export interface ShownArgument {
+  key: string | number | null;
+  kind: string | null;
+  text: string;
+  value: unknown;
+  isDone: boolean;
+  children: ShownArgument[];
+}
+export type EditArguments = { old: ShownArgument, new: ShownArgument | null };
+/** What surrounds an argument: the file that it belongs to, and how much of it is shown. */
+export type Surroundings = { file: string | null, language: string | null, isOnlyText: boolean,
+  mode: Mode };
+export type Shape = "line" | "block" | "branch" | "table" | "record" | "edit";
+/** An item of a list, and what it shows. */
+export interface Slot {
+  shape: Shape;
+  argument: ShownArgument;
+  item: Item;
+  /** The surroundings with which the value is shown completely. */
+  around: Surroundings | null;
+  /** The value that is shown completely. A change within it replaces it, and the list of children
+   * that it is in. */
+  value: unknown;
+}

@@ -1,6 +1,5 @@
 """The page: how its files are served, what they import, and what no file may contain."""
 
-import json
 import os
 import re
 from collections.abc import Iterator

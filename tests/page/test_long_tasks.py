@@ -33,10 +33,7 @@ SHOWN = """() => {
 
 WATCH_FRAMES = """() => {
   window.frames = [];
-  const tick = (before) => requestAnimationFrame((now) => {
-    frames.push(now - before);
-    tick(now);
-  });
+  const tick = (last) => requestAnimationFrame((now) => { frames.push(now - last); tick(now); });
   tick(performance.now());
 }"""
 

@@ -93,62 +93,34 @@ DENIED = "state: 'denied', decision: {decision: 'denied', reason: 'no'}"
 AT_PATH = "error: {message: 'it ends', path: ['a', 0, 'b c']}"
 MISSING = "error: {reason: 'schema', message: 'path is missing', path: ['path']}"
 POLICY = "error: {reason: 'denied', message: 'rule 3: rm', path: ['path']}"
+BLOCKED = f"state: 'invalid', verdict: 'rejected', outcome: 'failed', result: 'not run', {POLICY}"
 EXPIRED = DENIED.replace("'denied', reason", "'expired', reason")
-OUTCOME = "outcome: 'completed'"
+WITHDRAWN = DENIED.replace("'denied', reason", "'withdrawn', reason")
+DONE = "state: 'completed', outcome: 'completed'"
+LARGE = "12345678901234567890"
+FAILED = "state: 'failed', outcome: 'failed', result: 'Error: 30 s\\nat x'"
+INVALID = "state: 'invalid', verdict: "
+WAITS = "Ready. Waiting for the other calls."
+EDITED = "state: 'approved', decision: {decision: 'edited'}"
 # The state, the label, the text of the open card, and the second line of the collapsed one.
 STATES = [
     ("state: 'writing', verdict: null", "Writing…", "", ""),
-    ("state: 'written'", "Ready", "Ready. Waiting for the other calls.", ""),
+    ("state: 'written'", "Ready", WAITS, ""),
     ("state: 'pending', request: {}", "Needs approval", "it writes outside of the folder", ""),
-    (
-        "state: 'approved', decision: {decision: 'edited'}",
-        "Approved",
-        "Approved with your edits",
-        "",
-    ),
+    (EDITED, "Approved", "Approved with your edits", ""),
     ("state: 'running', output: 'one\\ntwo\\n'", "Running", "two", "two"),
-    (f"state: 'completed', {OUTCOME}, result: 'one\\n42 files'", "Done", "42 files", ""),
-    (
-        f"state: 'completed', {OUTCOME}, result: 12345678901234567890n",
-        "Done",
-        "12345678901234567890",
-        "",
-    ),
-    (f"state: 'completed', {OUTCOME}", "Done", "", ""),
-    (
-        "state: 'failed', outcome: 'failed', result: 'Error: 30 s\\nat x'",
-        "Failed",
-        "at x",
-        "Error: 30 s",
-    ),
+    (f"{DONE}, result: 'one\\n42 files'", "Done", "42 files", ""),
+    (f"{DONE}, result: {LARGE}n", "Done", LARGE, ""),
+    (DONE, "Done", "", ""),
+    (FAILED, "Failed", "at x", "Error: 30 s"),
     (DENIED, "Denied by you", "no", "no"),
     (EXPIRED, "Approval expired", "no", ""),
-    (DENIED.replace("'denied', reason", "'withdrawn', reason"), "No longer needed", "no", ""),
-    (
-        f"state: 'invalid', verdict: 'rejected', outcome: 'failed', result: 'not run', {POLICY}",
-        "Blocked by policy",
-        "rule 3: rm",
-        "rule 3: rm in path",
-    ),
-    (
-        f"state: 'invalid', verdict: 'rejected', {MISSING}",
-        "Invalid arguments",
-        "path is missing",
-        "",
-    ),
-    (
-        f"state: 'invalid', verdict: 'malformed', {AT_PATH}",
-        "Invalid JSON",
-        'it ends in a[0]["b c"]',
-        "",
-    ),
-    ("state: 'invalid', verdict: 'aborted'", "Stopped", "Stopped", ""),
-    (
-        f"state: 'invalid', verdict: 'truncated', {AT_PATH}",
-        "Incomplete",
-        "The model's reply ended early",
-        "",
-    ),
+    (WITHDRAWN, "No longer needed", "no", ""),
+    (BLOCKED, "Blocked by policy", "rule 3: rm", "rule 3: rm in path"),
+    (f"{INVALID}'rejected', {MISSING}", "Invalid arguments", "path is missing", ""),
+    (f"{INVALID}'malformed', {AT_PATH}", "Invalid JSON", 'it ends in a[0]["b c"]', ""),
+    (f"{INVALID}'aborted'", "Stopped", "Stopped", ""),
+    (f"{INVALID}'truncated', {AT_PATH}", "Incomplete", "The model's reply ended early", ""),
     ("state: 'lost'", "Retried", "The model's reply was interrupted and retried.", ""),
 ]
 
@@ -193,7 +165,7 @@ def test_counter_grows_and_is_not_part_of_the_name(page: Page) -> None:
     card.becomes("state: 'completed', executedAt: [100], endedAt: 161.2")
     expect(card.head).to_have_accessible_name("write_file 3 lines Done 1 min 01 s")
     # A call that started before the page saw it has run for at least that long.
-    known = Card(page, "state: 'running', executedAt: [40], snapshotAt: 100", open=False)
+    known = Card(page, "state: 'running', executedAt: [40], snapshotAt: 100")
     expect(known.head).to_contain_text("at least 1 min 0")
 
 
@@ -207,8 +179,7 @@ def test_stale_card_stops_its_clock_and_cannot_be_decided(page: Page) -> None:
         expect(card.head).to_contain_text("Disconnected")
     expect(running.strip).to_have_text("Reconnecting…")
     expect(done.head).to_contain_text("Done")
-    for name in ("Approve", "Edit", "Deny", "More ways to approve"):
-        expect(asking.button(name)).to_be_disabled()
+    expect(asking.strip.locator("button:not([aria-disabled=true])")).to_have_count(0)
     expect(asking.strip).to_contain_text("You can decide when the connection is back.")
     time = running.element.locator(".time").text_content()
     page.wait_for_timeout(300)
@@ -344,16 +315,13 @@ def test_code_can_be_copied_and_wrapped(page: Page) -> None:
     card.button("Copy").click()
     expect(card.button("Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "a\u202e\nb"
-    background = "button => getComputedStyle(button).backgroundColor"
-    wrapped = card.button("Wrap").evaluate(background)
+    expect(card.button("Wrap")).not_to_have_css("background-color", "rgba(0, 0, 0, 0)")
     card.button("Wrap").click()
     expect(card.button("Wrap")).to_have_attribute("aria-pressed", "false")
-    assert card.button("Wrap").evaluate(background) != wrapped
+    expect(card.button("Wrap")).to_have_css("background-color", "rgba(0, 0, 0, 0)")
     expect(card.element.locator(".row").first).to_have_css("white-space", "pre")
     card.button("Expand").click()
-    box = card.element.locator(".block").bounding_box()
-    assert box is not None
-    assert box["width"] > 1200
+    assert card.element.locator(".block").evaluate("block => block.offsetWidth") > 1200
     page.keyboard.press("Escape")
     expect(card.button("Expand")).to_have_attribute("aria-pressed", "false")
     expect(card.element.locator(".row").first).to_be_visible()
@@ -405,9 +373,8 @@ def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:
     card.press("Approve")
     assert decisions(page) == [["call-1", {"decision": "approve", "digest": "d1"}]]
     other = Card.asking(page, request="arguments: {to: 'eve@example.org'}")
-    expect(other.element.get_by_label("Exact arguments for approval")).to_contain_text(
-        "eve@example.org"
-    )
+    exact = other.element.get_by_label("Exact arguments for approval")
+    expect(exact).to_contain_text("eve@example.org")
 
 
 def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
@@ -548,8 +515,7 @@ def test_decision_is_impossible_in_a_replay_or_without_a_listener(page: Page) ->
         """() => {
           const old = document.querySelector('tool-call');
           const fresh = document.createElement('tool-call');
-          fresh.call = old.call; fresh.open = true;
-          old.replaceWith(fresh);
+          old.replaceWith(Object.assign(fresh, { call: old.call, open: true }));
         }"""
     )
     replayed.press("Approve")
@@ -696,9 +662,7 @@ def test_pending_arguments_are_shown_whole_above_a_sticky_footer(page: Page) -> 
 def test_early_click_is_answered(page: Page) -> None:
     card = Card.asking(page)
     card.button("Approve").click(force=True)
-    expect(card.element.locator(".moved")).to_have_text(
-        "Not yet: review the call, then click again."
-    )
+    expect(card.strip).to_contain_text("Not yet: review the call, then click again.")
     assert decisions(page) == []
     card.press("Approve")
     assert len(decisions(page)) == 1
@@ -850,9 +814,8 @@ def test_edit_can_be_read_after_a_decision_elsewhere(page: Page, is_sent: bool) 
     expect(card.element).to_have_attribute("state", "denied")
     if is_sent:
         page.evaluate("refuse(new Error('it was decided already'))")
-    expect(card.element).to_contain_text(
-        "Already decided: denied by you. Your edits were not sent."
-    )
+    words = "Already decided: denied by you. Your edits were not sent."
+    expect(card.element).to_contain_text(words)
     expect(card.field("body")).to_have_value("A long letter")
     expect(card.field("body")).not_to_be_editable()
     expect(card.button("Approve with edits")).to_have_count(0)
@@ -902,9 +865,7 @@ def test_texts_slots_and_parts_are_for_the_embedding_page(page: Page) -> None:
         )
         expect(one.element.get_by_text("A mail to Ada")).to_be_visible()
     expect(done.element.locator(".value")).to_be_hidden()
-    expect(
-        card.element.get_by_text("ada@example.org").last
-    ).to_be_visible()  # what is approved is seen
+    expect(card.element.get_by_text("ada@example.org").last).to_be_visible()  # what is approved
     toggled = "element => new Promise((resolve) => element.addEventListener('toggle', resolve))"
     done.element.evaluate(f"element => {{ window.toggled = ({toggled})(element); }}")
     done.head.click()
@@ -929,7 +890,7 @@ def test_no_state_has_accessibility_problems(browsing: Browsing) -> None:
     edit = "{path: 'a.py', old_string: 'one\\ntwo', new_string: 'one\\nthree'}"
     Card(page, f"state: 'completed', arguments: {edit}")
     page.evaluate("show({state: 'running', output: 'x'}).stale = true")
-    looks: tuple[tuple[Literal["light", "dark"], int], ...] = (("light", 1000), ("dark", 390))
+    looks: list[tuple[Literal["light", "dark"], int]] = [("light", 1000), ("dark", 390)]
     for scheme, width in looks:
         page.set_viewport_size({"width": width, "height": 2600})
         page.emulate_media(color_scheme=scheme)

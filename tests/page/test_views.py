@@ -14,8 +14,6 @@ from argstream import sanitise
 from tests.page.conftest import Browsing
 from tests.page.looking import assert_smooth, browser_script, file_url, traced
 
-SCROLL_DOWN = "const c = shadow.querySelector('.code'); c.scrollTop = c.scrollHeight"
-
 
 @pytest.fixture(scope="module")
 def opened(chromium: Browser) -> Iterator[tuple[Page, Browsing]]:
@@ -188,7 +186,7 @@ def test_view_follows_the_end_until_the_user_scrolls_away(views: Page) -> None:
     views.evaluate(write)
     wait_for_rows(views, 601)
     assert abs(views.evaluate("shadow.querySelector('.code').scrollTop") - top) < 2
-    paint(views, SCROLL_DOWN)
+    paint(views, "const c = shadow.querySelector('.code'); c.scrollTop = c.scrollHeight")
     views.evaluate(write)
     wait_for_rows(views, 901)
     assert views.evaluate(below) < 2
@@ -318,9 +316,8 @@ def test_edit_is_a_diff_while_it_is_written(views: Page) -> None:
     paint(views, "write(['new_string'], 'one\\nchanged'); painted()")
     assert diff_rows(views) == ["same one", "added changed", *pending]
     paint(views, "write(['new_string'], '\\nthree\\nfo')")
-    assert diff_rows(views) == [
-        *("same one", "removed two", "added changed", "same three", "pending four")
-    ]
+    rows = ["same one", "removed two", "added changed", "same three", "pending four"]
+    assert diff_rows(views) == rows
     paint(views, "write(['new_string'], 'ur\\nfi')")
     assert diff_rows(views)[-2:] == ["same four", "added fi"]
     paint(views, "write(['new_string'], 've\\n'); end(['new_string']); end()")

@@ -96,9 +96,8 @@ def timeless(snapshot: ev.RunSnapshot) -> ev.RunSnapshot:
     """Omit times, breaks and attempts."""
     blocks: list[ev.BlockSnapshot] = []
     for one in snapshot.blocks:
-        times: dict[str, Any] = {"started_at": None, "last_text_at": None}
+        times: dict[str, Any] = {n: None for n in one.__struct_fields__ if n.endswith("_at")}
         if isinstance(one, ev.CallSnapshot):
-            times |= {name: None for name in one.__struct_fields__ if name.endswith("_at")}
             times |= {"executed_at": [], "interruptions": 0}
         blocks.append(replace(one, **times))
     return replace(snapshot, time=0.0, ended_at=None, breaks=[], blocks=tuple(blocks))

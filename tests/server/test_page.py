@@ -201,9 +201,8 @@ def test_page_of_a_mounted_app_needs_no_user() -> None:
 def test_table_of_hidden_characters_is_that_of_the_terminal() -> None:
     text, last, ranges = MODULES["dom.js"].split("const RANGES = `")[1].split("`")[0], 0, []
     for gap, _, more in (one.partition(".") for one in text.split()):
-        first = last + int(gap, 36)
-        last = first + int(more or "0", 36)
-        ranges.append((first, last))
+        ranges.append((last + int(gap, 36), last + int(gap, 36) + int(more or "0", 36)))
+        last = ranges[-1][1]
     assert ranges == table()["ranges"]
 
 

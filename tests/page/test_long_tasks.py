@@ -85,7 +85,7 @@ def test_frames_are_short_while_200_kb_are_written(page: Page) -> None:
     call = CallTool("write_file", {"path": "large.py", "content": content})
 
     def measure() -> float:
-        with on_stage(call, "It is written.", delay=0.005, piece_size=400) as stage:
+        with on_stage(call, "It is written.", delay=0.01, piece_size=200) as stage:
             visitor = Visitor(page, stage.url)
             expect(visitor.message).to_be_visible()
             page.evaluate(WATCH_FRAMES)

@@ -356,7 +356,8 @@ def test_edits_are_recognised_by_their_argument_names(views: Page) -> None:
 
     edits = [{"old_text": "a", "new_text": "b"}, {"search": "c", "replace": ""}]
     views.evaluate("shadow.replaceChildren()")
-    paint(views, "edits => show('multi', { path: 'a.py', edits })", edits)
+    views.evaluate("edits => show('multi', { path: 'a.py', edits })", edits)
+    views.wait_for_function("() => view.isPainted")
     assert diff_rows(views) == ["removed a", "added b", "removed c"]
     assert [view.text_content() for view in views.locator(".title").all()] == ["a.py", "a.py"]
 

@@ -35,7 +35,9 @@ WATCH_FRAMES = """() => {
   window.frames = [];
   const tick = (last) => requestAnimationFrame((now) => { frames.push(now - last); tick(now); });
   tick(performance.now());
+  return new Promise((resolve) => setTimeout(() => resolve(frames.splice(0)), 1000));
 }"""
+FRAME = 1000 / 60  # milliseconds
 
 FUNCTION = '''def function_{0}(value: int) -> str:
     """Say what {0} is to the value."""
@@ -80,6 +82,12 @@ def test_large_argument_at_200_deltas_a_second_makes_no_long_task(page: Page, na
     assert_smooth(measure)
 
 
+def slow_frame(times: list[float]) -> float:
+    """Return the 95th percentile."""
+    assert len(times) > 10, "the page has drawn too few frames"
+    return sorted(times)[int(0.95 * len(times))]
+
+
 def test_frames_are_short_while_200_kb_are_written(page: Page) -> None:
     content = "".join(FUNCTION.format(number) for number in range(2_000))[:200_000]
     call = CallTool("write_file", {"path": "large.py", "content": content})
@@ -88,12 +96,11 @@ def test_frames_are_short_while_200_kb_are_written(page: Page) -> None:
         with on_stage(call, "It is written.", delay=0.01, piece_size=200) as stage:
             visitor = Visitor(page, stage.url)
             expect(visitor.message).to_be_visible()
-            page.evaluate(WATCH_FRAMES)
+            idle = slow_frame(page.evaluate(WATCH_FRAMES))
             visitor.say("Write a large file")
             page.evaluate(IS_COLLAPSED)
-            times: list[float] = page.evaluate("frames.sort((one, other) => one - other)")
-        assert len(times) > 20
-        return times[int(0.95 * len(times))]
+            # On a busy machine, the frames of an idle page are late as well.
+            return slow_frame(page.evaluate("frames")) / max(1.0, idle / FRAME)
 
     assert_smooth(measure, 34)
 

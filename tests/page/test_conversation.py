@@ -117,6 +117,33 @@ def test_100_calls_stay_below_8000_nodes(page: Page) -> None:
         assert page.evaluate(NODES) < 8_000
 
 
+CODE = """Use this:
+
+```python
+def f(x: int) -> int:
+    return x
+```
+"""
+
+
+def test_page_stays_in_place_and_code_is_shown_line_by_line(page: Page) -> None:
+    with on_stage() as stage:
+        for number in range(8):
+            events = answered_run(f"run{number}", f"Question {number}", CODE)
+            keep_run(stage.store, events, begun=START + 100 * number)
+        visitor = Visitor(page, f"{stage.url}/#/r/run2")
+        visitor.sees("Question 7")
+        visitor.button("Replay the last run").click()
+        expect(visitor.button("Exit replay")).to_be_visible()
+        heights = "[document.documentElement.scrollTop, document.documentElement.scrollHeight]"
+        assert page.evaluate(heights) == [0, page.evaluate("innerHeight")]
+        code = visitor.conversation.get_by_role("group", name="Code python").first
+        lines = [line for line in code.inner_text().splitlines() if line]
+        assert lines == ["def f(x: int) -> int:", "    return x"]
+        height = "(code) => code.querySelector('.row').getBoundingClientRect().height"
+        assert code.evaluate(height) == 20
+
+
 def test_footer_has_duration_tokens_and_the_answer_to_copy(browsing: Browsing) -> None:
     with on_stage() as stage:
         run = RunScript("Think first")

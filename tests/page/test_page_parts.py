@@ -202,9 +202,9 @@ def test_long_list_scrolls_to_the_current_row_and_covers_nothing(page: Page) -> 
         page.set_viewport_size({"width": 320, "height": 256})
         visitor.button("Conversations").click()
         expect(current).to_be_in_viewport(ratio=1)
-        row = ".row:has([aria-current])"
+        row = ".entry:has([aria-current])"
         page.locator(row).hover()
-        check_apart(page, f"{row} .row-title", f"{row} .row-more")  # it replaces the time
+        check_apart(page, f"{row} .entry-title", f"{row} .entry-more")  # it replaces the time
         visitor.button("Close").click()
         # On a small screen, most of it is for the conversation.
         page.wait_for_function("() => document.querySelector('#scroller').clientHeight > 256 * 0.6")

@@ -626,7 +626,7 @@ class Row {
   constructor(id, { onRename, onDelete }) {
     this.#link = make(
       "a",
-      { class: "row-link", href: conversationLink(id) },
+      { class: "entry-link", href: conversationLink(id) },
       this.#icon,
       this.#title,
       this.#word,
@@ -638,14 +638,14 @@ class Row {
       { label: "Rename", act: () => editTitle(this.#link, this.#full, this.#link, save) },
       { label: "Delete", act: () => onDelete(id), isDanger: true },
     ]);
-    this.element = make("li", { class: "row" }, this.#link, this.#button, menu);
+    this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
   }
 
-  #icon = make("span", { class: "row-icon" });
-  #title = make("span", { class: "row-title", dir: "auto" });
+  #icon = make("span", { class: "entry-icon" });
+  #title = make("span", { class: "entry-title", dir: "auto" });
   #word = make("span", { class: "unseen" });
-  #time = make("time", { class: "row-time" });
-  #button = make("button", { class: "icon-button row-more", type: "button" }, icon("more"));
+  #time = make("time", { class: "entry-time" });
+  #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
   #link;
   #full = "";
   #status = "";

@@ -133,7 +133,7 @@ def test_page_stays_in_place_and_code_is_shown_line_by_line(page: Page) -> None:
             keep_run(stage.store, events, begun=START + 100 * number)
         visitor = Visitor(page, f"{stage.url}/#/r/run2")
         visitor.sees("Question 7")
-        visitor.button("Replay the last run").click()
+        visitor.button("Replay").first.click()
         expect(visitor.button("Exit replay")).to_be_visible()
         heights = "[document.documentElement.scrollTop, document.documentElement.scrollHeight]"
         assert page.evaluate(heights) == [0, page.evaluate("innerHeight")]
@@ -160,13 +160,16 @@ def test_footer_has_duration_tokens_and_the_answer_to_copy(browsing: Browsing) -
         expect(footers.first).to_contain_text("12 s")
         expect(footers.first).to_contain_text("120 tokens")
         expect(footers.first).to_have_css("opacity", "0")
-        expect(footers.last).to_contain_text("300 ms")
+        expect(footers.last).to_contain_text("0.3 s")
         expect(footers.last).to_have_css("opacity", "1")
         page.get_by_text("Think first").last.hover()
         expect(footers.first).to_have_css("opacity", "1")
         footers.first.get_by_role("button", name="Copy").click()
         expect(footers.first.get_by_role("button", name="Copied")).to_be_visible()
         assert page.evaluate("navigator.clipboard.readText()") == "The answer is **42**."
+        # Those of the newest run are in the header.
+        expect(footers.get_by_role("button", name="Timeline")).to_have_count(1)
+        expect(visitor.button("Timeline")).to_have_count(2)
         # Only the newest run can be replaced.
         expect(visitor.button("Retry")).to_have_count(1)
         expect(visitor.button("Edit message")).to_have_count(1)
@@ -185,7 +188,12 @@ def test_line_below_a_run_in_progress_says_what_it_does(page: Page) -> None:
         stage.model.let(20)
         expect(line).to_contain_text(re.compile(r"Writing write_file · \d+ lines · \d"))
         stage.model.let()
-        expect(line).to_contain_text("Needs approval: send_mail")
+        expect(visitor.button("Approve")).to_be_visible()
+        expect(line).to_be_hidden()  # the card in sight says enough
+        page.set_viewport_size({"width": 1280, "height": 300})
+        page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+        expect(visitor.conversation).to_contain_text("Needs approval: send_mail ada")
+        page.set_viewport_size({"width": 1280, "height": 800})
         visitor.decides(visitor.button("Approve"))
         expect(line).to_contain_text("tokens")
         expect(visitor.conversation.locator("summary")).to_contain_text("Thought")
@@ -291,8 +299,10 @@ def test_approvals_out_of_sight_are_reviewed_or_approved_in_one_request(page: Pa
         visitor.button("Approve all").click()
         dialog = page.get_by_role("dialog", name="Approve these calls?")
         boxes = dialog.get_by_role("checkbox")
-        expect(dialog.get_by_role("checkbox", name="send_mail ada")).to_be_checked()
-        expect(dialog.get_by_role("checkbox", name="send_mail bob Rendering…")).to_be_disabled()
+        expect(dialog.get_by_role("checkbox", name="send_mail ada 40 lines")).to_be_checked()
+        expect(
+            dialog.get_by_role("checkbox", name="send_mail bob 40 lines Rendering…")
+        ).to_be_disabled()
         visitor.calls.nth(1).evaluate("(call) => { call.isReadyToApprove = true; }")
         expect(boxes.nth(1)).to_be_checked()
         boxes.nth(1).uncheck()

@@ -132,7 +132,7 @@ def test_layout_does_not_shift_during_a_long_run(page: Page, turns: tuple[Any, .
         visitor.sees_states("completed", "completed", "completed")
         expect(visitor.button("Send")).to_be_visible()
         shifted: list[Any] = page.evaluate("window.shifted")
-        assert sum(shift[0] for shift in shifted) < 0.02, shifted
+        assert sum(shift[0] for shift in shifted) <= 0.01, shifted
 
 
 def test_reduced_motion_stops_all_animations(browsing: Browsing) -> None:
@@ -176,7 +176,7 @@ def test_on_a_phone_the_list_is_in_a_dialog_and_nothing_overflows(browsing: Brow
         visitor.sees_states("completed")
         visitor.sees(wide)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert visitor.button("Timeline").evaluate("(button) => button.offsetHeight") >= 44
+        assert visitor.button("Retry").evaluate("(button) => button.offsetHeight") >= 44
         visitor.button("Conversations").click()
         dialog = page.get_by_role("dialog")
         expect(dialog.get_by_role("link", name="Write something wide")).to_be_visible()

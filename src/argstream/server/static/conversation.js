@@ -1,18 +1,18 @@
 import {
-  afterPainting, BlockChunks, countOf, durationWords, exactly, isMissing, isRunOver, linesOf, make,
-  paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+  afterPainting, BlockChunks, copyText, countOf, durationWords, exactly, icon, isMissing, isRunOver,
+  linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
 } from "./dom.js";
-import { MarkdownView } from "./markdown.js";
 import { isOver, LineCounter, primaryOf } from "./tool-call.js";
-/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Frame, Handlers, Run, RunInfo } from "./argstream.js" */
+/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
+/** @import { MarkdownView } from "./markdown.js" */
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
 // In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
-// RunPanels, Scrolling.
+// Scrolling.
 
 /** Runs that are shown at first, and by each press of "Show earlier messages". */
 const PAGE = 10;
@@ -110,14 +110,9 @@ export class Conversation {
     return this.#sections.at(-1)?.status ?? "";
   }
 
-  /** Open or close the timeline of the newest run. */
-  onTimeline() {
-    this.#sections.at(-1)?.onTimeline();
-  }
-
-  /** Start or end the replay of the newest run. */
-  onReplay() {
-    this.#sections.at(-1)?.onReplay();
+  /** The newest run, whose timeline and replay the header opens. */
+  get section() {
+    return this.#sections.at(-1);
   }
 
   /** @param {boolean} isConnected whether the server can be reached */
@@ -186,6 +181,7 @@ export class Conversation {
     const section = new RunSection(this.#sectionOptions);
     this.#isSending = true;
     try {
+      await loadMarkdown();
       const following = this.#client.converse(message, {
         conversation: this.id,
         replaces,
@@ -212,7 +208,7 @@ export class Conversation {
 
   async stop() {
     const going = this.#sections.filter((section) => !section.isOver);
-    await Promise.all(going.map((section) => this.#client.stop(section.runId)));
+    await Promise.all(going.map((section) => section.stop()));
   }
 
   /**
@@ -276,6 +272,7 @@ export class Conversation {
 
   /** @param {number} visit @param {RunInfo[]} infos @param {string} runId */
   async #load(visit, infos, runId) {
+    await loadMarkdown();
     if (visit !== this.#visit) return;
     const kept = withoutReplaced(infos);
     const target = replacementOf(infos, runId);
@@ -434,22 +431,6 @@ function smallButton(text, press, looks = "") {
   return button;
 }
 
-/**
- * Copy a text, and let the button report that for a moment.
- * @param {HTMLElement} button
- * @param {string} text
- */
-async function copy(button, text) {
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Not allowed";
-  }
-  setTimeout(() => (button.textContent = before), 1500);
-}
-
 // Approvals that are out of sight, and all at once
 
 /** Milliseconds for which the button of the checklist does nothing: a double click must not count. */
@@ -471,18 +452,19 @@ class ApprovalBar {
     this.#element = make(
       "div",
       { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
-      make("span", { class: "approvals-mark", "aria-hidden": "true", text: "⚠" }),
+      icon("paused"),
       this.#words,
       review,
       this.#all,
     );
-    part("main", HTMLElement).append(this.#element, this.#dialog);
+    this.#main.append(this.#element, this.#dialog);
     this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
   }
 
   #client;
   #all;
   #element;
+  #main = part("main", HTMLElement);
   #words = make("span", { class: "approvals-words" });
   #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
   /** @type {Pending[]} */ #pending = [];
@@ -494,7 +476,7 @@ class ApprovalBar {
         if (isIntersecting) this.#unseen.delete(target);
         else if (this.#pending.some(({ element }) => element === target)) this.#unseen.add(target);
       }
-      this.#element.hidden = this.#unseen.size === 0;
+      this.#place();
     },
     { root: part("scroller", HTMLElement), rootMargin: "-96px 0px" }, // an edge is not enough
   );
@@ -510,16 +492,27 @@ class ApprovalBar {
     const known = this.#pending.map(({ element }) => element);
     this.#pending = pending;
     for (const element of elements) if (!known.includes(element)) this.#observer.observe(element);
-    this.#element.hidden = this.#unseen.size === 0;
+    this.#place();
     this.#all.hidden = elements.length < 2;
     setText(this.#words, `${countOf(elements.length, "approval")} needed`);
     if (elements.length === 0) this.#dialog.close();
   }
 
+  /** Show the bar for calls out of sight. One in sight has its own buttons at the lower edge. */
+  #place() {
+    this.#element.hidden = this.#unseen.size === 0;
+    this.#main.classList.toggle("is-asking", this.#unseen.size < this.#pending.length);
+  }
+
   /** Open the checklist of what is pending now. Calls that come later are not in it. */
   #open() {
     const opened = performance.now();
-    const rows = this.#pending.map(checkedCall);
+    const rows = this.#pending.map((pending) => {
+      return checkedCall(pending, () => {
+        this.#dialog.close();
+        pending.section.goTo(pending.element);
+      });
+    });
     const problem = make("p", { class: "checklist-problem", role: "alert" });
     let isSending = false;
     const check = () => {
@@ -562,14 +555,16 @@ class ApprovalBar {
 /**
  * Return a row of the checklist. It can be checked once the card of the call is painted whole.
  * @param {Pending} pending
+ * @param {() => void} onReview
  */
-function checkedCall({ section, element: card }) {
+function checkedCall({ section, element: card }, onReview) {
   const call = /** @type {Call} */ (card.call);
   const digest = call.request?.digest ?? "";
   const box = make("input", { type: "checkbox", disabled: true });
   const note = make("span", { class: "checklist-note" });
   const name = make("span", { class: "checklist-name", text: visibleLine(call.name) });
   const primary = make("span", { class: "checklist-primary", text: primaryOf(call) });
+  const size = make("span", { class: "checklist-note", text: new LineCounter().words(call.root) });
   const check = () => {
     const isPending = call.isPending && call.request?.digest === digest;
     const isReady = isPending && card.isReadyToApprove;
@@ -578,7 +573,8 @@ function checkedCall({ section, element: card }) {
     setText(note, isReady ? "" : isPending ? "Rendering…" : "Already decided");
     return box.checked;
   };
-  const element = make("li", {}, make("label", {}, box, name, primary, note));
+  const review = smallButton("Review", onReview, "quiet");
+  const element = make("li", {}, make("label", {}, box, name, primary, size, note), review);
   /** @type {import("./argstream.js").Decision} */
   const decision = { decision: "approve", digest };
   return { section, element, callId: call.callId, decision, check };
@@ -594,7 +590,7 @@ function checkedCall({ section, element: card }) {
 /**
  * @typedef {object} ForSections
  * @property {() => void} onChange something is going to be painted
- * @property {Follow} onFollow
+ * @property {Scrolling["follow"]} onFollow
  * @property {(message: string, replaces: string) => Promise<unknown>} onSend starts a run
  */
 /** @typedef {ConversationOptions & ForSections} SectionOptions */
@@ -663,7 +659,11 @@ export class RunSection {
   #wasShown = () => {};
   #wasHeard = () => {};
   /** @type {RunFooter | null} */ #footer = null;
-  /** @type {RunPanels | null} */ #panels = null;
+  /** What a replay shows in place of the blocks. */
+  #panel = make("div", { class: "run-panels" });
+  #live = make("div", { class: "live" });
+  /** @type {Inspector | null} */ #inspector = null;
+  /** @type {Replay | null} */ #replay = null;
   /** @type {Following | null} */ #following = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
   /** The earlier attempt, once it was opened. @type {RunSection | null} */
@@ -675,6 +675,7 @@ export class RunSection {
   #isClosed = false;
   #isNewest = false;
   #isSending = false;
+  #isStoppedHere = false;
   #isDisconnected = false;
   #isUndriven = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #losing;
@@ -687,7 +688,7 @@ export class RunSection {
     onChange: (run, blocks) => this.#mark(run, blocks),
     onFrame: (frame) => {
       if (frame.event !== undefined) this.#setUndriven(false);
-      this.#panels?.take(frame);
+      this.#inspector?.take(frame);
     },
     onConnection: (connection) => {
       this.#options.onConnection(this, connection);
@@ -706,28 +707,16 @@ export class RunSection {
     this.created = info.created;
     this.replaces = info.replaces ?? "";
     this.#footer = new RunFooter(info, {
-      onCopy: () => answerOf(this.#run),
+      copied: () => answerOf(this.#run),
       onRetry: () => this.#send(this.#words, this.runId),
+      onTimeline: () => this.toggleTimeline(),
+      onReplay: () => this.toggleReplay(),
     });
-    const answer = make("h3", { class: "unseen", text: "Answer" });
-    const live = make("div", { class: "live" }, answer, this.#view.element);
-    this.#panels = new RunPanels({
-      ...this.#options,
-      runId: info.run,
-      footer: this.#footer,
-      live,
-      run: () => this.#run,
-      onGoTo: (call) => {
-        const card = this.#view.elementOf(call);
-        if (card === undefined) return;
-        this.#view.reveal(card);
-        card.scrollIntoView({ block: "nearest" });
-      },
-    });
+    this.#live.append(make("h3", { class: "unseen", text: "Answer" }), this.#view.element);
     this.#showPrompt(info.prompt);
     if (this.replaces !== "") this.element.append(this.#attemptButton);
     this.element.append(
-      ...[this.#heading, this.#ask, live, this.#panels.element, this.#end],
+      ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
       ...[this.#footer.element, this.#footer.live],
     );
     this.#showActions();
@@ -740,12 +729,87 @@ export class RunSection {
     this.#setUndriven(status === "running" && !is_driven);
   }
 
-  onTimeline() {
-    this.#footer?.timeline.click();
+  get isInspected() {
+    return this.#inspector !== null;
   }
 
-  onReplay() {
-    this.#footer?.replay.click();
+  get isReplayed() {
+    return this.#replay !== null;
+  }
+
+  async stop() {
+    this.#isStoppedHere = true;
+    await this.#options.client.stop(this.runId);
+  }
+
+  /** Open the timeline beside the conversation, or close it. */
+  toggleTimeline() {
+    if (this.#inspector !== null) {
+      this.#inspector.close();
+      return;
+    }
+    this.#try(async () => {
+      const { openInspector } = await import("./inspector.js");
+      const onClose = () => {
+        this.#inspector = null;
+        this.#options.onState();
+      };
+      const { client } = this.#options;
+      const { runId } = this;
+      const onGoTo = (/** @type {Call} */ call) => this.#show(call);
+      this.#inspector = openInspector({ client, runId, run: this.#run, onGoTo, onClose });
+    });
+  }
+
+  /** Replay the run in place of its blocks, or end that. */
+  toggleReplay() {
+    if (this.#leaveReplay()) return;
+    this.#try(async () => {
+      const { openReplay } = await import("./replay.js");
+      if (this.#replay !== null) return; // pressed twice while it was loaded
+      this.#live.hidden = true;
+      this.#footer?.setReplayed(true);
+      const onClose = () => {
+        this.#replay = null;
+        this.#live.hidden = false;
+        this.#footer?.setReplayed(false);
+        onFollow(null);
+        this.#options.onState();
+      };
+      const { client, onChange, onFollow } = this.#options;
+      const { runId } = this;
+      const makeView = () => new RunView();
+      const place = this.#panel;
+      const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
+      this.#replay = replay;
+      onFollow({ element: replay.stage, end: () => replay.end });
+    });
+  }
+
+  /** Load and open something. @param {() => Promise<void>} open */
+  async #try(open) {
+    this.#footer?.setProblem("");
+    try {
+      await open();
+      this.#options.onState();
+    } catch (problem) {
+      this.#footer?.setProblem(problemWords(problem));
+    }
+  }
+
+  /** @returns {boolean} whether there was a replay */
+  #leaveReplay() {
+    if (this.#replay === null) return false;
+    this.#replay.close();
+    return true;
+  }
+
+  /** Scroll to the card of a call. @param {Call} call */
+  #show(call) {
+    const card = this.#view.elementOf(call);
+    if (card === undefined) return;
+    this.#view.reveal(card);
+    card.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {boolean} isConnected whether the server can be reached */
@@ -760,7 +824,8 @@ export class RunSection {
     clearTimeout(this.#asked);
     this.#unfollow();
     this.#footer?.close();
-    this.#panels?.close();
+    this.#inspector?.close();
+    this.#leaveReplay();
     this.#attempt?.close();
   }
 
@@ -793,7 +858,7 @@ export class RunSection {
    * @returns {boolean} whether the call has the focus
    */
   goTo(call) {
-    if (this.#panels?.leaveReplay()) this.#options.say("Replay closed.");
+    if (this.#leaveReplay()) this.#options.say("Replay closed.");
     this.#view.reveal(call);
     call.focus();
     call.scrollIntoView({ block: "nearest" });
@@ -923,7 +988,8 @@ export class RunSection {
   #showActions() {
     const isReplaceable = this.#isReplaceable;
     this.#edit.hidden = !isReplaceable;
-    this.#footer?.setRetry(isReplaceable && this.#end.hidden === true);
+    const hasRetry = !this.#end.hidden; // above
+    this.#footer?.offer({ retry: isReplaceable && !hasRetry, panels: !this.#isNewest });
     for (const one of this.#end.querySelectorAll(".run-again")) {
       one.toggleAttribute("hidden", !isReplaceable);
     }
@@ -979,7 +1045,7 @@ export class RunSection {
     const { end } = run;
     if (end === null || end.type === "run_completed" || !this.#end.hidden) return;
     const isFailed = end.type === "run_failed";
-    const words = make("p", { text: visibleLine(endWords(run)) });
+    const words = make("p", { text: visibleLine(this.#endWords(run)) });
     const again = isFailed
       ? smallButton("Retry", () => this.#send(this.#words, this.runId), "run-again")
       : smallButton("Continue", () => this.#send("Continue."), "run-again");
@@ -987,10 +1053,18 @@ export class RunSection {
     if (isFailed) {
       words.title = visibleLine(end.code);
       const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
-      const button = smallButton("Copy details", () => copy(button, details));
+      const button = smallButton("Copy details", () => copyText(button, details));
       actions.append(button);
     }
     this.#showEndBlock(isFailed, words, actions);
+  }
+
+  /** @param {Run} run that is over */
+  #endWords({ end }) {
+    if (end?.type === "run_failed") return `Run failed: ${sentence(end.message)}`;
+    if (end?.type !== "run_stopped") return "Done.";
+    if (end.reason !== "") return `Stopped: ${sentence(end.reason)}`;
+    return this.#isStoppedHere ? "Stopped by you." : "Stopped.";
   }
 
   /** @param {boolean} isBad @param {HTMLElement[]} children */
@@ -1011,14 +1085,14 @@ export class RunSection {
     const fresh = calls.filter((call) => !this.#told.has(call.callId));
     for (const call of fresh) this.#told.add(call.callId);
     if (fresh.length > 0) {
-      const names = fresh.map((call) => `${visibleLine(call.name)} ${primaryOf(call)}`.trim());
-      this.#options.say(`Needs approval: ${names.join(", ")}. Press Alt+A to review.`);
+      const titles = fresh.map(titleOf).join(", ");
+      this.#options.say(`Needs approval: ${titles}. Press Alt+A to review.`);
     }
     const wasOver = this.isOver;
     const before = `${this.status} ${this.asking.join(" ")}`;
     this.status = run.status;
     this.asking = calls.map((call) => call.callId);
-    if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(endWords(run)));
+    if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
     if (before !== `${this.status} ${this.asking.join(" ")}`) this.#options.onState();
   }
 
@@ -1096,14 +1170,6 @@ export class RunSection {
   }
 }
 
-/** @param {Run} run that is over */
-function endWords(run) {
-  const { end } = run;
-  if (end?.type === "run_failed") return `Run failed: ${sentence(end.message)}`;
-  if (end?.type !== "run_stopped") return "Done.";
-  return end.reason === "" ? "Stopped by you." : `Stopped: ${sentence(end.reason)}`;
-}
-
 /**
  * Return what the model wrote for the user.
  * @param {Run | null} run
@@ -1126,25 +1192,29 @@ const TICK = 200;
 export class RunFooter {
   /**
    * @param {Known} info
-   * @param {{ onCopy: () => string, onRetry: () => void }} actions onCopy returns the answer
+   * @param {{ copied: () => string, onRetry: () => void, onTimeline: () => void,
+   *   onReplay: () => void }} actions copied returns the answer
    */
-  constructor(info, { onCopy, onRetry }) {
+  constructor(info, { copied, onRetry, onTimeline, onReplay }) {
     this.#to = info.updated ?? info.created;
-    this.#copy = smallButton("Copy", () => copy(this.#copy, onCopy()), "quiet");
+    this.#copy = smallButton("Copy", () => copyText(this.#copy, copied()), "quiet");
     this.#retry = smallButton("Retry", onRetry, "quiet");
+    // Those of the newest run are in the header.
+    this.#panels = [
+      smallButton("Timeline", onTimeline, "quiet"),
+      smallButton("Replay", onReplay, "quiet"),
+    ];
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
     this.live = make("div", { class: "run-line", ...group }, dot, this.#activity);
-    const parts = [this.#time, this.#tokens, this.#copy, this.#retry, this.#problem];
+    const buttons = [this.#copy, this.#retry, ...this.#panels];
+    const parts = [this.#time, this.#tokens, ...buttons, this.#problem];
     this.element = make("div", { class: "run-footer", ...group }, ...parts);
-    this.setRetry(false);
+    this.offer({ retry: false, panels: false });
     this.#from = info.created;
     this.#time.title = exactly(info.created);
     this.#setStatus(info.status);
   }
-
-  timeline = panelButton("Timeline");
-  replay = panelButton("Replay");
 
   #from = 0;
   #to;
@@ -1154,12 +1224,13 @@ export class RunFooter {
   #problem = make("span", { class: "run-problem" });
   #copy;
   #retry;
+  #panels;
   #status = "";
   #stale = "";
   #isReplayed = false;
   /** @type {Run | null} */ #run = null;
   /** What the run does, and since when. */
-  #doing = "";
+  /** @type {unknown} */ #doing = null;
   #since = 0;
   #lines = new LineCounter();
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
@@ -1179,12 +1250,13 @@ export class RunFooter {
     this.#setStatus(run.status);
   }
 
-  /** @param {boolean} canRetry */
-  setRetry(canRetry) {
-    this.#retry.hidden = !canRetry;
+  /** Show some buttons. @param {{ retry: boolean, panels: boolean }} offered */
+  offer({ retry, panels }) {
+    this.#retry.hidden = !retry;
+    for (const button of this.#panels) button.hidden = !panels;
   }
 
-  /** @param {string} words why the run could not be retried, or "" */
+  /** @param {string} words why something could not be done, or "" */
   setProblem(words) {
     setText(this.#problem, visibleLine(words));
   }
@@ -1201,7 +1273,6 @@ export class RunFooter {
    */
   setReplayed(isReplayed) {
     this.#isReplayed = isReplayed;
-    this.replay.ariaExpanded = String(isReplayed);
     this.element.classList.toggle("is-replayed", isReplayed);
     this.#tick();
   }
@@ -1224,9 +1295,6 @@ export class RunFooter {
       this.live.dataset.status = status;
       this.live.hidden = isOver;
       this.element.hidden = !isOver;
-      const focused = [this.timeline, this.replay].find((one) => one.matches(":focus"));
-      (isOver ? this.#retry : this.#activity).after(this.timeline, this.replay);
-      focused?.focus();
       this.close();
       if (!isOver) this.#ticking = setInterval(() => this.#tick(), TICK);
     }
@@ -1239,15 +1307,16 @@ export class RunFooter {
     if (this.#isReplayed) words = "Replay";
     else if (!isOver) words = this.#stale || this.#activityWords();
     setText(this.#activity, words);
-    setText(this.#time, isOver ? tookWords(this.#to - this.#from) : "");
+    const waited = this.#run === null ? 0 : waitedFor(this.#run);
+    setText(this.#time, isOver ? tookWords(this.#to - this.#from - waited) : "");
   }
 
   /** "Writing write_file · 24 lines · 2.7 s" */
   #activityWords() {
     const block = this.#run?.blocks.findLast((one) => !one.isLost);
-    const words = doingWords(this.#run, block);
-    if (words !== this.#doing) this.#since = performance.now();
-    this.#doing = words;
+    const { words, key = words } = doingOf(this.#run, block);
+    if (key !== this.#doing) this.#since = performance.now();
+    this.#doing = key;
     if (this.#status === "paused") return words;
     const isWriting = block?.type === "call" && block.state === "writing";
     const size = isWriting ? this.#lines.words(block.root) : "";
@@ -1256,35 +1325,58 @@ export class RunFooter {
   }
 }
 
-/** @param {string} text */
-function panelButton(text) {
-  return make("button", { class: "quiet small", type: "button", text, "aria-expanded": "false" });
+/**
+ * Return for how long a run did nothing but wait for decisions, as far as that is known.
+ * @param {Run} run
+ */
+function waitedFor({ calls }) {
+  let [waited, until] = [0, 0];
+  const asked = [...calls.values()].filter(({ requestedAt }) => requestedAt !== null);
+  asked.sort((one, other) => (one.requestedAt ?? 0) - (other.requestedAt ?? 0));
+  for (const { requestedAt, decidedAt } of asked) {
+    const end = decidedAt ?? 0;
+    waited += Math.max(0, end - Math.max(until, requestedAt ?? 0));
+    until = Math.max(until, end);
+  }
+  return waited;
 }
 
 /**
- * How long something took: "640 ms", "2.7 s", "12 s"; "" if that is too short to matter.
+ * How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.
  * @param {number} seconds
  */
 function tookWords(seconds) {
-  if (seconds < 0.05) return "";
-  return seconds < 0.9995 ? `${Math.round(seconds * 1000)} ms` : durationWords(seconds);
+  return seconds < 0.05 ? "" : durationWords(seconds);
 }
 
-/** @param {Run | null} run @param {Block | undefined} block the newest one */
-function doingWords(run, block) {
-  const pending = run?.pending ?? [];
-  if (pending.length > 0) return `Needs approval: ${names(pending)}`;
-  const running = [...(run?.calls.values() ?? [])].filter((call) => call.state === "running");
-  if (running.length > 0) return `Running ${names(running)}`;
-  if (block?.type === "thinking" && !block.isOver) return "Thinking";
-  if (block?.type === "text") return "Writing the answer";
-  if (block?.type === "call" && block.state === "writing") return `Writing ${names([block])}`;
-  return "Waiting for the model";
+/**
+ * Return what a run does, and a key that is another one when it does something else.
+ * @param {Run | null} run
+ * @param {Block | undefined} block the newest one
+ * @returns {{ words: string, key?: unknown }}
+ */
+function doingOf(run, block) {
+  const calls = [...(run?.calls.values() ?? [])];
+  const pending = calls.filter((call) => call.isPending);
+  const [first] = pending;
+  if (pending.length > 1) return { words: `${pending.length} approvals needed` };
+  if (first !== undefined) return { words: `Needs approval: ${titleOf(first)}` };
+  const running = calls.filter((call) => call.state === "running");
+  if (running.length > 0) {
+    const names = running.map(({ name }) => visibleLine(name)).join(", ");
+    return { words: `Running ${names}`, key: running[0]?.key };
+  }
+  if (block?.type === "thinking" && !block.isOver) return { words: "Thinking" };
+  if (block?.type === "text") return { words: "Writing the answer" };
+  if (block?.type === "call" && block.state === "writing") {
+    return { words: `Writing ${visibleLine(block.name)}`, key: block.key };
+  }
+  return { words: "Waiting for the model" };
 }
 
-/** @param {{ name: string }[]} calls */
-function names(calls) {
-  return visibleLine(calls.map(({ name }) => name).join(", "));
+/** Return the name of a call and what it is about. @param {Call} call */
+function titleOf(call) {
+  return `${visibleLine(call.name)} ${primaryOf(call)}`.trim();
 }
 
 // The blocks of a run
@@ -1300,7 +1392,6 @@ function names(calls) {
  *   if there is more to show
  */
 
-const RETRIED = "The connection to the model broke here. Retried below.";
 /** Finished calls in a row that become a group. */
 const GROUP = 4;
 /** Lines that a call takes, about. */
@@ -1424,7 +1515,7 @@ export class RunView {
     if (this.#changed.size > 0) return false;
     while (this.#count < run.blocks.length) {
       const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(block).show(block, hasTime)) {
+      if (!this.#add(run, block).show(block, hasTime)) {
         this.#changed.add(block);
         return false;
       }
@@ -1437,8 +1528,8 @@ export class RunView {
     return true;
   }
 
-  /** @param {Block} block */
-  #add(block) {
+  /** @param {Run} run @param {Block} block */
+  #add(run, block) {
     const container = this.#containerOf(block);
     /** @type {BlockView} */
     let view;
@@ -1447,7 +1538,8 @@ export class RunView {
       const call = (view = this.#callView(block, isOpen));
       container.addCall(block, call.element);
     } else {
-      view = block.type === "text" ? textView() : thinkingView();
+      const lost = () => lostWords(run, block);
+      view = block.type === "text" ? textView(lost) : thinkingView(lost);
       container.add(view.element, block.type === "text" ? linesOf(block.text) : 1);
     }
     this.#views.set(block.key, view);
@@ -1584,6 +1676,9 @@ class Container {
   /** @param {ToolCallElement} call */
   #collapsed(call) {
     if (!call.open || this.#touched.has(call)) return call;
+    // The text that follows an edit is about what it has changed.
+    const isEdited = call.call?.state === "completed" && call.shadowRoot?.querySelector(".diff");
+    if (isEdited && call === this.#list?.lastElementChild) return call;
     const focused = document.activeElement;
     const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
     const isTyping = call.shadowRoot?.activeElement?.matches("textarea, input") ?? false;
@@ -1658,10 +1753,11 @@ function groupWords(calls) {
  * A text or thinking, which grows.
  * @param {Words["type"]} type
  * @param {HTMLElement} element
+ * @param {() => string} lost returns why it was interrupted
  * @param {(block: Words, hasTime: () => boolean) => boolean} show
  * @returns {BlockView}
  */
-function wordsView(type, element, show) {
+function wordsView(type, element, lost, show) {
   /** @type {Block | null} */
   let last = null;
   let shown = "";
@@ -1675,21 +1771,39 @@ function wordsView(type, element, show) {
       if (!show(block, hasTime)) return false;
       if (block.isLost && !element.classList.contains("is-lost")) {
         element.classList.add("is-lost");
-        element.append(make("p", { class: "lost-note", text: RETRIED }));
+        element.append(make("p", { class: "lost-note", text: lost() }));
       }
       return true;
     },
   };
 }
 
-function textView() {
-  const words = new MarkdownView();
-  const element = make("div", { class: "text" }, words.element);
-  return wordsView("text", element, ({ text }, hasTime) => words.grow(text, hasTime));
+/** Why a part of a run was interrupted, and is repeated. @param {Run} run @param {Block} block */
+function lostWords({ breaks }, { lastTextAt }) {
+  const isCrash = breaks.some(({ cause, startedAt }) => {
+    return cause === "crash" && (lastTextAt === null || startedAt >= lastTextAt);
+  });
+  const cause = isCrash ? "The server restarted" : "The connection to the model broke";
+  return `${cause} here. Retried below.`;
 }
 
-/** Thinking, collapsed: its text is painted once it is opened. */
-function thinkingView() {
+/** @type {typeof MarkdownView} */
+let Markdown;
+
+/** Load what shows texts: a new chat has none. */
+export async function loadMarkdown() {
+  ({ MarkdownView: Markdown } = await import("./markdown.js"));
+}
+
+/** @param {() => string} lost */
+function textView(lost) {
+  const words = new Markdown();
+  const element = make("div", { class: "text" }, words.element);
+  return wordsView("text", element, lost, ({ text }, hasTime) => words.grow(text, hasTime));
+}
+
+/** Thinking, collapsed: its text is painted once it is opened. @param {() => string} lost */
+function thinkingView(lost) {
   const summary = make("summary", { class: "thinking-words" });
   const element = make("details", { class: "thinking" }, summary);
   let text = "";
@@ -1698,11 +1812,11 @@ function thinkingView() {
   /** @param {() => boolean} hasTime */
   const fill = (hasTime) => {
     if (!element.open) return true;
-    if (view === null) summary.after((view = new MarkdownView()).element);
+    if (view === null) summary.after((view = new Markdown()).element);
     return view.grow(text, hasTime);
   };
   element.addEventListener("toggle", () => paint(fill));
-  return wordsView("thinking", element, (block) => {
+  return wordsView("thinking", element, lost, (block) => {
     text = block.text;
     const isDone = block.isOver || block.isLost;
     setText(summary, isDone ? thoughtWords(block) : "Thinking…");
@@ -1716,104 +1830,6 @@ function thinkingView() {
 function thoughtWords({ startedAt, lastTextAt }) {
   const took = startedAt === null || lastTextAt === null ? "" : tookWords(lastTextAt - startedAt);
   return took === "" ? "Thought" : `Thought for ${took}`;
-}
-
-// Timeline and replay. Their modules are loaded when they are first opened.
-
-/**
- * Called with the content to keep in sight while it grows: where it starts, and its current end.
- * Null: no longer.
- * @typedef {(shown: { element: HTMLElement, end: () => Element } | null) => void} Follow
- */
-
-/** What the buttons of the footer open: the inspector, and the replay in place of the blocks. */
-class RunPanels {
-  /**
-   * @param {object} options
-   * @param {Client} options.client
-   * @param {string} options.runId
-   * @param {RunFooter} options.footer with the buttons that open them
-   * @param {HTMLElement} options.live hidden during a replay
-   * @param {() => Run | null} options.run as it is followed
-   * @param {(call: Call) => void} options.onGoTo scrolls to the card of a call
-   * @param {() => void} options.onChange something is going to be painted
-   * @param {Follow} options.onFollow
-   */
-  constructor(options) {
-    this.#options = options;
-    const { timeline, replay } = options.footer;
-    timeline.addEventListener("click", () => this.#try(() => this.#toggleInspector()));
-    replay.addEventListener("click", () => this.#try(() => this.#toggleReplay()));
-  }
-
-  element = make("div", { class: "run-panels" });
-
-  #options;
-  /** @type {Inspector | null} */ #inspector = null;
-  /** @type {Replay | null} */ #replay = null;
-
-  /** @param {Frame} frame that was received */
-  take(frame) {
-    this.#inspector?.take(frame);
-  }
-
-  close() {
-    this.#inspector?.close();
-    this.leaveReplay();
-  }
-
-  /** @returns {boolean} whether there was one */
-  leaveReplay() {
-    if (this.#replay === null) return false;
-    this.#replay.close();
-    return true;
-  }
-
-  /** @param {() => Promise<void>} open */
-  async #try(open) {
-    const { footer } = this.#options;
-    footer.setProblem("");
-    try {
-      await open();
-    } catch (problem) {
-      footer.setProblem(problemWords(problem));
-    }
-  }
-
-  async #toggleInspector() {
-    if (this.#inspector !== null) {
-      this.#inspector.close();
-      return;
-    }
-    const { client, runId, run, footer, onGoTo } = this.#options;
-    const { openInspector } = await import("./inspector.js");
-    footer.timeline.ariaExpanded = "true";
-    const onClose = () => {
-      this.#inspector = null;
-      footer.timeline.ariaExpanded = "false";
-    };
-    this.#inspector = openInspector({ client, runId, run: run(), onGoTo, onClose });
-  }
-
-  async #toggleReplay() {
-    if (this.leaveReplay()) return;
-    const { client, runId, footer, live, onChange, onFollow } = this.#options;
-    const { openReplay } = await import("./replay.js");
-    if (this.#replay !== null) return; // pressed twice while it was loaded
-    footer.setReplayed(true);
-    live.hidden = true;
-    const onClose = () => {
-      this.#replay = null;
-      live.hidden = false;
-      footer.setReplayed(false);
-      onFollow(null);
-    };
-    const place = this.element;
-    const makeView = () => new RunView();
-    const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
-    this.#replay = replay;
-    onFollow({ element: replay.stage, end: () => replay.end });
-  }
 }
 
 // Scrolling

@@ -16,12 +16,11 @@
  */
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
-import { CodeView } from "./code.js";
 import {
-  countOf, duration, firstIndex, keep, kept, make, moment, paint, pathWords, problemWords, readLog,
-  setText, visibleLine,
+  copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
+  problemWords, readLog, setText, visible, visibleLine,
 } from "./dom.js";
-import { sheet, stateLabel } from "./tool-call.js";
+import { stateLabel } from "./tool-call.js";
 /** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
 
@@ -88,7 +87,7 @@ export class Inspector {
     "div", { class: "inspector-tabs", role: "tablist", "aria-label": "Inspector" },
     ...this.#tabs.map(({ button }) => button),
   );
-  #close = make("button", { type: "button", class: "quiet", "aria-label": "Close" }, "✕");
+  #close = make("button", { type: "button", class: "icon-button", "aria-label": "Close" }, icon("close"));
   #status = make("p", { class: "inspector-status", role: "status" });
   #retry = make("button", { type: "button", class: "small" }, "Retry");
   #dialog = make(
@@ -376,6 +375,8 @@ const LABEL =
   "Timeline of this run, in seconds from its start. " +
   "Lead time: how long before the call was complete.";
 const LEGEND = {
+  thinking: "Thinking",
+  text: "Text",
   call: "Call (writing)",
   written: "Argument",
   readable: "Readable early",
@@ -396,7 +397,6 @@ class Timeline {
   #wasDragged = false;
 
   #chips = make("ul", { class: "inspector-chips", "aria-label": "Summary" });
-  #gain = make("p", { class: "inspector-gain" });
   #selection = make("span");
   #ticks = make("div", { class: "timeline-axis", "aria-hidden": "true" });
   #reset = make("button", { type: "button", class: "small", hidden: true }, "Reset zoom");
@@ -413,7 +413,7 @@ class Timeline {
   });
   element = make(
     "section", { class: "timeline" },
-    this.#chips, this.#gain,
+    this.#chips,
     make("div", { class: "timeline-chart" }, this.#ticks, this.#list.element),
     make(
       "div", { class: "timeline-foot" },
@@ -439,7 +439,6 @@ class Timeline {
     this.#run = run;
     this.#hasFewCalls = callsOf(run).length <= DETAILED;
     this.#chips.replaceChildren(...chipsOf(run).map((text) => make("li", { text })));
-    setText(this.#gain, visibleLine(conclusion(run) || "No finished calls yet"));
     this.#drawRows();
   }
 
@@ -478,11 +477,16 @@ class Timeline {
     });
     const own = story.bars.filter(({ look }) => look !== "readable");
     const seconds = Math.max(...own.map(({ end }) => end)) - story.firstSeen;
-    const last = Math.max(...shown.map((bar) => bar.end));
     const took = seconds < SHORTEST_SHOWN ? "" : duration(seconds);
-    const words = `${story.isBad ? "✕ " : ""}${took}`;
-    const name = `timeline-seconds${story.isBad ? " timeline-bad" : ""}`;
-    if (shown.length > 0) bars.push(placed(name, axis.of(last), 0, words));
+    const last = shown.toSorted((one, other) => one.end - other.end).at(-1);
+    if (last !== undefined) {
+      // A bar may be wider than its time, see page.css.
+      const [begin, end] = [axis.of(last.begin), axis.of(last.end)];
+      const label = placed("timeline-seconds", begin, end - begin, took);
+      if (story.isBad) label.prepend(icon("failed"));
+      label.classList.toggle("timeline-bad", story.isBad);
+      bars.push(label);
+    }
     const times = timesOf(story).map(([term, text]) => `${term} ${text}`);
     row.replaceChildren(
       make(
@@ -687,24 +691,21 @@ class CallView {
   #title = make("h2");
   #facts = make("dl", { class: "inspector-facts" });
   #drawn = "";
-  #arguments = new CodeBlock("Arguments", "json");
-  #edited = new CodeBlock("Your edits", "json");
-  #raw = new CodeBlock("Raw arguments", null);
-  #output = new CodeBlock("Output", null);
-  #result = new CodeBlock("Result", "json");
+  #card = make("tool-call", { open: true, readonly: true });
+  #raw = make("pre", { tabindex: 0, "aria-label": "Raw arguments" });
+  #copy = make("button", { type: "button", class: "small" }, "Copy");
   #details = make(
     "div", { class: "inspector-call" },
     make("div", { class: "inspector-title" }, this.#title, this.#goTo),
     this.#facts,
-    ...[this.#arguments, this.#edited, this.#output, this.#result, this.#raw].map(
-      ({ element }) => element,
-    ),
+    make("details", {}, make("summary", { text: "Raw arguments" }), this.#copy, this.#raw),
   );
   element = make("section", {}, this.#hint, this.#details);
 
   /** @param {(call: Call) => void} onGoTo */
   constructor(onGoTo) {
     this.#goTo.addEventListener("click", () => this.call && onGoTo(this.call));
+    this.#copy.addEventListener("click", () => copyText(this.#copy, this.call?.raw ?? ""));
   }
 
   draw() {
@@ -713,62 +714,19 @@ class CallView {
     this.#details.hidden = call === null;
     if (call === null) return;
     setText(this.#title, visibleLine(`${callName(call)} ${targetOf(call)}`.trim()));
+    if (!this.#card.isConnected) this.#facts.before(this.#card);
+    this.#card.call = call;
+    this.#card.refresh();
+    setText(this.#raw, visible(call.raw));
     const facts = factsOf(call);
     const drawn = JSON.stringify(facts);
-    if (drawn !== this.#drawn) {
-      this.#drawn = drawn;
-      const elements = facts.flatMap(([term, text]) => [
-        make("dt", { text: term }),
-        makeLine("dd", "", text),
-      ]);
-      this.#facts.replaceChildren(...elements);
-    }
-    const written = call.isFreeText ? null : call.writtenArguments;
-    this.#arguments.draw(written === null ? "" : toJson(written, 2), true);
-    this.#edited.draw(textOf(call.decision?.edited_arguments ?? null), true);
-    this.#raw.draw(call.raw, call.verdict !== null);
-    this.#output.draw(call.output, call.outcome !== null);
-    this.#result.label = call.outcome === "failed" ? "Error" : "Result";
-    this.#result.draw(textOf(call.result), true);
-  }
-}
-
-/** A labelled block of code with a button that copies it. It is hidden while it is empty. */
-class CodeBlock {
-  #heading = make("h3");
-  #label = "";
-  #copy = make("button", { type: "button", class: "small" }, "Copy");
-  #view;
-  element;
-
-  /** @param {string} label @param {string | null} language */
-  constructor(label, language) {
-    this.#view = new CodeView({ label, language });
-    const host = make("div");
-    const root = host.attachShadow({ mode: "open" });
-    root.adoptedStyleSheets = [sheet];
-    root.append(this.#view.element);
-    const head = make("div", { class: "inspector-title" }, this.#heading, this.#copy);
-    this.element = make("section", { hidden: true }, head, host);
-    this.label = label;
-    this.#copy.addEventListener("click", async () => {
-      const copying = navigator.clipboard.writeText(this.#view.text);
-      setText(this.#copy, await copying.then(() => "Copied", () => "Couldn't copy"));
-      setTimeout(() => setText(this.#copy, "Copy"), 2000);
-    });
-  }
-
-  /** @param {string} label */
-  set label(label) {
-    setText(this.#heading, label);
-    this.#label = label;
-    this.#copy.ariaLabel = `Copy ${label.toLowerCase()}`;
-  }
-
-  /** @param {string} text @param {boolean} isDone */
-  draw(text, isDone) {
-    this.element.hidden = text === "";
-    if (text !== "") this.#view.show(text, { isDone, title: this.#label });
+    if (drawn === this.#drawn) return;
+    this.#drawn = drawn;
+    const elements = facts.flatMap(([term, text]) => [
+      make("dt", { text: term }),
+      makeLine("dd", "", text),
+    ]);
+    this.#facts.replaceChildren(...elements);
   }
 }
 
@@ -786,16 +744,16 @@ function factsOf(call) {
   const facts = [
     ["State", stateLabel(call)],
     ["Call ID", call.callId],
-    ["Kind", call.kind],
+    ["Kind", call.kind === "function" ? "" : call.kind],
     ["Turn", call.turn === 0 ? "" : String(call.turn)],
-    ["Part of call", call.parentId ?? ""],
+    ["Parent call", call.parentId ?? ""],
     ["Started", at(call.startedAt)],
     ["First argument", at(argumentsOf(call)[0]?.startedAt ?? null)],
     ["Complete", at(call.completedAt)],
     ["Lead time", leadOf(call) > 0 ? exact(leadOf(call)) : ""],
     ["Problem", error?.message ?? ""],
     ["Problem in", pathWords(error?.path ?? [])],
-    ["Violated rule", error?.keyword ?? ""],
+    ["Schema keyword", error?.keyword ?? ""],
     ["Approval requested", at(call.requestedAt)],
     ["Reason", request?.reason ?? ""],
     ["Policy rule", request?.rule ?? ""],
@@ -809,12 +767,6 @@ function factsOf(call) {
     ["Ended", at(call.endedAt)],
   ];
   return facts.filter(([, text]) => text !== "");
-}
-
-/** @param {JsonValue} value */
-function textOf(value) {
-  if (value === null) return "";
-  return typeof value === "string" ? value : toJson(value, 2);
 }
 
 // The tab Events
@@ -1306,18 +1258,12 @@ function argumentsOf({ written, isFreeText }) {
  * @property {boolean} isBad whether it failed or never completed
  */
 
-const LONGEST_NAME = 40;
 const LONGEST_LABEL = 200; // a model may write a name of any length
 const LINE_LENGTH = 80;
 const PRIMARY = ["path", "file", "command", "query", "url", "pattern", "name"];
 /** @type {Record<string, string>} */
 const VERDICTS = {
   truncated: "incomplete", malformed: "invalid JSON", rejected: "rejected", aborted: "stopped",
-};
-/** After "before it was". @type {Record<string, string>} */
-const ENDS = {
-  truncated: "found incomplete", malformed: "found invalid", rejected: "rejected",
-  aborted: "stopped",
 };
 /** @type {Record<string, string>} */
 const DECISIONS = {
@@ -1364,35 +1310,6 @@ function leadOf(call) {
   const [first] = argumentsOf(call); // in the order of time
   if (call.completedAt === null || first === undefined) return 0;
   return call.completedAt - (first.startedAt ?? 0);
-}
-
-/** Return for how long a client that waits for complete calls would have shown nothing.
- * @param {Run} run */
-export function silence(run) {
-  const written = callsOf(run).flatMap(({ startedAt, completedAt }) =>
-    completedAt === null ? [] : [{ begin: startedAt ?? 0, end: completedAt }],
-  );
-  return totalOf(merged(written));
-}
-
-/** Return what was visible early, as a sentence; "" if no call has ended. @param {Run} run */
-export function conclusion(run) {
-  const ended = callsOf(run).filter(({ completedAt }) => completedAt !== null);
-  let [best] = ended;
-  if (best === undefined) return "";
-  const isOne = ended.length === 1;
-  const sooner = silence(run);
-  if (sooner <= 0) {
-    const subject = isOne ? "The call arrived in one piece" : "Each call arrived in one piece";
-    return `${subject}, so nothing was visible early.`;
-  }
-  const total = isOne ? "" : ` (${duration(sooner)} sooner in total)`;
-  for (const call of ended) if (leadOf(call) - leadOf(best) > 0.0005) best = call;
-  const isLong = best.name.length > LONGEST_NAME;
-  const name = isLong ? `${best.name.slice(0, LONGEST_NAME)}…` : best.name;
-  const early = leadOf(best) > 0 ? leadOf(best) : (best.completedAt ?? 0) - (best.startedAt ?? 0);
-  const end = ENDS[best.verdict ?? ""] ?? "complete";
-  return `You saw ${name} ${duration(early)} before it was ${end}${total}.`;
 }
 
 /**

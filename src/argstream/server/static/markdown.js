@@ -1,5 +1,5 @@
 import { fillRow, highlighterFor, languageNamed, makeRow, RowList } from "./code.js";
-import { BlockChunks, copyAsText, linesOf, make, visible } from "./dom.js";
+import { BlockChunks, copyAsText, copyText, linesOf, make, visible } from "./dom.js";
 
 // Markdown while the model writes it: CommonMark with GFM tables, task lists and strikethrough,
 // straight to DOM nodes.
@@ -390,7 +390,8 @@ export class MarkdownView {
     const pre = make("pre", { role: "group", "aria-label": `Code ${info}`.trim() }, rows.element);
     copyAsText(pre);
     const copy = make("button", { class: "quiet small", type: "button", text: "Copy" });
-    copy.addEventListener("click", () => copyText(pre, copy));
+    // As it is shown: with hidden characters spelled out.
+    copy.addEventListener("click", () => copyText(copy, pre.textContent ?? ""));
     const name = make("span", { class: "fenced-name", text: info || "Code" });
     const head = make("div", { class: "fenced-head" }, name, copy);
     this.#place(depth, make("div", { class: "fenced" }, head, pre));
@@ -655,21 +656,6 @@ function widen(pre) {
   if (pre.tabIndex === 0) return;
   pre.tabIndex = 0;
   pre.classList.add("is-wide");
-}
-
-/**
- * Copy the text as it is shown: with hidden characters spelled out.
- * @param {HTMLElement} from
- * @param {HTMLElement} button
- */
-async function copyText(from, button) {
-  try {
-    await navigator.clipboard.writeText(from.textContent ?? "");
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Couldn't copy";
-  }
-  setTimeout(() => (button.textContent = "Copy"), 1500);
 }
 
 // Inside of a line or a paragraph

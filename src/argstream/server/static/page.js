@@ -5,6 +5,7 @@ import {
   setText, statusWords, visible, visibleLine,
 } from "./dom.js";
 /** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
+/** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
 /** @typedef {(sentence: string) => void} Say announce a sentence to screen readers */
 
@@ -106,8 +107,8 @@ class Page {
   });
 
   #header = new Header({
-    onTimeline: () => this.#conversation.onTimeline(),
-    onReplay: () => this.#conversation.onReplay(),
+    onTimeline: () => this.#conversation.section?.toggleTimeline(),
+    onReplay: () => this.#conversation.section?.toggleReplay(),
     actions: () => this.#actions(),
   });
 
@@ -234,9 +235,13 @@ class Page {
     const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
     const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
     document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
-    this.#header.show({ title, model: this.#model, status: shown, hasRun: newest !== "" });
-    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
     const { isLost } = this.#connection;
+    const isUnknown = isLost && shown === "running";
+    const { section } = this.#conversation;
+    const state = isUnknown ? "disconnected" : shown;
+    this.#header.show({ title, model: this.#model, status: state, section });
+    document.body.classList.toggle("is-disconnected", isLost);
+    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
     this.#composer.show({ run: newest, status, isRunning, pending: asking, isLost });
   }
 
@@ -668,7 +673,7 @@ class Row {
     this.element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
     this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
-    this.#word.textContent = hasIcon ? ` ${statusWords(status).word} ` : " ";
+    this.#word.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
   }
 
   scrollIntoView() {
@@ -727,15 +732,16 @@ class Header {
    */
   constructor({ onTimeline, onReplay, actions }) {
     this.#timeline.addEventListener("click", onTimeline);
-    part("replay", HTMLElement).addEventListener("click", onReplay);
+    this.#replay.addEventListener("click", onReplay);
     const panels = [
       { label: "Timeline", act: onTimeline },
       { label: "Replay", act: onReplay },
     ];
     const menu = attachMenu(this.#more, () => {
-      // On a phone there is no room for these buttons.
+      // On a phone there is no room for these.
       const isNarrow = this.#timeline.offsetParent === null;
-      return [...(isNarrow ? panels : []), ...actions()];
+      const model = { label: `Model: ${this.#model.textContent}` };
+      return [...(isNarrow ? [...panels, ...actions(), model] : actions())];
     });
     this.#more.after(menu);
   }
@@ -745,19 +751,23 @@ class Header {
   #status = part("status", HTMLElement);
   #buttons = part("top-buttons", HTMLElement);
   #timeline = part("timeline", HTMLElement);
+  #replay = part("replay", HTMLElement);
   #more = part("top-more", HTMLButtonElement);
 
-  /** @param {{ title: string, model: string, status: string, hasRun: boolean }} shown */
-  show({ title, model, status, hasRun }) {
+  /** @param {{ title: string, model: string, status: string,
+   *   section: RunSection | undefined }} shown */
+  show({ title, model, status, section }) {
     setText(this.#title, title);
     this.#title.title = title;
     setText(this.#model, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
     this.#model.hidden = model === "";
-    const { word } = statusWords(status);
+    const word = statusWords(status);
     setText(this.#status, word);
     this.#status.hidden = word === "";
     this.#status.dataset.status = status;
-    this.#buttons.hidden = !hasRun;
+    this.#buttons.hidden = section === undefined;
+    this.#timeline.ariaExpanded = String(section?.isInspected);
+    this.#replay.ariaExpanded = String(section?.isReplayed);
   }
 
   /** Let the user change the title. @param {(title: string) => void} save */
@@ -1002,10 +1012,9 @@ function joined(...messages) {
 
 /** @param {ComposerState} state */
 function hintWords({ isRunning, pending, isLost }) {
-  if (pending > 0) return pending === 1 ? "Approval needed" : `${pending} approvals needed`;
   if (!isRunning) return HINT;
   if (isLost) return "Disconnected. The run may still be going on the server.";
-  return "Working… You can type your next message.";
+  return `${pending > 0 ? "" : "Working… "}You can type your next message.`;
 }
 
 // What the page says, and what it asks
@@ -1123,7 +1132,9 @@ class ConnectionBar {
   take(owner, { state, retryIn }) {
     const now = performance.now();
     if (state === "connecting") return;
-    if (state !== "waiting") {
+    if (state === "open") {
+      this.#waiting.clear(); // the server can be reached
+    } else if (state !== "waiting") {
       this.#waiting.delete(owner);
     } else {
       if (this.#waiting.size === 0) this.#since = now;

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from argstream import events as ev
 from argstream import server
+from argstream.runs import Record, RunState
 from argstream.terminal.waterfall import Axis
 from tests.chance_runs import runs
 from tests.page.recorded import frames_of

@@ -194,7 +194,7 @@ class Runs:
         """Return the newest run of a conversation. Raise Problem if there is none."""
         newest = await self.newest(conversation_id, user)
         if newest is None:
-            raise Problem(404, "unknown-conversation", "no such conversation")
+            raise Problem(404, "unknown-conversation", "conversation not found")
         return newest
 
     def _is_ours(self, info: RunInfo | None) -> bool:
@@ -422,7 +422,7 @@ async def _ours(
 
 
 def _unknown_run() -> Problem:
-    return Problem(404, "unknown-run", "no such run")
+    return Problem(404, "unknown-run", "run not found")
 
 
 def other_request(call_id: str) -> Problem:

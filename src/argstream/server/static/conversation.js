@@ -33,12 +33,10 @@ const FIRST_PAINT = 2000;
  * @property {() => void} onAgain loads it again after a failure
  */
 
-/**
- * One conversation: its runs, oldest first. The newest one is followed while it is in progress.
+/** One conversation: its runs, oldest first. The newest one is followed while it is in progress.
  *
- * Runs are added when the conversation is opened, when a message is sent, and when the list of runs
- * reports one that was started in another tab.
- */
+ * Runs are added when the conversation is opened, when a message is sent, and when the list of
+ * runs reports one that was started in another tab. */
 export class Conversation {
   /** @param {ConversationOptions} options */
   constructor(options) {
@@ -87,10 +85,7 @@ export class Conversation {
     return [...calls].some((call) => /** @type {ToolCallElement} */ (call).hasUnsentEdit);
   }
 
-  /**
-   * Return whether an address leads to what is shown.
-   * @param {Route} route
-   */
+  /** Return whether an address leads to what is shown. @param {Route} route */
   has(route) {
     if (route.kind === "run") return this.#find(route.id) !== undefined;
     return this.id === (route.kind === "new" ? "" : route.id);
@@ -137,11 +132,8 @@ export class Conversation {
     this.#changed();
   }
 
-  /**
-   * Show a conversation, scrolled to one of its runs.
-   * @param {string} id
-   * @param {string} [runId]
-   */
+  /** Show a conversation, scrolled to one of its runs.
+   * @param {string} id @param {string} [runId] */
   async showConversation(id, runId = "") {
     if (this.id === id && this.#sections.length > 0 && this.#goTo(runId)) return;
     const visit = this.#leave(id);
@@ -153,10 +145,7 @@ export class Conversation {
     }
   }
 
-  /**
-   * Show a run, in its conversation.
-   * @param {string} runId
-   */
+  /** Show a run, in its conversation. @param {string} runId */
   async showRun(runId) {
     if (this.#goTo(runId)) return;
     const visit = this.#leave("");
@@ -170,12 +159,10 @@ export class Conversation {
     }
   }
 
-  /**
-   * Start the next run. Rejects if the server does not accept the message.
+  /** Start the next run. Rejects if the server does not accept the message.
    * @param {string} message
    * @param {string} [replaces] the newest run, to replace it by the new one
-   * @returns {Promise<boolean>} false if another conversation was opened in the meantime
-   */
+   * @returns {Promise<boolean>} false if another conversation was opened in the meantime */
   async send(message, replaces = "") {
     const visit = this.#visit;
     const section = new RunSection(this.#sectionOptions);
@@ -211,10 +198,8 @@ export class Conversation {
     await Promise.all(going.map((section) => section.stop()));
   }
 
-  /**
-   * Apply what the list of conversations reports: runs that were started or deleted elsewhere.
-   * @param {ConversationInfo | null} info null if it is not listed any more
-   */
+  /** Apply what the list of conversations reports: runs that were started or deleted elsewhere.
+   * @param {ConversationInfo | null} info null if it is not listed any more */
   async notice(info) {
     const last = this.#sections.at(-1);
     if (last === undefined || last.isLost || this.#isSending || this.id === "") return;
@@ -233,10 +218,8 @@ export class Conversation {
     this.#changed();
   }
 
-  /**
-   * Move the focus to the next pending call, after the one that has it.
-   * @returns {boolean} false if there is none
-   */
+  /** Move the focus to the next pending call, after the one that has it.
+   * @returns {boolean} false if there is none */
   goToAsking() {
     const calls = this.#pending.map(({ element }) => element);
     const at = calls.findIndex((call) => call.matches(":focus-within"));
@@ -360,11 +343,8 @@ export class Conversation {
     return true;
   }
 
-  /**
-   * @param {number} visit
-   * @param {unknown} problem
-   * @param {string} missing the title if the server does not have it
-   */
+  /** @param {number} visit @param {unknown} problem
+   * @param {string} missing the title if the server does not have it */
   #fail(visit, problem, missing) {
     if (visit !== this.#visit) return;
     if (isMissing(problem)) {
@@ -375,12 +355,8 @@ export class Conversation {
     }
   }
 
-  /**
-   * Show in place of the conversation why there is none.
-   * @param {string} title
-   * @param {string} words
-   * @param {HTMLElement} action
-   */
+  /** Show in place of the conversation why there is none.
+   * @param {string} title @param {string} words @param {HTMLElement} action */
   #failAs(title, words, action) {
     this.#failure = title;
     const heading = make("h2", { tabindex: -1, text: title });
@@ -403,12 +379,8 @@ function withoutReplaced(infos) {
   return byAge(infos).filter((info) => !replaced.has(info.run));
 }
 
-/**
- * Return the run that is shown in place of a run: the last of those that replace it, or itself.
- * @param {readonly RunInfo[]} infos
- * @param {string} runId
- * @returns {string}
- */
+/** Return the run that is shown in place of a run: the last of those that replace it, or itself.
+ * @param {readonly RunInfo[]} infos @param {string} runId @returns {string} */
 function replacementOf(infos, runId) {
   const next = runId === "" ? undefined : infos.find((info) => info.replaces === runId);
   return next === undefined ? runId : replacementOf(infos, next.run);
@@ -552,11 +524,8 @@ class ApprovalBar {
   }
 }
 
-/**
- * Return a row of the checklist. It can be checked once the card of the call is painted whole.
- * @param {Pending} pending
- * @param {() => void} onReview
- */
+/** Return a row of the checklist. It can be checked once the card of the call is painted whole.
+ * @param {Pending} pending @param {() => void} onReview */
 function checkedCall({ section, element: card }, onReview) {
   const call = /** @type {Call} */ (card.call);
   const digest = call.request?.digest ?? "";
@@ -610,12 +579,10 @@ const POLL_EVERY = 15_000;
 const ASK_DRIVER = 2000;
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
-/**
- * One run in a conversation: the message, what the agent does, how it ended, and the footer.
+/** One run in a conversation: the message, what the agent does, how it ended, and the footer.
  *
  * Frames only mark what has changed. It is painted in the next frame of the screen, however many
- * frames of the run have arrived.
- */
+ * frames of the run have arrived. */
 export class RunSection {
   /** @param {SectionOptions} options */
   constructor(options) {
@@ -696,11 +663,9 @@ export class RunSection {
     },
   };
 
-  /**
-   * Show a run, and follow it.
+  /** Show a run, and follow it.
    * @param {Known} info
-   * @param {Following} [following] that was started with the `handlers` of this section
-   */
+   * @param {Following} [following] that was started with the `handlers` of this section */
   begin(info, following) {
     this.runId = info.run;
     this.status = info.status;
@@ -852,11 +817,9 @@ export class RunSection {
     this.#showActions();
   }
 
-  /**
-   * Move the focus to one of its calls, and show the call if it is hidden.
+  /** Move the focus to one of its calls, and show the call if it is hidden.
    * @param {ToolCallElement} call
-   * @returns {boolean} whether the call has the focus
-   */
+   * @returns {boolean} whether the call has the focus */
   goTo(call) {
     if (this.#leaveReplay()) this.#options.say("Replay closed.");
     this.#view.reveal(call);
@@ -915,10 +878,8 @@ export class RunSection {
     this.#following = null;
   }
 
-  /**
-   * A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for a
-   * while closes its stream and polls the status, and reconnects as soon as it is visible.
-   */
+  /** A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for
+   * a while closes its stream and polls the status, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
     if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
@@ -996,11 +957,8 @@ export class RunSection {
     if (!isReplaceable) this.#ask.querySelector("form")?.remove();
   }
 
-  /**
-   * Start the next run, or one that replaces this one.
-   * @param {string} message
-   * @param {string} [replaces]
-   */
+  /** Start the next run, or one that replaces this one.
+   * @param {string} message @param {string} [replaces] */
   async #send(message, replaces = "") {
     if (this.#isSending) return;
     this.#isSending = true;
@@ -1075,11 +1033,8 @@ export class RunSection {
     this.#showActions();
   }
 
-  /**
-   * Announce what changed for users who do not see it, once.
-   * @param {Run} run
-   * @param {boolean} wasKnown
-   */
+  /** Announce what changed for users who do not see it, once.
+   * @param {Run} run @param {boolean} wasKnown */
   #announce(run, wasKnown) {
     const calls = [...run.calls.values()].filter((call) => call.state === "pending");
     const fresh = calls.filter((call) => !this.#told.has(call.callId));
@@ -1170,10 +1125,7 @@ export class RunSection {
   }
 }
 
-/**
- * Return what the model wrote for the user.
- * @param {Run | null} run
- */
+/** Return what the model wrote for the user. @param {Run | null} run */
 function answerOf(run) {
   const texts = (run?.blocks ?? []).flatMap((block) =>
     block.type === "text" && block.parentId === null && !block.isLost ? [block.text] : [],
@@ -1184,11 +1136,9 @@ function answerOf(run) {
 /** Milliseconds between two updates of the clock. */
 const TICK = 200;
 
-/**
- * The line below a run: its duration, its tokens, and what can be done with it. While the run is in
- * progress there is another line instead, at the lower edge, that says what happens: below a text
- * that grows, it would move all the time.
- */
+/** The line below a run: its duration, its tokens, and what can be done with it. While the run is
+ * in progress there is another line instead, at the lower edge, that says what happens: below a
+ * text that grows, it would move all the time. */
 export class RunFooter {
   /**
    * @param {Known} info
@@ -1267,10 +1217,7 @@ export class RunFooter {
     this.#tick();
   }
 
-  /**
-   * Hide how the run is now while it is replayed above.
-   * @param {boolean} isReplayed
-   */
+  /** Hide how the run is now while it is replayed above. @param {boolean} isReplayed */
   setReplayed(isReplayed) {
     this.#isReplayed = isReplayed;
     this.element.classList.toggle("is-replayed", isReplayed);
@@ -1325,10 +1272,8 @@ export class RunFooter {
   }
 }
 
-/**
- * Return for how long a run did nothing but wait for decisions, as far as that is known.
- * @param {Run} run
- */
+/** Return for how long a run did nothing but wait for decisions, as far as that is known.
+ * @param {Run} run */
 function waitedFor({ calls }) {
   let [waited, until] = [0, 0];
   const asked = [...calls.values()].filter(({ requestedAt }) => requestedAt !== null);
@@ -1341,20 +1286,16 @@ function waitedFor({ calls }) {
   return waited;
 }
 
-/**
- * How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.
- * @param {number} seconds
- */
+/** How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.
+ * @param {number} seconds */
 function tookWords(seconds) {
   return seconds < 0.05 ? "" : durationWords(seconds);
 }
 
-/**
- * Return what a run does, and a key that is another one when it does something else.
+/** Return what a run does, and a key that is another one when it does something else.
  * @param {Run | null} run
  * @param {Block | undefined} block the newest one
- * @returns {{ words: string, key?: unknown }}
- */
+ * @returns {{ words: string, key?: unknown }} */
 function doingOf(run, block) {
   const calls = [...(run?.calls.values() ?? [])];
   const pending = calls.filter((call) => call.isPending);
@@ -1399,14 +1340,12 @@ const CLOSED = 2;
 const OPEN = 8;
 const always = () => true;
 
-/**
- * The blocks of a run, in the order in which they started: texts, thinking and calls.
+/** The blocks of a run, in the order in which they started: texts, thinking and calls.
  *
  * It renders a `Run` of argstream.js and has no connection, so it shows live runs and replays
- * alike. Blocks are only added. Calls that follow each other are rows of a list, and the blocks of a
- * sub-agent are inside of its call. Work is done as long as there is time; the rest is done when it
- * is called again.
- */
+ * alike. Blocks are only added. Calls that follow each other are rows of a list, and the blocks of
+ * a sub-agent are inside of its call. Work is done as long as there is time; the rest is done when
+ * it is called again. */
 export class RunView {
   /** @param {{ decide?: Decide, decidable?: boolean }} [options] */
   constructor({ decide, decidable = decide !== undefined } = {}) {
@@ -1430,12 +1369,9 @@ export class RunView {
   #changed = new Set();
   #isStale = false;
 
-  /**
-   * Show all of a run, whatever was shown before.
-   * @param {Run} run
-   * @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown
-   */
+  /** Show all of a run, whatever was shown before.
+   * @param {Run} run @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown */
   show(run, hasTime = always) {
     const shown = run.blocks.slice(0, this.#count);
     if (shown.length < this.#count || !shown.every((block) => this.#fits(block))) this.#clear();
@@ -1444,13 +1380,9 @@ export class RunView {
     return this.#work(run, hasTime);
   }
 
-  /**
-   * Show what has changed.
-   * @param {Run} run
-   * @param {Iterable<Block>} blocks
-   * @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown
-   */
+  /** Show what has changed.
+   * @param {Run} run @param {Iterable<Block>} blocks @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown */
   update(run, blocks, hasTime = always) {
     for (const block of blocks) {
       if (!this.#fits(block)) return this.show(run, hasTime);
@@ -1470,10 +1402,7 @@ export class RunView {
     return this.#calls.get(callId);
   }
 
-  /**
-   * Open everything that hides a call.
-   * @param {ToolCallElement} call
-   */
+  /** Open everything that hides a call. @param {ToolCallElement} call */
   reveal(call) {
     for (let at = /** @type {Element | null} */ (call); at !== null; ) {
       at.setAttribute("open", "");
@@ -1561,11 +1490,8 @@ export class RunView {
     return known;
   }
 
-  /**
-   * @param {Call} call
-   * @param {boolean} isOpen
-   * @returns {BlockView & { element: ToolCallElement }}
-   */
+  /** @param {Call} call @param {boolean} isOpen @returns {BlockView & { element: ToolCallElement
+   * }} */
   #callView(call, isOpen) {
     let shown = call;
     return {
@@ -1596,10 +1522,8 @@ export class RunView {
     return element;
   }
 
-  /**
-   * Replace a card by a new one that is collapsed, and so release the elements of its body.
-   * @param {ToolCallElement} element
-   */
+  /** Replace a card by a new one that is collapsed, and so release the elements of its body.
+   * @param {ToolCallElement} element */
   #collapse = (element) => {
     if (element.call === null) return element;
     const closed = this.#makeCall(element.call, false);
@@ -1611,17 +1535,12 @@ export class RunView {
   };
 }
 
-/**
- * The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
+/** The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
  *
  * When the next text or the next turn starts, finished calls of the last list are collapsed, and
- * four or more of them in a row are hidden behind a button, their group.
- */
+ * four or more of them in a row are hidden behind a button, their group. */
 class Container {
-  /**
-   * @param {HTMLElement} element
-   * @param {(call: ToolCallElement) => ToolCallElement} collapse
-   */
+  /** @param {HTMLElement} element @param {(call: ToolCallElement) => ToolCallElement} collapse */
   constructor(element, collapse) {
     this.#chunks = new BlockChunks(element);
     this.#collapse = collapse;
@@ -1635,11 +1554,7 @@ class Container {
   /** Calls that the user has opened or closed: these stay as they are. */
   #touched = new WeakSet();
 
-  /**
-   * Add a text or thinking.
-   * @param {HTMLElement} element
-   * @param {number} lines
-   */
+  /** Add a text or thinking. @param {HTMLElement} element @param {number} lines */
   add(element, lines) {
     this.settle();
     this.#list = null;
@@ -1686,19 +1601,15 @@ class Container {
   }
 }
 
-/**
- * Return whether nothing more happens to a call, and it hides nothing that waits for the user.
- * @param {ToolCallElement} element
- */
+/** Return whether nothing more happens to a call, and it hides nothing that waits for the user.
+ * @param {ToolCallElement} element */
 function isFinished(element) {
   if (element.call === null || !isOver(element.call.state)) return false;
   return element.querySelector('tool-call[state="pending"]') === null;
 }
 
-/**
- * Hide finished calls that follow each other behind a button before them.
- * @param {ToolCallElement[]} row
- */
+/** Hide finished calls that follow each other behind a button before them.
+ * @param {ToolCallElement[]} row */
 function group(row) {
   if (row.some((call) => call.matches(":focus-within"))) return;
   const groups = row.flatMap(({ previousElementSibling: before }) =>
@@ -1732,10 +1643,7 @@ const OUTCOMES = {
   lost: "retried",
 };
 
-/**
- * "12 tool calls · 11 done, 1 failed · 0.8 s"
- * @param {Call[]} calls
- */
+/** "12 tool calls · 11 done, 1 failed · 0.8 s" @param {Call[]} calls */
 function groupWords(calls) {
   const outcomes = Object.entries(OUTCOMES).flatMap(([state, word]) => {
     const count = calls.filter((call) => call.state === state).length;
@@ -1749,14 +1657,10 @@ function groupWords(calls) {
   return parts.filter((words) => words !== "").join(" · ");
 }
 
-/**
- * A text or thinking, which grows.
- * @param {Words["type"]} type
- * @param {HTMLElement} element
+/** A text or thinking, which grows.
+ * @param {Words["type"]} type @param {HTMLElement} element
  * @param {() => string} lost returns why it was interrupted
- * @param {(block: Words, hasTime: () => boolean) => boolean} show
- * @returns {BlockView}
- */
+ * @param {(block: Words, hasTime: () => boolean) => boolean} show @returns {BlockView} */
 function wordsView(type, element, lost, show) {
   /** @type {Block | null} */
   let last = null;
@@ -1843,10 +1747,8 @@ const UNFOLDING = 500;
 /** Frames in which new content is painted: calls after their run, and large ones in slices. */
 const FRAMES = 30;
 
-/**
- * Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
- * is elsewhere is not moved.
- */
+/** Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
+ * is elsewhere is not moved. */
 export class Scrolling {
   constructor() {
     const content = part("conversation", HTMLElement);
@@ -1878,10 +1780,8 @@ export class Scrolling {
     this.#follow();
   }
 
-  /**
-   * New content is going to be painted. The end is followed in the very frames in which it moves:
-   * the observer is correct too, but browsers count what it moves as a layout shift.
-   */
+  /** New content is going to be painted. The end is followed in the very frames in which it moves:
+   * the observer is correct too, but browsers count what it moves as a layout shift. */
   expect() {
     this.#frames = FRAMES;
     afterPainting(this.#painted);
@@ -1892,10 +1792,8 @@ export class Scrolling {
     if (--this.#frames > 0) afterPainting(this.#painted);
   };
 
-  /**
-   * Go to where something starts, and keep its end in sight while it grows.
-   * @param {{ element: HTMLElement, end: () => Element } | null} shown null: it was removed
-   */
+  /** Go to where something starts, and keep its end in sight while it grows.
+   * @param {{ element: HTMLElement, end: () => Element } | null} shown null: it was removed */
   follow(shown) {
     if (shown === null) {
       this.#end = null;
@@ -1908,12 +1806,9 @@ export class Scrolling {
     this.#unfolded = -Infinity; // the click that started this is no reason to stay
   }
 
-  /**
-   * Insert content above what is read, which stays in place. Browsers do that too, but not at the
+  /** Insert content above what is read, which stays in place. Browsers do that too, but not at the
    * very top.
-   * @param {HTMLElement} read
-   * @param {() => void} change
-   */
+   * @param {HTMLElement} read @param {() => void} change */
   keepPlace(read, change) {
     const before = read.getBoundingClientRect().top;
     change();

@@ -111,12 +111,9 @@ export class Inspector {
     this.#load();
   }
 
-  /**
-   * Show a tab, and select a call.
-   *
+  /** Show a tab, and select a call.
    * @param {{ tab?: Tab, callId?: string }} shown
-   * @param {Call} [call] if it may not be the newest one with its ID
-   */
+   * @param {Call} [call] if it may not be the newest one with its ID */
   show({ tab, callId }, call) {
     if (callId !== undefined) {
       this.#callId = callId;
@@ -265,11 +262,8 @@ export class Inspector {
   }
 }
 
-/**
- * @param {Tab} name
- * @param {string} text
- * @param {{ element: HTMLElement, draw: (run: TimedRun) => void }} view
- */
+/** @param {Tab} name @param {string} text
+ * @param {{ element: HTMLElement, draw: (run: TimedRun) => void }} view */
 function tabOf(name, text, view) {
   const [id, controls] = [`inspector-tab-${name}`, `inspector-${name}`];
   view.element.id = controls;
@@ -294,10 +288,8 @@ class Turn {
   }
 }
 
-/**
- * The run of the log. Its times are seconds since its first frame, rounded to microseconds. It also
- * knows which blocks belong together.
- */
+/** The run of the log. Its times are seconds since its first frame, rounded to microseconds. It
+ * also knows which blocks belong together. */
 export class TimedRun extends Run {
   /** The frames, with such times. @type {EventFrame[]} */
   frames = [];
@@ -526,14 +518,10 @@ class Timeline {
     setText(this.#idle, `‖ ${duration(hidden)} idle time hidden`);
   }
 
-  /**
-   * The rows below a row that are shown, in order.
-   *
+  /** The rows below a row that are shown, in order.
    * @param {Timed | null} above null for all
    * @param {Call | null} call that `above` is an argument of
-   * @param {number} depth
-   * @returns {Generator<TimelineItem, void>}
-   */
+   * @param {number} depth @returns {Generator<TimelineItem, void>} */
   *#below(above, call, depth) {
     for (const timed of this.#run.below(above)) {
       const owner = timed instanceof Argument ? (call ?? /** @type {Call} */ (above)) : null;
@@ -648,14 +636,9 @@ class Timeline {
   }
 }
 
-/**
- * Make an element at a place of the axis, both in percent.
- *
+/** Make an element at a place of the axis, both in percent.
  * @param {string} name a class
- * @param {number} begin
- * @param {number} size
- * @param {string} [text]
- */
+ * @param {number} begin @param {number} size @param {string} [text] */
 function placed(name, begin, size = 0, text = "") {
   const element = make("span", { class: name, text });
   element.style.setProperty("--begin", `${begin.toFixed(3)}%`);
@@ -730,12 +713,8 @@ class CallView {
   }
 }
 
-/**
- * Return what is known of a call, as terms and texts.
- *
- * @param {Call} call
- * @returns {[string, string][]}
- */
+/** Return what is known of a call, as terms and texts.
+ * @param {Call} call @returns {[string, string][]} */
 function factsOf(call) {
   const { request, decision, error } = call;
   /** @param {...(number | null)} times */
@@ -1038,13 +1017,10 @@ class RowList {
   }
 }
 
-/**
- * Make an element with a text that the model may have written, as one line.
- *
+/** Make an element with a text that the model may have written, as one line.
  * @param {"span" | "strong" | "dd"} tag
  * @param {string} name a class
- * @param {string} text
- */
+ * @param {string} text */
 function makeLine(tag, name, text) {
   const element = make(tag, { class: name });
   element.textContent = visibleLine(text);
@@ -1074,10 +1050,8 @@ const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168].map((hours) => hours * 3600);
 const STEPS = [...SHORT_STEPS, 10, 15, 30, 60, 120, 300, 600, 900, 1800, ...HOURS];
 const NOISE = 1e-9; // seconds, or steps
 
-/**
- * The time axis that all bars share. It is linear, except that long idle times are cut out: a run
- * that waited until the next morning would otherwise be two thin lines.
- */
+/** The time axis that all bars share. It is linear, except that long idle times are cut out: a run
+ * that waited until the next morning would otherwise be two thin lines. */
 export class TimeAxis {
   /** The parts that are drawn, and where each begins, in percent.
    * @type {(Stretch & { place: number })[]} */
@@ -1085,11 +1059,9 @@ export class TimeAxis {
   #gap;
   #scale;
 
-  /**
-   * @param {Iterable<Stretch>} busy when something happened
+  /** @param {Iterable<Stretch>} busy when something happened
    * @param {{ isGrowing?: boolean, within?: Stretch | null }} [options] isGrowing: leave room for
-   *   more, so that bars rarely move; within: draw only this time
-   */
+   * more, so that bars rarely move; within: draw only this time */
   constructor(busy, { isGrowing = false, within = null } = {}) {
     const stretches = clipped(drawnStretches(merged(busy)), within);
     const last = stretches.at(-1);
@@ -1312,16 +1284,11 @@ function leadOf(call) {
   return call.completedAt - (first.startedAt ?? 0);
 }
 
-/**
- * Return when the tool of a call ran, as far as that is known.
+/** Return when the tool of a call ran, as far as that is known.
  *
  * If another program runs the tool, only the time of the result is known. An attempt that a crash
  * interrupted is drawn up to the next attempt, or to the call's end.
- *
- * @param {Call} call
- * @param {number} now
- * @returns {(Stretch & { isCut: boolean })[]}
- */
+ * @param {Call} call @param {number} now @returns {(Stretch & { isCut: boolean })[]} */
 function toolRuns(call, now) {
   const starts = call.executedAt.length > 0 ? call.executedAt : observedStart(call);
   return starts.map((begin, attempt) => ({
@@ -1362,12 +1329,9 @@ function timesOf({ firstSeen, complete, lead }) {
   return times;
 }
 
-/**
- * @param {Timed} timed
+/** @param {Timed} timed
  * @param {Call | null} call that an argument belongs to
- * @param {TimedRun} run
- * @returns {Story}
- */
+ * @param {TimedRun} run @returns {Story} */
 export function storyOf(timed, call, run) {
   if (timed instanceof Argument) return argumentStory(timed, /** @type {Call} */ (call));
   if (timed instanceof Turn) return turnStory(timed, run);

@@ -204,10 +204,8 @@ class Page {
     if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
   }
 
-  /**
-   * @param {ConversationList} list
-   * @param {boolean} isAll whether there are no further conversations
-   */
+  /** @param {ConversationList} list
+   * @param {boolean} isAll whether there are no further conversations */
   #listed({ model, signed_in: hasToken, conversations }, isAll) {
     this.#connection.take("list", { state: "open", retryIn: null });
     this.#model = model;
@@ -284,13 +282,9 @@ class Page {
     await this.#sidebar.refresh();
   }
 
-  /**
-   * Do something, or say that it failed.
-   *
-   * @param {string} name
-   * @param {() => Promise<void>} act
-   * @returns {Promise<boolean>} whether it succeeded
-   */
+  /** Do something, or say that it failed.
+   * @param {string} name @param {() => Promise<void>} act
+   * @returns {Promise<boolean>} whether it succeeded */
   async #try(name, act) {
     try {
       await act();
@@ -358,12 +352,9 @@ function conversationLink(id) {
   return `#/c/${encodeURIComponent(id)}`;
 }
 
-/**
- * Remove the token of a sign-in link (`#token=…`) from the address and the history.
- *
+/** Remove the token of a sign-in link (`#token=…`) from the address and the history.
  * @param {string} replacement the address to show instead
- * @returns {string} the token, or ""
- */
+ * @returns {string} the token, or "" */
 function takeToken(replacement) {
   const [, token] = /^#token=(.*)$/.exec(location.hash) ?? [];
   if (token === undefined) return "";
@@ -391,12 +382,8 @@ function isForOthers(event) {
   return isWriting || document.querySelector("dialog:modal") !== null;
 }
 
-/**
- * Return what a new conversation shows. The examples are sent when they are pressed.
- *
- * @param {string} model
- * @param {(message: string) => void} onExample
- */
+/** Return what a new conversation shows. The examples are sent when they are pressed.
+ * @param {string} model @param {(message: string) => void} onExample */
 function welcome(model, onExample) {
   const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
   const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
@@ -498,11 +485,8 @@ class Sidebar {
     if (!document.hidden) this.refresh();
   }
 
-  /**
-   * Read the list now, and from then on every few seconds.
-   *
-   * @returns {Promise<unknown>} the problem, or null
-   */
+  /** Read the list now, and from then on every few seconds.
+   * @returns {Promise<unknown>} the problem, or null */
   async refresh() {
     clearTimeout(this.#timer);
     const read = ++this.#reads;
@@ -559,11 +543,8 @@ class Sidebar {
     } else if (hadMore && this.#more.hidden) this.#links()[links.length]?.focus();
   }
 
-  /**
-   * Put the rows of these conversations, and no others, into their groups.
-   *
-   * @param {readonly ConversationInfo[]} infos
-   */
+  /** Put the rows of these conversations, and no others, into their groups.
+   * @param {readonly ConversationInfo[]} infos */
   #place(infos) {
     const places = new Map(GROUPS.map((name) => [name, /** @type {Row[]} */ ([])]));
     const shown = new Set();
@@ -727,9 +708,8 @@ class Drawer {
 
 /** The line above the conversation: its title, the model, the status of its newest run, buttons. */
 class Header {
-  /**
-   * @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }} options
-   */
+  /** @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }}
+   * options */
   constructor({ onTimeline, onReplay, actions }) {
     this.#timeline.addEventListener("click", onTimeline);
     this.#replay.addEventListener("click", onReplay);
@@ -786,17 +766,12 @@ class Header {
 
 const HINT = "Enter to send · Shift+Enter for a new line";
 
-/**
- * The field for messages. What is typed survives a refusal and a reload. A message that is sent
- * while a run is in progress waits in a queue until the run is over.
- */
+/** The field for messages. What is typed survives a refusal and a reload. A message that is sent
+ * while a run is in progress waits in a queue until the run is over. */
 class Composer {
-  /**
-   * `onSend` rejects if the message is not accepted.
-   *
-   * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>,
-   *   say: Say }} options
-   */
+  /** `onSend` rejects if the message is not accepted.
+   * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>, say: Say }}
+   * options */
   constructor({ onSend, onStop, say }) {
     this.#onSend = onSend;
     this.#onStop = onStop;
@@ -840,11 +815,8 @@ class Composer {
   /** What is sent when the run is over. */
   #queued = "";
 
-  /**
-   * Show the draft and the queue of a conversation.
-   *
-   * @param {string} conversation "" is a new one
-   */
+  /** Show the draft and the queue of a conversation.
+   * @param {string} conversation "" is a new one */
   moveTo(conversation) {
     if (this.#conversation === conversation) return;
     this.#conversation = conversation;
@@ -1019,12 +991,9 @@ function hintWords({ isRunning, pending, isLost }) {
 
 // What the page says, and what it asks
 
-/**
- * The only live region of the page: short, whole sentences for screen readers. Those that come
+/** The only live region of the page: short, whole sentences for screen readers. Those that come
  * within two seconds are read together, each of them once.
- *
- * @returns {Say}
- */
+ * @returns {Say} */
 function makeAnnouncer() {
   const region = part("announcer", HTMLElement);
   const waiting = new Set();
@@ -1123,12 +1092,9 @@ class ConnectionBar {
 
   isLost = false;
 
-  /**
-   * Take the state of a connection.
-   *
+  /** Take the state of a connection.
    * @param {unknown} owner a part of the page
-   * @param {Pick<Connection, "state" | "retryIn">} connection
-   */
+   * @param {Pick<Connection, "state" | "retryIn">} connection */
   take(owner, { state, retryIn }) {
     const now = performance.now();
     if (state === "connecting") return;
@@ -1196,12 +1162,9 @@ class SignIn {
     if (!this.#dialog.open) this.#dialog.showModal();
   }
 
-  /**
-   * Sign in. If that fails, ask for another token.
-   *
+  /** Sign in. If that fails, ask for another token.
    * @param {string} token
-   * @param {string} [wrong] what to say if it is wrong
-   */
+   * @param {string} [wrong] what to say if it is wrong */
   async use(token, wrong) {
     this.#showProblem("");
     try {

@@ -224,12 +224,9 @@ export class Replay {
     this.#position = Math.min(this.#position + step, this.#schedule.seconds);
   }
 
-  /**
-   * Apply the frames that are due while there is time, and show them.
-   *
+  /** Apply the frames that are due while there is time, and show them.
    * @param {() => boolean} hasTime
-   * @returns {boolean} whether all that is due is shown
-   */
+   * @returns {boolean} whether all that is due is shown */
   #catchUp(hasTime) {
     const due = Math.max(1, this.#schedule.countBy(this.#position));
     if (this.#taken > due) {

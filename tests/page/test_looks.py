@@ -132,7 +132,9 @@ def whole_run(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[
         rows.filter(has_text="send_mail").first.click()
         yield "inspected-call"
         page.get_by_role("tab", name="Events").click()
-        rows.filter(has_text="approval_decided").click()
+        rows.first.focus()
+        page.keyboard.press("End")
+        rows.last.click()
         yield "events"
         page.keyboard.press("Escape")
         visitor.opens_panel("Replay")
@@ -163,6 +165,7 @@ def stored_runs(visitor: Visitor, browsing: Browsing, _folder: Path) -> Iterator
             page.goto(f"{stage.url}/#/r/{name}")
             visitor.sees(text)
             if name == "rich":
+                expect(page.get_by_text("Explain it").last).to_be_in_viewport()  # its start
                 prose = visitor.page.locator(".markdown p").first
                 assert prose.evaluate("(p) => getComputedStyle(p).font").startswith("16px / 26px")
             yield {"run_1": "group", "rich": "markdown", "nowhere": "not-found"}.get(name, name)

@@ -570,8 +570,6 @@ const LONG_PROMPT = 1500;
 const SLICES = 2;
 /** Characters of a prompt in a title. */
 const TITLE = 80;
-/** Milliseconds for which a lost connection is not reported: most are back by then. */
-const LOST_AFTER = 700;
 /** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
 const HIDDEN_FOR = 30_000;
 const POLL_EVERY = 15_000;
@@ -643,9 +641,10 @@ export class RunSection {
   #isNewest = false;
   #isSending = false;
   #isStoppedHere = false;
+  /** What the page was told last. */
+  #state = "";
   #isDisconnected = false;
   #isUndriven = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #losing;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #asked;
   /** Calls whose approval was announced. @type {Set<string>} */
   #told = new Set();
@@ -657,10 +656,7 @@ export class RunSection {
       if (frame.event !== undefined) this.#setUndriven(false);
       this.#inspector?.take(frame);
     },
-    onConnection: (connection) => {
-      this.#options.onConnection(this, connection);
-      this.#connected(connection);
-    },
+    onConnection: (connection) => this.#options.onConnection(this, connection),
   };
 
   /** Show a run, and follow it.
@@ -779,13 +775,14 @@ export class RunSection {
 
   /** @param {boolean} isConnected whether the server can be reached */
   setConnected(isConnected) {
+    // The server may have been restarted, and the process of the run with it.
+    if (isConnected && this.#isDisconnected) this.askDriver();
     this.#isDisconnected = !isConnected;
     this.#showStale();
   }
 
   close() {
     this.#isClosed = true;
-    clearTimeout(this.#losing);
     clearTimeout(this.#asked);
     this.#unfollow();
     this.#footer?.close();
@@ -1044,43 +1041,25 @@ export class RunSection {
       this.#options.say(`Needs approval: ${titles}. Press Alt+A to review.`);
     }
     const wasOver = this.isOver;
-    const before = `${this.status} ${this.asking.join(" ")}`;
     this.status = run.status;
     this.asking = calls.map((call) => call.callId);
     if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
-    if (before !== `${this.status} ${this.asking.join(" ")}`) this.#options.onState();
-  }
-
-  /** @param {Connection} connection */
-  #connected({ state }) {
-    if (state === "waiting") {
-      this.#losing ??= setTimeout(() => this.#setDisconnected(true), LOST_AFTER);
-    } else if (state !== "connecting") {
-      clearTimeout(this.#losing);
-      // The server may have been restarted, and the process of the run with it.
-      if (this.#losing !== undefined && state === "open") this.#askDriver();
-      this.#losing = undefined;
-      this.#setDisconnected(false);
-    }
-  }
-
-  /** @param {boolean} isDisconnected */
-  #setDisconnected(isDisconnected) {
-    if (isDisconnected === this.#isDisconnected) return;
-    this.#isDisconnected = isDisconnected;
-    this.#showStale();
+    // Cards are painted later than their calls are known.
+    const state = `${this.status} ${this.asking.join(" ")} ${this.askingElements.length}`;
+    if (state !== this.#state) this.#options.onState();
+    this.#state = state;
   }
 
   /** @param {boolean} isUndriven whether no process drives the run, so that nothing can happen */
   #setUndriven(isUndriven) {
     clearTimeout(this.#asked);
-    if (isUndriven) this.#asked = setTimeout(() => this.#askDriver(), ASK_DRIVER);
+    if (isUndriven) this.#asked = setTimeout(() => this.askDriver(), ASK_DRIVER);
     if (isUndriven === this.#isUndriven) return;
     this.#isUndriven = isUndriven;
     this.#showStale();
   }
 
-  async #askDriver() {
+  async askDriver() {
     if (this.isOver || this.#isClosed) return;
     try {
       const { status, is_driven } = await this.#options.client.run(this.runId);
@@ -1592,7 +1571,7 @@ class Container {
   #collapsed(call) {
     if (!call.open || this.#touched.has(call)) return call;
     // The text that follows an edit is about what it has changed.
-    const isEdited = call.call?.state === "completed" && call.shadowRoot?.querySelector(".diff");
+    const isEdited = call.call?.state === "completed" && call.shadowRoot?.querySelector(".given .diff");
     if (isEdited && call === this.#list?.lastElementChild) return call;
     const focused = document.activeElement;
     const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
@@ -1821,12 +1800,13 @@ export class Scrolling {
     this.#end = null;
     this.#isAtEnd = false;
     element.scrollIntoView({ block: "start" });
-    this.#scrolled();
+    this.#top = this.#scroller.scrollTop; // the reader has not scrolled
+    this.#show();
   }
 
   #scrolled() {
     const top = this.#scroller.scrollTop;
-    if (this.#distance() < NEAR) this.#isAtEnd = true;
+    if (top !== this.#top && this.#distance() < NEAR) this.#isAtEnd = true;
     else if (top < this.#top) this.#isAtEnd = false;
     this.#top = top;
     this.#show();

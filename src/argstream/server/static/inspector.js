@@ -445,8 +445,7 @@ class Timeline {
   #drawRows() {
     const run = this.#run;
     const within = this.#zoom;
-    const isGrowing = run.end === null && within === null;
-    this.#axis = new TimeAxis(busy(run), { isGrowing, within });
+    this.#axis = new TimeAxis(busy(run), within);
     this.#list.show([...this.#below(null, null, 0)]);
     this.#drawAxis();
   }
@@ -1060,14 +1059,11 @@ export class TimeAxis {
   #scale;
 
   /** @param {Iterable<Stretch>} busy when something happened
-   * @param {{ isGrowing?: boolean, within?: Stretch | null }} [options] isGrowing: leave room for
-   * more, so that bars rarely move; within: draw only this time */
-  constructor(busy, { isGrowing = false, within = null } = {}) {
+   * @param {Stretch | null} [within] draw only this time */
+  constructor(busy, within = null) {
     const stretches = clipped(drawnStretches(merged(busy)), within);
-    const last = stretches.at(-1);
-    if (isGrowing && last !== undefined) last.end += spareTime(totalOf(stretches));
     this.begin = stretches[0]?.begin ?? 0;
-    this.end = last?.end ?? 0;
+    this.end = stretches.at(-1)?.end ?? 0;
     const count = stretches.length - 1;
     this.length = totalOf(stretches);
     this.#gap = count > 0 ? Math.min(GAP, ALL_GAPS / count) : 0;
@@ -1135,13 +1131,6 @@ function merged(stretches) {
 /** @param {Stretch[]} stretches */
 function totalOf(stretches) {
   return stretches.reduce((sum, { begin, end }) => sum + end - begin, 0);
-}
-
-/** Return how much is missing to a round length. @param {number} length */
-function spareTime(length) {
-  if (length <= NOISE) return 0;
-  const unit = 10 ** Math.floor(Math.log10(length)) / 2;
-  return (Math.floor(length / unit) + 1) * unit - length;
 }
 
 /** Add to the busy stretches what lies between, unless it is long. @param {Stretch[]} busy */
@@ -1338,6 +1327,9 @@ export function storyOf(timed, call, run) {
   return timed.type === "call" ? callStory(timed, run) : textStory(timed);
 }
 
+/** What most rows have. */
+const PLAIN = { target: "", note: "", lead: null, isBad: false };
+
 /** @param {Turn} turn @param {TimedRun} run @returns {Story} */
 function turnStory(turn, run) {
   const { times, startedAt, isLost } = turn;
@@ -1349,12 +1341,11 @@ function turnStory(turn, run) {
   const attempt = times?.attempt ?? 1;
   const isOpen = endedAt === null && run.end === null && !isLost;
   return {
+    ...PLAIN,
     label: `Turn ${turn.number}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
-    target: "",
     note: notes.join(", "),
     firstSeen: startedAt,
     complete: endedAt,
-    lead: null,
     bars: [{ look: "extent", begin: startedAt, end, isOpen }],
     isBad: isLost,
   };
@@ -1365,14 +1356,12 @@ function textStory({ type, text, startedAt, lastTextAt }) {
   const begin = startedAt ?? 0;
   const end = lastTextAt ?? begin;
   return {
+    ...PLAIN,
     label: type === "text" ? "Text" : "Thinking",
     target: lineOf(text),
-    note: "",
     firstSeen: begin,
     complete: end,
-    lead: null,
     bars: [{ look: type, begin, end }],
-    isBad: false,
   };
 }
 

@@ -42,8 +42,7 @@ export class MarkdownView {
   #at = 0;
   #shown = 0;
   /** The blocks that the next line may continue, from the outermost one. */
-  /** @type {Block[]} */
-  #open = [];
+  /** @type {Block[]} */ #open = [];
   /** Whether the next text continues a line that was too long. */
   #isInLine = false;
   /** Whether the last line was blank, so that a list becomes loose if it is continued. */
@@ -51,8 +50,7 @@ export class MarkdownView {
   /** Lines of the open top-level block. */
   #height = 0;
   /** Undoes the effects of the open line; null while a complete line is parsed. */
-  /** @type {(() => void)[] | null} */
-  #undo = null;
+  /** @type {(() => void)[] | null} */ #undo = null;
 
   /** Show a text as far as it has come. It must start with what is shown already.
    * @param {string} text @param {() => boolean} [hasTime]
@@ -620,10 +618,8 @@ class Inline {
 
   #text;
   #at = 0;
-  /** @type {Token[]} */
-  #tokens = [];
-  /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */
-  #brackets = [];
+  /** @type {Token[]} */ #tokens = [];
+  /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */ #brackets = [];
   /** Lengths of runs of backticks that do not come again. */
   #unclosed = new Set();
 

@@ -130,6 +130,7 @@ class Page {
   }
 
   async #load() {
+    if (routeOf(location.hash).kind !== "new") this.#conversation.close(); // "Loading…"
     let problem = await this.#sidebar.refresh();
     while (problem instanceof ConnectionLost) {
       await onlineOrAfter(RETRY);
@@ -416,11 +417,8 @@ class Sidebar {
    * @param {{ client: Client, onList: (list: ConversationList, isAll: boolean) => void,
    *   onProblem: (problem: unknown) => void } & RowOptions} options
    */
-  constructor({ client, onList, onProblem, onRename, onDelete }) {
-    this.#client = client;
-    this.#onList = onList;
-    this.#onProblem = onProblem;
-    this.#rowOptions = { onRename, onDelete };
+  constructor(options) {
+    this.#options = options;
     for (const { element } of this.#groups.values()) this.#element.append(element);
     this.#more.addEventListener("click", () => this.#list(this.#limit + LISTED));
     this.#search.addEventListener("input", () => {
@@ -431,28 +429,21 @@ class Sidebar {
     window.addEventListener("online", () => this.#poll());
   }
 
-  #client;
-  #onList;
-  #onProblem;
-  #rowOptions;
+  #options;
   #element = part("list", HTMLElement);
   #loading = part("list-loading", HTMLElement);
   #note = part("list-note", HTMLElement);
   #more = part("list-more", HTMLElement);
   #search = part("search", HTMLInputElement);
   #groups = new Map(GROUPS.map((name) => [name, makeGroup(name)]));
-  /** @type {Map<string, Row>} */
-  #rows = new Map();
-  /** @type {ConversationInfo[]} */
-  #infos = [];
+  /** @type {Map<string, Row>} */ #rows = new Map();
+  /** @type {ConversationInfo[]} */ #infos = [];
   #limit = LISTED;
   #isAll = false;
-  /** @type {Open} */
-  #open = { id: "", run: "", status: "completed", pending: 0 };
+  /** @type {Open} */ #open = { id: "", run: "", status: "completed", pending: 0 };
   /** Counts the reads: only the newest one counts. */
   #reads = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
 
   /** Return the title of a conversation, or "" if it is not listed. @param {string} id */
   titleOf(id) {
@@ -493,16 +484,16 @@ class Sidebar {
     const limit = this.#limit;
     let failure = null;
     try {
-      const list = await this.#client.conversations({ limit });
+      const list = await this.#options.client.conversations({ limit });
       if (read !== this.#reads) return null;
       this.#infos = list.conversations;
       this.#isAll = list.conversations.length < limit;
       this.#loading.remove();
       this.#show();
-      this.#onList(list, this.#isAll);
+      this.#options.onList(list, this.#isAll);
     } catch (problem) {
       if (read !== this.#reads) return problem;
-      this.#onProblem(problem);
+      this.#options.onProblem(problem);
       if (isSignInNeeded(problem)) return problem; // it is read again after the sign-in
       if (!(problem instanceof ConnectionLost)) this.#tell(problemWords(problem));
       failure = problem;
@@ -553,7 +544,7 @@ class Sidebar {
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
-      const row = this.#rows.get(id) ?? new Row(id, this.#rowOptions);
+      const row = this.#rows.get(id) ?? new Row(id, this.#options);
       this.#rows.set(id, row);
       row.show(info, isOpen);
       places.get(groupOf(info))?.push(row);
@@ -772,10 +763,8 @@ class Composer {
   /** `onSend` rejects if the message is not accepted.
    * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>, say: Say }}
    * options */
-  constructor({ onSend, onStop, say }) {
-    this.#onSend = onSend;
-    this.#onStop = onStop;
-    this.#say = say;
+  constructor(options) {
+    this.#options = options;
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -797,9 +786,7 @@ class Composer {
     });
   }
 
-  #onSend;
-  #onStop;
-  #say;
+  #options;
   #form = part("composer", HTMLFormElement);
   #field = part("message", HTMLTextAreaElement);
   #send = part("send", HTMLButtonElement);
@@ -896,7 +883,7 @@ class Composer {
       this.#field.value = "";
       this.#typed();
       this.#setQueued(joined(this.#queued, message));
-      this.#say("Message queued.");
+      this.#options.say("Message queued.");
       return;
     }
     const draft = this.#key("draft");
@@ -917,7 +904,7 @@ class Composer {
   async #deliver(message) {
     this.#setBusy(true);
     try {
-      await this.#onSend(message);
+      await this.#options.onSend(message);
       this.#showProblem("");
       return true;
     } catch (problem) {
@@ -932,7 +919,7 @@ class Composer {
     if (this.#stop.ariaDisabled === "true") return;
     this.#stop.ariaDisabled = "true"; // disabled, it would lose the focus
     try {
-      await this.#onStop();
+      await this.#options.onStop();
     } catch (problem) {
       this.#stop.ariaDisabled = "false";
       this.#showProblem(problemWords(problem));
@@ -972,7 +959,7 @@ class Composer {
       this.#field.removeAttribute("aria-describedby");
     } else {
       this.#field.setAttribute("aria-describedby", this.#problem.id);
-      this.#say(shown);
+      this.#options.say(shown);
     }
   }
 }
@@ -1035,8 +1022,7 @@ class Toast {
   #words = part("toast-words", HTMLElement);
   #button = part("toast-act", HTMLElement);
   #act = () => {};
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
 
   /** @param {string} words @param {{ label: string, act: () => void }} [action] */
   show(words, action) {
@@ -1087,8 +1073,7 @@ class ConnectionBar {
   /** Parts of the page that wait, and until when. @type {Map<unknown, number>} */
   #waiting = new Map();
   #since = 0;
-  /** @type {ReturnType<typeof setInterval> | undefined} */
-  #ticking;
+  /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   isLost = false;
 
@@ -1136,9 +1121,8 @@ class ConnectionBar {
 /** The sign-in form. The browser keeps the token in a cookie that scripts cannot read. */
 class SignIn {
   /** @param {{ client: Client, onSignedIn: () => void }} options */
-  constructor({ client, onSignedIn }) {
-    this.#client = client;
-    this.#onSignedIn = onSignedIn;
+  constructor(options) {
+    this.#options = options;
     this.#dialog.addEventListener("cancel", (event) => event.preventDefault());
     this.#field.addEventListener("input", () => this.#showProblem(""));
     part("sign-in-form", HTMLElement).addEventListener("submit", (event) => {
@@ -1147,8 +1131,7 @@ class SignIn {
     });
   }
 
-  #client;
-  #onSignedIn;
+  #options;
   #dialog = part("sign-in", HTMLDialogElement);
   #field = part("token", HTMLInputElement);
   #problem = part("sign-in-problem", HTMLElement);
@@ -1168,7 +1151,7 @@ class SignIn {
   async use(token, wrong) {
     this.#showProblem("");
     try {
-      await this.#client.signIn(token);
+      await this.#options.client.signIn(token);
     } catch (problem) {
       this.ask();
       const isWrong = problem instanceof ServerProblem && problem.status === 401;
@@ -1178,7 +1161,7 @@ class SignIn {
     }
     this.#field.value = "";
     this.#dialog.close();
-    this.#onSignedIn();
+    this.#options.onSignedIn();
   }
 
   /** @param {string} words "" is none */

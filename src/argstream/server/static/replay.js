@@ -58,11 +58,9 @@ export class Replay {
   #onChange;
   #onClose;
   #opener = document.activeElement;
-  /** @type {HTMLElement[]} */
-  #inert = [];
+  /** @type {HTMLElement[]} */ #inert = [];
 
-  /** @type {EventFrame[]} */
-  #frames = [];
+  /** @type {EventFrame[]} */ #frames = [];
   #schedule = new Schedule();
   #run = new Run();
   /** How many frames the run has taken. */
@@ -273,10 +271,8 @@ export class Replay {
 
 /** When each frame is due, in seconds since the replay began. Long pauses are shortened. */
 export class Schedule {
-  /** @type {number[]} */
-  #due = [];
-  /** @type {number | null} */
-  #last = null;
+  /** @type {number[]} */ #due = [];
+  /** @type {number | null} */ #last = null;
 
   /** Add the next frame. @param {number} time by any clock, in seconds */
   add(time) {

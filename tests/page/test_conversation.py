@@ -290,6 +290,14 @@ def test_approvals_out_of_sight_are_reviewed_or_approved_in_one_request(page: Pa
             visitor.calls.nth(1).get_by_role("group", name="Approval", exact=True)
         ).to_be_focused()
 
+        visitor.calls.first.evaluate("(call) => call.scrollIntoView({ block: 'start' })")
+        expect(bar).to_be_visible()
+        expect(visitor.button("Jump to latest")).to_be_hidden()  # it would cover the first one's
+        page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+        expect(visitor.button("Jump to latest")).to_be_visible()
+        visitor.button("Approve all").click()
+        page.get_by_role("dialog").get_by_role("button", name="Review").last.click()
+        expect(visitor.calls.nth(1)).to_be_in_viewport()
         page.evaluate("document.querySelector('#scroller').scrollTop = 0")
         # A card that is not painted whole cannot be approved.
         visitor.calls.nth(1).evaluate(
@@ -330,6 +338,7 @@ def test_clocks_stop_without_a_connection_and_while_no_process_drives_the_run(pa
         is_stale = "document.querySelector('tool-call').stale === {}"
         proxy.cut()
         expect(line).to_contain_text("Disconnected")
+        expect(page.get_by_role("banner")).not_to_contain_text("Running")
         page.wait_for_function(is_stale.format("true"))
 
         said = {"is_driven": False}
@@ -337,6 +346,7 @@ def test_clocks_stop_without_a_connection_and_while_no_process_drives_the_run(pa
         proxy.mend()
         page.evaluate("document.getElementById('connection-now').click()")
         expect(line).to_contain_text("Resuming after a server restart…")
+        expect(page.get_by_role("banner")).to_contain_text("Running")
         page.wait_for_function(is_stale.format("true"))
         said["is_driven"] = True
         expect(line).to_contain_text("Running search")

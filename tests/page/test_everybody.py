@@ -177,6 +177,9 @@ def test_on_a_phone_the_list_is_in_a_dialog_and_nothing_overflows(browsing: Brow
         visitor.sees(wide)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         assert visitor.button("Retry").evaluate("(button) => button.offsetHeight") >= 44
+        visitor.button("More actions").click()
+        expect(page.get_by_role("menuitem", name="Model: scripted")).to_be_disabled()
+        page.keyboard.press("Escape")
         visitor.button("Conversations").click()
         dialog = page.get_by_role("dialog")
         expect(dialog.get_by_role("link", name="Write something wide")).to_be_visible()

@@ -7,6 +7,7 @@ them after a change of the page. The tests show each story in one of the looks.
 import json
 import os
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -26,31 +27,19 @@ from tests.page.test_conversation import RUNS, change_runs, failed_run, run_with
 from tests.page.test_tool_call import STATES, Card
 from tests.page.visitor import STAND_STILL, Visitor
 
-HAIKU = '''"""Haiku, counted."""
-
-LINES = ["An old silent pond", "A frog jumps into the pond", "Splash! Silence again."]
-
-
-def syllables(line: str) -> int:
-    # A rough guess: groups of vowels.
-    return len(re.findall(r"[aeiouy]+", line.lower()))
-
-
-for line in LINES:
-    print(f"{syllables(line)}  {line}")
-'''
+PRIMES = files("argstream.cli").joinpath("texts", "primes.py.txt").read_text("utf-8")
 BODY = "Dear Ada,\n\nI have written a haiku.\nIt is about a frog.\n\nYours, Bob"
 MAIL = {"to": "ada@example.org", "subject": "A haiku for you", "body": BODY}
 SEND = CallTool("send_mail", MAIL)
 REPLIES = (
     Reply(
-        Think("A haiku has three lines of five, seven and five syllables. A frog would be good."),
-        Say("I write a small program that counts the syllables, and tell Ada about it."),
-        CallTool("write_file", {"path": "haiku.py", "content": HAIKU}),
+        Think("The sieve of Eratosthenes is short."),
+        Say("I write a small program, and tell Ada about it."),
+        CallTool("write_file", {"path": "primes.py", "content": PRIMES}),
         CallTool("search", {"query": "haiku about frogs", "limit": 5}),
     ),
     Reply(Say("Now the mail."), SEND),
-    "Everything is done: `haiku.py` is written, and Ada knows about it.",
+    "Everything is done: `primes.py` is written, and Ada knows about it.",
 )
 ISSUES = [
     {
@@ -62,7 +51,7 @@ ISSUES = [
     for number in (2, 3, 5)
 ]
 EDIT = {
-    "path": "haiku.py",
+    "path": "primes.py",
     "old_string": 'LINES = ["An old pond"]\nprint(LINES)\n',
     "new_string": 'LINES = ["An old silent pond"]\nprint(*LINES, sep="\\n")\n',
 }
@@ -95,11 +84,11 @@ def whole_run(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[
     with on_stage(*REPLIES, held=True) as stage:
         keep_run(stage.store, answered_run("old", "What is a haiku?", "A poem of three lines."))
         page.goto(stage.url)
-        expect(visitor.message).to_be_visible()
+        visitor.sees("What should the agent do?")
         yield "empty"
-        visitor.say("Write a program about a haiku, and tell Ada.")
+        visitor.say("Write a program about primes, and tell Ada.")
         stage.model.let(60)
-        expect(visitor.calls).to_contain_text("syllables")
+        expect(visitor.calls).to_contain_text("PER_LINE")
         yield "writing"
         stage.model.let()
         visitor.sees_states("completed", "running")
@@ -123,11 +112,10 @@ def whole_run(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[
         yield "editing"
         visitor.decides(visitor.button("Approve with edits"))
         visitor.sees("Everything is done")
-        visitor.sees_states("completed", "completed", "completed")
         yield "done"
         visitor.opens_panel("Timeline")
         rows = page.get_by_role("row")
-        rows.filter(has_text="haiku.py").first.hover()
+        rows.filter(has_text="primes.py").first.hover()
         yield "timeline"
         rows.filter(has_text="send_mail").first.click()
         yield "inspected-call"
@@ -165,7 +153,7 @@ def stored_runs(visitor: Visitor, browsing: Browsing, _folder: Path) -> Iterator
             page.goto(f"{stage.url}/#/r/{name}")
             visitor.sees(text)
             if name == "rich":
-                expect(page.get_by_text("Explain it").last).to_be_in_viewport()  # its start
+                expect(page.locator(".prompt")).to_be_in_viewport()  # its start
                 prose = visitor.page.locator(".markdown p").first
                 assert prose.evaluate("(p) => getComputedStyle(p).font").startswith("16px / 26px")
             yield {"run_1": "group", "rich": "markdown", "nowhere": "not-found"}.get(name, name)
@@ -178,7 +166,7 @@ def stored_runs(visitor: Visitor, browsing: Browsing, _folder: Path) -> Iterator
 
 
 def approvals(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
-    calls = CallTool("write_file", {"path": "haiku.py", "content": HAIKU * 8}), SEND, SEND
+    calls = CallTool("write_file", {"path": "primes.py", "content": PRIMES * 3}), SEND, SEND
     with on_stage(Reply(Say("line\n\n" * 60), *calls)) as stage:
         visitor.page.goto(stage.url)
         visitor.say("Write to both")
@@ -229,9 +217,9 @@ def lost_connection(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Ite
     page = visitor.page
     with on_stage(REPLIES[0], SEND, held=True) as stage, proxied(port_of(stage.url)) as proxy:
         page.goto(proxy.url)
-        visitor.say("Write a program about a haiku, and tell Ada.")
+        visitor.say("Write a program about primes, and tell Ada.")
         stage.model.let(60)
-        expect(visitor.calls).to_contain_text("syllables")
+        expect(visitor.calls).to_contain_text("PER_LINE")
         visitor.say("And then send it to Carol, who has asked for it in her mail of last week")
         visitor.message.fill("And")
         yield "queued"
@@ -280,7 +268,7 @@ def cards(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]
     page.goto(file_url("harness/tool-call.html"))
     page.wait_for_selector("html[data-ready]", state="attached")
     for call, *_ in STATES:
-        Card(page, f"arguments: {{path: 'a/haiku.py', content: 'one\\ntwo'}}, {call}")
+        Card(page, f"arguments: {{path: 'a/primes.py', content: 'one\\ntwo'}}, {call}")
         Card(page, call, open=False)
     for given in (EDIT, {"issues": ISSUES}):
         Card(page, f"state: 'completed', arguments: {json.dumps(given)}")

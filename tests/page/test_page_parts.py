@@ -260,6 +260,31 @@ def test_unknown_token_counts_are_left_out(page: Page) -> None:
             assert page.evaluate(TOKENS, usage) == [text, title]
 
 
+# A text whose turn is repeated, after a crash or not.
+LOST = """async (cause) => {
+  const from = (name) => import(new URL(name, document.querySelector("script").src).href);
+  const { RunView, loadMarkdown } = await from("conversation.js");
+  const { Run } = await from("argstream.js");
+  await loadMarkdown();
+  const [run, view] = [new Run("run_1"), new RunView()];
+  [
+    { type: "turn_started", turn: 1, attempt: 1 },
+    { type: "text_delta", text: "I begin", block: 0, parent_id: null },
+    { type: "run_resumed", cause, interrupted: [], note: "" },
+    { type: "turn_started", turn: 1, attempt: 2 },
+  ].forEach((event, n) => run.take({ seq: n + 1, time: n, event, arguments: [] }));
+  view.show(run);
+  return view.element.textContent;
+}"""
+
+
+def test_lost_text_says_why_it_is_repeated(page: Page) -> None:
+    with on_stage() as stage:
+        page.goto(stage.url)
+        assert "The server restarted here. Retried below." in page.evaluate(LOST, "crash")
+        assert "The connection to the model broke here." in page.evaluate(LOST, "pause")
+
+
 # A browser without windows cannot hide a tab. Only the timers of live-run.js are shortened, since
 # connections have timeouts too.
 HIDE = browser_script("hide-tab")

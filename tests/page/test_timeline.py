@@ -120,22 +120,6 @@ def test_target_and_note_of_a_row(name: str, label: str, text: str) -> None:
     assert text in f"{row['target']}: {row['note']}"
 
 
-def written(
-    call_id: str, name: str, *pieces: str, at: float, kind: Any = "function", end: bool = True
-) -> Timed:
-    """Write a call in pieces that are a second apart."""
-    text = "".join(pieces)
-    timed: Timed = [(at, ev.ToolCallStarted(call_id, 0, name, kind))]
-    timed += [(at + i, ev.ToolArgsDelta(call_id, name, one)) for i, one in enumerate(pieces, 1)]
-    if not end:
-        return timed
-    arguments = text if kind == "custom" else json.loads(text or "{}")
-    return [*timed, (at + len(pieces) + 1, ev.ToolArgsCompleted(call_id, name, arguments))]
-
-
-CUT = (9.0, ev.ToolArgsInvalid("c", "f", "truncated", "", ev.ArgumentsError("truncated", "cut")))
-
-
 def test_path_is_written_as_in_code() -> None:
     paths = [["a"], ["a", 0, "b_1"], ["a.b"], ["a", "", "é"], ['"]']]
     names = ["a", "a[0].b_1", '["a.b"]', 'a[""].é', '["\\"]"]']

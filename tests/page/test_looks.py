@@ -136,7 +136,7 @@ def whole_run(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[
 def stored_runs(visitor: Visitor, browsing: Browsing, _folder: Path) -> Iterator[str]:
     browsing.expect_errors("status of 404")
     page = visitor.page
-    stopped = [ev.RunStarted("stopped", "Count"), ev.TextDelta("one two", 0)]
+    stopped: list[ev.Event] = [ev.RunStarted("stopped", "Count"), ev.TextDelta("one two", 0)]
     with on_stage() as stage:
         keep_run(stage.store, failed_run("failed"), conversation="failed")
         keep_run(stage.store, [*stopped, ev.RunStopped("", "stopped")], conversation="stopped")

@@ -49,6 +49,8 @@ def test_first_visit_offers_examples_that_the_demo_model_follows(
         visitor = Visitor(browsing.page(stage.url))
         visitor.sees("What should the agent do?")
         expect(visitor.conversation.get_by_role("button")).to_have_count(0)
+        tools = visitor.page.get_by_role("list", name="Tools").get_by_role("listitem")
+        expect(tools).to_have_text(["write_file", "send_mail", "search"])
 
 
 def test_first_load_asks_for_the_list_alone_and_then_only_for_changes(page: Page) -> None:

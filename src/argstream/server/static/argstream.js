@@ -152,7 +152,7 @@
  *   status: RunStatus, is_driven: boolean, pending: number }} ConversationInfo */
 /** The conversations of a user, newest first, and what the server runs. A `model` named `script`
  * is the demo model.
- * @typedef {{ agent: string, model: string, signed_in: boolean,
+ * @typedef {{ agent: string, model: string, tools: string[], signed_in: boolean,
  *   conversations: ConversationInfo[] }} ConversationList */
 /** The same with the requests that it waits for, whole.
  * @typedef {Omit<RunInfo, "pending"> & { pending: ApprovalRequested[] }} RunDetails */

@@ -66,6 +66,7 @@ class Page {
   #toast = new Toast(this.#say);
   #shortcuts = part("shortcuts", HTMLDialogElement);
   #model = "";
+  /** The names of its tools. @type {string[]} */ #tools = [];
   /** Settled when the page shows what its address names. */
   #opening = Promise.resolve();
 
@@ -80,7 +81,7 @@ class Page {
     say: this.#say,
     onState: () => this.#changed(),
     onConnection: (section, state) => this.#connection.take(section, state),
-    makeWelcome: () => welcome(this.#model, (message) => this.#composer.submit(message)),
+    makeWelcome: () => welcome(this.#model, this.#tools, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
   });
 
@@ -207,9 +208,10 @@ class Page {
 
   /** @param {ConversationList} list
    * @param {boolean} isAll whether there are no further conversations */
-  #listed({ model, signed_in: hasToken, conversations }, isAll) {
+  #listed({ model, tools, signed_in: hasToken, conversations }, isAll) {
     this.#connection.take("list", { state: "open", retryIn: null });
     this.#model = model;
+    this.#tools = tools;
     this.#signOut.hidden = !hasToken;
     this.#drawer.showPending(conversations.filter((one) => isPending(one)).length);
     const { id } = this.#conversation;
@@ -384,13 +386,15 @@ function isForOthers(event) {
 }
 
 /** Return what a new conversation shows. The examples are sent when they are pressed.
- * @param {string} model @param {(message: string) => void} onExample */
-function welcome(model, onExample) {
+ * @param {string} model @param {string[]} tools @param {(message: string) => void} onExample */
+function welcome(model, tools, onExample) {
   const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
   const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
   for (const card of content.querySelectorAll("button")) {
     card.addEventListener("click", () => onExample(card.value));
   }
+  const chips = tools.map((name) => make("li", { class: "chip" }, visibleLine(name)));
+  content.querySelector(".tools")?.append(...chips);
   return content;
 }
 

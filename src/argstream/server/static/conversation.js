@@ -729,11 +729,9 @@ export class RunSection {
       const { openReplay } = await import("./replay.js");
       if (this.#replay !== null) return; // pressed twice while it was loaded
       this.#live.hidden = true;
-      this.#footer?.setReplayed(true);
       const onClose = () => {
         this.#replay = null;
         this.#live.hidden = false;
-        this.#footer?.setReplayed(false);
         onFollow(null);
         this.#options.onState();
       };
@@ -1156,7 +1154,6 @@ export class RunFooter {
   #panels;
   #status = "";
   #stale = "";
-  #isReplayed = false;
   /** @type {Run | null} */ #run = null;
   /** What the run does, and since when. */
   /** @type {unknown} */ #doing = null;
@@ -1196,13 +1193,6 @@ export class RunFooter {
     this.#tick();
   }
 
-  /** Hide how the run is now while it is replayed above. @param {boolean} isReplayed */
-  setReplayed(isReplayed) {
-    this.#isReplayed = isReplayed;
-    this.element.classList.toggle("is-replayed", isReplayed);
-    this.#tick();
-  }
-
   /** Show that the run is not followed any more. */
   fail() {
     this.#setStatus("failed");
@@ -1229,10 +1219,7 @@ export class RunFooter {
 
   #tick() {
     const isOver = isRunOver(this.#status);
-    let words = "";
-    if (this.#isReplayed) words = "Replay";
-    else if (!isOver) words = this.#stale || this.#activityWords();
-    setText(this.#activity, words);
+    setText(this.#activity, isOver ? "" : this.#stale || this.#activityWords());
     const waited = this.#run === null ? 0 : waitedFor(this.#run);
     setText(this.#time, isOver ? tookWords(this.#to - this.#from - waited) : "");
   }

@@ -1,19 +1,8 @@
-/**
- * The inspector of a run: a side panel with the tabs Timeline, Call and Events. The page loads this
- * module when the panel is first opened. There is one panel; opening it again replaces it.
- *
- *     const inspector = openInspector({ client, runId, run, tab: "call", callId, onGoTo, onClose });
- *     inspector.take(frame); // each live frame of the run, while the panel is open
- *     inspector.show({ tab: "call", callId });
- *     inspector.close();
- *
- * `run` is the run as the page follows it. `onGoTo(call)` must scroll to the card of a call, whose
- * `key` and `callId` are those of the page's own `Run`. `onClose()` is called once, also when
- * another run takes the panel.
- *
- * A snapshot has no times, so the panel reads the log and applies it to a `Run` of its own. In this
- * order: the panel, its tabs, the list of rows, the time axis, the rows of the timeline, texts.
- */
+// The inspector of a run: a side panel with the tabs Timeline, Call and Events. The page loads this
+// module when the panel is first opened. There is one panel; opening it again replaces it.
+//
+// A snapshot has few times, so the panel reads the log and applies it to a `Run` of its own. In this
+// order: the panel, its tabs, the list of rows, the time axis, the rows of the timeline, texts.
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
 import {
@@ -24,16 +13,13 @@ import { stateLabel } from "./tool-call.js";
 /** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
 
-/** @typedef {"timeline" | "call" | "events"} Tab */
 /**
  * @typedef {object} InspectorOptions
  * @property {LogClient} client
  * @property {string} runId
- * @property {{ readonly seq: number } | null} [run] null if the run is not followed
- * @property {Tab} [tab]
- * @property {string} [callId] the call to select
- * @property {(call: Call) => void} [onGoTo]
- * @property {() => void} [onClose]
+ * @property {{ readonly seq: number } | null} [run] as the page follows it
+ * @property {(call: Call) => void} [onGoTo] scrolls to the card of a call
+ * @property {() => void} [onClose] called once, also when another run takes the panel
  */
 
 const REDRAW = 200; // milliseconds between two updates of a running run
@@ -59,13 +45,13 @@ export class Inspector {
   #early = null;
   #isStale = false;
   #isClosed = false;
-  #callId;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #isNarrow = matchMedia("(width < 1024px)");
   #width = Number(kept("localStorage", WIDTH_KEY)) || WIDTH;
 
   #timeline = new Timeline((call) => {
-    this.show({ tab: "call", callId: call.callId }, call);
+    this.#call.call = call;
+    this.#showTab(1);
     this.#options.onGoTo?.(call);
   });
   #call = new CallView((call) => {
@@ -102,25 +88,12 @@ export class Inspector {
   constructor(options) {
     this.#options = options;
     this.#live = options.run?.seq ?? Infinity;
-    this.#callId = options.callId ?? "";
     this.#listen();
     this.#resize(this.#width);
     document.body.append(this.#dialog);
-    this.show({ tab: options.tab ?? "timeline" });
+    this.#showTab(0);
     this.#open();
     this.#load();
-  }
-
-  /** Show a tab, and select a call.
-   * @param {{ tab?: Tab, callId?: string }} shown
-   * @param {Call} [call] if it may not be the newest one with its ID */
-  show({ tab, callId }, call) {
-    if (callId !== undefined) {
-      this.#callId = callId;
-      this.#call.call = call ?? null;
-    }
-    const at = this.#tabs.findIndex(({ name }) => name === tab);
-    this.#showTab(at < 0 ? this.#at : at);
   }
 
   /** Apply a live frame. @param {Frame} frame */
@@ -257,12 +230,11 @@ export class Inspector {
 
   #draw() {
     if (this.#isClosed || this.#run.seq === 0) return;
-    this.#call.call ??= this.#run.calls.get(this.#callId) ?? null;
     this.#tabs[this.#at]?.view.draw(this.#run);
   }
 }
 
-/** @param {Tab} name @param {string} text
+/** @param {string} name @param {string} text
  * @param {{ element: HTMLElement, draw: (run: TimedRun) => void }} view */
 function tabOf(name, text, view) {
   const [id, controls] = [`inspector-tab-${name}`, `inspector-${name}`];
@@ -270,7 +242,7 @@ function tabOf(name, text, view) {
   view.element.role = "tabpanel";
   view.element.setAttribute("aria-labelledby", id);
   const about = { role: "tab", id, "aria-controls": controls };
-  return { name, view, button: make("button", { type: "button", ...about, text }) };
+  return { view, button: make("button", { type: "button", ...about, text }) };
 }
 
 /** A turn of the agent, with its blocks. */

@@ -1,16 +1,8 @@
-/**
- * The replay of a run: its log, played as it was seen when it happened.
- *
- *     const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
- *     replay.close();
- *
- * `place` gets a stage with what is played; the controls are one line at the bottom of <main>. All
- * else is inert and dimmed until the replay is closed; then `onClose()` is called, and the focus
- * returns to where it was. `onChange()` is called before something is shown.
- *
- * The frames of the log are applied to a `Run` when they are due, in slices, and a view shows it.
- * Going back starts with a new run and a new view: a run only grows.
- */
+// The replay of a run: its log, played as it was seen when it happened. The controls are one line at
+// the bottom of <main>; all but the stage is inert and dimmed until the replay is closed.
+//
+// The frames of the log are applied to a `Run` when they are due, in slices, and a view shows it.
+// Going back starts with a new run and a new view: a run only grows.
 
 import { Run } from "./argstream.js";
 import {
@@ -52,11 +44,7 @@ export function openReplay(options) {
 }
 
 export class Replay {
-  #client;
-  #runId;
-  #makeView;
-  #onChange;
-  #onClose;
+  #options;
   #opener = document.activeElement;
   /** @type {HTMLElement[]} */ #inert = [];
 
@@ -97,12 +85,9 @@ export class Replay {
   stage = make("section", { class: "replay-stage", "aria-label": "Replay" });
 
   /** @param {ReplayOptions} options */
-  constructor({ client, runId, place, makeView, onChange = () => {}, onClose = () => {} }) {
-    this.#client = client;
-    this.#runId = runId;
-    this.#makeView = makeView;
-    this.#onChange = onChange;
-    this.#onClose = onClose;
+  constructor(options) {
+    this.#options = options;
+    const { place } = options;
     this.#speed.value = "1";
     this.#listen();
     for (const element of document.querySelectorAll(REST)) {
@@ -126,7 +111,8 @@ export class Replay {
     this.#schedule = new Schedule();
     this.#say("Loading…");
     try {
-      await readLog(this.#client, this.#runId, (frame) => this.#keep(frame), () => !this.#isClosed);
+      const { client, runId } = this.#options;
+      await readLog(client, runId, (frame) => this.#keep(frame), () => !this.#isClosed);
     } catch (error) {
       this.#say("");
       const words = visibleLine(problemWords(error));
@@ -152,7 +138,7 @@ export class Replay {
     this.stage.remove();
     this.bar.remove();
     for (const element of this.#inert) element.inert = false;
-    this.#onClose();
+    this.#options.onClose?.();
     if (hadFocus && this.#opener instanceof HTMLElement) this.#opener.focus();
   }
 
@@ -228,7 +214,7 @@ export class Replay {
   #catchUp(hasTime) {
     const due = Math.max(1, this.#schedule.countBy(this.#position));
     if (this.#taken > due) {
-      this.#run = new Run(this.#runId);
+      this.#run = new Run(this.#options.runId);
       this.#taken = 0;
       this.#view = null;
     }
@@ -241,17 +227,17 @@ export class Replay {
     }
     const isDone = this.#taken >= due;
     if (this.#view === null) return isDone && this.#showNewView(hasTime);
-    if (changed.size > 0) this.#onChange();
+    if (changed.size > 0) this.#options.onChange?.();
     return this.#view.update(this.#run, [...changed], hasTime) && isDone;
   }
 
   /** Show the run in a new view. What is below it must not jump. @param {() => boolean} hasTime */
   #showNewView(hasTime) {
-    const view = (this.#view = this.#makeView());
+    const view = (this.#view = this.#options.makeView());
     const isShown = view.update(this.#run, this.#run.blocks, hasTime);
     this.stage.style.setProperty("--height", `${this.stage.offsetHeight}px`);
     this.stage.replaceChildren(view.element);
-    this.#onChange();
+    this.#options.onChange?.();
     return isShown;
   }
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from argstream import events as ev
 from argstream.models import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
+from tests.page.looking import browser_script
 from tests.page.proxy import proxied
 from tests.page.recorded import START, RunScript, answered_run, keep_run
 from tests.page.stage import on_stage
@@ -91,11 +92,7 @@ def test_pending_call_is_never_in_a_group_and_failed_ones_are_counted(page: Page
         expect(visitor.button("Approve")).to_be_visible()
 
 
-NODES = """() => {
-  const count = (root) => [...root.childNodes].reduce(
-    (sum, one) => sum + 1 + count(one) + (one.shadowRoot ? count(one.shadowRoot) : 0), 0);
-  return count(document);
-}"""
+NODES = browser_script("count-all-nodes")
 
 
 def test_100_calls_stay_below_8000_nodes(page: Page) -> None:
@@ -117,13 +114,7 @@ def test_100_calls_stay_below_8000_nodes(page: Page) -> None:
         assert page.evaluate(NODES) < 8_000
 
 
-CODE = """Use this:
-
-```python
-def f(x: int) -> int:
-    return x
-```
-"""
+CODE = "Use this:\n\n```python\ndef f(x: int) -> int:\n    return x\n```\n"
 
 
 def test_page_stays_in_place_and_code_is_shown_line_by_line(page: Page) -> None:

@@ -13,34 +13,14 @@ from tests.page.stage import on_stage
 from tests.page.visitor import Visitor
 from tests.server.talking import eventually
 
-HEAR = """() => {
-  window.heard = [];
-  const region = document.querySelector('[role="status"]');
-  new MutationObserver(() => {
-    const text = region.textContent.trim();
-    if (text !== "" && window.heard.at(-1) !== text) window.heard.push(text);
-  }).observe(region, { childList: true, characterData: true, subtree: true });
-}"""
+HEAR = browser_script("hear")
 
 # The name of the focused element, and whether it or a parent shows the focus.
 FOCUS = browser_script("focus-indicator")
 
-SHIFT = """() => {
-  window.shifted = [];
-  new PerformanceObserver((list) => {
-    for (const { hadRecentInput, sources, value } of list.getEntries()) {
-      const names = sources.map(({ node }) => `${node?.className ?? ""} ${node?.nodeName}`);
-      if (!hadRecentInput) window.shifted.push([value, ...names]);
-    }
-  }).observe({ type: "layout-shift", buffered: true });
-}"""
+SHIFT = browser_script("watch-shifts")
 
-MOVING = """() => {
-  const calls = [...document.querySelectorAll("tool-call")];
-  const inCalls = calls.flatMap((call) => [...call.shadowRoot.querySelectorAll("*")]);
-  const all = [...document.getAnimations(), ...inCalls.flatMap((one) => one.getAnimations())];
-  return all.filter((one) => one.playState === "running").length;
-}"""
+MOVING = browser_script("count-animations")
 
 
 def tab_to(page: Page, name: str) -> None:

@@ -41,20 +41,8 @@ REPLIES = (
     Reply(Say("Now the mail."), SEND),
     "Everything is done: `primes.py` is written, and Ada knows about it.",
 )
-ISSUES = [
-    {
-        "number": number,
-        "title": f"Frogs are counted {number} times",
-        "labels": ["bug"],
-        "open": "yes",
-    }
-    for number in (2, 3, 5)
-]
-EDIT = {
-    "path": "primes.py",
-    "old_string": 'LINES = ["An old pond"]\nprint(LINES)\n',
-    "new_string": 'LINES = ["An old silent pond"]\nprint(*LINES, sep="\\n")\n',
-}
+ISSUES = [{"number": number, "title": "Frogs", "labels": ["bug"]} for number in (2, 3, 5)]
+EDIT = {"path": "a.py", "old_string": "one\ntwo\n", "new_string": "one\nthree\n"}
 RICH = Path(__file__).with_name("markdown").joinpath("rich.txt").read_text()
 
 
@@ -68,7 +56,6 @@ class Look(NamedTuple):
         return {
             "viewport": {"width": self.width, "height": height},
             "color_scheme": self.scheme,
-            "device_scale_factor": 2 if is_phone else 1,
             "has_touch": is_phone,
             "is_mobile": is_phone,
             "bypass_csp": True,
@@ -215,7 +202,10 @@ def lists(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]
 
 def lost_connection(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
     page = visitor.page
-    with on_stage(REPLIES[0], SEND, held=True) as stage, proxied(port_of(stage.url)) as proxy:
+    with (
+        on_stage(REPLIES[0], SEND, held=True) as stage,
+        proxied(httpx.URL(stage.url).port or 0) as proxy,
+    ):
         page.goto(proxy.url)
         visitor.say("Write a program about primes, and tell Ada.")
         stage.model.let(60)
@@ -241,10 +231,6 @@ def lost_connection(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Ite
         yield "stale-approval"
 
 
-def port_of(url: str) -> int:
-    return httpx.URL(url).port or 0
-
-
 def first_visit(visitor: Visitor, browsing: Browsing, folder: Path) -> Iterator[str]:
     browsing.expect_errors("status of 401")
     page = visitor.page
@@ -259,7 +245,6 @@ def first_visit(visitor: Visitor, browsing: Browsing, folder: Path) -> Iterator[
         page.get_by_role("button", name="Fix the tax in prices.py").click()
         visitor.sees("Edited.")
         yield "edited"
-        page.goto("about:blank")
 
 
 def cards(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
@@ -309,5 +294,4 @@ def test_scenes_are_accessible(
         problems += [f"{name}: {one}" for one in accessibility_problems(page)]
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             problems.append(f"{name}: wider than the screen")
-    page.goto("about:blank")  # the server of the next test may get the same port
     assert not problems, "\n".join(problems)

@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -188,19 +189,7 @@ def test_hostile_text_is_shown_and_creates_no_element(
         assert not [text for text in PAYLOADS[some] if joined(sanitise.visible(text)) not in shown]
 
 
-LINKS = r"""
-[click](javascript:window.pwned=1) [two](<javascript:window.pwned=1>) <javascript:window.pwned=1>
-[click](JAVASCRIPT&colon;window.pwned=1) [two](java&#x0A;script:window.pwned=1) [ref] [click][ref]
-[click](data:text/html;base64,PHNjcmlwdD5vcGVuZXIucHduZWQ9MTwvc2NyaXB0Pg==) <data:text/html,x>
-[click](vbscript:msgbox) [two](file:///etc/passwd) [three](blob:x) [four](about:blank) [five](#/)
-[click](//pwned.example/a) [two](/\\pwned.example) [three](?x) [four](#/r/other) [five](../api)
-[click](http://a@pwned.example:80/?x=1#y 'title " onclick=window.pwned=1') <https://pwned.example/x>
-![image](javascript:window.pwned=1) ![two](https://pwned.example/i.png) ![](data:image/svg+xml,x)
-[![in](https://pwned.example/i.png)](javascript:window.pwned=1)
-[a [b](//c) ](javascript:window.pwned=1)
-[google.com](https://pwned.example/login) https://google.com@pwned.example/ www.pwned.example
-[ref]: javascript:window.pwned=1
-"""
+LINKS = Path(__file__).with_name("markdown").joinpath("hostile-links.txt").read_text()
 
 
 def test_links_of_a_model_never_leave_or_change_the_page(page: Page) -> None:

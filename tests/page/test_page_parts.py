@@ -236,16 +236,7 @@ def test_lost_connection_is_shown_until_it_is_back(page: Page) -> None:
         visitor.sees("four")
 
 
-TOKENS = """async ([input_tokens, output_tokens]) => {
-  const { src } = document.querySelector("script");
-  const { RunFooter } = await import(new URL("conversation.js", src).href);
-  const bar = new RunFooter({ status: "completed", created: 0 }, {});
-  const usage = { input_tokens, output_tokens };
-  const calls = new Map();
-  bar.show({ status: "completed", usage, calls, startedAt: 0, endedAt: 1, time: 1 });
-  const tokens = bar.element.querySelector(".run-tokens");
-  return [tokens.textContent, tokens.title];
-}"""
+TOKENS = browser_script("show-tokens")
 
 
 def test_unknown_token_counts_are_left_out(page: Page) -> None:
@@ -261,21 +252,7 @@ def test_unknown_token_counts_are_left_out(page: Page) -> None:
 
 
 # A text whose turn is repeated, after a crash or not.
-LOST = """async (cause) => {
-  const from = (name) => import(new URL(name, document.querySelector("script").src).href);
-  const { RunView, loadMarkdown } = await from("conversation.js");
-  const { Run } = await from("argstream.js");
-  await loadMarkdown();
-  const [run, view] = [new Run("run_1"), new RunView()];
-  [
-    { type: "turn_started", turn: 1, attempt: 1 },
-    { type: "text_delta", text: "I begin", block: 0, parent_id: null },
-    { type: "run_resumed", cause, interrupted: [], note: "" },
-    { type: "turn_started", turn: 1, attempt: 2 },
-  ].forEach((event, n) => run.take({ seq: n + 1, time: n, event, arguments: [] }));
-  view.show(run);
-  return view.element.textContent;
-}"""
+LOST = browser_script("show-lost-text")
 
 
 def test_lost_text_says_why_it_is_repeated(page: Page) -> None:

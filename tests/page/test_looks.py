@@ -169,7 +169,6 @@ def approvals(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[
 
 def lists(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
     page = visitor.page
-    open_list = visitor.button("Conversations")
     with on_stage() as stage:
         for number in range(12):
             prompt = f"Question {number} about frogs, herons and ponds"
@@ -182,8 +181,8 @@ def lists(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]
         page.unroute_all()
         page.reload()
         visitor.sees("Yes")
-        if open_list.is_visible():
-            open_list.click()
+        if visitor.button("Conversations").is_visible():
+            visitor.button("Conversations").click()
         expect(visitor.link("Question 3")).to_be_visible()
         yield "list"
         visitor.link("Question 4").hover()

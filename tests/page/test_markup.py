@@ -239,14 +239,14 @@ def census_of(page: Page, scene: Scene, texts: Texts) -> list[Census]:
     return censuses
 
 
-# Highlighted code has spans, and a long line has several rows: these depend on the text.
-DEPENDENT = ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume")
+# Highlighted code has spans, a long line several rows, and mixed scripts a warning.
+VARYING = ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume", "xhtml:div.warn")
 
 
 def made_of(census: Census) -> Counter[str]:
     made: Counter[str] = Counter()
     for kind, count in census.kinds.items():
-        if not kind.startswith(DEPENDENT):
+        if not kind.startswith(VARYING):
             # A text may be long only as JSON, and may have been seen live or not.
             made[kind.removesuffix(".live").removesuffix(".is-long")] += count
     return made

@@ -260,6 +260,7 @@ def test_lost_text_says_why_it_is_repeated(page: Page) -> None:
         page.goto(stage.url)
         assert "The server restarted here. Retried below." in page.evaluate(LOST, "crash")
         assert "The connection to the model broke here." in page.evaluate(LOST, "pause")
+        assert page.evaluate(browser_script("end-calls")) == [True, False]  # the edit stays open
 
 
 # A browser without windows cannot hide a tab. Only the timers of live-run.js are shortened, since

@@ -1558,13 +1558,20 @@ class Container {
   #collapsed(call) {
     if (!call.open || this.#touched.has(call)) return call;
     // The text that follows an edit is about what it has changed.
-    const isEdited = call.call?.state === "completed" && call.shadowRoot?.querySelector(".given .diff");
+    const isEdited = call.call?.state === "completed" && isEdit(call.call.root);
     if (isEdited && call === this.#list?.lastElementChild) return call;
     const focused = document.activeElement;
     const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
     const isTyping = call.shadowRoot?.activeElement?.matches("textarea, input") ?? false;
     return isInside || isTyping ? call : this.#collapse(call);
   }
+}
+
+/** Return whether arguments replace an old text.
+ * @param {Call["root"]} argument @returns {boolean} */
+function isEdit({ children }) {
+  const some = children.slice(0, GROUP);
+  return some.some((one) => /^old(?:_|$)/.test(String(one.key)) || isEdit(one));
 }
 
 /** Return whether nothing more happens to a call, and it hides nothing that waits for the user.

@@ -21,7 +21,7 @@ SOAK_SECONDS ?= 600
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo test check lint types imports shape tests coverage test-deps bench format pictures clean \
-	soak soak-server soak-properties soak-recordings soak-fuzz soak-mutants
+	screenshots soak soak-server soak-properties soak-recordings soak-fuzz soak-mutants
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -73,6 +73,9 @@ test-deps: .venv/created ## install tmux and chromium for the tests, where that 
 		&& apt-get -qq update > .venv/report.log 2>&1 \
 		&& { get $$(echo "$$missing" | sed s/chromium/chromium-headless-shell/) || get $$missing; }; } \
 		|| echo "missing:$$missing. The tests that need it are skipped, or fail if CI is set. To install: apt-get install$$missing"
+
+screenshots: .venv/ready-node test-deps ## pictures of the page in tests/page/seen: each scene, three widths, light and dark
+	@ARGSTREAM_SCREENSHOTS=all $(PYTEST) $(IN_PARALLEL) tests/page/test_looks.py
 
 bench: .venv/ready-dev .venv/ready-bench .venv-bench/ready ## measure against other parsers, SDKs and agents; writes docs/benchmarks.md
 	@$(BIN)/python benchmarks/run.py

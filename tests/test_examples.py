@@ -88,5 +88,5 @@ def test_served_agent_streams_asks_and_hides_runs_from_other_users() -> None:
     assert lines[-3:] == [
         "send_mail needs a yes, and gets it",
         "Done: 32 characters went to ada@example.org",
-        "for another user: 404 no such run",
+        "for another user: 404 run not found",
     ]

@@ -184,9 +184,9 @@ class TestScript:
         frames = server.converse("Fix the tax in prices.py", "edit")
         [call] = [frame["block"] for frame in frames if "block" in frame]
         assert (call["name"], call["input"]["path"]) == ("edit_file", "prices.py")
-        assert "The tax is right now." in text_in(frames)
+        assert "The tax is now correct." in text_in(frames)
         written = [path.read_text() for path in server.folder.glob("argstream-serve-*/*/prices.py")]
-        assert any(call["input"]["new_string"] in text for text in written)
+        assert any(all(e["new"] in text for e in call["input"]["edits"]) for text in written)
 
     def test_policy_blocks_the_forbidden_call_while_it_is_written(self, server: Running) -> None:
         frames = server.converse("Try something forbidden", "forbidden")

@@ -33,9 +33,9 @@ def settle(page: Page) -> None:
     page.evaluate(browser_script("settle"))
 
 
-def screenshot(page: Page, name: str) -> None:
+def screenshot(page: Page, name: str, **options: Any) -> None:
     SEEN.mkdir(exist_ok=True)
-    page.screenshot(path=SEEN / f"{name}.png", animations="disabled", caret="hide")
+    page.screenshot(path=SEEN / f"{name}.png", animations="disabled", caret="hide", **options)
 
 
 def run_async(work: Coroutine[Any, Any, Answer]) -> Answer:

@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from argstream import events as ev
 from argstream.models import CallTool, Reply, Say, Think
 from tests.page.conftest import Browsing
+from tests.page.looking import browser_script
 from tests.page.proxy import proxied
 from tests.page.recorded import START, RunScript, answered_run, keep_run
 from tests.page.stage import on_stage
@@ -91,11 +92,7 @@ def test_pending_call_is_never_in_a_group_and_failed_ones_are_counted(page: Page
         expect(visitor.button("Approve")).to_be_visible()
 
 
-NODES = """() => {
-  const count = (root) => [...root.childNodes].reduce(
-    (sum, one) => sum + 1 + count(one) + (one.shadowRoot ? count(one.shadowRoot) : 0), 0);
-  return count(document);
-}"""
+NODES = browser_script("count-all-nodes")
 
 
 def test_100_calls_stay_below_8000_nodes(page: Page) -> None:
@@ -117,6 +114,27 @@ def test_100_calls_stay_below_8000_nodes(page: Page) -> None:
         assert page.evaluate(NODES) < 8_000
 
 
+CODE = "Use this:\n\n```python\ndef f(x: int) -> int:\n    return x\n```\n"
+
+
+def test_page_stays_in_place_and_code_is_shown_line_by_line(page: Page) -> None:
+    with on_stage() as stage:
+        for number in range(8):
+            events = answered_run(f"run{number}", f"Question {number}", CODE)
+            keep_run(stage.store, events, begun=START + 100 * number)
+        visitor = Visitor(page, f"{stage.url}/#/r/run2")
+        visitor.sees("Question 7")
+        visitor.button("Replay").first.click()
+        expect(visitor.button("Exit replay")).to_be_visible()
+        heights = "[document.documentElement.scrollTop, document.documentElement.scrollHeight]"
+        assert page.evaluate(heights) == [0, page.evaluate("innerHeight")]
+        code = visitor.conversation.get_by_role("group", name="Code python").first
+        lines = [line for line in code.inner_text().splitlines() if line]
+        assert lines == ["def f(x: int) -> int:", "    return x"]
+        height = "(code) => code.querySelector('.row').getBoundingClientRect().height"
+        assert code.evaluate(height) == 20
+
+
 def test_footer_has_duration_tokens_and_the_answer_to_copy(browsing: Browsing) -> None:
     with on_stage() as stage:
         run = RunScript("Think first")
@@ -133,13 +151,16 @@ def test_footer_has_duration_tokens_and_the_answer_to_copy(browsing: Browsing) -
         expect(footers.first).to_contain_text("12 s")
         expect(footers.first).to_contain_text("120 tokens")
         expect(footers.first).to_have_css("opacity", "0")
-        expect(footers.last).to_contain_text("300 ms")
+        expect(footers.last).to_contain_text("0.3 s")
         expect(footers.last).to_have_css("opacity", "1")
         page.get_by_text("Think first").last.hover()
         expect(footers.first).to_have_css("opacity", "1")
         footers.first.get_by_role("button", name="Copy").click()
         expect(footers.first.get_by_role("button", name="Copied")).to_be_visible()
         assert page.evaluate("navigator.clipboard.readText()") == "The answer is **42**."
+        # Those of the newest run are in the header.
+        expect(footers.get_by_role("button", name="Timeline")).to_have_count(1)
+        expect(visitor.button("Timeline")).to_have_count(2)
         # Only the newest run can be replaced.
         expect(visitor.button("Retry")).to_have_count(1)
         expect(visitor.button("Edit message")).to_have_count(1)
@@ -158,7 +179,12 @@ def test_line_below_a_run_in_progress_says_what_it_does(page: Page) -> None:
         stage.model.let(20)
         expect(line).to_contain_text(re.compile(r"Writing write_file · \d+ lines · \d"))
         stage.model.let()
-        expect(line).to_contain_text("Needs approval: send_mail")
+        expect(visitor.button("Approve")).to_be_visible()
+        expect(line).to_be_hidden()  # the card in sight says enough
+        page.set_viewport_size({"width": 1280, "height": 300})
+        page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+        expect(visitor.conversation).to_contain_text("Needs approval: send_mail ada")
+        page.set_viewport_size({"width": 1280, "height": 800})
         visitor.decides(visitor.button("Approve"))
         expect(line).to_contain_text("tokens")
         expect(visitor.conversation.locator("summary")).to_contain_text("Thought")
@@ -255,6 +281,14 @@ def test_approvals_out_of_sight_are_reviewed_or_approved_in_one_request(page: Pa
             visitor.calls.nth(1).get_by_role("group", name="Approval", exact=True)
         ).to_be_focused()
 
+        visitor.calls.first.evaluate("(call) => call.scrollIntoView({ block: 'start' })")
+        expect(bar).to_be_visible()
+        expect(visitor.button("Jump to latest")).to_be_hidden()  # it would cover the first one's
+        page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+        expect(visitor.button("Jump to latest")).to_be_visible()
+        visitor.button("Approve all").click()
+        page.get_by_role("dialog").get_by_role("button", name="Review").last.click()
+        expect(visitor.calls.nth(1)).to_be_in_viewport()
         page.evaluate("document.querySelector('#scroller').scrollTop = 0")
         # A card that is not painted whole cannot be approved.
         visitor.calls.nth(1).evaluate(
@@ -264,8 +298,10 @@ def test_approvals_out_of_sight_are_reviewed_or_approved_in_one_request(page: Pa
         visitor.button("Approve all").click()
         dialog = page.get_by_role("dialog", name="Approve these calls?")
         boxes = dialog.get_by_role("checkbox")
-        expect(dialog.get_by_role("checkbox", name="send_mail ada")).to_be_checked()
-        expect(dialog.get_by_role("checkbox", name="send_mail bob Rendering…")).to_be_disabled()
+        expect(dialog.get_by_role("checkbox", name="send_mail ada 40 lines")).to_be_checked()
+        expect(
+            dialog.get_by_role("checkbox", name="send_mail bob 40 lines Rendering…")
+        ).to_be_disabled()
         visitor.calls.nth(1).evaluate("(call) => { call.isReadyToApprove = true; }")
         expect(boxes.nth(1)).to_be_checked()
         boxes.nth(1).uncheck()
@@ -293,6 +329,7 @@ def test_clocks_stop_without_a_connection_and_while_no_process_drives_the_run(pa
         is_stale = "document.querySelector('tool-call').stale === {}"
         proxy.cut()
         expect(line).to_contain_text("Disconnected")
+        expect(page.get_by_role("banner")).not_to_contain_text("Running")
         page.wait_for_function(is_stale.format("true"))
 
         said = {"is_driven": False}
@@ -300,6 +337,7 @@ def test_clocks_stop_without_a_connection_and_while_no_process_drives_the_run(pa
         proxy.mend()
         page.evaluate("document.getElementById('connection-now').click()")
         expect(line).to_contain_text("Resuming after a server restart…")
+        expect(page.get_by_role("banner")).to_contain_text("Running")
         page.wait_for_function(is_stale.format("true"))
         said["is_driven"] = True
         expect(line).to_contain_text("Running search")

@@ -1,233 +1,296 @@
-"""The main scenes, in light, dark and on a phone: axe finds no problem in them.
+"""Each scene of the page at three widths, light and dark: axe finds no problem in it.
 
-Screenshots are kept in ``seen/``. Look at them after a change of the page.
+``make screenshots`` shows all scenes in all looks, and keeps the pictures in ``seen/``. Look at
+them after a change of the page. The tests show each story in one of the looks.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
+import os
+from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+import httpx
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Page, expect
 
+from argstream import events as ev
 from argstream.models import CallTool, Reply, Say, Think
 from tests.cli.test_serve import serve
 from tests.page.conftest import Browsing
-from tests.page.looking import accessibility_problems, screenshot, settle
+from tests.page.looking import accessibility_problems, file_url, screenshot, settle
+from tests.page.proxy import proxied
 from tests.page.recorded import answered_run, keep_run, nested_run
 from tests.page.stage import on_stage
-from tests.page.visitor import Visitor
+from tests.page.test_conversation import RUNS, change_runs, failed_run, run_with_calls
+from tests.page.test_tool_call import STATES, Card
+from tests.page.visitor import STAND_STILL, Visitor
 
-HAIKU = '''"""Haiku, counted."""
-
-LINES = ["An old silent pond", "A frog jumps into the pond", "Splash! Silence again."]
-
-
-def syllables(line: str) -> int:
-    # A rough guess: groups of vowels.
-    return len(re.findall(r"[aeiouy]+", line.lower()))
-
-
-for line in LINES:
-    print(f"{syllables(line)}  {line}")
-'''
-MAIL = {
-    "to": "ada@example.org",
-    "subject": "A haiku for you",
-    "body": "Dear Ada,\n\nI have written a haiku.\nIt is about a frog.\n\nYours, Bob",
-}
+PRIMES = files("argstream.cli").joinpath("texts", "primes.py.txt").read_text("utf-8")
+BODY = "Dear Ada,\n\nI have written a haiku.\nIt is about a frog.\n\nYours, Bob"
+MAIL = {"to": "ada@example.org", "subject": "A haiku for you", "body": BODY}
+SEND = CallTool("send_mail", MAIL)
 REPLIES = (
     Reply(
-        Think("A haiku has three lines of five, seven and five syllables. A frog would be good."),
-        Say("I write a small program that counts the syllables, and tell Ada about it."),
-        CallTool("write_file", {"path": "haiku.py", "content": HAIKU}),
+        Think("The sieve of Eratosthenes is short."),
+        Say("I write a small program, and tell Ada about it."),
+        CallTool("write_file", {"path": "primes.py", "content": PRIMES}),
         CallTool("search", {"query": "haiku about frogs", "limit": 5}),
     ),
-    Reply(Say("Now the mail."), CallTool("send_mail", MAIL)),
-    "Everything is done: `haiku.py` is written, and Ada knows about it.",
+    Reply(Say("Now the mail."), SEND),
+    "Everything is done: `primes.py` is written, and Ada knows about it.",
 )
+ISSUES = [{"number": number, "title": "Frogs", "labels": ["bug"]} for number in (2, 3, 5)]
+EDIT = {"path": "a.py", "old_string": "one\ntwo\n", "new_string": "one\nthree\n"}
+RICH = Path(__file__).with_name("markdown").joinpath("rich.txt").read_text()
 
 
-class Looking:
-    """Takes a screenshot of each scene in each look, and collects what axe finds."""
+class Look(NamedTuple):
+    width: int
+    scheme: Literal["light", "dark"]
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.visitor = Visitor(page)
-        self.problems: list[str] = []
-
-    def look(self, scene: str) -> None:
-        self.look_wide(scene)
-        with self.phone():
-            self.look_on_phone(scene)
-
-    def look_wide(self, scene: str) -> None:
-        settle(self.page)
-        self._check(f"{scene}-light")
-        self.page.emulate_media(color_scheme="dark")
-        self._check(f"{scene}-dark", runOnly=["color-contrast"])
-        self.page.emulate_media(color_scheme="light")
-
-    def look_on_phone(self, scene: str) -> None:
-        settle(self.page)
-        self._check(f"{scene}-phone", rules={"color-contrast": {"enabled": False}})
-
-    @contextmanager
-    def phone(self) -> Iterator[None]:
-        """Make the page small and touched, as playwright does for a new context."""
-        before = self.page.viewport_size
-        assert before is not None
-        size: ViewportSize = {"width": 390, "height": 844}
-        self.page.set_viewport_size(size)
-        session = self.page.context.new_cdp_session(self.page)
-        metrics = {**size, "deviceScaleFactor": 2, "mobile": True}
-        session.send("Emulation.setDeviceMetricsOverride", metrics)
-        session.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
-        yield
-        session.detach()
-        self.page.set_viewport_size(before)
-
-    def _check(self, name: str, **options: Any) -> None:
-        screenshot(self.page, name)
-        found = accessibility_problems(self.page, **options)
-        self.problems += [f"{name}: {one}" for one in found]
-        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            self.problems.append(f"{name}: wider than the screen")
+    def options(self) -> dict[str, Any]:
+        height = {1440: 900, 768: 1024, 390: 844}[self.width]
+        is_phone = self.width == 390
+        return {
+            "viewport": {"width": self.width, "height": height},
+            "color_scheme": self.scheme,
+            "has_touch": is_phone,
+            "is_mobile": is_phone,
+            "bypass_csp": True,
+        }
 
 
-@pytest.fixture(scope="module")
-def opened(chromium: Browser) -> Iterator[tuple[Page, Browsing]]:
-    browsing = Browsing(chromium)
-    yield browsing.page(bypass_csp=True), browsing
-    browsing.finish()
+LOOKS = [Look(width, scheme) for width in (1440, 768, 390) for scheme in ("light", "dark")]
+Story = Callable[[Visitor, Browsing, Path], Iterator[str]]
 
 
-@pytest.fixture
-def looking(opened: tuple[Page, Browsing]) -> Iterator[Looking]:
-    page, browsing = opened
-    looking = Looking(page)
-    yield looking
-    page.goto("about:blank")  # the server of the next test may get the same port
-    browsing.check()
-    assert not looking.problems, "\n".join(looking.problems)
-
-
-def test_run_from_its_start_to_its_replay(looking: Looking) -> None:
+def whole_run(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
+    page = visitor.page
     with on_stage(*REPLIES, held=True) as stage:
         keep_run(stage.store, answered_run("old", "What is a haiku?", "A poem of three lines."))
-        page, visitor = looking.page, looking.visitor
         page.goto(stage.url)
-        expect(visitor.message).to_be_visible()
-        looking.look("empty")
-        visitor.say("Write a program about a haiku, and tell Ada.")
+        visitor.sees("What should the agent do?")
+        yield "empty"
+        visitor.say("Write a program about primes, and tell Ada.")
         stage.model.let(60)
-        expect(visitor.calls).to_contain_text("syllables")
-        looking.look("writing")
+        expect(visitor.calls).to_contain_text("PER_LINE")
+        yield "writing"
         stage.model.let()
         visitor.sees_states("completed", "running")
-        looking.look("two-at-once")
+        yield "two-at-once"
         stage.tools.may_find.set()
         expect(visitor.button("Approve")).to_be_visible()
-        looking.look("pending")
+        visitor.button("Approve").evaluate("(button) => button.click()")
+        expect(visitor.conversation).to_contain_text("Not yet")
+        yield "early-click"
+        visitor.button("More ways to approve").click()
+        expect(page.get_by_role("menuitem", name="Approve once")).to_be_visible()
+        yield "approve-menu"
+        page.keyboard.press("Escape")
+        visitor.button("Deny").click()
+        expect(visitor.field("Tell the agent why (optional)")).to_be_focused()
+        yield "deny"
+        visitor.button("Cancel").click()
         visitor.button("Edit").click()
-        visitor.field("body").fill(MAIL["body"].replace("a frog", "a heron") + "\nand Carol")
+        visitor.field("body").fill(BODY.replace("a frog", "a heron") + "\nand Carol")
         expect(visitor.region("Changes")).to_contain_text("a heron")
-        visitor.button("Approve with edits").scroll_into_view_if_needed()
-        looking.look("editing")
+        yield "editing"
         visitor.decides(visitor.button("Approve with edits"))
         visitor.sees("Everything is done")
-        visitor.sees_states("completed", "completed", "completed")
-        looking.look("done")
-        visitor.button("Timeline").click()
+        yield "done"
+        visitor.opens_panel("Timeline")
         rows = page.get_by_role("row")
-        rows.filter(has_text="haiku.py").first.hover()
-        looking.look("timeline")
+        rows.filter(has_text="primes.py").first.hover()
+        yield "timeline"
         rows.filter(has_text="send_mail").first.click()
-        looking.look("inspected-call")
+        yield "inspected-call"
         page.get_by_role("tab", name="Events").click()
-        rows.filter(has_text="approval_decided").click()
-        looking.look("events")
+        rows.first.focus()
+        page.keyboard.press("End")
+        rows.last.click()
+        yield "events"
         page.keyboard.press("Escape")
-        visitor.button("Replay").click()
+        visitor.opens_panel("Replay")
         visitor.button("Pause").click()
-        position = page.get_by_role("slider", name="Position")
-        position.focus()
         for _ in range(3):
-            page.keyboard.press("PageUp")
+            page.get_by_role("slider", name="Position").press("PageUp")
         expect(visitor.region("Replay").locator("tool-call").first).to_be_visible()
-        looking.look("replay")
+        yield "replay"
 
 
-def test_sub_agents_and_the_list(looking: Looking) -> None:
+def stored_runs(visitor: Visitor, browsing: Browsing, _folder: Path) -> Iterator[str]:
+    browsing.expect_errors("status of 404")
+    page = visitor.page
+    stopped: list[ev.Event] = [ev.RunStarted("stopped", "Count"), ev.TextDelta("one two", 0)]
+    with on_stage() as stage:
+        keep_run(stage.store, failed_run("failed"), conversation="failed")
+        keep_run(stage.store, [*stopped, ev.RunStopped("", "stopped")], conversation="stopped")
+        keep_run(stage.store, nested_run("nested"), conversation="nested")
+        keep_run(stage.store, answered_run("rich", "Explain it", RICH), conversation="rich")
+        run_with_calls(10, failed=2).keep(stage.store)
+        for name, text in (
+            ("failed", "Run failed"),
+            ("stopped", "Stopped."),
+            ("run_1", "12 tool calls"),
+            ("rich", "The end."),
+            ("nowhere", "Run not found"),
+        ):
+            page.goto(f"{stage.url}/#/r/{name}")
+            visitor.sees(text)
+            if name == "rich":
+                expect(page.locator(".prompt")).to_be_in_viewport()  # its start
+                prose = visitor.page.locator(".markdown p").first
+                assert prose.evaluate("(p) => getComputedStyle(p).font").startswith("16px / 26px")
+            yield {"run_1": "group", "rich": "markdown", "nowhere": "not-found"}.get(name, name)
+        page.goto(f"{stage.url}/#/r/nested")
+        visitor.sees("It was reviewed.")
+        for _ in range(4):
+            visitor.calls.get_by_role("button", expanded=False).first.click()
+        expect(page.locator("tool-call tool-call tool-call")).to_contain_text("count")
+        yield "sub-agents"
+
+
+def approvals(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
+    calls = CallTool("write_file", {"path": "primes.py", "content": PRIMES * 3}), SEND, SEND
+    with on_stage(Reply(Say("line\n\n" * 60), *calls)) as stage:
+        visitor.page.goto(stage.url)
+        visitor.say("Write to both")
+        visitor.sees_states("completed", "pending", "pending")
+        yield "pending"
+        visitor.page.evaluate("document.querySelector('#scroller').scrollTop = 0")
+        expect(visitor.button("Review")).to_be_visible()
+        yield "out-of-sight"
+        visitor.button("Approve all").click()
+        expect(visitor.button("Approve 2 calls")).to_be_enabled()
+        yield "checklist"
+
+
+def lists(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
+    page = visitor.page
     with on_stage() as stage:
         for number in range(12):
             prompt = f"Question {number} about frogs, herons and ponds"
             events = answered_run(f"old{number}", prompt, "Yes")
             keep_run(stage.store, events, conversation=f"talk{number}")
-        keep_run(stage.store, nested_run("nested"), conversation="nested")
-        page, visitor = looking.page, looking.visitor
-        page.goto(f"{stage.url}/#/r/nested")
-        visitor.sees("It was reviewed.")
-        for _ in range(4):
-            visitor.calls.get_by_role("button", expanded=False).first.click()
-        expect(visitor.calls).to_have_count(4)
-        expect(visitor.calls.first).to_contain_text("I look at the lines.")
-        deepest = visitor.page.locator("tool-call tool-call tool-call")
-        expect(deepest).to_have_count(1)
-        expect(deepest).to_contain_text("count")
-        looking.look("sub-agents")
-        with looking.phone():
+        page.route("**/api/**", lambda _: None)  # never answered
+        page.goto(f"{stage.url}/#/r/old3")
+        page.wait_for_timeout(400)  # a fast answer shows no skeleton
+        yield "skeleton"
+        page.unroute_all()
+        page.reload()
+        visitor.sees("Yes")
+        if visitor.button("Conversations").is_visible():
             visitor.button("Conversations").click()
-            expect(visitor.link("Question")).not_to_have_count(0)
-            looking.look_on_phone("list")
-            visitor.button("Close").click()
-        visitor.link("Question 3").hover()
-        page.get_by_role("button", name="Actions for Question 3").click()
-        looking.look_wide("menu")
+        expect(visitor.link("Question 3")).to_be_visible()
+        yield "list"
+        visitor.link("Question 4").hover()
+        page.get_by_role("button", name="Actions for Question 4").click()
+        yield "menu"
         page.get_by_role("menuitem", name="Delete").click()
         expect(visitor.button("Undo")).to_be_visible()
-        looking.look("toast")
-        page.get_by_role("button", name="Actions for Question 4").press("Enter")
+        yield "toast"
+        page.get_by_role("button", name="Actions for Question 5").press("Enter")
         page.get_by_role("menuitem", name="Rename").click()
-        looking.look_wide("rename")
+        yield "rename"
         visitor.field("Title").press("Escape")
-        visitor.button("Keyboard shortcuts").click()
-        looking.look("shortcuts")
-        visitor.button("Close").click()
-        page.goto(f"{stage.url}/#/nowhere")
-        visitor.sees("Conversation not found")
-        looking.look("not-found")
+        page.evaluate("document.getElementById('shortcuts').showModal()")
+        yield "shortcuts"
 
 
-def test_queue_and_lost_connection(looking: Looking) -> None:
-    with on_stage(*REPLIES, held=True) as stage:
-        page, visitor = looking.page, looking.visitor
-        page.goto(stage.url)
-        visitor.say("Write a program about a haiku, and tell Ada.")
+def lost_connection(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
+    page = visitor.page
+    with (
+        on_stage(REPLIES[0], SEND, held=True) as stage,
+        proxied(httpx.URL(stage.url).port or 0) as proxy,
+    ):
+        page.goto(proxy.url)
+        visitor.say("Write a program about primes, and tell Ada.")
         stage.model.let(60)
-        expect(visitor.calls).to_contain_text("syllables")
+        expect(visitor.calls).to_contain_text("PER_LINE")
         visitor.say("And then send it to Carol, who has asked for it in her mail of last week")
         visitor.message.fill("And")
-        looking.look("queued")
-        page.route("**/api/conversations?*", lambda route: route.abort("connectionfailed"))
-        page.evaluate("window.dispatchEvent(new Event('online'))")
+        yield "queued"
+        proxy.cut()
         expect(visitor.button("Retry now")).to_be_visible()
-        looking.look("disconnected")
+        yield "disconnected"
+        said = {"is_driven": False}
+        page.route(RUNS, lambda route: change_runs(route, lambda run: run.update(said)))
+        proxy.mend()
+        page.evaluate("document.getElementById('connection-now').click()")
+        visitor.sees("Resuming after a server restart…")
+        yield "resuming"
         page.unroute_all()
+        stage.tools.may_find.set()
+        stage.model.let()
+        expect(visitor.button("Approve")).to_be_visible()
+        proxy.cut()
+        expect(visitor.button("Retry now")).to_be_visible()
+        yield "stale-approval"
 
 
-def test_sign_in_and_first_visit(
-    looking: Looking, opened: tuple[Page, Browsing], tmp_path: Path
-) -> None:
-    opened[1].expect_errors("status of 401")
-    page, visitor = looking.page, looking.visitor
-    with serve(tmp_path) as running:
+def first_visit(visitor: Visitor, browsing: Browsing, folder: Path) -> Iterator[str]:
+    browsing.expect_errors("status of 401")
+    page = visitor.page
+    with serve(folder) as running:
         page.goto(running.url)
         expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
-        looking.look("sign-in")
+        yield "sign-in"
         page.get_by_label("Access token").fill(running.token)
         visitor.button("Sign in").click()
         visitor.sees("Try argstream")
-        looking.look("welcome")
-        page.goto("about:blank")
+        yield "welcome"
+        page.get_by_role("button", name="Fix the tax in prices.py").click()
+        visitor.sees("Edited.")
+        yield "edited"
+
+
+def cards(visitor: Visitor, _browsing: Browsing, _folder: Path) -> Iterator[str]:
+    """Each state of a card, open and collapsed, and what it shows besides texts."""
+    page = visitor.page
+    page.goto(file_url("harness/tool-call.html"))
+    page.wait_for_selector("html[data-ready]", state="attached")
+    for call, *_ in STATES:
+        Card(page, f"arguments: {{path: 'a/primes.py', content: 'one\\ntwo'}}, {call}")
+        Card(page, call, open=False)
+    for given in (EDIT, {"issues": ISSUES}):
+        Card(page, f"state: 'completed', arguments: {json.dumps(given)}")
+    Card(page, "state: 'running', output: 'x'").element.evaluate("(card) => { card.stale = true; }")
+    Card.asking(page, request="rule: 'outside'").button("Deny").click()
+    editing = Card.asking(page)
+    editing.button("Edit").click()
+    editing.field("to").fill("bob")
+    editing.field("copies").fill("{")
+    expect(editing.changes).to_contain_text("bob")
+    Card.asking(page).button("Approve").evaluate(STAND_STILL)
+    page.evaluate("answers.push(new Promise(() => {}))")
+    visitor.button("Approve").last.click()
+    yield "cards"
+
+
+STORIES: list[Story] = [
+    whole_run, stored_runs, approvals, lists, lost_connection, first_visit, cards,
+]  # fmt: skip
+IS_ALL = os.environ.get("ARGSTREAM_SCREENSHOTS") == "all"
+CASES = [
+    pytest.param(story, look, id=f"{story.__name__}-{look.width}-{look.scheme}")
+    for number, story in enumerate(STORIES)
+    for look in (LOOKS if IS_ALL else [LOOKS[(number + 2) % len(LOOKS)]])
+]
+
+
+@pytest.mark.parametrize(("story", "look"), CASES)
+def test_scenes_are_accessible(
+    story: Story, look: Look, browsing: Browsing, tmp_path: Path
+) -> None:
+    page: Page = browsing.page(**look.options())
+    problems: list[str] = []
+    for scene in story(Visitor(page), browsing, tmp_path):
+        name = f"{scene}-{look.width}-{look.scheme}"
+        settle(page)
+        screenshot(page, name, full_page=scene == "cards")
+        problems += [f"{name}: {one}" for one in accessibility_problems(page)]
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            problems.append(f"{name}: wider than the screen")
+    assert not problems, "\n".join(problems)

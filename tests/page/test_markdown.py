@@ -12,18 +12,14 @@ import random
 import re
 from collections.abc import Iterator
 from html import escape
-from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, expect
 
 from argstream import sanitise
-from argstream.models import Say
 from tests.page.conftest import Browsing
-from tests.page.looking import accessibility_problems, file_url, screenshot, settle
-from tests.page.stage import on_stage
-from tests.page.visitor import Visitor
+from tests.page.looking import file_url
 
 BLOCKS = (
     *(
@@ -308,30 +304,3 @@ DEPTH = """() => {
   }
   return depth;
 }"""
-
-
-def test_rich_reply_is_accessible_and_fits_every_screen(browsing: Browsing) -> None:
-    with on_stage(Say(RICH)) as stage:
-        url = stage.url
-        for width in (1440, 390):
-            for scheme in ("light", "dark"):
-                page = browsing.page(
-                    url,
-                    viewport={"width": width, "height": 900},
-                    color_scheme=scheme,
-                    bypass_csp=True,
-                )
-                visitor = Visitor(page)
-                if url == stage.url:
-                    visitor.say("Explain it")
-                visitor.sees("The end.")
-                url = page.url
-                settle(page)
-                screenshot(page, f"markdown-{width}-{scheme}")
-                assert accessibility_problems(page) == []
-                assert page.evaluate("document.documentElement.scrollWidth") == width
-                texts = page.locator(".markdown p").first
-                assert texts.evaluate("(p) => getComputedStyle(p).font").startswith("16px / 26px")
-
-
-RICH = Path(__file__).with_name("markdown").joinpath("rich.txt").read_text()

@@ -1,15 +1,15 @@
 """No text of a model, a tool or a user becomes markup, wherever it is shown (invariant 13).
 
 Each run is shown twice, once with hostile texts and once with plain texts of the same shape. Both
-pages must consist of the same elements. Each scene has a third of the texts, or all of them in
-`make soak-properties`.
+pages must consist of the same elements. Links are the exception, and each is clicked.
 """
 
 import json
 import math
-import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,7 +26,6 @@ from tests.page.recorded import START, answered_run, keep_run
 from tests.page.stage import Stage, on_stage
 from tests.page.visitor import Visitor, requests_of
 
-IS_SOAK = os.environ.get("ARGSTREAM_HYPOTHESIS") == "soak"
 Texts = Sequence[str]
 HARMLESS: Texts = [harmless(text, number) for number, text in enumerate(PAYLOADS)]
 
@@ -161,24 +160,56 @@ def list_of_conversations(visitor: Visitor, stage: Stage, texts: Texts) -> Itera
 
 Scene = Callable[[Visitor, Stage, Texts], Iterator[None]]  # yields where elements are counted
 SCENES: tuple[Scene, ...] = (
-    written_inspector_and_replay,
     approvals_and_editors,
     live_run,
     list_of_conversations,
 )
 
 
-@pytest.mark.hypothesis  # `make soak-properties` shows all texts in each scene
-@pytest.mark.parametrize("number", range(len(SCENES)), ids=lambda at: SCENES[at].__name__)
-def test_hostile_text_is_shown_and_creates_no_element(page: Page, number: int) -> None:
-    some = slice(None) if IS_SOAK else slice(number % 3, None, 3)
-    hostile = census_of(page, SCENES[number], PAYLOADS[some])
-    plain = census_of(page, SCENES[number], HARMLESS[some])
+THIRDS = [slice(number, None, 3) for number in range(3)]
+CASES = [
+    *(
+        pytest.param(written_inspector_and_replay, some, id=f"third {some.start}")
+        for some in THIRDS
+    ),
+    *(pytest.param(scene, slice(None), id=scene.__name__) for scene in SCENES),
+]
+
+
+@pytest.mark.parametrize(("scene", "some"), CASES)
+def test_hostile_text_is_shown_and_creates_no_element(
+    page: Page, scene: Scene, some: slice
+) -> None:
+    hostile = census_of(page, scene, PAYLOADS[some])
+    plain = census_of(page, scene, HARMLESS[some])
     for one, other in zip(hostile, plain, strict=True):
         assert made_of(one) == made_of(other)
         assert one.attributes == other.attributes
         shown = joined(one.text)
         assert not [text for text in PAYLOADS[some] if joined(sanitise.visible(text)) not in shown]
+
+
+LINKS = Path(__file__).with_name("markdown").joinpath("hostile-links.txt").read_text()
+
+
+def test_links_of_a_model_never_leave_or_change_the_page(page: Page) -> None:
+    with on_stage(LINKS) as stage:
+        visitor, requests = Visitor(page, stage.url), requests_of(page)
+        visitor.say("Show me links")
+        visitor.sees("www.pwned.example")
+        links, url = visitor.conversation.locator(".markdown a"), page.url
+        assert links.count() > 5
+        page.context.route("**/pwned.example/**", lambda route: route.abort())
+        for link in links.all():
+            assert re.match("https?:", link.get_attribute("href") or "")
+            assert link.get_attribute("rel") == "noopener noreferrer"
+            with page.expect_popup() as opened:
+                link.click()
+            opened.value.close()
+        assert page.url == url
+        assert {place_of(one, stage.url) for one in requests} <= {"", "static", "api"}
+        assert page.evaluate("window.pwned") is None
+        assert page.locator("img").count() == 0
 
 
 def census_of(page: Page, scene: Scene, texts: Texts) -> list[Census]:
@@ -208,14 +239,14 @@ def census_of(page: Page, scene: Scene, texts: Texts) -> list[Census]:
     return censuses
 
 
-# Highlighted code has spans, and a long line has several rows: these depend on the text.
-DEPENDENT = ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume")
+# Highlighted code has spans, a long line several rows, and mixed scripts a warning.
+VARYING = ("xhtml:span", "xhtml:div.row", "xhtml:div.chunk", "xhtml:div.volume", "xhtml:div.warn")
 
 
 def made_of(census: Census) -> Counter[str]:
     made: Counter[str] = Counter()
     for kind, count in census.kinds.items():
-        if not kind.startswith(DEPENDENT):
+        if not kind.startswith(VARYING):
             # A text may be long only as JSON, and may have been seen live or not.
             made[kind.removesuffix(".live").removesuffix(".is-long")] += count
     return made

@@ -93,7 +93,6 @@ def test_shortcut_focuses_pending_calls_and_a_message_waits_for_them(page: Page)
         form = page.get_by_role("form")
         visitor.say("And to Carl")
         expect(form).to_contain_text("Will be sent next")
-        expect(form).to_contain_text("2 approvals needed")
         for left in (2, 1):
             expect(visitor.button("Approve")).to_have_count(left)
             visitor.decides(visitor.button("Approve").first)
@@ -202,9 +201,9 @@ def test_long_list_scrolls_to_the_current_row_and_covers_nothing(page: Page) -> 
         page.set_viewport_size({"width": 320, "height": 256})
         visitor.button("Conversations").click()
         expect(current).to_be_in_viewport(ratio=1)
-        row = ".row:has([aria-current])"
+        row = ".entry:has([aria-current])"
         page.locator(row).hover()
-        check_apart(page, f"{row} .row-title", f"{row} .row-more")  # it replaces the time
+        check_apart(page, f"{row} .entry-title", f"{row} .entry-more")  # it replaces the time
         visitor.button("Close").click()
         # On a small screen, most of it is for the conversation.
         page.wait_for_function("() => document.querySelector('#scroller').clientHeight > 256 * 0.6")
@@ -237,15 +236,7 @@ def test_lost_connection_is_shown_until_it_is_back(page: Page) -> None:
         visitor.sees("four")
 
 
-TOKENS = """async ([input_tokens, output_tokens]) => {
-  const { src } = document.querySelector("script");
-  const { RunFooter } = await import(new URL("conversation.js", src).href);
-  const bar = new RunFooter({ status: "completed", created: 0 }, {});
-  const usage = { input_tokens, output_tokens };
-  bar.show({ status: "completed", usage, startedAt: 0, endedAt: 1, time: 1 });
-  const tokens = bar.element.querySelector(".run-tokens");
-  return [tokens.textContent, tokens.title];
-}"""
+TOKENS = browser_script("show-tokens")
 
 
 def test_unknown_token_counts_are_left_out(page: Page) -> None:
@@ -258,6 +249,18 @@ def test_unknown_token_counts_are_left_out(page: Page) -> None:
             ([None, None], "", ""),
         ):
             assert page.evaluate(TOKENS, usage) == [text, title]
+
+
+# A text whose turn is repeated, after a crash or not.
+LOST = browser_script("show-lost-text")
+
+
+def test_lost_text_says_why_it_is_repeated(page: Page) -> None:
+    with on_stage() as stage:
+        page.goto(stage.url)
+        assert "The server restarted here. Retried below." in page.evaluate(LOST, "crash")
+        assert "The connection to the model broke here." in page.evaluate(LOST, "pause")
+        assert page.evaluate(browser_script("end-calls")) == [True, False]  # the edit stays open
 
 
 # A browser without windows cannot hide a tab. Only the timers of live-run.js are shortened, since

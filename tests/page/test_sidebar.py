@@ -47,6 +47,8 @@ def test_first_visit_offers_examples_that_the_demo_model_follows(
         visitor = Visitor(browsing.page(stage.url))
         visitor.sees("What should the agent do?")
         expect(visitor.conversation.get_by_role("button")).to_have_count(0)
+        tools = visitor.page.get_by_role("list", name="Tools").get_by_role("listitem")
+        expect(tools).to_have_text(["write_file", "send_mail", "search"])
 
 
 def test_first_load_asks_for_the_list_alone_and_then_only_for_changes(page: Page) -> None:
@@ -252,7 +254,7 @@ def test_menu_of_the_header_copies_the_link_and_saves_the_events(browsing: Brows
         assert run["events"][0]["event"]["type"] == "run_started"
         # A phone has no room for the buttons.
         page.set_viewport_size({"width": 390, "height": 844})
-        expect(visitor.button("Replay the last run")).to_be_hidden()
+        expect(visitor.button("Replay")).to_be_hidden()
         more.click()
         page.get_by_role("menuitem", name="Replay").click()
         expect(visitor.region("Replay")).to_be_visible()

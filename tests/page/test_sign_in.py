@@ -6,7 +6,6 @@ from playwright.sync_api import Page, expect
 
 from tests.cli.test_serve import serve
 from tests.page.conftest import Browsing
-from tests.page.looking import screenshot
 from tests.page.stage import on_stage
 from tests.page.visitor import Visitor, requests_of
 
@@ -44,7 +43,6 @@ def test_link_of_the_command_signs_in_and_is_removed(browsing: Browsing, tmp_pat
         visitor.say("Hello")
         visitor.sees("This is a scripted demo")
         check_no_token_left(page, requests, running.token)
-        screenshot(page, "sign-in-link")
         page.go_back()
         assert running.token not in page.url
         page.reload()
@@ -60,7 +58,6 @@ def test_wrong_tokens_are_refused_and_the_right_one_works(page: Page, browsing: 
         alert = dialog.get_by_role("alert")
         expect(alert).to_have_text("The token in the link is wrong. Enter the access token.")
         check_no_token_left(page, requests, "not-the-token-at-all")
-        screenshot(page, "sign-in-wrong-link")
         field.fill("not the token at all")
         visitor.button("Sign in").click()
         expect(alert).not_to_contain_text("link")

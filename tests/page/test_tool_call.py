@@ -2,13 +2,13 @@
 
 import json
 import re
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.page.conftest import Browsing
-from tests.page.looking import accessibility_problems, browser_script, file_url, screenshot
+from tests.page.looking import browser_script, file_url
 from tests.page.visitor import STAND_STILL, expect_enabled
 from tests.test_sanitise import WARNINGS
 
@@ -872,27 +872,3 @@ def test_texts_slots_and_parts_are_for_the_embedding_page(page: Page) -> None:
     page.evaluate("async () => { await window.toggled; }")
     done.element.evaluate("element => { element.readonly = true; }")
     expect(done.element).to_have_attribute("readonly", "")
-
-
-def test_no_state_has_accessibility_problems(browsing: Browsing) -> None:
-    page = open_harness(browsing.page(bypass_csp=True))
-    for call, *_ in STATES:
-        Card(page, f"arguments: {{path: 'a\\nb', n: 1}}, {call}")
-        Card(page, call, open=False)
-    Card.asking(page, request="rule: 'outside'")
-    Card.asking(page).button("Deny").click()
-    editing = Card.asking(page)
-    editing.button("Edit").click()
-    editing.field("to").fill("bob")
-    editing.field("copies").fill("{")
-    expect(editing.changes).to_contain_text("bob")
-    Card(page, "state: 'completed', outcome: 'completed', result: [{a: 1, b: 2}, {a: 3, b: 4}]")
-    edit = "{path: 'a.py', old_string: 'one\\ntwo', new_string: 'one\\nthree'}"
-    Card(page, f"state: 'completed', arguments: {edit}")
-    page.evaluate("show({state: 'running', output: 'x'}).stale = true")
-    looks: list[tuple[Literal["light", "dark"], int]] = [("light", 1000), ("dark", 390)]
-    for scheme, width in looks:
-        page.set_viewport_size({"width": width, "height": 2600})
-        page.emulate_media(color_scheme=scheme)
-        screenshot(page, f"tool-call-{scheme}-{width}")
-        assert not accessibility_problems(page), scheme

@@ -78,6 +78,14 @@ class Visitor:
         """Return the head of a call, a button that opens it."""
         return self.calls.get_by_role("button", name=re.compile(rf"\b{re.escape(name)}\b"))
 
+    def opens_panel(self, name: str) -> None:
+        """Open the timeline or the replay of the newest run."""
+        if self.button(name).is_visible():
+            self.button(name).click()
+        else:  # on a phone
+            self.button("More actions").click()
+            self.page.get_by_role("menuitem", name=name).click()
+
     def region(self, name: str) -> Locator:
         return self.page.get_by_role("region", name=name)
 

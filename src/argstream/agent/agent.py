@@ -132,6 +132,11 @@ class Agent(AsyncClosing):
         self._owns_store = isinstance(store, str | Path)
 
     @property
+    def tools(self) -> list[str]:
+        """The names of its tools."""
+        return [tool.name for tool in self._runs.tools.offered]
+
+    @property
     def store(self) -> Store | None:
         """The store of its runs, if it has one."""
         return self._runs.store if self._runs.survives else None

@@ -66,8 +66,30 @@ _FURTHER: Final = (
 _EDIT: Final = "Fix the tax"  # what the messages begin with
 _FORBIDDEN: Final = "Try something forbidden"
 _SAMPLE: Final = "prices.py"
-_OLD: Final = "    return cents * RATES[kind] // 100\n"
-_NEW: Final = "    return round(cents * RATES[kind] / 100)\n"
+_EDITS: Final = (
+    {
+        "old": 'RATES = {"book": 5, "food": 7, "other": 19}\n',
+        "new": 'RATES = {"book": 7, "food": 7, "other": 19}  # percent\n',
+    },
+    {
+        "old": "def tax(cents, kind):\n    return cents * RATES[kind] // 100\n",
+        "new": (
+            "def tax(cents, kind):\n"
+            '    """Return the tax on a price. Half a cent is rounded up."""\n'
+            "    if kind not in RATES:\n"
+            "        raise ValueError(f\"unknown kind {kind!r}. Known: {', '.join(RATES)}\")\n"
+            "    return (cents * RATES[kind] + 50) // 100\n"
+        ),
+    },
+    {
+        "old": 'def in_euros(cents):\n    return f"{cents / 100:.2f} €"\n',
+        "new": (
+            "def in_euros(cents):\n"
+            '    """Return a price as text, such as 1,234.50 €."""\n'
+            '    return f"{cents / 100:,.2f} €"\n'
+        ),
+    },
+)
 _KEYS: Final = ".ssh/authorized_keys"
 _KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemoDemoDemo eve\n"
 
@@ -90,20 +112,25 @@ def reply_to(messages: Sequence[Message]) -> Reply:
 
 def _edit() -> Reply:
     return Reply(
-        Say(f"`tax` in `{_SAMPLE}` always rounds down, because of `//`. I'll round it correctly:"),
-        _call("edit_file", {"path": _SAMPLE, "old_string": _OLD, "new_string": _NEW}),
+        Say(
+            f"`tax` in `{_SAMPLE}` has three bugs: the rate of books is wrong, the tax is always "
+            "rounded down, and an unknown kind fails without an explanation. I'll fix them:"
+        ),
+        _call("edit_file", {"path": _SAMPLE, "edits": _EDITS}),
     )
 
 
 def _editing(messages: Sequence[Message]) -> Reply:
     result = _results(messages)["edit_file"]
-    outcome = f"That failed: {result.result}." if result.failed else "Edited. The tax is right now."
-    return Reply(f"{outcome} Edits need no approval here; you saw the diff while I wrote it.")
+    outcome = (
+        f"That failed: {result.result}." if result.failed else "Edited. The tax is now correct."
+    )
+    return Reply(f"{outcome} Edits need no approval in this demo. The card shows the diff.")
 
 
 def _forbidden() -> Reply:
     return Reply(
-        Say("I'll try to leave myself a way in, by adding a key for SSH:"),
+        Say("Next, a call that the policy forbids: adding an SSH key."),
         _call("write_file", {"path": _KEYS, "content": _KEY * 8}),
     )
 
@@ -114,7 +141,7 @@ def _blocked(messages: Sequence[Message]) -> Reply:
         return Reply("Your policy allows that, and you approved it.")
     return Reply(
         "The policy blocked the call as soon as its path was complete, before the key was written. "
-        "A model reads the reason and can do something else."
+        "A real model would read the reason and try something else."
     )
 
 
@@ -233,15 +260,14 @@ def script_tools(folder: Path, pause: float) -> list[Tool]:
         return f"{write(path, content)}, in a temporary folder"
 
     @tool
-    def edit_file(path: str, old_string: str, new_string: str, context: ToolContext) -> str:
-        """Replace a part of a text file.
+    def edit_file(path: str, edits: list[Edit], context: ToolContext) -> str:
+        """Change parts of a text file.
 
         :param path: The file, such as prices.py.
-        :param old_string: The text to replace; it must occur once.
-        :param new_string: The text to put in its place.
+        :param edits: What is replaced by what. Each old text must occur once.
         """
         edit = _file_tool("edit_file", folder, context)
-        return f"{edit(path, [Edit(old=old_string, new=new_string)])}, in a temporary folder"
+        return f"{edit(path, edits)}, in a temporary folder"
 
     return [count_words, count_primes, write_file, edit_file]
 

@@ -327,6 +327,7 @@ def conversation_routes(context: Context, token: str | None) -> list[Route]:
         content = {
             "agent": runs.agent,
             "model": runs.model,
+            "tools": runs.tools,
             "signed_in": token is not None,
             "conversations": [_listed(row, newest) for row, newest in found],
         }

@@ -73,6 +73,10 @@ class Driver(Protocol):
         """The name of the model, which the page shows; "" if it has none."""
 
     @property
+    def tools(self) -> Sequence[str]:
+        """The names of the tools, which the page shows, as far as they are known."""
+
+    @property
     def can_replace(self) -> bool:
         """Whether a run may take the place of another, with the messages before that."""
 
@@ -138,6 +142,7 @@ class Runs:
         self.store = driver.store
         self.agent = driver.name
         self.model = driver.model
+        self.tools = driver.tools
         self._driving = RunSupervisor(driver, max_running)
         self.beginnings = Beginnings(driver.store)
         self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
@@ -194,7 +199,7 @@ class Runs:
         """Return the newest run of a conversation. Raise Problem if there is none."""
         newest = await self.newest(conversation_id, user)
         if newest is None:
-            raise Problem(404, "unknown-conversation", "no such conversation")
+            raise Problem(404, "unknown-conversation", "conversation not found")
         return newest
 
     def _is_ours(self, info: RunInfo | None) -> bool:
@@ -422,7 +427,7 @@ async def _ours(
 
 
 def _unknown_run() -> Problem:
-    return Problem(404, "unknown-run", "no such run")
+    return Problem(404, "unknown-run", "run not found")
 
 
 def other_request(call_id: str) -> Problem:
@@ -446,6 +451,7 @@ class AgentDriver:
         self._agent = agent
         self.name = agent.name
         self.model = agent.model.name
+        self.tools = agent.tools
         self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
         self._grants: WeakValueDictionary[tuple[str, str], set[Grant]] = WeakValueDictionary()

@@ -87,6 +87,11 @@ class ClaudeAgentDriver:
         return self._options.model or "Claude Code"
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """Return nothing: Claude Code has many tools, and its settings choose among them."""
+        return ()
+
+    @property
     def can_replace(self) -> bool:
         """Return False: only Claude Code has the history."""
         return False

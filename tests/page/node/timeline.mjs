@@ -11,9 +11,7 @@ Object.assign(globalThis, {
   customElements: { define() {} },
   document: { addEventListener() {} },
 });
-const { TimeAxis, TimedRun, conclusion, silence, storyOf } = await import(
-  `${folder}/inspector.js`
-);
+const { TimeAxis, TimedRun, storyOf } = await import(`${folder}/inspector.js`);
 const { pathWords } = await import(`${folder}/dom.js`);
 const { Schedule } = await import(`${folder}/replay.js`);
 
@@ -23,7 +21,7 @@ for (const frames of runs) {
   const run = new TimedRun();
   for (const frame of frames) run.take(frame);
   const rows = [...rowsOf(run, null, null, 0)];
-  print({ now: run.time, silence: silence(run), conclusion: conclusion(run), rows });
+  print({ now: run.time, rows });
 }
 
 /** The rows below one: their depths and contents. */
@@ -47,12 +45,8 @@ for (const { stretches, most, times } of axes) {
 for (const times of schedules) {
   const schedule = new Schedule();
   times.forEach((time) => schedule.add(time));
-  const shortened = times.map((_, index) => schedule.at(index));
-  const counts = shortened.map((time) => schedule.countBy(time));
-  const { seconds, hasLongPauses } = schedule;
-  schedule.isShortened = false;
-  const recorded = times.map((_, index) => schedule.at(index));
-  print({ shortened, counts, seconds, hasLongPauses, recorded });
+  const counts = times.map((_, index) => schedule.countBy(index));
+  print({ counts, seconds: schedule.seconds });
 }
 
 if (paths.length > 0) print(paths.map(pathWords));

@@ -1,5 +1,7 @@
 async (name) => {
-  const { RunView } = await import(new URL("conversation.js", document.querySelector("script").src).href);
+  const { RunView, loadMarkdown } = await import(
+    new URL("conversation.js", document.querySelector("script").src).href);
+  await loadMarkdown();
   const { Run } = await import(new URL("argstream.js", document.querySelector("script").src).href);
   const { paint, afterPainting } = await import(new URL("dom.js", document.querySelector("script").src).href);
   const run = new Run("burden");

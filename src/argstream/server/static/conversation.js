@@ -1,18 +1,18 @@
 import {
-  afterPainting, BlockChunks, countOf, durationWords, exactly, isMissing, isRunOver, linesOf, make,
-  paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+  afterPainting, BlockChunks, copyText, countOf, durationWords, exactly, icon, isMissing, isRunOver,
+  linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
 } from "./dom.js";
-import { MarkdownView } from "./markdown.js";
 import { isOver, LineCounter, primaryOf } from "./tool-call.js";
-/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Frame, Handlers, Run, RunInfo } from "./argstream.js" */
+/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
+/** @import { MarkdownView } from "./markdown.js" */
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
 // In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
-// RunPanels, Scrolling.
+// Scrolling.
 
 /** Runs that are shown at first, and by each press of "Show earlier messages". */
 const PAGE = 10;
@@ -33,12 +33,10 @@ const FIRST_PAINT = 2000;
  * @property {() => void} onAgain loads it again after a failure
  */
 
-/**
- * One conversation: its runs, oldest first. The newest one is followed while it is in progress.
+/** One conversation: its runs, oldest first. The newest one is followed while it is in progress.
  *
- * Runs are added when the conversation is opened, when a message is sent, and when the list of runs
- * reports one that was started in another tab.
- */
+ * Runs are added when the conversation is opened, when a message is sent, and when the list of
+ * runs reports one that was started in another tab. */
 export class Conversation {
   /** @param {ConversationOptions} options */
   constructor(options) {
@@ -87,10 +85,7 @@ export class Conversation {
     return [...calls].some((call) => /** @type {ToolCallElement} */ (call).hasUnsentEdit);
   }
 
-  /**
-   * Return whether an address leads to what is shown.
-   * @param {Route} route
-   */
+  /** Return whether an address leads to what is shown. @param {Route} route */
   has(route) {
     if (route.kind === "run") return this.#find(route.id) !== undefined;
     return this.id === (route.kind === "new" ? "" : route.id);
@@ -110,14 +105,9 @@ export class Conversation {
     return this.#sections.at(-1)?.status ?? "";
   }
 
-  /** Open or close the timeline of the newest run. */
-  onTimeline() {
-    this.#sections.at(-1)?.onTimeline();
-  }
-
-  /** Start or end the replay of the newest run. */
-  onReplay() {
-    this.#sections.at(-1)?.onReplay();
+  /** The newest run, whose timeline and replay the header opens. */
+  get section() {
+    return this.#sections.at(-1);
   }
 
   /** @param {boolean} isConnected whether the server can be reached */
@@ -142,11 +132,8 @@ export class Conversation {
     this.#changed();
   }
 
-  /**
-   * Show a conversation, scrolled to one of its runs.
-   * @param {string} id
-   * @param {string} [runId]
-   */
+  /** Show a conversation, scrolled to one of its runs.
+   * @param {string} id @param {string} [runId] */
   async showConversation(id, runId = "") {
     if (this.id === id && this.#sections.length > 0 && this.#goTo(runId)) return;
     const visit = this.#leave(id);
@@ -158,10 +145,7 @@ export class Conversation {
     }
   }
 
-  /**
-   * Show a run, in its conversation.
-   * @param {string} runId
-   */
+  /** Show a run, in its conversation. @param {string} runId */
   async showRun(runId) {
     if (this.#goTo(runId)) return;
     const visit = this.#leave("");
@@ -175,17 +159,16 @@ export class Conversation {
     }
   }
 
-  /**
-   * Start the next run. Rejects if the server does not accept the message.
+  /** Start the next run. Rejects if the server does not accept the message.
    * @param {string} message
    * @param {string} [replaces] the newest run, to replace it by the new one
-   * @returns {Promise<boolean>} false if another conversation was opened in the meantime
-   */
+   * @returns {Promise<boolean>} false if another conversation was opened in the meantime */
   async send(message, replaces = "") {
     const visit = this.#visit;
     const section = new RunSection(this.#sectionOptions);
     this.#isSending = true;
     try {
+      await loadMarkdown();
       const following = this.#client.converse(message, {
         conversation: this.id,
         replaces,
@@ -212,13 +195,11 @@ export class Conversation {
 
   async stop() {
     const going = this.#sections.filter((section) => !section.isOver);
-    await Promise.all(going.map((section) => this.#client.stop(section.runId)));
+    await Promise.all(going.map((section) => section.stop()));
   }
 
-  /**
-   * Apply what the list of conversations reports: runs that were started or deleted elsewhere.
-   * @param {ConversationInfo | null} info null if it is not listed any more
-   */
+  /** Apply what the list of conversations reports: runs that were started or deleted elsewhere.
+   * @param {ConversationInfo | null} info null if it is not listed any more */
   async notice(info) {
     const last = this.#sections.at(-1);
     if (last === undefined || last.isLost || this.#isSending || this.id === "") return;
@@ -237,10 +218,8 @@ export class Conversation {
     this.#changed();
   }
 
-  /**
-   * Move the focus to the next pending call, after the one that has it.
-   * @returns {boolean} false if there is none
-   */
+  /** Move the focus to the next pending call, after the one that has it.
+   * @returns {boolean} false if there is none */
   goToAsking() {
     const calls = this.#pending.map(({ element }) => element);
     const at = calls.findIndex((call) => call.matches(":focus-within"));
@@ -276,6 +255,7 @@ export class Conversation {
 
   /** @param {number} visit @param {RunInfo[]} infos @param {string} runId */
   async #load(visit, infos, runId) {
+    await loadMarkdown();
     if (visit !== this.#visit) return;
     const kept = withoutReplaced(infos);
     const target = replacementOf(infos, runId);
@@ -363,11 +343,8 @@ export class Conversation {
     return true;
   }
 
-  /**
-   * @param {number} visit
-   * @param {unknown} problem
-   * @param {string} missing the title if the server does not have it
-   */
+  /** @param {number} visit @param {unknown} problem
+   * @param {string} missing the title if the server does not have it */
   #fail(visit, problem, missing) {
     if (visit !== this.#visit) return;
     if (isMissing(problem)) {
@@ -378,12 +355,8 @@ export class Conversation {
     }
   }
 
-  /**
-   * Show in place of the conversation why there is none.
-   * @param {string} title
-   * @param {string} words
-   * @param {HTMLElement} action
-   */
+  /** Show in place of the conversation why there is none.
+   * @param {string} title @param {string} words @param {HTMLElement} action */
   #failAs(title, words, action) {
     this.#failure = title;
     const heading = make("h2", { tabindex: -1, text: title });
@@ -406,12 +379,8 @@ function withoutReplaced(infos) {
   return byAge(infos).filter((info) => !replaced.has(info.run));
 }
 
-/**
- * Return the run that is shown in place of a run: the last of those that replace it, or itself.
- * @param {readonly RunInfo[]} infos
- * @param {string} runId
- * @returns {string}
- */
+/** Return the run that is shown in place of a run: the last of those that replace it, or itself.
+ * @param {readonly RunInfo[]} infos @param {string} runId @returns {string} */
 function replacementOf(infos, runId) {
   const next = runId === "" ? undefined : infos.find((info) => info.replaces === runId);
   return next === undefined ? runId : replacementOf(infos, next.run);
@@ -432,22 +401,6 @@ function smallButton(text, press, looks = "") {
   const button = make("button", { class: `small ${looks}`.trim(), type: "button", text });
   button.addEventListener("click", press);
   return button;
-}
-
-/**
- * Copy a text, and let the button report that for a moment.
- * @param {HTMLElement} button
- * @param {string} text
- */
-async function copy(button, text) {
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Not allowed";
-  }
-  setTimeout(() => (button.textContent = before), 1500);
 }
 
 // Approvals that are out of sight, and all at once
@@ -471,18 +424,19 @@ class ApprovalBar {
     this.#element = make(
       "div",
       { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
-      make("span", { class: "approvals-mark", "aria-hidden": "true", text: "⚠" }),
+      icon("paused"),
       this.#words,
       review,
       this.#all,
     );
-    part("main", HTMLElement).append(this.#element, this.#dialog);
+    this.#main.append(this.#element, this.#dialog);
     this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
   }
 
   #client;
   #all;
   #element;
+  #main = part("main", HTMLElement);
   #words = make("span", { class: "approvals-words" });
   #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
   /** @type {Pending[]} */ #pending = [];
@@ -494,7 +448,7 @@ class ApprovalBar {
         if (isIntersecting) this.#unseen.delete(target);
         else if (this.#pending.some(({ element }) => element === target)) this.#unseen.add(target);
       }
-      this.#element.hidden = this.#unseen.size === 0;
+      this.#place();
     },
     { root: part("scroller", HTMLElement), rootMargin: "-96px 0px" }, // an edge is not enough
   );
@@ -510,16 +464,27 @@ class ApprovalBar {
     const known = this.#pending.map(({ element }) => element);
     this.#pending = pending;
     for (const element of elements) if (!known.includes(element)) this.#observer.observe(element);
-    this.#element.hidden = this.#unseen.size === 0;
+    this.#place();
     this.#all.hidden = elements.length < 2;
     setText(this.#words, `${countOf(elements.length, "approval")} needed`);
     if (elements.length === 0) this.#dialog.close();
   }
 
+  /** Show the bar for calls out of sight. One in sight has its own buttons at the lower edge. */
+  #place() {
+    this.#element.hidden = this.#unseen.size === 0;
+    this.#main.classList.toggle("is-asking", this.#unseen.size < this.#pending.length);
+  }
+
   /** Open the checklist of what is pending now. Calls that come later are not in it. */
   #open() {
     const opened = performance.now();
-    const rows = this.#pending.map(checkedCall);
+    const rows = this.#pending.map((pending) => {
+      return checkedCall(pending, () => {
+        this.#dialog.close();
+        pending.section.goTo(pending.element);
+      });
+    });
     const problem = make("p", { class: "checklist-problem", role: "alert" });
     let isSending = false;
     const check = () => {
@@ -559,17 +524,16 @@ class ApprovalBar {
   }
 }
 
-/**
- * Return a row of the checklist. It can be checked once the card of the call is painted whole.
- * @param {Pending} pending
- */
-function checkedCall({ section, element: card }) {
+/** Return a row of the checklist. It can be checked once the card of the call is painted whole.
+ * @param {Pending} pending @param {() => void} onReview */
+function checkedCall({ section, element: card }, onReview) {
   const call = /** @type {Call} */ (card.call);
   const digest = call.request?.digest ?? "";
   const box = make("input", { type: "checkbox", disabled: true });
   const note = make("span", { class: "checklist-note" });
   const name = make("span", { class: "checklist-name", text: visibleLine(call.name) });
   const primary = make("span", { class: "checklist-primary", text: primaryOf(call) });
+  const size = make("span", { class: "checklist-note", text: new LineCounter().words(call.root) });
   const check = () => {
     const isPending = call.isPending && call.request?.digest === digest;
     const isReady = isPending && card.isReadyToApprove;
@@ -578,7 +542,8 @@ function checkedCall({ section, element: card }) {
     setText(note, isReady ? "" : isPending ? "Rendering…" : "Already decided");
     return box.checked;
   };
-  const element = make("li", {}, make("label", {}, box, name, primary, note));
+  const review = smallButton("Review", onReview, "quiet");
+  const element = make("li", {}, make("label", {}, box, name, primary, size, note), review);
   /** @type {import("./argstream.js").Decision} */
   const decision = { decision: "approve", digest };
   return { section, element, callId: call.callId, decision, check };
@@ -594,7 +559,7 @@ function checkedCall({ section, element: card }) {
 /**
  * @typedef {object} ForSections
  * @property {() => void} onChange something is going to be painted
- * @property {Follow} onFollow
+ * @property {Scrolling["follow"]} onFollow
  * @property {(message: string, replaces: string) => Promise<unknown>} onSend starts a run
  */
 /** @typedef {ConversationOptions & ForSections} SectionOptions */
@@ -605,8 +570,6 @@ const LONG_PROMPT = 1500;
 const SLICES = 2;
 /** Characters of a prompt in a title. */
 const TITLE = 80;
-/** Milliseconds for which a lost connection is not reported: most are back by then. */
-const LOST_AFTER = 700;
 /** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
 const HIDDEN_FOR = 30_000;
 const POLL_EVERY = 15_000;
@@ -614,12 +577,10 @@ const POLL_EVERY = 15_000;
 const ASK_DRIVER = 2000;
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
-/**
- * One run in a conversation: the message, what the agent does, how it ended, and the footer.
+/** One run in a conversation: the message, what the agent does, how it ended, and the footer.
  *
  * Frames only mark what has changed. It is painted in the next frame of the screen, however many
- * frames of the run have arrived.
- */
+ * frames of the run have arrived. */
 export class RunSection {
   /** @param {SectionOptions} options */
   constructor(options) {
@@ -663,7 +624,11 @@ export class RunSection {
   #wasShown = () => {};
   #wasHeard = () => {};
   /** @type {RunFooter | null} */ #footer = null;
-  /** @type {RunPanels | null} */ #panels = null;
+  /** What a replay shows in place of the blocks. */
+  #panel = make("div", { class: "run-panels" });
+  #live = make("div", { class: "live" });
+  /** @type {Inspector | null} */ #inspector = null;
+  /** @type {Replay | null} */ #replay = null;
   /** @type {Following | null} */ #following = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #resting;
   /** The earlier attempt, once it was opened. @type {RunSection | null} */
@@ -675,9 +640,11 @@ export class RunSection {
   #isClosed = false;
   #isNewest = false;
   #isSending = false;
+  #isStoppedHere = false;
+  /** What the page was told last. */
+  #state = "";
   #isDisconnected = false;
   #isUndriven = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #losing;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #asked;
   /** Calls whose approval was announced. @type {Set<string>} */
   #told = new Set();
@@ -687,47 +654,30 @@ export class RunSection {
     onChange: (run, blocks) => this.#mark(run, blocks),
     onFrame: (frame) => {
       if (frame.event !== undefined) this.#setUndriven(false);
-      this.#panels?.take(frame);
+      this.#inspector?.take(frame);
     },
-    onConnection: (connection) => {
-      this.#options.onConnection(this, connection);
-      this.#connected(connection);
-    },
+    onConnection: (connection) => this.#options.onConnection(this, connection),
   };
 
-  /**
-   * Show a run, and follow it.
+  /** Show a run, and follow it.
    * @param {Known} info
-   * @param {Following} [following] that was started with the `handlers` of this section
-   */
+   * @param {Following} [following] that was started with the `handlers` of this section */
   begin(info, following) {
     this.runId = info.run;
     this.status = info.status;
     this.created = info.created;
     this.replaces = info.replaces ?? "";
     this.#footer = new RunFooter(info, {
-      onCopy: () => answerOf(this.#run),
+      copied: () => answerOf(this.#run),
       onRetry: () => this.#send(this.#words, this.runId),
+      onTimeline: () => this.toggleTimeline(),
+      onReplay: () => this.toggleReplay(),
     });
-    const answer = make("h3", { class: "unseen", text: "Answer" });
-    const live = make("div", { class: "live" }, answer, this.#view.element);
-    this.#panels = new RunPanels({
-      ...this.#options,
-      runId: info.run,
-      footer: this.#footer,
-      live,
-      run: () => this.#run,
-      onGoTo: (call) => {
-        const card = this.#view.elementOf(call);
-        if (card === undefined) return;
-        this.#view.reveal(card);
-        card.scrollIntoView({ block: "nearest" });
-      },
-    });
+    this.#live.append(make("h3", { class: "unseen", text: "Answer" }), this.#view.element);
     this.#showPrompt(info.prompt);
     if (this.replaces !== "") this.element.append(this.#attemptButton);
     this.element.append(
-      ...[this.#heading, this.#ask, live, this.#panels.element, this.#end],
+      ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
       ...[this.#footer.element, this.#footer.live],
     );
     this.#showActions();
@@ -740,27 +690,102 @@ export class RunSection {
     this.#setUndriven(status === "running" && !is_driven);
   }
 
-  onTimeline() {
-    this.#footer?.timeline.click();
+  get isInspected() {
+    return this.#inspector !== null;
   }
 
-  onReplay() {
-    this.#footer?.replay.click();
+  get isReplayed() {
+    return this.#replay !== null;
+  }
+
+  async stop() {
+    this.#isStoppedHere = true;
+    await this.#options.client.stop(this.runId);
+  }
+
+  /** Open the timeline beside the conversation, or close it. */
+  toggleTimeline() {
+    if (this.#inspector !== null) {
+      this.#inspector.close();
+      return;
+    }
+    this.#try(async () => {
+      const { openInspector } = await import("./inspector.js");
+      const onClose = () => {
+        this.#inspector = null;
+        this.#options.onState();
+      };
+      const { client } = this.#options;
+      const { runId } = this;
+      const onGoTo = (/** @type {Call} */ call) => this.#show(call);
+      this.#inspector = openInspector({ client, runId, run: this.#run, onGoTo, onClose });
+    });
+  }
+
+  /** Replay the run in place of its blocks, or end that. */
+  toggleReplay() {
+    if (this.#leaveReplay()) return;
+    this.#try(async () => {
+      const { openReplay } = await import("./replay.js");
+      if (this.#replay !== null) return; // pressed twice while it was loaded
+      this.#live.hidden = true;
+      const onClose = () => {
+        this.#replay = null;
+        this.#live.hidden = false;
+        onFollow(null);
+        this.#options.onState();
+      };
+      const { client, onChange, onFollow } = this.#options;
+      const { runId } = this;
+      const makeView = () => new RunView();
+      const place = this.#panel;
+      const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
+      this.#replay = replay;
+      onFollow({ element: replay.stage, end: () => replay.end });
+    });
+  }
+
+  /** Load and open something. @param {() => Promise<void>} open */
+  async #try(open) {
+    this.#footer?.setProblem("");
+    try {
+      await open();
+      this.#options.onState();
+    } catch (problem) {
+      this.#footer?.setProblem(problemWords(problem));
+    }
+  }
+
+  /** @returns {boolean} whether there was a replay */
+  #leaveReplay() {
+    if (this.#replay === null) return false;
+    this.#replay.close();
+    return true;
+  }
+
+  /** Scroll to the card of a call. @param {Call} call */
+  #show(call) {
+    const card = this.#view.elementOf(call);
+    if (card === undefined) return;
+    this.#view.reveal(card);
+    card.scrollIntoView({ block: "nearest" });
   }
 
   /** @param {boolean} isConnected whether the server can be reached */
   setConnected(isConnected) {
+    // The server may have been restarted, and the process of the run with it.
+    if (isConnected && this.#isDisconnected) this.askDriver();
     this.#isDisconnected = !isConnected;
     this.#showStale();
   }
 
   close() {
     this.#isClosed = true;
-    clearTimeout(this.#losing);
     clearTimeout(this.#asked);
     this.#unfollow();
     this.#footer?.close();
-    this.#panels?.close();
+    this.#inspector?.close();
+    this.#leaveReplay();
     this.#attempt?.close();
   }
 
@@ -787,13 +812,11 @@ export class RunSection {
     this.#showActions();
   }
 
-  /**
-   * Move the focus to one of its calls, and show the call if it is hidden.
+  /** Move the focus to one of its calls, and show the call if it is hidden.
    * @param {ToolCallElement} call
-   * @returns {boolean} whether the call has the focus
-   */
+   * @returns {boolean} whether the call has the focus */
   goTo(call) {
-    if (this.#panels?.leaveReplay()) this.#options.say("Replay closed.");
+    if (this.#leaveReplay()) this.#options.say("Replay closed.");
     this.#view.reveal(call);
     call.focus();
     call.scrollIntoView({ block: "nearest" });
@@ -850,10 +873,8 @@ export class RunSection {
     this.#following = null;
   }
 
-  /**
-   * A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for a
-   * while closes its stream and polls the status, and reconnects as soon as it is visible.
-   */
+  /** A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for
+   * a while closes its stream and polls the status, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
     if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
@@ -923,18 +944,16 @@ export class RunSection {
   #showActions() {
     const isReplaceable = this.#isReplaceable;
     this.#edit.hidden = !isReplaceable;
-    this.#footer?.setRetry(isReplaceable && this.#end.hidden === true);
+    const hasRetry = !this.#end.hidden; // above
+    this.#footer?.offer({ retry: isReplaceable && !hasRetry, panels: !this.#isNewest });
     for (const one of this.#end.querySelectorAll(".run-again")) {
       one.toggleAttribute("hidden", !isReplaceable);
     }
     if (!isReplaceable) this.#ask.querySelector("form")?.remove();
   }
 
-  /**
-   * Start the next run, or one that replaces this one.
-   * @param {string} message
-   * @param {string} [replaces]
-   */
+  /** Start the next run, or one that replaces this one.
+   * @param {string} message @param {string} [replaces] */
   async #send(message, replaces = "") {
     if (this.#isSending) return;
     this.#isSending = true;
@@ -979,7 +998,7 @@ export class RunSection {
     const { end } = run;
     if (end === null || end.type === "run_completed" || !this.#end.hidden) return;
     const isFailed = end.type === "run_failed";
-    const words = make("p", { text: visibleLine(endWords(run)) });
+    const words = make("p", { text: visibleLine(this.#endWords(run)) });
     const again = isFailed
       ? smallButton("Retry", () => this.#send(this.#words, this.runId), "run-again")
       : smallButton("Continue", () => this.#send("Continue."), "run-again");
@@ -987,10 +1006,18 @@ export class RunSection {
     if (isFailed) {
       words.title = visibleLine(end.code);
       const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
-      const button = smallButton("Copy details", () => copy(button, details));
+      const button = smallButton("Copy details", () => copyText(button, details));
       actions.append(button);
     }
     this.#showEndBlock(isFailed, words, actions);
+  }
+
+  /** @param {Run} run that is over */
+  #endWords({ end }) {
+    if (end?.type === "run_failed") return `Run failed: ${sentence(end.message)}`;
+    if (end?.type !== "run_stopped") return "Done.";
+    if (end.reason !== "") return `Stopped: ${sentence(end.reason)}`;
+    return this.#isStoppedHere ? "Stopped by you." : "Stopped.";
   }
 
   /** @param {boolean} isBad @param {HTMLElement[]} children */
@@ -1001,57 +1028,36 @@ export class RunSection {
     this.#showActions();
   }
 
-  /**
-   * Announce what changed for users who do not see it, once.
-   * @param {Run} run
-   * @param {boolean} wasKnown
-   */
+  /** Announce what changed for users who do not see it, once.
+   * @param {Run} run @param {boolean} wasKnown */
   #announce(run, wasKnown) {
     const calls = [...run.calls.values()].filter((call) => call.state === "pending");
     const fresh = calls.filter((call) => !this.#told.has(call.callId));
     for (const call of fresh) this.#told.add(call.callId);
     if (fresh.length > 0) {
-      const names = fresh.map((call) => `${visibleLine(call.name)} ${primaryOf(call)}`.trim());
-      this.#options.say(`Needs approval: ${names.join(", ")}. Press Alt+A to review.`);
+      const titles = fresh.map(titleOf).join(", ");
+      this.#options.say(`Needs approval: ${titles}. Press Alt+A to review.`);
     }
     const wasOver = this.isOver;
-    const before = `${this.status} ${this.asking.join(" ")}`;
     this.status = run.status;
     this.asking = calls.map((call) => call.callId);
-    if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(endWords(run)));
-    if (before !== `${this.status} ${this.asking.join(" ")}`) this.#options.onState();
-  }
-
-  /** @param {Connection} connection */
-  #connected({ state }) {
-    if (state === "waiting") {
-      this.#losing ??= setTimeout(() => this.#setDisconnected(true), LOST_AFTER);
-    } else if (state !== "connecting") {
-      clearTimeout(this.#losing);
-      // The server may have been restarted, and the process of the run with it.
-      if (this.#losing !== undefined && state === "open") this.#askDriver();
-      this.#losing = undefined;
-      this.#setDisconnected(false);
-    }
-  }
-
-  /** @param {boolean} isDisconnected */
-  #setDisconnected(isDisconnected) {
-    if (isDisconnected === this.#isDisconnected) return;
-    this.#isDisconnected = isDisconnected;
-    this.#showStale();
+    if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
+    // Cards are painted later than their calls are known.
+    const state = `${this.status} ${this.asking.join(" ")} ${this.askingElements.length}`;
+    if (state !== this.#state) this.#options.onState();
+    this.#state = state;
   }
 
   /** @param {boolean} isUndriven whether no process drives the run, so that nothing can happen */
   #setUndriven(isUndriven) {
     clearTimeout(this.#asked);
-    if (isUndriven) this.#asked = setTimeout(() => this.#askDriver(), ASK_DRIVER);
+    if (isUndriven) this.#asked = setTimeout(() => this.askDriver(), ASK_DRIVER);
     if (isUndriven === this.#isUndriven) return;
     this.#isUndriven = isUndriven;
     this.#showStale();
   }
 
-  async #askDriver() {
+  async askDriver() {
     if (this.isOver || this.#isClosed) return;
     try {
       const { status, is_driven } = await this.#options.client.run(this.runId);
@@ -1096,18 +1102,7 @@ export class RunSection {
   }
 }
 
-/** @param {Run} run that is over */
-function endWords(run) {
-  const { end } = run;
-  if (end?.type === "run_failed") return `Run failed: ${sentence(end.message)}`;
-  if (end?.type !== "run_stopped") return "Done.";
-  return end.reason === "" ? "Stopped by you." : `Stopped: ${sentence(end.reason)}`;
-}
-
-/**
- * Return what the model wrote for the user.
- * @param {Run | null} run
- */
+/** Return what the model wrote for the user. @param {Run | null} run */
 function answerOf(run) {
   const texts = (run?.blocks ?? []).flatMap((block) =>
     block.type === "text" && block.parentId === null && !block.isLost ? [block.text] : [],
@@ -1118,33 +1113,35 @@ function answerOf(run) {
 /** Milliseconds between two updates of the clock. */
 const TICK = 200;
 
-/**
- * The line below a run: its duration, its tokens, and what can be done with it. While the run is in
- * progress there is another line instead, at the lower edge, that says what happens: below a text
- * that grows, it would move all the time.
- */
+/** The line below a run: its duration, its tokens, and what can be done with it. While the run is
+ * in progress there is another line instead, at the lower edge, that says what happens: below a
+ * text that grows, it would move all the time. */
 export class RunFooter {
   /**
    * @param {Known} info
-   * @param {{ onCopy: () => string, onRetry: () => void }} actions onCopy returns the answer
+   * @param {{ copied: () => string, onRetry: () => void, onTimeline: () => void,
+   *   onReplay: () => void }} actions copied returns the answer
    */
-  constructor(info, { onCopy, onRetry }) {
+  constructor(info, { copied, onRetry, onTimeline, onReplay }) {
     this.#to = info.updated ?? info.created;
-    this.#copy = smallButton("Copy", () => copy(this.#copy, onCopy()), "quiet");
+    this.#copy = smallButton("Copy", () => copyText(this.#copy, copied()), "quiet");
     this.#retry = smallButton("Retry", onRetry, "quiet");
+    // Those of the newest run are in the header.
+    this.#panels = [
+      smallButton("Timeline", onTimeline, "quiet"),
+      smallButton("Replay", onReplay, "quiet"),
+    ];
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
     this.live = make("div", { class: "run-line", ...group }, dot, this.#activity);
-    const parts = [this.#time, this.#tokens, this.#copy, this.#retry, this.#problem];
+    const buttons = [this.#copy, this.#retry, ...this.#panels];
+    const parts = [this.#time, this.#tokens, ...buttons, this.#problem];
     this.element = make("div", { class: "run-footer", ...group }, ...parts);
-    this.setRetry(false);
+    this.offer({ retry: false, panels: false });
     this.#from = info.created;
     this.#time.title = exactly(info.created);
     this.#setStatus(info.status);
   }
-
-  timeline = panelButton("Timeline");
-  replay = panelButton("Replay");
 
   #from = 0;
   #to;
@@ -1154,12 +1151,12 @@ export class RunFooter {
   #problem = make("span", { class: "run-problem" });
   #copy;
   #retry;
+  #panels;
   #status = "";
   #stale = "";
-  #isReplayed = false;
   /** @type {Run | null} */ #run = null;
   /** What the run does, and since when. */
-  #doing = "";
+  /** @type {unknown} */ #doing = null;
   #since = 0;
   #lines = new LineCounter();
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
@@ -1179,12 +1176,13 @@ export class RunFooter {
     this.#setStatus(run.status);
   }
 
-  /** @param {boolean} canRetry */
-  setRetry(canRetry) {
-    this.#retry.hidden = !canRetry;
+  /** Show some buttons. @param {{ retry: boolean, panels: boolean }} offered */
+  offer({ retry, panels }) {
+    this.#retry.hidden = !retry;
+    for (const button of this.#panels) button.hidden = !panels;
   }
 
-  /** @param {string} words why the run could not be retried, or "" */
+  /** @param {string} words why something could not be done, or "" */
   setProblem(words) {
     setText(this.#problem, visibleLine(words));
   }
@@ -1192,17 +1190,6 @@ export class RunFooter {
   /** @param {string} words why nothing is heard of the run, or "" */
   setStale(words) {
     this.#stale = words;
-    this.#tick();
-  }
-
-  /**
-   * Hide how the run is now while it is replayed above.
-   * @param {boolean} isReplayed
-   */
-  setReplayed(isReplayed) {
-    this.#isReplayed = isReplayed;
-    this.replay.ariaExpanded = String(isReplayed);
-    this.element.classList.toggle("is-replayed", isReplayed);
     this.#tick();
   }
 
@@ -1224,9 +1211,6 @@ export class RunFooter {
       this.live.dataset.status = status;
       this.live.hidden = isOver;
       this.element.hidden = !isOver;
-      const focused = [this.timeline, this.replay].find((one) => one.matches(":focus"));
-      (isOver ? this.#retry : this.#activity).after(this.timeline, this.replay);
-      focused?.focus();
       this.close();
       if (!isOver) this.#ticking = setInterval(() => this.#tick(), TICK);
     }
@@ -1235,19 +1219,17 @@ export class RunFooter {
 
   #tick() {
     const isOver = isRunOver(this.#status);
-    let words = "";
-    if (this.#isReplayed) words = "Replay";
-    else if (!isOver) words = this.#stale || this.#activityWords();
-    setText(this.#activity, words);
-    setText(this.#time, isOver ? tookWords(this.#to - this.#from) : "");
+    setText(this.#activity, isOver ? "" : this.#stale || this.#activityWords());
+    const waited = this.#run === null ? 0 : waitedFor(this.#run);
+    setText(this.#time, isOver ? tookWords(this.#to - this.#from - waited) : "");
   }
 
   /** "Writing write_file · 24 lines · 2.7 s" */
   #activityWords() {
     const block = this.#run?.blocks.findLast((one) => !one.isLost);
-    const words = doingWords(this.#run, block);
-    if (words !== this.#doing) this.#since = performance.now();
-    this.#doing = words;
+    const { words, key = words } = doingOf(this.#run, block);
+    if (key !== this.#doing) this.#since = performance.now();
+    this.#doing = key;
     if (this.#status === "paused") return words;
     const isWriting = block?.type === "call" && block.state === "writing";
     const size = isWriting ? this.#lines.words(block.root) : "";
@@ -1256,35 +1238,52 @@ export class RunFooter {
   }
 }
 
-/** @param {string} text */
-function panelButton(text) {
-  return make("button", { class: "quiet small", type: "button", text, "aria-expanded": "false" });
+/** Return for how long a run did nothing but wait for decisions, as far as that is known.
+ * @param {Run} run */
+function waitedFor({ calls }) {
+  let [waited, until] = [0, 0];
+  const asked = [...calls.values()].filter(({ requestedAt }) => requestedAt !== null);
+  asked.sort((one, other) => (one.requestedAt ?? 0) - (other.requestedAt ?? 0));
+  for (const { requestedAt, decidedAt } of asked) {
+    const end = decidedAt ?? 0;
+    waited += Math.max(0, end - Math.max(until, requestedAt ?? 0));
+    until = Math.max(until, end);
+  }
+  return waited;
 }
 
-/**
- * How long something took: "640 ms", "2.7 s", "12 s"; "" if that is too short to matter.
- * @param {number} seconds
- */
+/** How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.
+ * @param {number} seconds */
 function tookWords(seconds) {
-  if (seconds < 0.05) return "";
-  return seconds < 0.9995 ? `${Math.round(seconds * 1000)} ms` : durationWords(seconds);
+  return seconds < 0.05 ? "" : durationWords(seconds);
 }
 
-/** @param {Run | null} run @param {Block | undefined} block the newest one */
-function doingWords(run, block) {
-  const pending = run?.pending ?? [];
-  if (pending.length > 0) return `Needs approval: ${names(pending)}`;
-  const running = [...(run?.calls.values() ?? [])].filter((call) => call.state === "running");
-  if (running.length > 0) return `Running ${names(running)}`;
-  if (block?.type === "thinking" && !block.isOver) return "Thinking";
-  if (block?.type === "text") return "Writing the answer";
-  if (block?.type === "call" && block.state === "writing") return `Writing ${names([block])}`;
-  return "Waiting for the model";
+/** Return what a run does, and a key that is another one when it does something else.
+ * @param {Run | null} run
+ * @param {Block | undefined} block the newest one
+ * @returns {{ words: string, key?: unknown }} */
+function doingOf(run, block) {
+  const calls = [...(run?.calls.values() ?? [])];
+  const pending = calls.filter((call) => call.isPending);
+  const [first] = pending;
+  if (pending.length > 1) return { words: `${pending.length} approvals needed` };
+  if (first !== undefined) return { words: `Needs approval: ${titleOf(first)}` };
+  const running = calls.filter((call) => call.state === "running");
+  if (running.length > 0) {
+    const names = running.map(({ name }) => visibleLine(name)).join(", ");
+    return { words: `Running ${names}`, key: running[0]?.key };
+  }
+  if (block?.type === "thinking" && !block.isOver) return { words: "Thinking" };
+  if (block?.type === "text") return { words: "Writing the answer" };
+  if (block?.type === "call" && block.state === "writing") {
+    return { words: `Writing ${visibleLine(block.name)}`, key: block.key };
+  }
+  return { words: "Waiting for the model" };
 }
 
-/** @param {{ name: string }[]} calls */
-function names(calls) {
-  return visibleLine(calls.map(({ name }) => name).join(", "));
+/** Return the name of a call and what it is about. @param {Call} call */
+function titleOf(call) {
+  return `${visibleLine(call.name)} ${primaryOf(call)}`.trim();
 }
 
 // The blocks of a run
@@ -1300,7 +1299,6 @@ function names(calls) {
  *   if there is more to show
  */
 
-const RETRIED = "The connection to the model broke here. Retried below.";
 /** Finished calls in a row that become a group. */
 const GROUP = 4;
 /** Lines that a call takes, about. */
@@ -1308,14 +1306,12 @@ const CLOSED = 2;
 const OPEN = 8;
 const always = () => true;
 
-/**
- * The blocks of a run, in the order in which they started: texts, thinking and calls.
+/** The blocks of a run, in the order in which they started: texts, thinking and calls.
  *
  * It renders a `Run` of argstream.js and has no connection, so it shows live runs and replays
- * alike. Blocks are only added. Calls that follow each other are rows of a list, and the blocks of a
- * sub-agent are inside of its call. Work is done as long as there is time; the rest is done when it
- * is called again.
- */
+ * alike. Blocks are only added. Calls that follow each other are rows of a list, and the blocks of
+ * a sub-agent are inside of its call. Work is done as long as there is time; the rest is done when
+ * it is called again. */
 export class RunView {
   /** @param {{ decide?: Decide, decidable?: boolean }} [options] */
   constructor({ decide, decidable = decide !== undefined } = {}) {
@@ -1339,12 +1335,9 @@ export class RunView {
   #changed = new Set();
   #isStale = false;
 
-  /**
-   * Show all of a run, whatever was shown before.
-   * @param {Run} run
-   * @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown
-   */
+  /** Show all of a run, whatever was shown before.
+   * @param {Run} run @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown */
   show(run, hasTime = always) {
     const shown = run.blocks.slice(0, this.#count);
     if (shown.length < this.#count || !shown.every((block) => this.#fits(block))) this.#clear();
@@ -1353,13 +1346,9 @@ export class RunView {
     return this.#work(run, hasTime);
   }
 
-  /**
-   * Show what has changed.
-   * @param {Run} run
-   * @param {Iterable<Block>} blocks
-   * @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown
-   */
+  /** Show what has changed.
+   * @param {Run} run @param {Iterable<Block>} blocks @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all is shown */
   update(run, blocks, hasTime = always) {
     for (const block of blocks) {
       if (!this.#fits(block)) return this.show(run, hasTime);
@@ -1379,10 +1368,7 @@ export class RunView {
     return this.#calls.get(callId);
   }
 
-  /**
-   * Open everything that hides a call.
-   * @param {ToolCallElement} call
-   */
+  /** Open everything that hides a call. @param {ToolCallElement} call */
   reveal(call) {
     for (let at = /** @type {Element | null} */ (call); at !== null; ) {
       at.setAttribute("open", "");
@@ -1424,7 +1410,7 @@ export class RunView {
     if (this.#changed.size > 0) return false;
     while (this.#count < run.blocks.length) {
       const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(block).show(block, hasTime)) {
+      if (!this.#add(run, block).show(block, hasTime)) {
         this.#changed.add(block);
         return false;
       }
@@ -1437,8 +1423,8 @@ export class RunView {
     return true;
   }
 
-  /** @param {Block} block */
-  #add(block) {
+  /** @param {Run} run @param {Block} block */
+  #add(run, block) {
     const container = this.#containerOf(block);
     /** @type {BlockView} */
     let view;
@@ -1447,7 +1433,8 @@ export class RunView {
       const call = (view = this.#callView(block, isOpen));
       container.addCall(block, call.element);
     } else {
-      view = block.type === "text" ? textView() : thinkingView();
+      const lost = () => lostWords(run, block);
+      view = block.type === "text" ? textView(lost) : thinkingView(lost);
       container.add(view.element, block.type === "text" ? linesOf(block.text) : 1);
     }
     this.#views.set(block.key, view);
@@ -1469,11 +1456,8 @@ export class RunView {
     return known;
   }
 
-  /**
-   * @param {Call} call
-   * @param {boolean} isOpen
-   * @returns {BlockView & { element: ToolCallElement }}
-   */
+  /** @param {Call} call @param {boolean} isOpen @returns {BlockView & { element: ToolCallElement
+   * }} */
   #callView(call, isOpen) {
     let shown = call;
     return {
@@ -1505,10 +1489,8 @@ export class RunView {
     return element;
   }
 
-  /**
-   * Replace a card by a new one that is collapsed, and so release the elements of its body.
-   * @param {ToolCallElement} element
-   */
+  /** Replace a card by a new one that is collapsed, and so release the elements of its body.
+   * @param {ToolCallElement} element */
   #collapse = (element) => {
     if (element.call === null) return element;
     const closed = this.#makeCall(element.call, false);
@@ -1520,17 +1502,12 @@ export class RunView {
   };
 }
 
-/**
- * The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
+/** The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
  *
  * When the next text or the next turn starts, finished calls of the last list are collapsed, and
- * four or more of them in a row are hidden behind a button, their group.
- */
+ * four or more of them in a row are hidden behind a button, their group. */
 class Container {
-  /**
-   * @param {HTMLElement} element
-   * @param {(call: ToolCallElement) => ToolCallElement} collapse
-   */
+  /** @param {HTMLElement} element @param {(call: ToolCallElement) => ToolCallElement} collapse */
   constructor(element, collapse) {
     this.#chunks = new BlockChunks(element);
     this.#collapse = collapse;
@@ -1544,11 +1521,7 @@ class Container {
   /** Calls that the user has opened or closed: these stay as they are. */
   #touched = new WeakSet();
 
-  /**
-   * Add a text or thinking.
-   * @param {HTMLElement} element
-   * @param {number} lines
-   */
+  /** Add a text or thinking. @param {HTMLElement} element @param {number} lines */
   add(element, lines) {
     this.settle();
     this.#list = null;
@@ -1585,6 +1558,9 @@ class Container {
   /** @param {ToolCallElement} call */
   #collapsed(call) {
     if (!call.open || this.#touched.has(call)) return call;
+    // The text that follows an edit is about what it has changed.
+    const isEdited = call.call?.state === "completed" && isEdit(call.call.root);
+    if (isEdited && call === this.#list?.lastElementChild) return call;
     const focused = document.activeElement;
     const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
     const isTyping = call.shadowRoot?.activeElement?.matches("textarea, input") ?? false;
@@ -1592,19 +1568,22 @@ class Container {
   }
 }
 
-/**
- * Return whether nothing more happens to a call, and it hides nothing that waits for the user.
- * @param {ToolCallElement} element
- */
+/** Return whether arguments replace an old text.
+ * @param {Call["root"]} argument @returns {boolean} */
+function isEdit({ children }) {
+  const some = children.slice(0, GROUP);
+  return some.some((one) => /^old(?:_|$)/.test(String(one.key)) || isEdit(one));
+}
+
+/** Return whether nothing more happens to a call, and it hides nothing that waits for the user.
+ * @param {ToolCallElement} element */
 function isFinished(element) {
   if (element.call === null || !isOver(element.call.state)) return false;
   return element.querySelector('tool-call[state="pending"]') === null;
 }
 
-/**
- * Hide finished calls that follow each other behind a button before them.
- * @param {ToolCallElement[]} row
- */
+/** Hide finished calls that follow each other behind a button before them.
+ * @param {ToolCallElement[]} row */
 function group(row) {
   if (row.some((call) => call.matches(":focus-within"))) return;
   const groups = row.flatMap(({ previousElementSibling: before }) =>
@@ -1638,10 +1617,7 @@ const OUTCOMES = {
   lost: "retried",
 };
 
-/**
- * "12 tool calls · 11 done, 1 failed · 0.8 s"
- * @param {Call[]} calls
- */
+/** "12 tool calls · 11 done, 1 failed · 0.8 s" @param {Call[]} calls */
 function groupWords(calls) {
   const outcomes = Object.entries(OUTCOMES).flatMap(([state, word]) => {
     const count = calls.filter((call) => call.state === state).length;
@@ -1655,14 +1631,11 @@ function groupWords(calls) {
   return parts.filter((words) => words !== "").join(" · ");
 }
 
-/**
- * A text or thinking, which grows.
- * @param {Words["type"]} type
- * @param {HTMLElement} element
- * @param {(block: Words, hasTime: () => boolean) => boolean} show
- * @returns {BlockView}
- */
-function wordsView(type, element, show) {
+/** A text or thinking, which grows.
+ * @param {Words["type"]} type @param {HTMLElement} element
+ * @param {() => string} lost returns why it was interrupted
+ * @param {(block: Words, hasTime: () => boolean) => boolean} show @returns {BlockView} */
+function wordsView(type, element, lost, show) {
   /** @type {Block | null} */
   let last = null;
   let shown = "";
@@ -1676,21 +1649,39 @@ function wordsView(type, element, show) {
       if (!show(block, hasTime)) return false;
       if (block.isLost && !element.classList.contains("is-lost")) {
         element.classList.add("is-lost");
-        element.append(make("p", { class: "lost-note", text: RETRIED }));
+        element.append(make("p", { class: "lost-note", text: lost() }));
       }
       return true;
     },
   };
 }
 
-function textView() {
-  const words = new MarkdownView();
-  const element = make("div", { class: "text" }, words.element);
-  return wordsView("text", element, ({ text }, hasTime) => words.grow(text, hasTime));
+/** Why a part of a run was interrupted, and is repeated. @param {Run} run @param {Block} block */
+function lostWords({ breaks }, { lastTextAt }) {
+  const isCrash = breaks.some(({ cause, startedAt }) => {
+    return cause === "crash" && (lastTextAt === null || startedAt >= lastTextAt);
+  });
+  const cause = isCrash ? "The server restarted" : "The connection to the model broke";
+  return `${cause} here. Retried below.`;
 }
 
-/** Thinking, collapsed: its text is painted once it is opened. */
-function thinkingView() {
+/** @type {typeof MarkdownView} */
+let Markdown;
+
+/** Load what shows texts: a new chat has none. */
+export async function loadMarkdown() {
+  ({ MarkdownView: Markdown } = await import("./markdown.js"));
+}
+
+/** @param {() => string} lost */
+function textView(lost) {
+  const words = new Markdown();
+  const element = make("div", { class: "text" }, words.element);
+  return wordsView("text", element, lost, ({ text }, hasTime) => words.grow(text, hasTime));
+}
+
+/** Thinking, collapsed: its text is painted once it is opened. @param {() => string} lost */
+function thinkingView(lost) {
   const summary = make("summary", { class: "thinking-words" });
   const element = make("details", { class: "thinking" }, summary);
   let text = "";
@@ -1699,11 +1690,11 @@ function thinkingView() {
   /** @param {() => boolean} hasTime */
   const fill = (hasTime) => {
     if (!element.open) return true;
-    if (view === null) summary.after((view = new MarkdownView()).element);
+    if (view === null) summary.after((view = new Markdown()).element);
     return view.grow(text, hasTime);
   };
   element.addEventListener("toggle", () => paint(fill));
-  return wordsView("thinking", element, (block) => {
+  return wordsView("thinking", element, lost, (block) => {
     text = block.text;
     const isDone = block.isOver || block.isLost;
     setText(summary, isDone ? thoughtWords(block) : "Thinking…");
@@ -1719,104 +1710,6 @@ function thoughtWords({ startedAt, lastTextAt }) {
   return took === "" ? "Thought" : `Thought for ${took}`;
 }
 
-// Timeline and replay. Their modules are loaded when they are first opened.
-
-/**
- * Called with the content to keep in sight while it grows: where it starts, and its current end.
- * Null: no longer.
- * @typedef {(shown: { element: HTMLElement, end: () => Element } | null) => void} Follow
- */
-
-/** What the buttons of the footer open: the inspector, and the replay in place of the blocks. */
-class RunPanels {
-  /**
-   * @param {object} options
-   * @param {Client} options.client
-   * @param {string} options.runId
-   * @param {RunFooter} options.footer with the buttons that open them
-   * @param {HTMLElement} options.live hidden during a replay
-   * @param {() => Run | null} options.run as it is followed
-   * @param {(call: Call) => void} options.onGoTo scrolls to the card of a call
-   * @param {() => void} options.onChange something is going to be painted
-   * @param {Follow} options.onFollow
-   */
-  constructor(options) {
-    this.#options = options;
-    const { timeline, replay } = options.footer;
-    timeline.addEventListener("click", () => this.#try(() => this.#toggleInspector()));
-    replay.addEventListener("click", () => this.#try(() => this.#toggleReplay()));
-  }
-
-  element = make("div", { class: "run-panels" });
-
-  #options;
-  /** @type {Inspector | null} */ #inspector = null;
-  /** @type {Replay | null} */ #replay = null;
-
-  /** @param {Frame} frame that was received */
-  take(frame) {
-    this.#inspector?.take(frame);
-  }
-
-  close() {
-    this.#inspector?.close();
-    this.leaveReplay();
-  }
-
-  /** @returns {boolean} whether there was one */
-  leaveReplay() {
-    if (this.#replay === null) return false;
-    this.#replay.close();
-    return true;
-  }
-
-  /** @param {() => Promise<void>} open */
-  async #try(open) {
-    const { footer } = this.#options;
-    footer.setProblem("");
-    try {
-      await open();
-    } catch (problem) {
-      footer.setProblem(problemWords(problem));
-    }
-  }
-
-  async #toggleInspector() {
-    if (this.#inspector !== null) {
-      this.#inspector.close();
-      return;
-    }
-    const { client, runId, run, footer, onGoTo } = this.#options;
-    const { openInspector } = await import("./inspector.js");
-    footer.timeline.ariaExpanded = "true";
-    const onClose = () => {
-      this.#inspector = null;
-      footer.timeline.ariaExpanded = "false";
-    };
-    this.#inspector = openInspector({ client, runId, run: run(), onGoTo, onClose });
-  }
-
-  async #toggleReplay() {
-    if (this.leaveReplay()) return;
-    const { client, runId, footer, live, onChange, onFollow } = this.#options;
-    const { openReplay } = await import("./replay.js");
-    if (this.#replay !== null) return; // pressed twice while it was loaded
-    footer.setReplayed(true);
-    live.hidden = true;
-    const onClose = () => {
-      this.#replay = null;
-      live.hidden = false;
-      footer.setReplayed(false);
-      onFollow(null);
-    };
-    const place = this.element;
-    const makeView = () => new RunView();
-    const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
-    this.#replay = replay;
-    onFollow({ element: replay.stage, end: () => replay.end });
-  }
-}
-
 // Scrolling
 
 /** Pixels from the end at which a reader counts as being there. */
@@ -1828,10 +1721,8 @@ const UNFOLDING = 500;
 /** Frames in which new content is painted: calls after their run, and large ones in slices. */
 const FRAMES = 30;
 
-/**
- * Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
- * is elsewhere is not moved.
- */
+/** Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
+ * is elsewhere is not moved. */
 export class Scrolling {
   constructor() {
     const content = part("conversation", HTMLElement);
@@ -1863,10 +1754,8 @@ export class Scrolling {
     this.#follow();
   }
 
-  /**
-   * New content is going to be painted. The end is followed in the very frames in which it moves:
-   * the observer is correct too, but browsers count what it moves as a layout shift.
-   */
+  /** New content is going to be painted. The end is followed in the very frames in which it moves:
+   * the observer is correct too, but browsers count what it moves as a layout shift. */
   expect() {
     this.#frames = FRAMES;
     afterPainting(this.#painted);
@@ -1877,10 +1766,8 @@ export class Scrolling {
     if (--this.#frames > 0) afterPainting(this.#painted);
   };
 
-  /**
-   * Go to where something starts, and keep its end in sight while it grows.
-   * @param {{ element: HTMLElement, end: () => Element } | null} shown null: it was removed
-   */
+  /** Go to where something starts, and keep its end in sight while it grows.
+   * @param {{ element: HTMLElement, end: () => Element } | null} shown null: it was removed */
   follow(shown) {
     if (shown === null) {
       this.#end = null;
@@ -1893,12 +1780,9 @@ export class Scrolling {
     this.#unfolded = -Infinity; // the click that started this is no reason to stay
   }
 
-  /**
-   * Insert content above what is read, which stays in place. Browsers do that too, but not at the
+  /** Insert content above what is read, which stays in place. Browsers do that too, but not at the
    * very top.
-   * @param {HTMLElement} read
-   * @param {() => void} change
-   */
+   * @param {HTMLElement} read @param {() => void} change */
   keepPlace(read, change) {
     const before = read.getBoundingClientRect().top;
     change();
@@ -1911,12 +1795,13 @@ export class Scrolling {
     this.#end = null;
     this.#isAtEnd = false;
     element.scrollIntoView({ block: "start" });
-    this.#scrolled();
+    this.#top = this.#scroller.scrollTop; // the reader has not scrolled
+    this.#show();
   }
 
   #scrolled() {
     const top = this.#scroller.scrollTop;
-    if (this.#distance() < NEAR) this.#isAtEnd = true;
+    if (top !== this.#top && this.#distance() < NEAR) this.#isAtEnd = true;
     else if (top < this.#top) this.#isAtEnd = false;
     this.#top = top;
     this.#show();

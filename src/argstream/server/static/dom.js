@@ -244,6 +244,15 @@ export function button(text, looks, press) {
 
 // Controls of the page.
 
+/** Copy a text, and let a button report that for a moment.
+ * @param {HTMLElement} button @param {string} text */
+export async function copyText(button, text) {
+  const before = button.textContent;
+  const copying = navigator.clipboard.writeText(text);
+  button.textContent = await copying.then(() => "Copied", () => "Couldn't copy");
+  setTimeout(() => (button.textContent = before), 1500);
+}
+
 /** An icon of index.html. @param {string} name */
 export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
@@ -289,7 +298,8 @@ export function editTitle(element, title, back, save) {
 /** Pixels that an item of a menu takes at most. */
 const ITEM_HEIGHT = 44;
 
-/** @typedef {{ label: string, act: () => void, isDanger?: boolean }} MenuItem */
+/** `act` is missing if there is nothing to press.
+ * @typedef {{ label: string, act?: () => void, isDanger?: boolean }} MenuItem */
 
 /** Makes the menu that a button opens. The browser closes it on Escape and on a click elsewhere.
  * @param {HTMLButtonElement} button @param {() => MenuItem[]} items called each time it opens */
@@ -326,9 +336,10 @@ function makeItem({ label, act, isDanger = false }, menu) {
   const item = make("button", { ...looks, text: label });
   item.classList.toggle("is-danger", isDanger);
   item.autofocus = true; // the first one has the focus when the menu opens
+  if (act === undefined) item.ariaDisabled = "true";
   item.addEventListener("click", () => {
     menu.hidePopover(); // the button has the focus again
-    act();
+    act?.();
   });
   return item;
 }
@@ -864,19 +875,18 @@ export function kept(where, key) {
 
 // The words of the page for the status of a run, and for what went wrong.
 
-/** @type {Map<string, { glyph: string, word: string }>} */
 const STATUSES = new Map([
-  ["running", { glyph: "●", word: "Running" }],
-  ["paused", { glyph: "?", word: "Needs approval" }],
-  ["completed", { glyph: "✓", word: "Done" }],
-  ["failed", { glyph: "✕", word: "Failed" }],
-  ["stopped", { glyph: "■", word: "Stopped" }],
-  ["replayed", { glyph: "▶", word: "Replay" }],
+  ["running", "Running"],
+  ["paused", "Needs approval"],
+  ["completed", "Done"],
+  ["failed", "Failed"],
+  ["stopped", "Stopped"],
+  ["disconnected", "Disconnected"],
 ]);
 
 /** @param {string} status */
 export function statusWords(status) {
-  return STATUSES.get(status) ?? { glyph: "·", word: "" };
+  return STATUSES.get(status) ?? "";
 }
 
 /** @param {string} status */

@@ -1,40 +1,25 @@
-/**
- * The inspector of a run: a side panel with the tabs Timeline, Call and Events. The page loads this
- * module when the panel is first opened. There is one panel; opening it again replaces it.
- *
- *     const inspector = openInspector({ client, runId, run, tab: "call", callId, onGoTo, onClose });
- *     inspector.take(frame); // each live frame of the run, while the panel is open
- *     inspector.show({ tab: "call", callId });
- *     inspector.close();
- *
- * `run` is the run as the page follows it. `onGoTo(call)` must scroll to the card of a call, whose
- * `key` and `callId` are those of the page's own `Run`. `onClose()` is called once, also when
- * another run takes the panel.
- *
- * A snapshot has no times, so the panel reads the log and applies it to a `Run` of its own. In this
- * order: the panel, its tabs, the list of rows, the time axis, the rows of the timeline, texts.
- */
+// The inspector of a run: a side panel with the tabs Timeline, Call and Events. The page loads this
+// module when the panel is first opened. There is one panel; opening it again replaces it.
+//
+// A snapshot has few times, so the panel reads the log and applies it to a `Run` of its own. In this
+// order: the panel, its tabs, the list of rows, the time axis, the rows of the timeline, texts.
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
-import { CodeView } from "./code.js";
 import {
-  countOf, duration, firstIndex, keep, kept, make, moment, paint, pathWords, problemWords, readLog,
-  setText, visibleLine,
+  copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
+  problemWords, readLog, setText, visible, visibleLine,
 } from "./dom.js";
-import { sheet, stateLabel } from "./tool-call.js";
+import { stateLabel } from "./tool-call.js";
 /** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
 
-/** @typedef {"timeline" | "call" | "events"} Tab */
 /**
  * @typedef {object} InspectorOptions
  * @property {LogClient} client
  * @property {string} runId
- * @property {{ readonly seq: number } | null} [run] null if the run is not followed
- * @property {Tab} [tab]
- * @property {string} [callId] the call to select
- * @property {(call: Call) => void} [onGoTo]
- * @property {() => void} [onClose]
+ * @property {{ readonly seq: number } | null} [run] as the page follows it
+ * @property {(call: Call) => void} [onGoTo] scrolls to the card of a call
+ * @property {() => void} [onClose] called once, also when another run takes the panel
  */
 
 const REDRAW = 200; // milliseconds between two updates of a running run
@@ -60,13 +45,13 @@ export class Inspector {
   #early = null;
   #isStale = false;
   #isClosed = false;
-  #callId;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
   #isNarrow = matchMedia("(width < 1024px)");
   #width = Number(kept("localStorage", WIDTH_KEY)) || WIDTH;
 
   #timeline = new Timeline((call) => {
-    this.show({ tab: "call", callId: call.callId }, call);
+    this.#call.call = call;
+    this.#showTab(1);
     this.#options.onGoTo?.(call);
   });
   #call = new CallView((call) => {
@@ -88,7 +73,7 @@ export class Inspector {
     "div", { class: "inspector-tabs", role: "tablist", "aria-label": "Inspector" },
     ...this.#tabs.map(({ button }) => button),
   );
-  #close = make("button", { type: "button", class: "quiet", "aria-label": "Close" }, "✕");
+  #close = make("button", { type: "button", class: "icon-button", "aria-label": "Close" }, icon("close"));
   #status = make("p", { class: "inspector-status", role: "status" });
   #retry = make("button", { type: "button", class: "small" }, "Retry");
   #dialog = make(
@@ -103,28 +88,12 @@ export class Inspector {
   constructor(options) {
     this.#options = options;
     this.#live = options.run?.seq ?? Infinity;
-    this.#callId = options.callId ?? "";
     this.#listen();
     this.#resize(this.#width);
     document.body.append(this.#dialog);
-    this.show({ tab: options.tab ?? "timeline" });
+    this.#showTab(0);
     this.#open();
     this.#load();
-  }
-
-  /**
-   * Show a tab, and select a call.
-   *
-   * @param {{ tab?: Tab, callId?: string }} shown
-   * @param {Call} [call] if it may not be the newest one with its ID
-   */
-  show({ tab, callId }, call) {
-    if (callId !== undefined) {
-      this.#callId = callId;
-      this.#call.call = call ?? null;
-    }
-    const at = this.#tabs.findIndex(({ name }) => name === tab);
-    this.#showTab(at < 0 ? this.#at : at);
   }
 
   /** Apply a live frame. @param {Frame} frame */
@@ -261,23 +230,19 @@ export class Inspector {
 
   #draw() {
     if (this.#isClosed || this.#run.seq === 0) return;
-    this.#call.call ??= this.#run.calls.get(this.#callId) ?? null;
     this.#tabs[this.#at]?.view.draw(this.#run);
   }
 }
 
-/**
- * @param {Tab} name
- * @param {string} text
- * @param {{ element: HTMLElement, draw: (run: TimedRun) => void }} view
- */
+/** @param {string} name @param {string} text
+ * @param {{ element: HTMLElement, draw: (run: TimedRun) => void }} view */
 function tabOf(name, text, view) {
   const [id, controls] = [`inspector-tab-${name}`, `inspector-${name}`];
   view.element.id = controls;
   view.element.role = "tabpanel";
   view.element.setAttribute("aria-labelledby", id);
   const about = { role: "tab", id, "aria-controls": controls };
-  return { name, view, button: make("button", { type: "button", ...about, text }) };
+  return { view, button: make("button", { type: "button", ...about, text }) };
 }
 
 /** A turn of the agent, with its blocks. */
@@ -295,10 +260,8 @@ class Turn {
   }
 }
 
-/**
- * The run of the log. Its times are seconds since its first frame, rounded to microseconds. It also
- * knows which blocks belong together.
- */
+/** The run of the log. Its times are seconds since its first frame, rounded to microseconds. It
+ * also knows which blocks belong together. */
 export class TimedRun extends Run {
   /** The frames, with such times. @type {EventFrame[]} */
   frames = [];
@@ -376,6 +339,8 @@ const LABEL =
   "Timeline of this run, in seconds from its start. " +
   "Lead time: how long before the call was complete.";
 const LEGEND = {
+  thinking: "Thinking",
+  text: "Text",
   call: "Call (writing)",
   written: "Argument",
   readable: "Readable early",
@@ -396,7 +361,6 @@ class Timeline {
   #wasDragged = false;
 
   #chips = make("ul", { class: "inspector-chips", "aria-label": "Summary" });
-  #gain = make("p", { class: "inspector-gain" });
   #selection = make("span");
   #ticks = make("div", { class: "timeline-axis", "aria-hidden": "true" });
   #reset = make("button", { type: "button", class: "small", hidden: true }, "Reset zoom");
@@ -413,7 +377,7 @@ class Timeline {
   });
   element = make(
     "section", { class: "timeline" },
-    this.#chips, this.#gain,
+    this.#chips,
     make("div", { class: "timeline-chart" }, this.#ticks, this.#list.element),
     make(
       "div", { class: "timeline-foot" },
@@ -439,7 +403,6 @@ class Timeline {
     this.#run = run;
     this.#hasFewCalls = callsOf(run).length <= DETAILED;
     this.#chips.replaceChildren(...chipsOf(run).map((text) => make("li", { text })));
-    setText(this.#gain, visibleLine(conclusion(run) || "No finished calls yet"));
     this.#drawRows();
   }
 
@@ -454,8 +417,7 @@ class Timeline {
   #drawRows() {
     const run = this.#run;
     const within = this.#zoom;
-    const isGrowing = run.end === null && within === null;
-    this.#axis = new TimeAxis(busy(run), { isGrowing, within });
+    this.#axis = new TimeAxis(busy(run), within);
     this.#list.show([...this.#below(null, null, 0)]);
     this.#drawAxis();
   }
@@ -478,11 +440,16 @@ class Timeline {
     });
     const own = story.bars.filter(({ look }) => look !== "readable");
     const seconds = Math.max(...own.map(({ end }) => end)) - story.firstSeen;
-    const last = Math.max(...shown.map((bar) => bar.end));
     const took = seconds < SHORTEST_SHOWN ? "" : duration(seconds);
-    const words = `${story.isBad ? "✕ " : ""}${took}`;
-    const name = `timeline-seconds${story.isBad ? " timeline-bad" : ""}`;
-    if (shown.length > 0) bars.push(placed(name, axis.of(last), 0, words));
+    const last = shown.toSorted((one, other) => one.end - other.end).at(-1);
+    if (last !== undefined) {
+      // A bar may be wider than its time, see page.css.
+      const [begin, end] = [axis.of(last.begin), axis.of(last.end)];
+      const label = placed("timeline-seconds", begin, end - begin, took);
+      if (story.isBad) label.prepend(icon("failed"));
+      label.classList.toggle("timeline-bad", story.isBad);
+      bars.push(label);
+    }
     const times = timesOf(story).map(([term, text]) => `${term} ${text}`);
     row.replaceChildren(
       make(
@@ -522,14 +489,10 @@ class Timeline {
     setText(this.#idle, `‖ ${duration(hidden)} idle time hidden`);
   }
 
-  /**
-   * The rows below a row that are shown, in order.
-   *
+  /** The rows below a row that are shown, in order.
    * @param {Timed | null} above null for all
    * @param {Call | null} call that `above` is an argument of
-   * @param {number} depth
-   * @returns {Generator<TimelineItem, void>}
-   */
+   * @param {number} depth @returns {Generator<TimelineItem, void>} */
   *#below(above, call, depth) {
     for (const timed of this.#run.below(above)) {
       const owner = timed instanceof Argument ? (call ?? /** @type {Call} */ (above)) : null;
@@ -644,14 +607,9 @@ class Timeline {
   }
 }
 
-/**
- * Make an element at a place of the axis, both in percent.
- *
+/** Make an element at a place of the axis, both in percent.
  * @param {string} name a class
- * @param {number} begin
- * @param {number} size
- * @param {string} [text]
- */
+ * @param {number} begin @param {number} size @param {string} [text] */
 function placed(name, begin, size = 0, text = "") {
   const element = make("span", { class: name, text });
   element.style.setProperty("--begin", `${begin.toFixed(3)}%`);
@@ -687,24 +645,21 @@ class CallView {
   #title = make("h2");
   #facts = make("dl", { class: "inspector-facts" });
   #drawn = "";
-  #arguments = new CodeBlock("Arguments", "json");
-  #edited = new CodeBlock("Your edits", "json");
-  #raw = new CodeBlock("Raw arguments", null);
-  #output = new CodeBlock("Output", null);
-  #result = new CodeBlock("Result", "json");
+  #card = make("tool-call", { open: true, readonly: true });
+  #raw = make("pre", { tabindex: 0, "aria-label": "Raw arguments" });
+  #copy = make("button", { type: "button", class: "small" }, "Copy");
   #details = make(
     "div", { class: "inspector-call" },
     make("div", { class: "inspector-title" }, this.#title, this.#goTo),
     this.#facts,
-    ...[this.#arguments, this.#edited, this.#output, this.#result, this.#raw].map(
-      ({ element }) => element,
-    ),
+    make("details", {}, make("summary", { text: "Raw arguments" }), this.#copy, this.#raw),
   );
   element = make("section", {}, this.#hint, this.#details);
 
   /** @param {(call: Call) => void} onGoTo */
   constructor(onGoTo) {
     this.#goTo.addEventListener("click", () => this.call && onGoTo(this.call));
+    this.#copy.addEventListener("click", () => copyText(this.#copy, this.call?.raw ?? ""));
   }
 
   draw() {
@@ -713,71 +668,24 @@ class CallView {
     this.#details.hidden = call === null;
     if (call === null) return;
     setText(this.#title, visibleLine(`${callName(call)} ${targetOf(call)}`.trim()));
+    if (!this.#card.isConnected) this.#facts.before(this.#card);
+    this.#card.call = call;
+    this.#card.refresh();
+    setText(this.#raw, visible(call.raw));
     const facts = factsOf(call);
     const drawn = JSON.stringify(facts);
-    if (drawn !== this.#drawn) {
-      this.#drawn = drawn;
-      const elements = facts.flatMap(([term, text]) => [
-        make("dt", { text: term }),
-        makeLine("dd", "", text),
-      ]);
-      this.#facts.replaceChildren(...elements);
-    }
-    const written = call.isFreeText ? null : call.writtenArguments;
-    this.#arguments.draw(written === null ? "" : toJson(written, 2), true);
-    this.#edited.draw(textOf(call.decision?.edited_arguments ?? null), true);
-    this.#raw.draw(call.raw, call.verdict !== null);
-    this.#output.draw(call.output, call.outcome !== null);
-    this.#result.label = call.outcome === "failed" ? "Error" : "Result";
-    this.#result.draw(textOf(call.result), true);
+    if (drawn === this.#drawn) return;
+    this.#drawn = drawn;
+    const elements = facts.flatMap(([term, text]) => [
+      make("dt", { text: term }),
+      makeLine("dd", "", text),
+    ]);
+    this.#facts.replaceChildren(...elements);
   }
 }
 
-/** A labelled block of code with a button that copies it. It is hidden while it is empty. */
-class CodeBlock {
-  #heading = make("h3");
-  #label = "";
-  #copy = make("button", { type: "button", class: "small" }, "Copy");
-  #view;
-  element;
-
-  /** @param {string} label @param {string | null} language */
-  constructor(label, language) {
-    this.#view = new CodeView({ label, language });
-    const host = make("div");
-    const root = host.attachShadow({ mode: "open" });
-    root.adoptedStyleSheets = [sheet];
-    root.append(this.#view.element);
-    const head = make("div", { class: "inspector-title" }, this.#heading, this.#copy);
-    this.element = make("section", { hidden: true }, head, host);
-    this.label = label;
-    this.#copy.addEventListener("click", async () => {
-      const copying = navigator.clipboard.writeText(this.#view.text);
-      setText(this.#copy, await copying.then(() => "Copied", () => "Couldn't copy"));
-      setTimeout(() => setText(this.#copy, "Copy"), 2000);
-    });
-  }
-
-  /** @param {string} label */
-  set label(label) {
-    setText(this.#heading, label);
-    this.#label = label;
-    this.#copy.ariaLabel = `Copy ${label.toLowerCase()}`;
-  }
-
-  /** @param {string} text @param {boolean} isDone */
-  draw(text, isDone) {
-    this.element.hidden = text === "";
-    if (text !== "") this.#view.show(text, { isDone, title: this.#label });
-  }
-}
-
-/**
- * Return what is known of a call, as terms and texts.
- *
- * @param {Call} call
- * @returns {[string, string][]}
- */
+/** Return what is known of a call, as terms and texts.
+ * @param {Call} call @returns {[string, string][]} */
 function factsOf(call) {
   const { request, decision, error } = call;
   /** @param {...(number | null)} times */
@@ -786,16 +694,16 @@ function factsOf(call) {
   const facts = [
     ["State", stateLabel(call)],
     ["Call ID", call.callId],
-    ["Kind", call.kind],
+    ["Kind", call.kind === "function" ? "" : call.kind],
     ["Turn", call.turn === 0 ? "" : String(call.turn)],
-    ["Part of call", call.parentId ?? ""],
+    ["Parent call", call.parentId ?? ""],
     ["Started", at(call.startedAt)],
     ["First argument", at(argumentsOf(call)[0]?.startedAt ?? null)],
     ["Complete", at(call.completedAt)],
     ["Lead time", leadOf(call) > 0 ? exact(leadOf(call)) : ""],
     ["Problem", error?.message ?? ""],
     ["Problem in", pathWords(error?.path ?? [])],
-    ["Violated rule", error?.keyword ?? ""],
+    ["Schema keyword", error?.keyword ?? ""],
     ["Approval requested", at(call.requestedAt)],
     ["Reason", request?.reason ?? ""],
     ["Policy rule", request?.rule ?? ""],
@@ -809,12 +717,6 @@ function factsOf(call) {
     ["Ended", at(call.endedAt)],
   ];
   return facts.filter(([, text]) => text !== "");
-}
-
-/** @param {JsonValue} value */
-function textOf(value) {
-  if (value === null) return "";
-  return typeof value === "string" ? value : toJson(value, 2);
 }
 
 // The tab Events
@@ -1086,13 +988,10 @@ class RowList {
   }
 }
 
-/**
- * Make an element with a text that the model may have written, as one line.
- *
+/** Make an element with a text that the model may have written, as one line.
  * @param {"span" | "strong" | "dd"} tag
  * @param {string} name a class
- * @param {string} text
- */
+ * @param {string} text */
 function makeLine(tag, name, text) {
   const element = make(tag, { class: name });
   element.textContent = visibleLine(text);
@@ -1122,10 +1021,8 @@ const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168].map((hours) => hours * 3600);
 const STEPS = [...SHORT_STEPS, 10, 15, 30, 60, 120, 300, 600, 900, 1800, ...HOURS];
 const NOISE = 1e-9; // seconds, or steps
 
-/**
- * The time axis that all bars share. It is linear, except that long idle times are cut out: a run
- * that waited until the next morning would otherwise be two thin lines.
- */
+/** The time axis that all bars share. It is linear, except that long idle times are cut out: a run
+ * that waited until the next morning would otherwise be two thin lines. */
 export class TimeAxis {
   /** The parts that are drawn, and where each begins, in percent.
    * @type {(Stretch & { place: number })[]} */
@@ -1133,17 +1030,12 @@ export class TimeAxis {
   #gap;
   #scale;
 
-  /**
-   * @param {Iterable<Stretch>} busy when something happened
-   * @param {{ isGrowing?: boolean, within?: Stretch | null }} [options] isGrowing: leave room for
-   *   more, so that bars rarely move; within: draw only this time
-   */
-  constructor(busy, { isGrowing = false, within = null } = {}) {
+  /** @param {Iterable<Stretch>} busy when something happened
+   * @param {Stretch | null} [within] draw only this time */
+  constructor(busy, within = null) {
     const stretches = clipped(drawnStretches(merged(busy)), within);
-    const last = stretches.at(-1);
-    if (isGrowing && last !== undefined) last.end += spareTime(totalOf(stretches));
     this.begin = stretches[0]?.begin ?? 0;
-    this.end = last?.end ?? 0;
+    this.end = stretches.at(-1)?.end ?? 0;
     const count = stretches.length - 1;
     this.length = totalOf(stretches);
     this.#gap = count > 0 ? Math.min(GAP, ALL_GAPS / count) : 0;
@@ -1211,13 +1103,6 @@ function merged(stretches) {
 /** @param {Stretch[]} stretches */
 function totalOf(stretches) {
   return stretches.reduce((sum, { begin, end }) => sum + end - begin, 0);
-}
-
-/** Return how much is missing to a round length. @param {number} length */
-function spareTime(length) {
-  if (length <= NOISE) return 0;
-  const unit = 10 ** Math.floor(Math.log10(length)) / 2;
-  return (Math.floor(length / unit) + 1) * unit - length;
 }
 
 /** Add to the busy stretches what lies between, unless it is long. @param {Stretch[]} busy */
@@ -1306,18 +1191,12 @@ function argumentsOf({ written, isFreeText }) {
  * @property {boolean} isBad whether it failed or never completed
  */
 
-const LONGEST_NAME = 40;
 const LONGEST_LABEL = 200; // a model may write a name of any length
 const LINE_LENGTH = 80;
 const PRIMARY = ["path", "file", "command", "query", "url", "pattern", "name"];
 /** @type {Record<string, string>} */
 const VERDICTS = {
   truncated: "incomplete", malformed: "invalid JSON", rejected: "rejected", aborted: "stopped",
-};
-/** After "before it was". @type {Record<string, string>} */
-const ENDS = {
-  truncated: "found incomplete", malformed: "found invalid", rejected: "rejected",
-  aborted: "stopped",
 };
 /** @type {Record<string, string>} */
 const DECISIONS = {
@@ -1366,45 +1245,11 @@ function leadOf(call) {
   return call.completedAt - (first.startedAt ?? 0);
 }
 
-/** Return for how long a client that waits for complete calls would have shown nothing.
- * @param {Run} run */
-export function silence(run) {
-  const written = callsOf(run).flatMap(({ startedAt, completedAt }) =>
-    completedAt === null ? [] : [{ begin: startedAt ?? 0, end: completedAt }],
-  );
-  return totalOf(merged(written));
-}
-
-/** Return what was visible early, as a sentence; "" if no call has ended. @param {Run} run */
-export function conclusion(run) {
-  const ended = callsOf(run).filter(({ completedAt }) => completedAt !== null);
-  let [best] = ended;
-  if (best === undefined) return "";
-  const isOne = ended.length === 1;
-  const sooner = silence(run);
-  if (sooner <= 0) {
-    const subject = isOne ? "The call arrived in one piece" : "Each call arrived in one piece";
-    return `${subject}, so nothing was visible early.`;
-  }
-  const total = isOne ? "" : ` (${duration(sooner)} sooner in total)`;
-  for (const call of ended) if (leadOf(call) - leadOf(best) > 0.0005) best = call;
-  const isLong = best.name.length > LONGEST_NAME;
-  const name = isLong ? `${best.name.slice(0, LONGEST_NAME)}…` : best.name;
-  const early = leadOf(best) > 0 ? leadOf(best) : (best.completedAt ?? 0) - (best.startedAt ?? 0);
-  const end = ENDS[best.verdict ?? ""] ?? "complete";
-  return `You saw ${name} ${duration(early)} before it was ${end}${total}.`;
-}
-
-/**
- * Return when the tool of a call ran, as far as that is known.
+/** Return when the tool of a call ran, as far as that is known.
  *
  * If another program runs the tool, only the time of the result is known. An attempt that a crash
  * interrupted is drawn up to the next attempt, or to the call's end.
- *
- * @param {Call} call
- * @param {number} now
- * @returns {(Stretch & { isCut: boolean })[]}
- */
+ * @param {Call} call @param {number} now @returns {(Stretch & { isCut: boolean })[]} */
 function toolRuns(call, now) {
   const starts = call.executedAt.length > 0 ? call.executedAt : observedStart(call);
   return starts.map((begin, attempt) => ({
@@ -1445,17 +1290,17 @@ function timesOf({ firstSeen, complete, lead }) {
   return times;
 }
 
-/**
- * @param {Timed} timed
+/** @param {Timed} timed
  * @param {Call | null} call that an argument belongs to
- * @param {TimedRun} run
- * @returns {Story}
- */
+ * @param {TimedRun} run @returns {Story} */
 export function storyOf(timed, call, run) {
   if (timed instanceof Argument) return argumentStory(timed, /** @type {Call} */ (call));
   if (timed instanceof Turn) return turnStory(timed, run);
   return timed.type === "call" ? callStory(timed, run) : textStory(timed);
 }
+
+/** What most rows have. */
+const PLAIN = { target: "", note: "", lead: null, isBad: false };
 
 /** @param {Turn} turn @param {TimedRun} run @returns {Story} */
 function turnStory(turn, run) {
@@ -1468,12 +1313,11 @@ function turnStory(turn, run) {
   const attempt = times?.attempt ?? 1;
   const isOpen = endedAt === null && run.end === null && !isLost;
   return {
+    ...PLAIN,
     label: `Turn ${turn.number}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
-    target: "",
     note: notes.join(", "),
     firstSeen: startedAt,
     complete: endedAt,
-    lead: null,
     bars: [{ look: "extent", begin: startedAt, end, isOpen }],
     isBad: isLost,
   };
@@ -1484,14 +1328,12 @@ function textStory({ type, text, startedAt, lastTextAt }) {
   const begin = startedAt ?? 0;
   const end = lastTextAt ?? begin;
   return {
+    ...PLAIN,
     label: type === "text" ? "Text" : "Thinking",
     target: lineOf(text),
-    note: "",
     firstSeen: begin,
     complete: end,
-    lead: null,
     bars: [{ look: type, begin, end }],
-    isBad: false,
   };
 }
 

@@ -1,5 +1,5 @@
 import { fillRow, highlighterFor, languageNamed, makeRow, RowList } from "./code.js";
-import { BlockChunks, copyAsText, linesOf, make, visible } from "./dom.js";
+import { BlockChunks, copyAsText, copyText, linesOf, make, visible } from "./dom.js";
 
 // Markdown while the model writes it: CommonMark with GFM tables, task lists and strikethrough,
 // straight to DOM nodes.
@@ -42,8 +42,7 @@ export class MarkdownView {
   #at = 0;
   #shown = 0;
   /** The blocks that the next line may continue, from the outermost one. */
-  /** @type {Block[]} */
-  #open = [];
+  /** @type {Block[]} */ #open = [];
   /** Whether the next text continues a line that was too long. */
   #isInLine = false;
   /** Whether the last line was blank, so that a list becomes loose if it is continued. */
@@ -51,16 +50,11 @@ export class MarkdownView {
   /** Lines of the open top-level block. */
   #height = 0;
   /** Undoes the effects of the open line; null while a complete line is parsed. */
-  /** @type {(() => void)[] | null} */
-  #undo = null;
+  /** @type {(() => void)[] | null} */ #undo = null;
 
-  /**
-   * Show a text as far as it has come. It must start with what is shown already.
-   *
-   * @param {string} text
-   * @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all of it is shown
-   */
+  /** Show a text as far as it has come. It must start with what is shown already.
+   * @param {string} text @param {() => boolean} [hasTime]
+   * @returns {boolean} whether all of it is shown */
   grow(text, hasTime = () => true) {
     if (text.length === this.#shown) return true;
     this.#takeBack();
@@ -100,10 +94,7 @@ export class MarkdownView {
 
   // Lines
 
-  /**
-   * @param {string} text
-   * @param {boolean} endsLine
-   */
+  /** @param {string} text @param {boolean} endsLine */
   #read(text, endsLine) {
     const line = new Line(text.endsWith("\r") ? text.slice(0, -1) : text, endsLine);
     const { length } = this.#open;
@@ -119,11 +110,8 @@ export class MarkdownView {
     this.#isInLine = !endsLine;
   }
 
-  /**
-   * Continue a line that was too long: as code, or as a further paragraph.
-   * @param {string} text
-   * @param {boolean} endsLine
-   */
+  /** Continue a line that was too long: as code, or as a further paragraph.
+   * @param {string} text @param {boolean} endsLine */
   #continueLine(text, endsLine) {
     const last = this.#open.at(-1);
     if (last?.kind === "code") {
@@ -134,11 +122,8 @@ export class MarkdownView {
     this.#startParagraph(this.#open.length - (isLeaf ? 1 : 0), text, true);
   }
 
-  /**
-   * Return whether a line continues an open block, and consume the block's prefix.
-   * @param {Block | undefined} block
-   * @param {Line} line
-   */
+  /** Return whether a line continues an open block, and consume the block's prefix.
+   * @param {Block | undefined} block @param {Line} line */
   #goesOn(block, line) {
     switch (block?.kind) {
       case "quote": return line.indent < 4 && line.takeQuoteMark();
@@ -152,10 +137,7 @@ export class MarkdownView {
     }
   }
 
-  /**
-   * @param {number} depth how many open blocks the line continues
-   * @param {Line} line
-   */
+  /** @param {number} depth how many open blocks the line continues @param {Line} line */
   #readBlocks(depth, line) {
     const before = this.#open.at(-1);
     while (!line.isBlank && this.#start(depth, line)) depth = this.#open.length;
@@ -181,12 +163,9 @@ export class MarkdownView {
     this.#isAfterBlank = false;
   }
 
-  /**
-   * Start the block whose mark is next in a line.
-   * @param {number} depth
-   * @param {Line} line
-   * @returns {boolean} whether the rest of the line may start another block
-   */
+  /** Start the block whose mark is next in a line.
+   * @param {number} depth @param {Line} line
+   * @returns {boolean} whether the rest of the line may start another block */
   #start(depth, line) {
     const text = line.text;
     const last = this.#open.at(-1);
@@ -227,13 +206,9 @@ export class MarkdownView {
     return depth < DEEPEST && this.#startItem(depth, line, paragraph !== null);
   }
 
-  /**
-   * Turn a paragraph into a heading that this line underlines, or its last line into the header of
+  /** Turn a paragraph into a heading that this line underlines, or its last line into the header of
    * a table.
-   * @param {Paragraph} paragraph
-   * @param {string} text
-   * @param {boolean} endsLine
-   */
+   * @param {Paragraph} paragraph @param {string} text @param {boolean} endsLine */
   #transform(paragraph, text, endsLine) {
     // While it is written, a single "-" is more likely the bullet of a list.
     if (/^(?:=+|-+)[ \t]*$/.test(text) && (endsLine || text.length > 2)) {
@@ -262,11 +237,8 @@ export class MarkdownView {
     return true;
   }
 
-  /**
-   * @param {number} depth
-   * @param {Line} line
-   * @param {boolean} interrupts whether the item would end a paragraph, which needs more
-   */
+  /** @param {number} depth @param {Line} line
+   * @param {boolean} interrupts whether the item would end a paragraph, which needs more */
   #startItem(depth, line, interrupts) {
     const found = /^(?:[-+*]|(\d{1,9})([.)]))(?=[ \t]|$)/.exec(line.text);
     if (found === null) return false;
@@ -299,11 +271,8 @@ export class MarkdownView {
 
   // Blocks
 
-  /**
-   * Append an element to the block at a depth, and close what was open below it.
-   * @param {number} depth
-   * @param {HTMLElement} element
-   */
+  /** Append an element to the block at a depth, and close what was open below it.
+   * @param {number} depth @param {HTMLElement} element */
   #place(depth, element) {
     const isItem = element.tagName === "LI";
     if (!isItem && this.#open[depth - 1]?.kind === "list") depth -= 1;
@@ -337,10 +306,7 @@ export class MarkdownView {
     this.#height = 0;
   }
 
-  /**
-   * Put space between the items of a list.
-   * @param {Block | undefined} list
-   */
+  /** Put space between the items of a list. @param {Block | undefined} list */
   #loosen(list) {
     const element = list?.element;
     if (!element?.hasChildNodes() || element.hasAttribute("data-loose")) return;
@@ -354,11 +320,8 @@ export class MarkdownView {
     this.#open.length = Math.min(depth, this.#open.length);
   }
 
-  /**
-   * @param {number} depth
-   * @param {string} text
-   * @param {boolean} isContinued whether a reader should see one paragraph
-   */
+  /** @param {number} depth @param {string} text
+   * @param {boolean} isContinued whether a reader should see one paragraph */
   #startParagraph(depth, text, isContinued) {
     const element = make("p");
     if (isContinued) element.classList.add("continued");
@@ -379,18 +342,16 @@ export class MarkdownView {
     update(paragraph.element, nodes);
   }
 
-  /**
-   * @param {number} depth
-   * @param {string} fence
+  /** @param {number} depth @param {string} fence
    * @param {number} indent of the fence
-   * @param {string} info
-   */
+   * @param {string} info */
   #startCode(depth, fence, indent, info) {
     const rows = new RowList();
     const pre = make("pre", { role: "group", "aria-label": `Code ${info}`.trim() }, rows.element);
     copyAsText(pre);
     const copy = make("button", { class: "quiet small", type: "button", text: "Copy" });
-    copy.addEventListener("click", () => copyText(pre, copy));
+    // As it is shown: with hidden characters spelled out.
+    copy.addEventListener("click", () => copyText(copy, pre.textContent ?? ""));
     const name = make("span", { class: "fenced-name", text: info || "Code" });
     const head = make("div", { class: "fenced-head" }, name, copy);
     this.#place(depth, make("div", { class: "fenced" }, head, pre));
@@ -399,10 +360,7 @@ export class MarkdownView {
     this.#open.push({ kind: "code", ...code });
   }
 
-  /**
-   * @param {Code} code
-   * @param {Line} line
-   */
+  /** @param {Code} code @param {Line} line */
   #readCode(code, line) {
     this.#isAfterBlank = code.fence === "" && line.isBlank;
     if (code.fence !== "") {
@@ -426,12 +384,8 @@ export class MarkdownView {
     this.#addRow(code, line.rest, line.endsLine);
   }
 
-  /**
-   * @param {Code} code
-   * @param {string} text
-   * @param {boolean} endsLine
-   * @param {boolean} [isContinuation]
-   */
+  /** @param {Code} code @param {string} text @param {boolean} endsLine
+   * @param {boolean} [isContinuation] */
   #addRow(code, text, endsLine, isContinuation = false) {
     const row = makeRow({ text, number: code.number, isContinuation, endsLine });
     const { highlighter } = code;
@@ -443,11 +397,7 @@ export class MarkdownView {
     if (text.length > NARROW) widen(code.element);
   }
 
-  /**
-   * @param {number} depth
-   * @param {string[]} header
-   * @param {string[]} marks such as `:--`
-   */
+  /** @param {number} depth @param {string[]} header @param {string[]} marks such as `:--` */
   #startTable(depth, header, marks) {
     const element = make("tbody");
     const head = make("thead", {}, rowOf("th", header, marks));
@@ -456,10 +406,7 @@ export class MarkdownView {
     this.#open.push({ kind: "table", element, header, marks });
   }
 
-  /**
-   * @param {Table} table
-   * @param {string} text
-   */
+  /** @param {Table} table @param {string} text */
   #addTableRow(table, text) {
     let { element } = table;
     if (this.#height >= TALL) {
@@ -476,10 +423,7 @@ export class MarkdownView {
 
 /** A line, of which the marks of blocks are consumed. It counts columns, as tabs require. */
 class Line {
-  /**
-   * @param {string} text
-   * @param {boolean} endsLine whether it is complete
-   */
+  /** @param {string} text @param {boolean} endsLine whether it is complete */
   constructor(text, endsLine) {
     this.rest = text;
     this.endsLine = endsLine;
@@ -540,13 +484,9 @@ class Line {
   }
 }
 
-/**
- * Return the next complete line of a text, or a piece of a line that is too long; null if the rest
+/** Return the next complete line of a text, or a piece of a line that is too long; null if the rest
  * of the text may become longer.
- *
- * @param {string} text
- * @param {number} at
- */
+ * @param {string} text @param {number} at */
 function pieceAt(text, at) {
   const rest = text.slice(at, at + LONGEST + 1);
   const newline = rest.indexOf("\n");
@@ -558,11 +498,8 @@ function pieceAt(text, at) {
   return { text: rest.slice(0, length), length, endsLine: false };
 }
 
-/**
- * Make a heading, one level down: the first level is the page's.
- * @param {number} level
- * @param {string} text
- */
+/** Make a heading, one level down: the first level is the page's.
+ * @param {number} level @param {string} text */
 function headingOf(level, text) {
   const tag = /** @type {const} */ (["h2", "h3", "h4", "h5", "h6", "h6"])[level - 1] ?? "h6";
   const looks = { class: `level-${level}` };
@@ -604,11 +541,7 @@ function cellsOf(text) {
   return cells.map((cell) => trimmed(cell).replaceAll("\\|", "|"));
 }
 
-/**
- * @param {"th" | "td"} tag
- * @param {string[]} cells
- * @param {string[]} marks such as `:--`
- */
+/** @param {"th" | "td"} tag @param {string[]} cells @param {string[]} marks such as `:--` */
 function rowOf(tag, cells, marks) {
   return make("tr", {}, ...cells.map((text, index) => {
     const cell = make(tag, tag === "th" ? { scope: "col" } : {});
@@ -626,11 +559,8 @@ function taskBox(isDone) {
   return make("span", { class: looks, role: "img", "aria-label": words });
 }
 
-/**
- * Replace the nodes of an element. Equal ones stay, and so does a selection in them.
- * @param {HTMLElement} element
- * @param {Node[]} nodes
- */
+/** Replace the nodes of an element. Equal ones stay, and so does a selection in them.
+ * @param {HTMLElement} element @param {Node[]} nodes */
 function update(element, nodes) {
   const { childNodes } = element;
   let same = 0;
@@ -647,29 +577,11 @@ function update(element, nodes) {
   element.dir = "auto";
 }
 
-/**
- * Let code scroll sideways, which must then work by keyboard too.
- * @param {HTMLElement} pre
- */
+/** Let code scroll sideways, which must then work by keyboard too. @param {HTMLElement} pre */
 function widen(pre) {
   if (pre.tabIndex === 0) return;
   pre.tabIndex = 0;
   pre.classList.add("is-wide");
-}
-
-/**
- * Copy the text as it is shown: with hidden characters spelled out.
- * @param {HTMLElement} from
- * @param {HTMLElement} button
- */
-async function copyText(from, button) {
-  try {
-    await navigator.clipboard.writeText(from.textContent ?? "");
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Couldn't copy";
-  }
-  setTimeout(() => (button.textContent = "Copy"), 1500);
 }
 
 // Inside of a line or a paragraph
@@ -706,10 +618,8 @@ class Inline {
 
   #text;
   #at = 0;
-  /** @type {Token[]} */
-  #tokens = [];
-  /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */
-  #brackets = [];
+  /** @type {Token[]} */ #tokens = [];
+  /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */ #brackets = [];
   /** Lengths of runs of backticks that do not come again. */
   #unclosed = new Set();
 
@@ -740,10 +650,7 @@ class Inline {
     }
   }
 
-  /**
-   * @param {Token} token
-   * @param {number} length of its text
-   */
+  /** @param {Token} token @param {number} length of its text */
   #add(token, length) {
     this.#tokens.push(token);
     this.#at += length;
@@ -863,10 +770,7 @@ class Inline {
     for (const outer of this.#brackets) outer.isActive &&= outer.isImage; // no link inside a link
   }
 
-  /**
-   * Read `(address "title")`.
-   * @param {number} start
-   */
+  /** Read `(address "title")`. @param {number} start */
   #targetAt(start) {
     const text = this.#text;
     if (text[start] !== "(") return null;
@@ -884,12 +788,9 @@ class Inline {
   }
 }
 
-/**
- * Find the end of a link's address without angles: its parentheses are balanced.
- * @param {string} text
- * @param {number} at
- * @returns {number} -1 if there is no such end
- */
+/** Find the end of a link's address without angles: its parentheses are balanced.
+ * @param {string} text @param {number} at
+ * @returns {number} -1 if there is no such end */
 function addressEnd(text, at) {
   if (text[at] === "<") return -1;
   let nesting = 0;
@@ -905,20 +806,13 @@ function addressEnd(text, at) {
   return nesting === 0 ? at : -1;
 }
 
-/**
- * @param {RegExp} pattern a sticky one
- * @param {string} text
- * @param {number} at
- */
+/** @param {RegExp} pattern a sticky one @param {string} text @param {number} at */
 function matchAt(pattern, text, at) {
   pattern.lastIndex = at;
   return pattern.exec(text);
 }
 
-/**
- * @param {string} text
- * @param {number} at
- */
+/** @param {string} text @param {number} at */
 function afterSpace(text, at) {
   while (/[ \t\n]/.test(text[at] ?? "")) at += 1;
   return at;
@@ -940,10 +834,8 @@ function decoded(entity) {
   return String.fromCodePoint(isCharacter ? code : 0xfffd);
 }
 
-/**
- * Resolve emphasis: each delimiter that can close looks back for one that can open.
- * @param {Token[]} tokens
- */
+/** Resolve emphasis: each delimiter that can close looks back for one that can open.
+ * @param {Token[]} tokens */
 function emphasised(tokens) {
   /** @type {Token[]} */
   const out = [];
@@ -979,11 +871,8 @@ function emphasised(tokens) {
   return out;
 }
 
-/**
- * Return whether a delimiter can be the opener of another one.
- * @param {Token | undefined} opener
- * @param {Delimiter} closer
- */
+/** Return whether a delimiter can be the opener of another one.
+ * @param {Token | undefined} opener @param {Delimiter} closer */
 function matches(opener, closer) {
   if (!isDelimiter(opener) || opener.mark !== closer.mark) return false;
   const [one, other] = [opener.length, closer.length];
@@ -991,18 +880,12 @@ function matches(opener, closer) {
   return !(isOdd && (closer.canOpen || opener.canClose));
 }
 
-/**
- * @param {Token | undefined} token
- * @returns {token is Delimiter}
- */
+/** @param {Token | undefined} token @returns {token is Delimiter} */
 function isDelimiter(token) {
   return typeof token === "object" && "mark" in token;
 }
 
-/**
- * Return tokens as nodes; texts that follow each other become one.
- * @param {Token[]} tokens
- */
+/** Return tokens as nodes; texts that follow each other become one. @param {Token[]} tokens */
 function nodesOf(tokens) {
   /** @type {(string | Element)[]} */
   const parts = [""];
@@ -1019,21 +902,15 @@ function nodesOf(tokens) {
 
 // Links
 
-/**
- * Return an address that a link may have: an absolute one of http, https or mailto.
- * @param {string} address
- */
+/** Return an address that a link may have: an absolute one of http, https or mailto.
+ * @param {string} address */
 function safeUrl(address) {
   const url = URL.parse(address);
   return url !== null && /^(?:https?|mailto):$/.test(url.protocol) ? url : null;
 }
 
-/**
- * Make a link. Where its text would mislead about its address, the address is shown behind it.
- * @param {URL} url
- * @param {Token[]} inner
- * @param {boolean} [isImage]
- */
+/** Make a link. Where its text would mislead about its address, the address is shown behind it.
+ * @param {URL} url @param {Token[]} inner @param {boolean} [isImage] */
 function linkTo(url, inner, isImage = false) {
   const how = { rel: "noopener noreferrer", target: "_blank" };
   const element = make("a", { href: url.href, title: url.href, ...how });
@@ -1049,13 +926,9 @@ function linkTo(url, inner, isImage = false) {
   return element;
 }
 
-/**
- * Return whether a text contains an address that is not the one of its link, or whether the link's
+/** Return whether a text contains an address that is not the one of its link, or whether the link's
  * address starts with what looks like another host.
- *
- * @param {string} text
- * @param {URL} url
- */
+ * @param {string} text @param {URL} url */
 function misleads(text, url) {
   if (url.protocol !== "mailto:" && (url.username !== "" || url.password !== "")) return true;
   if (url.host.includes("xn--") && !text.includes(url.host)) return true; // letters look alike
@@ -1063,10 +936,7 @@ function misleads(text, url) {
   return words.some((word) => /\S\.\p{L}{2}|:\/\/|\S@\S/u.test(word) && !isAddressOf(word, url));
 }
 
-/**
- * @param {string} word
- * @param {URL} url
- */
+/** @param {string} word @param {URL} url */
 function isAddressOf(word, url) {
   const address = word.replace(/^[("'<]+|[)"'>.,;:!?]+$/g, "");
   if (url.protocol === "mailto:") return address.replace(/^mailto:/, "") === url.pathname;

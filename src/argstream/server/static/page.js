@@ -5,6 +5,7 @@ import {
   setText, statusWords, visible, visibleLine,
 } from "./dom.js";
 /** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
+/** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
 /** @typedef {(sentence: string) => void} Say announce a sentence to screen readers */
 
@@ -65,6 +66,7 @@ class Page {
   #toast = new Toast(this.#say);
   #shortcuts = part("shortcuts", HTMLDialogElement);
   #model = "";
+  /** The names of its tools. @type {string[]} */ #tools = [];
   /** Settled when the page shows what its address names. */
   #opening = Promise.resolve();
 
@@ -79,7 +81,7 @@ class Page {
     say: this.#say,
     onState: () => this.#changed(),
     onConnection: (section, state) => this.#connection.take(section, state),
-    makeWelcome: () => welcome(this.#model, (message) => this.#composer.submit(message)),
+    makeWelcome: () => welcome(this.#model, this.#tools, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
   });
 
@@ -106,8 +108,8 @@ class Page {
   });
 
   #header = new Header({
-    onTimeline: () => this.#conversation.onTimeline(),
-    onReplay: () => this.#conversation.onReplay(),
+    onTimeline: () => this.#conversation.section?.toggleTimeline(),
+    onReplay: () => this.#conversation.section?.toggleReplay(),
     actions: () => this.#actions(),
   });
 
@@ -129,6 +131,7 @@ class Page {
   }
 
   async #load() {
+    if (routeOf(location.hash).kind !== "new") this.#conversation.close(); // "Loading…"
     let problem = await this.#sidebar.refresh();
     while (problem instanceof ConnectionLost) {
       await onlineOrAfter(RETRY);
@@ -203,13 +206,12 @@ class Page {
     if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
   }
 
-  /**
-   * @param {ConversationList} list
-   * @param {boolean} isAll whether there are no further conversations
-   */
-  #listed({ model, signed_in: hasToken, conversations }, isAll) {
+  /** @param {ConversationList} list
+   * @param {boolean} isAll whether there are no further conversations */
+  #listed({ model, tools, signed_in: hasToken, conversations }, isAll) {
     this.#connection.take("list", { state: "open", retryIn: null });
     this.#model = model;
+    this.#tools = tools;
     this.#signOut.hidden = !hasToken;
     this.#drawer.showPending(conversations.filter((one) => isPending(one)).length);
     const { id } = this.#conversation;
@@ -234,9 +236,13 @@ class Page {
     const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
     const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
     document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
-    this.#header.show({ title, model: this.#model, status: shown, hasRun: newest !== "" });
-    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
     const { isLost } = this.#connection;
+    const isUnknown = isLost && shown === "running";
+    const { section } = this.#conversation;
+    const state = isUnknown ? "disconnected" : shown;
+    this.#header.show({ title, model: this.#model, status: state, section });
+    document.body.classList.toggle("is-disconnected", isLost);
+    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
     this.#composer.show({ run: newest, status, isRunning, pending: asking, isLost });
   }
 
@@ -279,13 +285,9 @@ class Page {
     await this.#sidebar.refresh();
   }
 
-  /**
-   * Do something, or say that it failed.
-   *
-   * @param {string} name
-   * @param {() => Promise<void>} act
-   * @returns {Promise<boolean>} whether it succeeded
-   */
+  /** Do something, or say that it failed.
+   * @param {string} name @param {() => Promise<void>} act
+   * @returns {Promise<boolean>} whether it succeeded */
   async #try(name, act) {
     try {
       await act();
@@ -353,12 +355,9 @@ function conversationLink(id) {
   return `#/c/${encodeURIComponent(id)}`;
 }
 
-/**
- * Remove the token of a sign-in link (`#token=…`) from the address and the history.
- *
+/** Remove the token of a sign-in link (`#token=…`) from the address and the history.
  * @param {string} replacement the address to show instead
- * @returns {string} the token, or ""
- */
+ * @returns {string} the token, or "" */
 function takeToken(replacement) {
   const [, token] = /^#token=(.*)$/.exec(location.hash) ?? [];
   if (token === undefined) return "";
@@ -386,18 +385,16 @@ function isForOthers(event) {
   return isWriting || document.querySelector("dialog:modal") !== null;
 }
 
-/**
- * Return what a new conversation shows. The examples are sent when they are pressed.
- *
- * @param {string} model
- * @param {(message: string) => void} onExample
- */
-function welcome(model, onExample) {
+/** Return what a new conversation shows. The examples are sent when they are pressed.
+ * @param {string} model @param {string[]} tools @param {(message: string) => void} onExample */
+function welcome(model, tools, onExample) {
   const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
   const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
   for (const card of content.querySelectorAll("button")) {
     card.addEventListener("click", () => onExample(card.value));
   }
+  const chips = tools.map((name) => make("li", { class: "chip" }, visibleLine(name)));
+  content.querySelector(".tools")?.append(...chips);
   return content;
 }
 
@@ -424,11 +421,8 @@ class Sidebar {
    * @param {{ client: Client, onList: (list: ConversationList, isAll: boolean) => void,
    *   onProblem: (problem: unknown) => void } & RowOptions} options
    */
-  constructor({ client, onList, onProblem, onRename, onDelete }) {
-    this.#client = client;
-    this.#onList = onList;
-    this.#onProblem = onProblem;
-    this.#rowOptions = { onRename, onDelete };
+  constructor(options) {
+    this.#options = options;
     for (const { element } of this.#groups.values()) this.#element.append(element);
     this.#more.addEventListener("click", () => this.#list(this.#limit + LISTED));
     this.#search.addEventListener("input", () => {
@@ -439,28 +433,21 @@ class Sidebar {
     window.addEventListener("online", () => this.#poll());
   }
 
-  #client;
-  #onList;
-  #onProblem;
-  #rowOptions;
+  #options;
   #element = part("list", HTMLElement);
   #loading = part("list-loading", HTMLElement);
   #note = part("list-note", HTMLElement);
   #more = part("list-more", HTMLElement);
   #search = part("search", HTMLInputElement);
   #groups = new Map(GROUPS.map((name) => [name, makeGroup(name)]));
-  /** @type {Map<string, Row>} */
-  #rows = new Map();
-  /** @type {ConversationInfo[]} */
-  #infos = [];
+  /** @type {Map<string, Row>} */ #rows = new Map();
+  /** @type {ConversationInfo[]} */ #infos = [];
   #limit = LISTED;
   #isAll = false;
-  /** @type {Open} */
-  #open = { id: "", run: "", status: "completed", pending: 0 };
+  /** @type {Open} */ #open = { id: "", run: "", status: "completed", pending: 0 };
   /** Counts the reads: only the newest one counts. */
   #reads = 0;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
 
   /** Return the title of a conversation, or "" if it is not listed. @param {string} id */
   titleOf(id) {
@@ -493,27 +480,24 @@ class Sidebar {
     if (!document.hidden) this.refresh();
   }
 
-  /**
-   * Read the list now, and from then on every few seconds.
-   *
-   * @returns {Promise<unknown>} the problem, or null
-   */
+  /** Read the list now, and from then on every few seconds.
+   * @returns {Promise<unknown>} the problem, or null */
   async refresh() {
     clearTimeout(this.#timer);
     const read = ++this.#reads;
     const limit = this.#limit;
     let failure = null;
     try {
-      const list = await this.#client.conversations({ limit });
+      const list = await this.#options.client.conversations({ limit });
       if (read !== this.#reads) return null;
       this.#infos = list.conversations;
       this.#isAll = list.conversations.length < limit;
       this.#loading.remove();
       this.#show();
-      this.#onList(list, this.#isAll);
+      this.#options.onList(list, this.#isAll);
     } catch (problem) {
       if (read !== this.#reads) return problem;
-      this.#onProblem(problem);
+      this.#options.onProblem(problem);
       if (isSignInNeeded(problem)) return problem; // it is read again after the sign-in
       if (!(problem instanceof ConnectionLost)) this.#tell(problemWords(problem));
       failure = problem;
@@ -554,11 +538,8 @@ class Sidebar {
     } else if (hadMore && this.#more.hidden) this.#links()[links.length]?.focus();
   }
 
-  /**
-   * Put the rows of these conversations, and no others, into their groups.
-   *
-   * @param {readonly ConversationInfo[]} infos
-   */
+  /** Put the rows of these conversations, and no others, into their groups.
+   * @param {readonly ConversationInfo[]} infos */
   #place(infos) {
     const places = new Map(GROUPS.map((name) => [name, /** @type {Row[]} */ ([])]));
     const shown = new Set();
@@ -567,7 +548,7 @@ class Sidebar {
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
-      const row = this.#rows.get(id) ?? new Row(id, this.#rowOptions);
+      const row = this.#rows.get(id) ?? new Row(id, this.#options);
       this.#rows.set(id, row);
       row.show(info, isOpen);
       places.get(groupOf(info))?.push(row);
@@ -626,7 +607,7 @@ class Row {
   constructor(id, { onRename, onDelete }) {
     this.#link = make(
       "a",
-      { class: "row-link", href: conversationLink(id) },
+      { class: "entry-link", href: conversationLink(id) },
       this.#icon,
       this.#title,
       this.#word,
@@ -638,14 +619,14 @@ class Row {
       { label: "Rename", act: () => editTitle(this.#link, this.#full, this.#link, save) },
       { label: "Delete", act: () => onDelete(id), isDanger: true },
     ]);
-    this.element = make("li", { class: "row" }, this.#link, this.#button, menu);
+    this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
   }
 
-  #icon = make("span", { class: "row-icon" });
-  #title = make("span", { class: "row-title", dir: "auto" });
+  #icon = make("span", { class: "entry-icon" });
+  #title = make("span", { class: "entry-title", dir: "auto" });
   #word = make("span", { class: "unseen" });
-  #time = make("time", { class: "row-time" });
-  #button = make("button", { class: "icon-button row-more", type: "button" }, icon("more"));
+  #time = make("time", { class: "entry-time" });
+  #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
   #link;
   #full = "";
   #status = "";
@@ -668,7 +649,7 @@ class Row {
     this.element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
     this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
-    this.#word.textContent = hasIcon ? ` ${statusWords(status).word} ` : " ";
+    this.#word.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
   }
 
   scrollIntoView() {
@@ -722,20 +703,20 @@ class Drawer {
 
 /** The line above the conversation: its title, the model, the status of its newest run, buttons. */
 class Header {
-  /**
-   * @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }} options
-   */
+  /** @param {{ onTimeline: () => void, onReplay: () => void, actions: () => MenuItem[] }}
+   * options */
   constructor({ onTimeline, onReplay, actions }) {
     this.#timeline.addEventListener("click", onTimeline);
-    part("replay", HTMLElement).addEventListener("click", onReplay);
+    this.#replay.addEventListener("click", onReplay);
     const panels = [
       { label: "Timeline", act: onTimeline },
       { label: "Replay", act: onReplay },
     ];
     const menu = attachMenu(this.#more, () => {
-      // On a phone there is no room for these buttons.
+      // On a phone there is no room for these.
       const isNarrow = this.#timeline.offsetParent === null;
-      return [...(isNarrow ? panels : []), ...actions()];
+      const model = { label: `Model: ${this.#model.textContent}` };
+      return [...(isNarrow ? [...panels, ...actions(), model] : actions())];
     });
     this.#more.after(menu);
   }
@@ -745,19 +726,23 @@ class Header {
   #status = part("status", HTMLElement);
   #buttons = part("top-buttons", HTMLElement);
   #timeline = part("timeline", HTMLElement);
+  #replay = part("replay", HTMLElement);
   #more = part("top-more", HTMLButtonElement);
 
-  /** @param {{ title: string, model: string, status: string, hasRun: boolean }} shown */
-  show({ title, model, status, hasRun }) {
+  /** @param {{ title: string, model: string, status: string,
+   *   section: RunSection | undefined }} shown */
+  show({ title, model, status, section }) {
     setText(this.#title, title);
     this.#title.title = title;
     setText(this.#model, model === DEMO_MODEL ? "Demo model" : visibleLine(model));
     this.#model.hidden = model === "";
-    const { word } = statusWords(status);
+    const word = statusWords(status);
     setText(this.#status, word);
     this.#status.hidden = word === "";
     this.#status.dataset.status = status;
-    this.#buttons.hidden = !hasRun;
+    this.#buttons.hidden = section === undefined;
+    this.#timeline.ariaExpanded = String(section?.isInspected);
+    this.#replay.ariaExpanded = String(section?.isReplayed);
   }
 
   /** Let the user change the title. @param {(title: string) => void} save */
@@ -776,21 +761,14 @@ class Header {
 
 const HINT = "Enter to send · Shift+Enter for a new line";
 
-/**
- * The field for messages. What is typed survives a refusal and a reload. A message that is sent
- * while a run is in progress waits in a queue until the run is over.
- */
+/** The field for messages. What is typed survives a refusal and a reload. A message that is sent
+ * while a run is in progress waits in a queue until the run is over. */
 class Composer {
-  /**
-   * `onSend` rejects if the message is not accepted.
-   *
-   * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>,
-   *   say: Say }} options
-   */
-  constructor({ onSend, onStop, say }) {
-    this.#onSend = onSend;
-    this.#onStop = onStop;
-    this.#say = say;
+  /** `onSend` rejects if the message is not accepted.
+   * @param {{ onSend: (message: string) => Promise<void>, onStop: () => Promise<void>, say: Say }}
+   * options */
+  constructor(options) {
+    this.#options = options;
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -812,9 +790,7 @@ class Composer {
     });
   }
 
-  #onSend;
-  #onStop;
-  #say;
+  #options;
   #form = part("composer", HTMLFormElement);
   #field = part("message", HTMLTextAreaElement);
   #send = part("send", HTMLButtonElement);
@@ -830,11 +806,8 @@ class Composer {
   /** What is sent when the run is over. */
   #queued = "";
 
-  /**
-   * Show the draft and the queue of a conversation.
-   *
-   * @param {string} conversation "" is a new one
-   */
+  /** Show the draft and the queue of a conversation.
+   * @param {string} conversation "" is a new one */
   moveTo(conversation) {
     if (this.#conversation === conversation) return;
     this.#conversation = conversation;
@@ -914,7 +887,7 @@ class Composer {
       this.#field.value = "";
       this.#typed();
       this.#setQueued(joined(this.#queued, message));
-      this.#say("Message queued.");
+      this.#options.say("Message queued.");
       return;
     }
     const draft = this.#key("draft");
@@ -935,7 +908,7 @@ class Composer {
   async #deliver(message) {
     this.#setBusy(true);
     try {
-      await this.#onSend(message);
+      await this.#options.onSend(message);
       this.#showProblem("");
       return true;
     } catch (problem) {
@@ -950,7 +923,7 @@ class Composer {
     if (this.#stop.ariaDisabled === "true") return;
     this.#stop.ariaDisabled = "true"; // disabled, it would lose the focus
     try {
-      await this.#onStop();
+      await this.#options.onStop();
     } catch (problem) {
       this.#stop.ariaDisabled = "false";
       this.#showProblem(problemWords(problem));
@@ -990,7 +963,7 @@ class Composer {
       this.#field.removeAttribute("aria-describedby");
     } else {
       this.#field.setAttribute("aria-describedby", this.#problem.id);
-      this.#say(shown);
+      this.#options.say(shown);
     }
   }
 }
@@ -1002,20 +975,16 @@ function joined(...messages) {
 
 /** @param {ComposerState} state */
 function hintWords({ isRunning, pending, isLost }) {
-  if (pending > 0) return pending === 1 ? "Approval needed" : `${pending} approvals needed`;
   if (!isRunning) return HINT;
   if (isLost) return "Disconnected. The run may still be going on the server.";
-  return "Working… You can type your next message.";
+  return `${pending > 0 ? "" : "Working… "}You can type your next message.`;
 }
 
 // What the page says, and what it asks
 
-/**
- * The only live region of the page: short, whole sentences for screen readers. Those that come
+/** The only live region of the page: short, whole sentences for screen readers. Those that come
  * within two seconds are read together, each of them once.
- *
- * @returns {Say}
- */
+ * @returns {Say} */
 function makeAnnouncer() {
   const region = part("announcer", HTMLElement);
   const waiting = new Set();
@@ -1057,8 +1026,7 @@ class Toast {
   #words = part("toast-words", HTMLElement);
   #button = part("toast-act", HTMLElement);
   #act = () => {};
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ #timer;
 
   /** @param {string} words @param {{ label: string, act: () => void }} [action] */
   show(words, action) {
@@ -1109,21 +1077,19 @@ class ConnectionBar {
   /** Parts of the page that wait, and until when. @type {Map<unknown, number>} */
   #waiting = new Map();
   #since = 0;
-  /** @type {ReturnType<typeof setInterval> | undefined} */
-  #ticking;
+  /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   isLost = false;
 
-  /**
-   * Take the state of a connection.
-   *
+  /** Take the state of a connection.
    * @param {unknown} owner a part of the page
-   * @param {Pick<Connection, "state" | "retryIn">} connection
-   */
+   * @param {Pick<Connection, "state" | "retryIn">} connection */
   take(owner, { state, retryIn }) {
     const now = performance.now();
     if (state === "connecting") return;
-    if (state !== "waiting") {
+    if (state === "open") {
+      this.#waiting.clear(); // the server can be reached
+    } else if (state !== "waiting") {
       this.#waiting.delete(owner);
     } else {
       if (this.#waiting.size === 0) this.#since = now;
@@ -1159,9 +1125,8 @@ class ConnectionBar {
 /** The sign-in form. The browser keeps the token in a cookie that scripts cannot read. */
 class SignIn {
   /** @param {{ client: Client, onSignedIn: () => void }} options */
-  constructor({ client, onSignedIn }) {
-    this.#client = client;
-    this.#onSignedIn = onSignedIn;
+  constructor(options) {
+    this.#options = options;
     this.#dialog.addEventListener("cancel", (event) => event.preventDefault());
     this.#field.addEventListener("input", () => this.#showProblem(""));
     part("sign-in-form", HTMLElement).addEventListener("submit", (event) => {
@@ -1170,8 +1135,7 @@ class SignIn {
     });
   }
 
-  #client;
-  #onSignedIn;
+  #options;
   #dialog = part("sign-in", HTMLDialogElement);
   #field = part("token", HTMLInputElement);
   #problem = part("sign-in-problem", HTMLElement);
@@ -1185,16 +1149,13 @@ class SignIn {
     if (!this.#dialog.open) this.#dialog.showModal();
   }
 
-  /**
-   * Sign in. If that fails, ask for another token.
-   *
+  /** Sign in. If that fails, ask for another token.
    * @param {string} token
-   * @param {string} [wrong] what to say if it is wrong
-   */
+   * @param {string} [wrong] what to say if it is wrong */
   async use(token, wrong) {
     this.#showProblem("");
     try {
-      await this.#client.signIn(token);
+      await this.#options.client.signIn(token);
     } catch (problem) {
       this.ask();
       const isWrong = problem instanceof ServerProblem && problem.status === 401;
@@ -1204,7 +1165,7 @@ class SignIn {
     }
     this.#field.value = "";
     this.#dialog.close();
-    this.#onSignedIn();
+    this.#options.onSignedIn();
   }
 
   /** @param {string} words "" is none */

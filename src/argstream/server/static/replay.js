@@ -1,19 +1,13 @@
-/**
- * The replay of a run: its log, played as it was seen when it happened.
- *
- *     const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
- *     replay.close();
- *
- * `place` gets a stage with what is played; the controls are one line at the bottom of <main>. All
- * else is inert and dimmed until the replay is closed; then `onClose()` is called, and the focus
- * returns to where it was. `onChange()` is called before something is shown.
- *
- * The frames of the log are applied to a `Run` when they are due, in slices, and a view shows it.
- * Going back starts with a new run and a new view: a run only grows.
- */
+// The replay of a run: its log, played as it was seen when it happened. The controls are one line at
+// the bottom of <main>; all but the stage is inert and dimmed until the replay is closed.
+//
+// The frames of the log are applied to a `Run` when they are due, in slices, and a view shows it.
+// Going back starts with a new run and a new view: a run only grows.
 
 import { Run } from "./argstream.js";
-import { clock, firstIndex, make, paint, problemWords, readLog, setText, visibleLine } from "./dom.js";
+import {
+  clock, firstIndex, icon, make, paint, problemWords, readLog, setText, visibleLine,
+} from "./dom.js";
 /** @import { Block, EventFrame } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
 
@@ -39,7 +33,8 @@ const SPEEDS = [0.5, 1, 2, 5, 20];
 const LONGEST_PAUSE = 2; // seconds; longer pauses are shortened
 const LONGEST_STEP = 1; // seconds: after a tab was asleep, the replay continues where it was
 const ENDS = new Set(["run_completed", "run_failed", "run_stopped"]);
-const REST = "#side-place, .top > :not(h1), #composer, .run"; // what is inert, but for where the stage is
+/** What is inert: all but the stage and the title. */
+const REST = "#side-place, .top > :not(h1), #composer, .approvals, .newest, .earlier, .run > *";
 
 /** @param {ReplayOptions} options */
 export function openReplay(options) {
@@ -49,17 +44,11 @@ export function openReplay(options) {
 }
 
 export class Replay {
-  #client;
-  #runId;
-  #makeView;
-  #onChange;
-  #onClose;
+  #options;
   #opener = document.activeElement;
-  /** @type {HTMLElement[]} */
-  #inert = [];
+  /** @type {HTMLElement[]} */ #inert = [];
 
-  /** @type {EventFrame[]} */
-  #frames = [];
+  /** @type {EventFrame[]} */ #frames = [];
   #schedule = new Schedule();
   #run = new Run();
   /** How many frames the run has taken. */
@@ -68,6 +57,8 @@ export class Replay {
   #view = null;
   #position = 0;
   #isPlaying = false;
+  /** Whether the run was over when its log was read. */
+  #isOver = false;
   /** Whether the slider is being dragged. */
   #isHeld = false;
   #isClosed = false;
@@ -81,16 +72,12 @@ export class Replay {
     "select", { "aria-label": "Speed" },
     ...SPEEDS.map((speed) => make("option", { value: speed, text: `${speed}×` })),
   );
-  #pauses = make("button", {
-    type: "button", class: "replay-button", "aria-label": "Keep original pauses",
-    "aria-pressed": "false", title: `Pauses longer than ${LONGEST_PAUSE} s are shortened`,
-  }, "‖");
   #exit = make("button", {
     type: "button", class: "replay-button", "aria-label": "Exit replay", title: "Exit replay",
-  }, "✕");
+  }, icon("close"));
   #retry = make("button", { type: "button", class: "small" }, "Retry");
   #note = make("p", { class: "replay-note", role: "status" });
-  #controls = [this.#play, this.#slider, this.#time, this.#speed, this.#pauses];
+  #controls = [this.#play, this.#slider, this.#time, this.#speed];
   bar = make(
     "div", { class: "replay-bar", role: "group", "aria-label": "Replay controls" },
     this.#note, ...this.#controls, this.#exit,
@@ -98,16 +85,13 @@ export class Replay {
   stage = make("section", { class: "replay-stage", "aria-label": "Replay" });
 
   /** @param {ReplayOptions} options */
-  constructor({ client, runId, place, makeView, onChange = () => {}, onClose = () => {} }) {
-    this.#client = client;
-    this.#runId = runId;
-    this.#makeView = makeView;
-    this.#onChange = onChange;
-    this.#onClose = onClose;
+  constructor(options) {
+    this.#options = options;
+    const { place } = options;
     this.#speed.value = "1";
     this.#listen();
     for (const element of document.querySelectorAll(REST)) {
-      if (!(element instanceof HTMLElement) || element.inert || element.contains(place)) continue;
+      if (!(element instanceof HTMLElement) || element.inert || element === place) continue;
       element.inert = true;
       this.#inert.push(element);
     }
@@ -127,7 +111,8 @@ export class Replay {
     this.#schedule = new Schedule();
     this.#say("Loading…");
     try {
-      await readLog(this.#client, this.#runId, (frame) => this.#keep(frame), () => !this.#isClosed);
+      const { client, runId } = this.#options;
+      await readLog(client, runId, (frame) => this.#keep(frame), () => !this.#isClosed);
     } catch (error) {
       this.#say("");
       const words = visibleLine(problemWords(error));
@@ -138,8 +123,8 @@ export class Replay {
     const last = this.#frames.at(-1);
     if (last === undefined) this.#say("Nothing to replay yet.");
     else {
-      const isOver = ENDS.has(last.event.type);
-      this.#say(isOver ? "" : "This run is still in progress. Replaying what happened so far.", true);
+      this.#isOver = ENDS.has(last.event.type);
+      this.#say("", true);
       this.#start();
       this.#play.focus();
     }
@@ -153,7 +138,7 @@ export class Replay {
     this.stage.remove();
     this.bar.remove();
     for (const element of this.#inert) element.inert = false;
-    this.#onClose();
+    this.#options.onClose?.();
     if (hadFocus && this.#opener instanceof HTMLElement) this.#opener.focus();
   }
 
@@ -164,11 +149,6 @@ export class Replay {
     for (const type of ["pointerup", "pointercancel", "blur"]) {
       this.#slider.addEventListener(type, () => (this.#isHeld = false));
     }
-    this.#pauses.addEventListener("click", () => {
-      this.#schedule.isShortened = !this.#schedule.isShortened;
-      this.#pauses.ariaPressed = String(!this.#schedule.isShortened);
-      this.#seek(this.#schedule.at(this.#taken - 1));
-    });
     this.#retry.addEventListener("click", () => this.load());
     this.#exit.addEventListener("click", () => this.close());
     this.bar.addEventListener("keydown", ({ key }) => {
@@ -186,7 +166,6 @@ export class Replay {
   #say(words, isReady = false) {
     setText(this.#note, words);
     for (const control of this.#controls) control.hidden = !isReady;
-    this.#pauses.hidden ||= !this.#schedule.hasLongPauses;
   }
 
   #start() {
@@ -229,16 +208,13 @@ export class Replay {
     this.#position = Math.min(this.#position + step, this.#schedule.seconds);
   }
 
-  /**
-   * Apply the frames that are due while there is time, and show them.
-   *
+  /** Apply the frames that are due while there is time, and show them.
    * @param {() => boolean} hasTime
-   * @returns {boolean} whether all that is due is shown
-   */
+   * @returns {boolean} whether all that is due is shown */
   #catchUp(hasTime) {
     const due = Math.max(1, this.#schedule.countBy(this.#position));
     if (this.#taken > due) {
-      this.#run = new Run(this.#runId);
+      this.#run = new Run(this.#options.runId);
       this.#taken = 0;
       this.#view = null;
     }
@@ -251,53 +227,44 @@ export class Replay {
     }
     const isDone = this.#taken >= due;
     if (this.#view === null) return isDone && this.#showNewView(hasTime);
-    if (changed.size > 0) this.#onChange();
+    if (changed.size > 0) this.#options.onChange?.();
     return this.#view.update(this.#run, [...changed], hasTime) && isDone;
   }
 
   /** Show the run in a new view. What is below it must not jump. @param {() => boolean} hasTime */
   #showNewView(hasTime) {
-    const view = (this.#view = this.#makeView());
+    const view = (this.#view = this.#options.makeView());
     const isShown = view.update(this.#run, this.#run.blocks, hasTime);
     this.stage.style.setProperty("--height", `${this.stage.offsetHeight}px`);
     this.stage.replaceChildren(view.element);
-    this.#onChange();
+    this.#options.onChange?.();
     return isShown;
   }
 
   #showPosition() {
     const { seconds } = this.#schedule;
-    setText(this.#play, this.#isPlaying ? "❚❚" : "▶");
-    this.#play.ariaLabel = this.#isPlaying ? "Pause" : "Play";
+    const name = this.#isPlaying ? "Pause" : "Play";
+    if (this.#play.ariaLabel !== name) this.#play.replaceChildren(icon(name.toLowerCase()));
+    this.#play.ariaLabel = name;
     const most = String(Math.max(seconds, 0.001));
     if (this.#slider.max !== most) this.#slider.max = most;
     if (!this.#isHeld) this.#slider.value = String(this.#position);
     const [now, all] = [this.#position, seconds].map((time) => clock(Math.floor(time)));
-    setText(this.#time, `${now} / ${all}`);
+    setText(this.#time, `${now} / ${all}${this.#isOver ? "" : " so far"}`);
     this.#slider.setAttribute("aria-valuetext", `${now} of ${all}`);
   }
 }
 
-/** When each frame is due, in seconds since the replay began. */
+/** When each frame is due, in seconds since the replay began. Long pauses are shortened. */
 export class Schedule {
-  /** As recorded, and with long pauses shortened. @type {number[]} */
-  #recorded = [];
-  /** @type {number[]} */
-  #shortened = [];
-  /** @type {number | null} */
-  #last = null;
-  isShortened = true;
+  /** @type {number[]} */ #due = [];
+  /** @type {number | null} */ #last = null;
 
   /** Add the next frame. @param {number} time by any clock, in seconds */
   add(time) {
     const pause = this.#last === null ? 0 : Math.max(0, time - this.#last); // clocks may go back
     this.#last = time;
-    this.#recorded.push((this.#recorded.at(-1) ?? 0) + pause);
-    this.#shortened.push((this.#shortened.at(-1) ?? 0) + Math.min(pause, LONGEST_PAUSE));
-  }
-
-  get hasLongPauses() {
-    return (this.#recorded.at(-1) ?? 0) > (this.#shortened.at(-1) ?? 0);
+    this.#due.push(this.seconds + Math.min(pause, LONGEST_PAUSE));
   }
 
   /** How long the replay takes. */
@@ -305,17 +272,8 @@ export class Schedule {
     return this.#due.at(-1) ?? 0;
   }
 
-  /** Return when a frame is due; 0 for one before the first. @param {number} index */
-  at(index) {
-    return this.#due[index] ?? 0;
-  }
-
   /** Return how many frames are due by then. @param {number} seconds */
   countBy(seconds) {
     return firstIndex(this.#due, (due) => due > seconds);
-  }
-
-  get #due() {
-    return this.isShortened ? this.#shortened : this.#recorded;
   }
 }

@@ -2912,6 +2912,7 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 .removed .marked {
   border-radius: 2px; background: light-dark(rgb(240 90 75 / 0.25), rgb(240 83 75 / 0.45));
 }
+.diff .row > .marked { color: var(--ink); } /* colours of tokens would be too weak */
 .diff .pending, .diff .pending > *, .diff .gap, .diff .remark { color: var(--soft); }
 .diff .remark { font-style: italic; }
 .writing :is(.row.open, .value.open)::after, .writing .list.open::after {

@@ -133,8 +133,8 @@ export type ConversationInfo = { conversation: string, title: string, created: n
   updated: number, run: string, status: RunStatus, is_driven: boolean, pending: number };
 /** The conversations of a user, newest first, and what the server runs. A `model` named `script`
  * is the demo model. */
-export type ConversationList = { agent: string, model: string, signed_in: boolean,
-  conversations: ConversationInfo[] };
+export type ConversationList = { agent: string, model: string, tools: string[],
+  signed_in: boolean, conversations: ConversationInfo[] };
 /** The same with the requests that it waits for, whole. */
 export type RunDetails = Omit<RunInfo, "pending"> & { pending: ApprovalRequested[] };
 export interface Decision {

@@ -89,7 +89,6 @@ _WAIT_FOR_MORE: Final = 0.003
 """Seconds that the writer waits for more jobs if its last transaction had several of them. 200 runs
 with 20 deltas per second each took 0.5 cores instead of 1."""
 _MAX_GROUP: Final = 1_000
-_AT_ONCE: Final = 500
 _REASONS: Final = {
     "SQLITE_BUSY": "another process has locked it for longer than busy_seconds",
     "SQLITE_LOCKED": "another process has locked it for longer than busy_seconds",
@@ -858,16 +857,12 @@ class _Writer(_Worker):
 
 
 def _run_versions(connection: Connection, run_ids: list[str]) -> dict[str, _RunVersion]:
-    versions: dict[str, _RunVersion] = {}
-    for start in range(0, len(run_ids), _AT_ONCE):
-        some = run_ids[start : start + _AT_ONCE]
-        rows = connection.execute(
-            "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
-            f"WHERE run_id IN ({', '.join('?' * len(some))})",
-            some,
-        )
-        versions |= {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
-    return versions
+    rows = connection.execute(
+        "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
+        f"WHERE run_id IN ({', '.join('?' * len(run_ids))})",
+        run_ids,
+    )
+    return {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

@@ -582,10 +582,6 @@ class _Job(Struct, eq=False):
     answer: Any = None
     error: Exception | None = None
 
-    def finish(self) -> None:
-        """Drop references to the store, so that it can be garbage-collected."""
-        self.work, self.on_commit = lambda _: None, None
-
 
 class _Worker(ABC):
     """A thread that runs jobs one after the other, with a connection of its own."""
@@ -704,12 +700,6 @@ class _Worker(ABC):
             case _:
                 return error
 
-    def _as_failure(self, error: Exception) -> StoreError:
-        converted = self._as_error(error)
-        if isinstance(converted, StoreError):
-            return converted
-        return StoreError(f"the store {str(self._path)!r} cannot be read: {error!r}")
-
     def _opened(self, jobs: Sequence[_Job] = ()) -> _Opened:
         if self._open is None:
             is_gone = self._has_existed.is_set() and not self._path.exists()
@@ -825,7 +815,9 @@ class _Writer(_Worker):
             opened.check()
             self._poll(opened.connection)
         except Exception as error:  # noqa: BLE001 - followers get it; writing continues
-            self._fail_followers(partial(self._as_failure, error))
+            known = self._as_error(error)
+            unknown = f"the store {str(self._path)!r} cannot be read: {error!r}"
+            self._fail_followers(str(known) if isinstance(known, StoreError) else unknown)
             self._close()
 
     def _poll(self, connection: Connection) -> None:
@@ -847,13 +839,13 @@ class _Writer(_Worker):
                 tails.commands_changed(run_id)
         self._known = {run_id: versions.get(run_id) for run_id in watched}
 
-    def _fail_followers(self, failure: Callable[[], Exception]) -> None:
+    def _fail_followers(self, message: str | None) -> None:
         if (tails := self._tails()) is not None:
-            tails.fail(failure)
+            tails.fail(partial(StoreError, message))
 
     def _fail(self, error: BaseException, jobs: list[_Job]) -> None:
         super()._fail(error, jobs)
-        self._fail_followers(partial(StoreError, self._fatal_error))
+        self._fail_followers(self._fatal_error)
 
 
 def _run_versions(connection: Connection, run_ids: list[str]) -> dict[str, _RunVersion]:
@@ -868,7 +860,8 @@ def _run_versions(connection: Connection, run_ids: list[str]) -> dict[str, _RunV
 def _answer(jobs: Sequence[_Job]) -> None:
     by_loop: dict[AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
-        job.finish()
+        # Drop references to the store, so that it can be garbage-collected.
+        job.work, job.on_commit = lambda _: None, None
         by_loop.setdefault(job.loop, []).append(job)
     for loop, done in by_loop.items():
         # In a closed loop no task waits for the answer.

@@ -473,8 +473,9 @@ class _AsyncBatches:
                     await items.aclose()
         finally:
             contexts, self._contexts = self._contexts or AsyncExitStack(), None
-            kind, traceback = error and type(error), error and error.__traceback__
-            is_suppressed = await contexts.__aexit__(kind, error, traceback)
+            kind = None if error is None else type(error)
+            traceback = None if error is None else error.__traceback__
+            is_suppressed = bool(await contexts.__aexit__(kind, error, traceback))
         return is_suppressed
 
     async def _close_source(self, error: BaseException | None = None) -> None:

@@ -278,11 +278,6 @@ class Call(Struct, eq=False):
         """Return the argument events of the text so far."""
         return Call(self.call_id, self.index, self.name, self.kind, raw=self.raw)._parse(self.raw)
 
-    def _append_output(self, piece: str) -> None:
-        output, self.output = self.output, ""
-        output += piece
-        self.output = output
-
     def _parse(self, piece: str) -> list[ev.ArgumentEvent]:
         """Return the argument events of the last piece of ``raw``."""
         if not self._is_readable:
@@ -671,7 +666,9 @@ class RunState:
 
     def _output(self, event: ev.ToolOutputDelta, changes: list[Change]) -> None:
         if (call := self._call(event, changes)) is not None:
-            call._append_output(event.text)
+            output, call.output = call.output, ""
+            output += event.text  # in place, as in TextBlock
+            call.output = output
             changes.append(Change("output", event, call, event.text))
 
     # Turns and the run

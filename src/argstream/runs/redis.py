@@ -1264,16 +1264,14 @@ class _Index:
         return found
 
     def _listed(self, pairs: Sequence[bytes]) -> list[_Listed]:
-        entries = [(score, self._entry(member)) for member, score in _pairs(pairs)]
-        return [_Listed(float(score), entry) for score, entry in entries if entry is not None]
-
-    def _entry(self, member: bytes) -> _Entry | None:
-        """Decode a member of an index; None if another program has put it there."""
-        try:
-            return msgspec.json.decode(member, type=_Entry)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            logger.warning("an index of runs in Redis contains %r, which is not an entry", member)
-            return None
+        listed: list[_Listed] = []
+        for member, score in _pairs(pairs):
+            try:
+                entry = msgspec.json.decode(member, type=_Entry)
+                listed.append(_Listed(float(score), entry))
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # another program has put it there
+                logger.warning("an index of runs in Redis contains %r, not an entry", member)
+        return listed
 
 
 def _addition(key: bytes, entry: _Entry, condition: str, score: str) -> _Command:

@@ -30,7 +30,6 @@ _LONGEST_ID: Final = 1_000
 _LONGEST_TITLE: Final = 80  # characters
 _LARGEST: Final = 2**53  # a larger seq is not exact in Redis, which counts in doubles
 _UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
-_encoder = msgspec.json.Encoder()
 
 
 def checked_id(run_id: object) -> str:
@@ -251,25 +250,19 @@ def encode_decisions(decisions: Decisions) -> dict[str, tuple[bytes, str]]:
         if not isinstance(decision, Approval):
             raise UsageError(f"{call_id!r} needs an Approve or a Deny, not {decision!r}")
         try:
-            line = _encode_decision(decision)
+            line = msgspec.json.encode(_StoredDecision(decision, time.time()))
+            read = _decision_decoder.decode(line).decision
+            if isinstance(decision, Approve) and isinstance(read, Approve):
+                # Compared as text, because 1 == True in Python. NaN has no form in JSON.
+                expected = json.dumps(decision.arguments, allow_nan=False)
+                if json.dumps(read.arguments) != expected:
+                    raise ValueError("the arguments would change")
         except _UNWRITABLE as error:
             raise UsageError(
                 f"the decision on {call_id!r} cannot be encoded as JSON: {error}"
             ) from error
         encoded[call_id] = (line, getattr(decision, "digest", ""))
     return encoded
-
-
-def _encode_decision(decision: Approval) -> bytes:
-    """Encode a decision. Raises ``ValueError`` if JSON would change its arguments."""
-    line = _encoder.encode(_StoredDecision(decision, time.time()))
-    read = _decision_decoder.decode(line).decision
-    if isinstance(decision, Approve) and isinstance(read, Approve):
-        # Compared as text, because 1 == True in Python. NaN has no form in JSON.
-        expected = json.dumps(decision.arguments, allow_nan=False)
-        if json.dumps(read.arguments) != expected:
-            raise ValueError("the arguments would change")
-    return line
 
 
 def decode_commands(lines: Mapping[str, bytes | str], stop_reason: str | None) -> Commands:

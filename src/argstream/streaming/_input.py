@@ -351,7 +351,9 @@ class RecordingDecoder:
         frames: list[Frame | Broken | Ended] = []
         for line in lines:
             if self._is_over:
-                frames += self._report_extra_data()
+                if self._is_orderly:  # else a failure has been reported already
+                    frames += [*self._close_inner(), Ended("unreadable", DATA_AFTER_END)]
+                    self._is_orderly = False
                 break
             frames += [line] if isinstance(line, Broken) else self._feed_line(line.data)
         return frames
@@ -362,17 +364,8 @@ class RecordingDecoder:
             frames.append(self._ended("truncated", NOT_ENDED))
         return frames + self._close_inner()
 
-    def _report_extra_data(self) -> list[Frame | Broken | Ended]:
-        """Report once that data follows the end of a recording."""
-        if not self._is_orderly:
-            return []  # a failure has been reported already
-        frames: list[Frame | Broken | Ended] = [*self._close_inner()]
-        self._is_orderly = False
-        return [*frames, Ended("unreadable", DATA_AFTER_END)]
-
     def _close_inner(self) -> list[Frame | Broken]:
-        inner = self._inner if self._is_orderly else None
-        return [] if inner is None else inner.close()
+        return self._inner.close() if self._inner is not None and self._is_orderly else []
 
     def _feed_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
         if self._unreadable:

@@ -15,7 +15,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, AsyncExitStack
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
@@ -25,7 +25,6 @@ from argstream.errors import ProviderError, UsageError
 from argstream.providers import ProtocolName
 from argstream.providers._requests import Model, ModelRequest
 from argstream.streaming._input import (
-    SourceContexts,
     awaited,
     close_async_source,
     close_source,
@@ -113,8 +112,8 @@ async def _read(
                 yield item
         elif is_async(source):
             try:
-                async with SourceContexts() as contexts:
-                    async for item in await open_async_items(source, contexts):
+                async with AsyncExitStack() as contexts:
+                    async for item in await open_async_items(source, contexts.enter_async_context):
                         yield item
             finally:
                 await close_async_source(source)

@@ -147,7 +147,7 @@ class Tail:
         """Note that the store may have more than is known here."""
         self._is_stale = True
         if not self._is_reading:
-            self._wake_one()
+            self._wake()
 
     def commands_changed(self) -> None:
         for notify in tuple(self.listeners):
@@ -155,7 +155,7 @@ class Tail:
 
     def fail(self, failure: Callable[[], Exception]) -> None:
         self._failure = failure
-        self._wake_all()
+        self._wake()
         self.commands_changed()
 
     def after(self, seq: int) -> Sequence[Record] | None:
@@ -177,10 +177,6 @@ class Tail:
             self._waiting[woken] = None
             try:
                 await woken
-            except asyncio.CancelledError:
-                if self._is_stale and not self._is_reading:
-                    self._wake_one()  # this one may have been woken in order to read
-                raise
             finally:
                 self._waiting.pop(woken, None)
         self.check()
@@ -204,7 +200,7 @@ class Tail:
         finally:
             self._is_reading = False
             if self._is_stale:
-                self._wake_one()
+                self._wake()
 
     def _add(self, records: Sequence[Record]) -> None:
         if not records:
@@ -215,7 +211,7 @@ class Tail:
             self._keep(records, [size_of(record) + _RECORD_BYTES for record in records])
         elif self._records:
             self.drop_records()
-        self._wake_all()
+        self._wake()
 
     def _keep(self, records: Sequence[Record], sizes: list[int]) -> None:
         if self._budget.spend(sum(sizes)):
@@ -245,15 +241,8 @@ class Tail:
         self._budget.spend(-self._bytes)
         self._records, self._sizes, self._bytes = [], [], 0
 
-    def _wake_one(self) -> None:
-        """Wake a follower that waits, if there is one."""
-        while self._waiting:
-            woken, _ = self._waiting.popitem()
-            if not woken.done():
-                woken.set_result(None)
-                return
-
-    def _wake_all(self) -> None:
+    def _wake(self) -> None:
+        """Wake the followers that wait. If records must be read, the first one reads for all."""
         while self._waiting:
             woken, _ = self._waiting.popitem()
             if not woken.done():
@@ -440,42 +429,29 @@ class Snapshots:
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
     async def snapshot(self, info: RunInfo) -> RunSnapshot:
+        run_id, is_more = info.run_id, True
+        with self._guard:
+            lock = self._locks.setdefault((run_id, id(asyncio.get_running_loop())), asyncio.Lock())
         # One at a time: if many viewers connect at once, only the first reads the log.
-        async with self._lock(info.run_id):
-            kept = self._remove_state(info)
-            await self._advance(kept, info.run_id)
-            snapshot = kept.state.snapshot()
-            self._restore_state(info.run_id, kept)
+        async with lock:
+            with self._guard:
+                kept = self._kept.pop(run_id, None)  # so that no other thread changes it
+            if kept is None or kept.created != info.created:
+                kept = _Kept(RunState(arguments="off"), info.created)
+            state = kept.state
+            while is_more:
+                records, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
+                for record in records:
+                    state.apply_record(record)
+                if is_more:
+                    await asyncio.sleep(0)  # a long log must not block the event loop
+            snapshot = state.snapshot()
+            with self._guard:
+                self._kept[run_id] = kept
+                while len(self._kept) > _KEPT_STATES:
+                    self._kept.popitem(last=False)
             return snapshot
 
     def forget(self, run_id: str) -> None:
         with self._guard:
             self._kept.pop(run_id, None)
-
-    async def _advance(self, kept: _Kept, run_id: str) -> None:
-        state, is_more = kept.state, True
-        while is_more:
-            records, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
-            for record in records:
-                state.apply_record(record)
-            if is_more:
-                await asyncio.sleep(0)  # a long log must not block the event loop
-
-    def _remove_state(self, info: RunInfo) -> _Kept:
-        """Remove a state from the cache, so that no other thread changes it."""
-        with self._guard:
-            kept = self._kept.pop(info.run_id, None)
-        if kept is None or kept.created != info.created:
-            kept = _Kept(RunState(arguments="off"), info.created)
-        return kept
-
-    def _restore_state(self, run_id: str, kept: _Kept) -> None:
-        with self._guard:
-            self._kept[run_id] = kept
-            while len(self._kept) > _KEPT_STATES:
-                self._kept.popitem(last=False)
-
-    def _lock(self, run_id: str) -> asyncio.Lock:
-        key = (run_id, id(asyncio.get_running_loop()))
-        with self._guard:
-            return self._locks.setdefault(key, asyncio.Lock())

@@ -239,12 +239,10 @@ def status_after(events: Iterable[Event]) -> RunStatus | None:
 
 def releases_lease(events: Iterable[Event]) -> bool:
     """Return True if writing these events releases the lease of the run."""
-    last = None
-    for event in events:
-        last = event if event.run_status is not None else last
-    if last is None or last.run_status == "running":
+    changes = [event for event in events if event.run_status is not None]
+    if not changes or changes[-1].run_status == "running":
         return False
-    return not (isinstance(last, RunPaused) and last.keeps_lease)
+    return not (isinstance(changes[-1], RunPaused) and changes[-1].keeps_lease)
 
 
 def merged(events: Iterable[Event]) -> list[Event]:

@@ -53,26 +53,26 @@ CallState: TypeAlias = Literal[
     "lost",
 ]
 ChangeKind: TypeAlias = Literal[
-    "block_started",
-    "text",
-    "block_ended",
-    "block_lost",
-    "renamed",
-    "arguments_text",
-    "argument",
-    "verdict",
-    "request",
-    "decision",
-    "attempt",
-    "output",
-    "result",
-    "turn_started",
-    "turn_ended",
-    "run_started",
-    "run_paused",
-    "run_resumed",
-    "run_ended",
-    "stream_failed",
+    "block_started",  # ``block`` is new
+    "text",  # ``text`` was appended to a text or thinking ``block``
+    "block_ended",  # a thinking ``block`` is complete
+    "block_lost",  # the turn of ``block`` was cut off and starts again
+    "renamed",  # a call has another name: some servers send names in pieces
+    "arguments_text",  # ``text`` was appended to the raw arguments of a call
+    "argument",  # ``event`` is an ``Argument…`` event of a call
+    "verdict",  # the arguments of a call are complete or invalid
+    "request",  # a call needs approval
+    "decision",  # the request has a decision
+    "attempt",  # the tool was started
+    "output",  # ``text`` was appended to the output of a running tool
+    "result",  # a call completed or failed
+    "turn_started",  # a turn started, or started again after its blocks were lost
+    "turn_ended",  # a turn of the model or of a sub-agent is complete
+    "run_started",  # the run started
+    "run_paused",  # the run waits for decisions: ``RunState.pending``
+    "run_resumed",  # the run continues after a pause or a crash
+    "run_ended",  # the run completed, failed or was stopped: ``RunState.end``
+    "stream_failed",  # the model's stream failed: ``RunState.failures``
 ]
 _RUN_FIELDS: Final = tuple(name for name in ev.RunSnapshot.__struct_fields__ if name != "blocks")
 _CALL_FIELDS: Final = ev.CallSnapshot.__struct_fields__
@@ -91,30 +91,8 @@ CallEvent: TypeAlias = (
 class Change(Struct, frozen=True, gc=False):
     """One change of a run: what changed, and the event that changed it.
 
-    ===================  ==========================================================================
-    ``block_started``    ``block`` is new
-    ``text``             ``text`` was appended to a text or thinking ``block``
-    ``block_ended``      a thinking ``block`` is complete
-    ``block_lost``       the turn of ``block`` was cut off and starts again
-    ``renamed``          a call has another name: some servers send names in pieces
-    ``arguments_text``   ``text`` was appended to the raw arguments of a call
-    ``argument``         ``event`` is an ``Argument…`` event of a call
-    ``verdict``          the arguments of a call are complete or invalid
-    ``request``          a call needs approval
-    ``decision``         the request has a decision
-    ``attempt``          the tool was started
-    ``output``           ``text`` was appended to the output of a running tool
-    ``result``           a call completed or failed
-    ``turn_started``     a turn started, or started again after its blocks were lost
-    ``turn_ended``       a turn of the model or of a sub-agent is complete
-    ``run_started``      the run started
-    ``run_paused``       the run waits for decisions: ``RunState.pending``
-    ``run_resumed``      the run continues after a pause or a crash
-    ``run_ended``        the run completed, failed or was stopped: ``RunState.end``
-    ``stream_failed``    the model's stream failed: ``RunState.failures``
-    ===================  ==========================================================================
-
-    Read what changed from ``block`` and from the state. ``event`` has more details.
+    Read what changed from ``block`` and from the state. ``event`` has more details. ``ChangeKind``
+    lists the kinds.
     """
 
     kind: ChangeKind
@@ -301,11 +279,6 @@ class Call(Struct, eq=False):
     def argument_events(self) -> list[ev.ArgumentEvent]:
         """Return the argument events of the text so far."""
         return Call(self.call_id, self.index, self.name, self.kind, raw=self.raw)._parse(self.raw)
-
-    def _append_output(self, piece: str) -> None:
-        output, self.output = self.output, ""
-        output += piece
-        self.output = output
 
     def _parse(self, piece: str) -> list[ev.ArgumentEvent]:
         """Return the argument events of the last piece of ``raw``."""
@@ -504,10 +477,15 @@ class RunState:
             written = [part.call_id for part in message.parts if isinstance(part, CallPart)]
             known = {part.call_id for part in message.parts if isinstance(part, ResultPart)}
             ended = [calls[call_id].popleft() for call_id in written if calls[call_id]]
-            results = [_result_part(call) for call in ended if call.outcome is not None]
-            results = [part for part in results if part.call_id not in known]
+            results = tuple(
+                ResultPart(
+                    call_id=call.call_id, result=call.result, failed=call.outcome == "failed"
+                )
+                for call in ended
+                if call.outcome is not None and call.call_id not in known
+            )
             if results:
-                messages.append(Message(role="user", parts=tuple(results)))
+                messages.append(Message(role="user", parts=results))
         return messages
 
     @property
@@ -682,7 +660,9 @@ class RunState:
 
     def _output(self, event: ev.ToolOutputDelta, changes: list[Change]) -> None:
         if (call := self._call(event, changes)) is not None:
-            call._append_output(event.text)
+            output, call.output = call.output, ""
+            output += event.text  # in place, as in TextBlock
+            call.output = output
             changes.append(Change("output", event, call, event.text))
 
     # Turns and the run
@@ -903,11 +883,6 @@ def _rules_out_arguments(fragment: Fragment) -> bool:
             return isinf(value)  # 1e999 is JSON, but infinity cannot be sent back
         case _:
             return isinstance(fragment, Invalid)
-
-
-def _result_part(call: Call) -> ResultPart:
-    failed = call.outcome == "failed"
-    return ResultPart(call_id=call.call_id, result=call.result, failed=failed)
 
 
 def _copied(struct: _Copied) -> _Copied:

@@ -55,7 +55,6 @@ from argstream._asyncio import FirstLoop, PerLoop
 from argstream.errors import (
     ArgstreamError,
     MissingExtraError,
-    RunBusyError,
     RunNotFoundError,
     StoreError,
     UsageError,
@@ -370,12 +369,7 @@ class RedisStore(Store):
     async def _delete_one(self, run_id: str, allow: Callable[[StoredRun, Now], bool]) -> bool:
         answer = await self._calls.run(self._load_command(run_id))
         fields, found = _fields(answer), None
-        if _is_of_another_format(fields):
-            # It cannot be read, only deleted. In format 3, a lease has these fields.
-            left = int(fields.get(b"until", 0)) / 1000 - float(answer[1])
-            if left > 0:
-                raise RunBusyError(run_id, fields.get(b"owner", b"").decode(), left)
-        else:
+        if not _is_of_another_format(fields):  # such a run cannot be read, only deleted
             found = _Found.of(run_id, answer)
             if found is None or not allow(found.run, found.now):
                 return False
@@ -833,7 +827,6 @@ class _Keys:
     def __init__(self, prefix: bytes, database: int) -> None:
         self._prefix = prefix
         self._database = database
-        self.old_index = prefix + b":runs"  # of format 3 and older
         self.runs = [self._named(str(shard)) + b"runs" for shard in range(_SHARDS)]
         self.unfinished = [self._named(str(shard)) + b"unfinished" for shard in range(_SHARDS)]
 
@@ -1165,7 +1158,6 @@ class _Index:
     def __init__(self, calls: _Calls, keys: _Keys) -> None:
         self._calls = calls
         self._keys = keys
-        self._has_checked = False
 
     async def add(self, entry: _Entry, score: str, *also: _Command) -> list[Any]:
         """Add an entry before its run is written, or raise its score.
@@ -1208,7 +1200,6 @@ class _Index:
 
     async def newest(self, wanted: Filter, limit: int | None) -> list[_Found]:
         """List runs. Scores are upper bounds, so entries are read until these are too low."""
-        await self._check_old_runs()
         keys = self._keys.searched(wanted)
         found: dict[str, _Found] = {}
         seen: set[_Entry] = set()
@@ -1273,24 +1264,14 @@ class _Index:
         return found
 
     def _listed(self, pairs: Sequence[bytes]) -> list[_Listed]:
-        entries = [(score, self._entry(member)) for member, score in _pairs(pairs)]
-        return [_Listed(float(score), entry) for score, entry in entries if entry is not None]
-
-    def _entry(self, member: bytes) -> _Entry | None:
-        """Decode a member of an index; None if another program has put it there."""
-        try:
-            return msgspec.json.decode(member, type=_Entry)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            logger.warning("an index of runs in Redis contains %r, which is not an entry", member)
-            return None
-
-    async def _check_old_runs(self) -> None:
-        """Log once if there are runs of an older format: its indexes are not read."""
-        if not self._has_checked:
-            old = _Command(self._keys.old_index, ["EXISTS", self._keys.old_index])
-            if await self._calls.run(old):
-                logger.warning("%s. Its runs are not listed", _other_format("*", b"3 or older"))
-            self._has_checked = True
+        listed: list[_Listed] = []
+        for member, score in _pairs(pairs):
+            try:
+                entry = msgspec.json.decode(member, type=_Entry)
+                listed.append(_Listed(float(score), entry))
+            except (msgspec.MsgspecError, UnicodeDecodeError):  # another program has put it there
+                logger.warning("an index of runs in Redis contains %r, not an entry", member)
+        return listed
 
 
 def _addition(key: bytes, entry: _Entry, condition: str, score: str) -> _Command:

@@ -89,7 +89,6 @@ _WAIT_FOR_MORE: Final = 0.003
 """Seconds that the writer waits for more jobs if its last transaction had several of them. 200 runs
 with 20 deltas per second each took 0.5 cores instead of 1."""
 _MAX_GROUP: Final = 1_000
-_AT_ONCE: Final = 500
 _REASONS: Final = {
     "SQLITE_BUSY": "another process has locked it for longer than busy_seconds",
     "SQLITE_LOCKED": "another process has locked it for longer than busy_seconds",
@@ -583,10 +582,6 @@ class _Job(Struct, eq=False):
     answer: Any = None
     error: Exception | None = None
 
-    def finish(self) -> None:
-        """Drop references to the store, so that it can be garbage-collected."""
-        self.work, self.on_commit = lambda _: None, None
-
 
 class _Worker(ABC):
     """A thread that runs jobs one after the other, with a connection of its own."""
@@ -705,12 +700,6 @@ class _Worker(ABC):
             case _:
                 return error
 
-    def _as_failure(self, error: Exception) -> StoreError:
-        converted = self._as_error(error)
-        if isinstance(converted, StoreError):
-            return converted
-        return StoreError(f"the store {str(self._path)!r} cannot be read: {error!r}")
-
     def _opened(self, jobs: Sequence[_Job] = ()) -> _Opened:
         if self._open is None:
             is_gone = self._has_existed.is_set() and not self._path.exists()
@@ -826,7 +815,9 @@ class _Writer(_Worker):
             opened.check()
             self._poll(opened.connection)
         except Exception as error:  # noqa: BLE001 - followers get it; writing continues
-            self._fail_followers(partial(self._as_failure, error))
+            known = self._as_error(error)
+            unknown = f"the store {str(self._path)!r} cannot be read: {error!r}"
+            self._fail_followers(str(known) if isinstance(known, StoreError) else unknown)
             self._close()
 
     def _poll(self, connection: Connection) -> None:
@@ -848,32 +839,29 @@ class _Writer(_Worker):
                 tails.commands_changed(run_id)
         self._known = {run_id: versions.get(run_id) for run_id in watched}
 
-    def _fail_followers(self, failure: Callable[[], Exception]) -> None:
+    def _fail_followers(self, message: str | None) -> None:
         if (tails := self._tails()) is not None:
-            tails.fail(failure)
+            tails.fail(partial(StoreError, message))
 
     def _fail(self, error: BaseException, jobs: list[_Job]) -> None:
         super()._fail(error, jobs)
-        self._fail_followers(partial(StoreError, self._fatal_error))
+        self._fail_followers(self._fatal_error)
 
 
 def _run_versions(connection: Connection, run_ids: list[str]) -> dict[str, _RunVersion]:
-    versions: dict[str, _RunVersion] = {}
-    for start in range(0, len(run_ids), _AT_ONCE):
-        some = run_ids[start : start + _AT_ONCE]
-        rows = connection.execute(
-            "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
-            f"WHERE run_id IN ({', '.join('?' * len(some))})",
-            some,
-        )
-        versions |= {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
-    return versions
+    rows = connection.execute(
+        "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
+        f"WHERE run_id IN ({', '.join('?' * len(run_ids))})",
+        run_ids,
+    )
+    return {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
 
 
 def _answer(jobs: Sequence[_Job]) -> None:
     by_loop: dict[AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
-        job.finish()
+        # Drop references to the store, so that it can be garbage-collected.
+        job.work, job.on_commit = lambda _: None, None
         by_loop.setdefault(job.loop, []).append(job)
     for loop, done in by_loop.items():
         # In a closed loop no task waits for the answer.

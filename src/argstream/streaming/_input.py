@@ -19,12 +19,11 @@ from collections.abc import (
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    AsyncExitStack,
     aclosing,
     contextmanager,
 )
 from functools import partial
-from types import AsyncGeneratorType, TracebackType
+from types import AsyncGeneratorType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from argstream import wire
@@ -167,35 +166,10 @@ def items(source: Any) -> Iterator[Iterable[object]]:
         raise _unknown(source)
 
 
-class SourceContexts(AbstractAsyncContextManager["SourceContexts"]):
-    """The contexts of an async source that were entered.
-
-    Most sources have none, and an ``AsyncExitStack`` would take 800 bytes of each open stream.
-    """
-
-    def __init__(self) -> None:
-        self._entered: list[Any] = []
-
-    async def enter(self, context: Any) -> Any:
-        entered = await context.__aenter__()
-        self._entered.append(context)
-        return entered
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        stack = AsyncExitStack()
-        contexts, self._entered = self._entered, []
-        for context in contexts:
-            stack.push_async_exit(context)
-        return bool(await stack.__aexit__(kind, error, traceback))
-
-
-async def open_async_items(source: Any, contexts: SourceContexts) -> AsyncIterable[object]:
-    """Open an async source, and enter its contexts."""
+async def open_async_items(
+    source: Any, enter: Callable[[Any], Awaitable[object]]
+) -> AsyncIterable[object]:
+    """Open an async source. ``enter`` enters its contexts."""
     source = _stream_of_boto3(source) or source
     if (run := _run_of_openai_agents(source)) is not None:
         return _events_of_run(run, source if run is not source else run.stream_events())
@@ -207,12 +181,11 @@ async def open_async_items(source: Any, contexts: SourceContexts) -> AsyncIterab
     if read := getattr(source, "aiter_bytes", None) or getattr(source, "iter_bytes", None):
         return cast("AsyncIterable[object]", read())  # httpx, SDKs
     if hasattr(source, "http_response"):  # openai's raw responses
-        return await open_async_items(source.http_response, contexts)
+        return await open_async_items(source.http_response, enter)
     if (reader := _stream_reader(source)) is not None:
         return cast("AsyncIterable[object]", reader.iter_any())  # aiohttp
     if hasattr(source, "__aenter__"):
-        entered = await contexts.enter(source)
-        return await open_async_items(_require_other(source, entered), contexts)
+        return await open_async_items(_require_other(source, await enter(source)), enter)
     raise _unknown(source)
 
 
@@ -378,7 +351,9 @@ class RecordingDecoder:
         frames: list[Frame | Broken | Ended] = []
         for line in lines:
             if self._is_over:
-                frames += self._report_extra_data()
+                if self._is_orderly:  # else a failure has been reported already
+                    frames += [*self._close_inner(), Ended("unreadable", DATA_AFTER_END)]
+                    self._is_orderly = False
                 break
             frames += [line] if isinstance(line, Broken) else self._feed_line(line.data)
         return frames
@@ -389,17 +364,8 @@ class RecordingDecoder:
             frames.append(self._ended("truncated", NOT_ENDED))
         return frames + self._close_inner()
 
-    def _report_extra_data(self) -> list[Frame | Broken | Ended]:
-        """Report once that data follows the end of a recording."""
-        if not self._is_orderly:
-            return []  # a failure has been reported already
-        frames: list[Frame | Broken | Ended] = [*self._close_inner()]
-        self._is_orderly = False
-        return [*frames, Ended("unreadable", DATA_AFTER_END)]
-
     def _close_inner(self) -> list[Frame | Broken]:
-        inner = self._inner if self._is_orderly else None
-        return [] if inner is None else inner.close()
+        return self._inner.close() if self._inner is not None and self._is_orderly else []
 
     def _feed_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
         if self._unreadable:

@@ -1,41 +1,8 @@
-r"""Readers of single calls: wait for an argument while the call is being written.
+"""Readers of single calls: wait for an argument while the call is being written.
 
-::
-
-    async with stream(source) as events:
-        async for call in events.live_calls():                 # as soon as a call starts
-            if call.name == "write":
-                path = await call.argument("path", type=str)   # settled before the call ends
-                async for piece in call.text("content"):
-                    editor.append(path, piece)
-            elif call.name == "edit":
-                async for edit in call.items("edits"):         # each as soon as it is complete
-                    preview(edit)
-            run(call.name, await call.arguments())             # complete, or an error
-
-With a sync source, use the same names without ``await``:
-
->>> from argstream import stream
->>> head = '{"choices": [{"delta": {"tool_calls": [{"index": 0, '
->>> chunks = [
-...     head + r'"id": "c1", "function": {"name": "write", "arguments": "{\"path\": \"a.p"}}]}}]}',
-...     head + r'"function": {"arguments": "y\", \"content\": \"import"}}]}}]}',
-...     head + r'"function": {"arguments": " os\"}"}}]}}]}',
-...     '{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}',
-... ]
->>> for call in stream(chunks).live_calls():
-...     print(call.name, call.argument("path"), call.verdict)
-...     print(list(call.text("content")), call.verdict)
-...     print(call.arguments(), call.verdict)
-write a.py open
-['import', ' os'] open
-{'path': 'a.py', 'content': 'import os'} complete
->>> call.argument("n")
-Traceback (most recent call last):
-argstream.errors.ArgumentUnavailableError: 'n' of 'write' is missing: the call has 'path', 'content'
-
-There is no queue. A reader reads from the call itself, and each step of ``text`` returns all text
-since the last one. Items are fetched only while a reader waits.
+``docs/streaming.md`` has an example. There is no queue. A reader reads from the call itself, and
+each step of ``text`` returns all text since the last one. Items are fetched only while a reader
+waits.
 
 ``ArgumentUnavailableError`` is raised as soon as it is certain that a value cannot arrive, or that
 the call is malformed, truncated or closed. The message lists what did arrive. Settled values stay

@@ -1,9 +1,9 @@
 """``stream()``: any kind of source → events."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
 
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
 from argstream.checks import Check, OnAsk
@@ -15,7 +15,6 @@ from argstream.streaming._input import (
     AsyncSource,
     InputDecoder,
     Source,
-    SourceContexts,
     awaited,
     close_async_source,
     close_source,
@@ -359,7 +358,8 @@ class _AsyncBatches:
         self._source = source
         self._intake = intake
         self._progress = progress
-        self._contexts = SourceContexts()
+        # Of the source. Most have none, and a stack takes 800 bytes of each open stream.
+        self._contexts: AsyncExitStack | None = None
         self._items: AsyncIterator[object] | None = None
         self._has_begun = False
         self._is_over = False
@@ -376,12 +376,12 @@ class _AsyncBatches:
             if items is None:
                 self._has_begun = True
                 self._source = await awaited(self._source)
-                items = self._items = aiter(await open_async_items(self._source, self._contexts))
+                items = self._items = aiter(await open_async_items(self._source, self._enter))
             while True:
                 try:
                     item = await items.__anext__()
                 except StopAsyncIteration:
-                    return await self._end()
+                    return await self._finish()
                 if events := intake.feed(item):
                     for event in events:
                         if type(event) in OUTCOMES:  # rare
@@ -396,7 +396,7 @@ class _AsyncBatches:
         except BaseException as error:
             if self._is_over:
                 raise
-            return await self._fail(error)
+            return await self._finish(error)
         finally:
             self.is_running = False
 
@@ -417,14 +417,9 @@ class _AsyncBatches:
         finally:
             self.is_running = False
 
-    async def _end(self) -> list[Event]:
-        """Leave a source that has no more items, and return the last events."""
-        self._is_over = True
-        try:
-            await self._leave()
-        except Exception as error:  # noqa: BLE001 - it is raised after the last events
-            return await self._interrupt(error)
-        return self._close()
+    async def _enter(self, context: Any) -> object:
+        self._contexts = self._contexts or AsyncExitStack()
+        return await self._contexts.enter_async_context(context)
 
     async def _stop(self, events: list[Event]) -> list[Event]:
         """Close the source because a call was rejected, then return the last events."""
@@ -437,14 +432,14 @@ class _AsyncBatches:
             self._error = error
         return events
 
-    async def _fail(self, error: BaseException) -> list[Event]:
-        """Leave a source that raised, and return the verdicts of the open calls."""
+    async def _finish(self, error: BaseException | None = None) -> list[Event]:
+        """Leave a source that has ended or raised, and return the last events."""
         self._is_over = True
         try:
             is_suppressed = await self._leave(error)
         except Exception as another:  # noqa: BLE001 - it is raised in place of the first
             return await self._interrupt(another)
-        if is_suppressed:
+        if error is None or is_suppressed:
             return self._close()
         if isinstance(error, Exception):
             return await self._interrupt(error)
@@ -477,9 +472,10 @@ class _AsyncBatches:
                 with suppress(Exception):  # do not hide the reason why the stream ended
                     await items.aclose()
         finally:
-            traceback = None if error is None else error.__traceback__
+            contexts, self._contexts = self._contexts or AsyncExitStack(), None
             kind = None if error is None else type(error)
-            is_suppressed = await self._contexts.__aexit__(kind, error, traceback)
+            traceback = None if error is None else error.__traceback__
+            is_suppressed = bool(await contexts.__aexit__(kind, error, traceback))
         return is_suppressed
 
     async def _close_source(self, error: BaseException | None = None) -> None:

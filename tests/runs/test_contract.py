@@ -548,6 +548,10 @@ def begin(store: Store, run_id: str = "r", user: str = "") -> Awaitable[object]:
     return store.create(Writer(run_id, user=user).started(), "me", 5)
 
 
+def record(seq: int, time: float = 1.0) -> list[Record]:
+    return [Record(seq, time, "run-1", "s", "agent", ev.TextDelta("a", 0))]
+
+
 def edit(value: object) -> dict[str, Approve]:
     return {"c1": Approve(arguments={"limit": value})}
 
@@ -572,6 +576,13 @@ INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
     "empty id of a new run": lambda store: begin(store, ""),
     "long run id": lambda store: begin(store, LONG),
     "empty owner": lambda store: store.acquire("run-1", "", 5),
+    "lease for 0 s": lambda store: store.renew(CLAIM, 0),
+    "lease for -1 s": lambda store: store.renew(CLAIM, -1),
+    "lease for ever": lambda store: store.renew(CLAIM, math.inf),
+    "lease for 1e300 s": lambda store: store.renew(CLAIM, 1e300),
+    "lease for nan s": lambda store: store.renew(CLAIM, math.nan),
+    "huge token": lambda store: store.renew(Lease("run-1", "me", 2**70), 5),
+    "no lease": lambda store: store.release(NONE),
     "read after -1": lambda store: store.read("run-1", -1),
     "read 0 records": lambda store: store.read("run-1", limit=0),
     "list 0 runs": lambda store: store.runs(limit=0),
@@ -579,6 +590,9 @@ INVALID: dict[str, Callable[[Store], Awaitable[object]]] = {
     "expire after -1 s": lambda store: store.delete_older_than(-1),
     "no decisions": lambda store: store.decide("run-1", NONE),
     "decision that is a bool": lambda store: store.decide("run-1", DECISION),
+    "negative seq": lambda store: store.append(CLAIM, record(-1)),
+    "huge seq": lambda store: store.append(CLAIM, record(2**70)),
+    "nan as a time": lambda store: store.append(CLAIM, record(3, time=math.nan)),
     "infinity in an edit": lambda store: store.decide("run-1", edit(math.inf)),
     "nan in an edit": lambda store: store.decide("run-1", edit({"a": [math.nan]})),
     "bytes in an edit": lambda store: store.decide("run-1", edit(b"ab")),

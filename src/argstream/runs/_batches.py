@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
-from typing import Final, NamedTuple, cast, get_args
+from typing import Final, NamedTuple, get_args
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,7 @@ from argstream.runs._records import (
     Approve,
     Commands,
     Decisions,
+    Lease,
     Owner,
     Record,
     from_json,
@@ -28,7 +29,9 @@ from argstream.runs._records import (
 
 _LONGEST_ID: Final = 1_000
 _LONGEST_TITLE: Final = 80  # characters
+_LONGEST_LEASE: Final = 1e9  # seconds, about thirty years
 _LARGEST: Final = 2**53  # a larger seq is not exact in Redis, which counts in doubles
+_TOKENS: Final = 2**63
 _UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
 
 
@@ -97,11 +100,29 @@ def checked_filter(
     return Filter(status, conversation_id, user)
 
 
+def checked_lease(lease: object) -> Lease:
+    if not isinstance(lease, Lease):
+        kind = type(lease).__name__
+        raise UsageError(f"lease must be a Lease, as create and acquire return, not {kind}")
+    checked_id(lease.run_id)
+    if _integer(lease.token, "the token of a lease", 0) >= _TOKENS:
+        raise UsageError(f"invalid token {lease.token}. Pass the lease that acquire returned")
+    return lease
+
+
+def checked_seconds(seconds: object) -> float:
+    found = _number(seconds, "seconds")
+    if not 0 < found <= _LONGEST_LEASE:
+        bounds = f"greater than 0 and at most {_LONGEST_LEASE:.0f}"
+        raise UsageError(f"seconds must be {bounds}, not {seconds}")
+    return found
+
+
 def checked_age(seconds: object) -> float:
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if is_number and 0 <= cast("float", seconds) < math.inf:
-        return cast("float", seconds)
-    raise UsageError(f"seconds must be a finite number of at least 0, not {seconds!r}")
+    found = _number(seconds, "seconds")
+    if not 0 <= found < math.inf:
+        raise UsageError(f"seconds must be finite and at least 0, not {seconds}")
+    return found
 
 
 def checked_seq(after: object) -> int:
@@ -110,6 +131,12 @@ def checked_seq(after: object) -> int:
 
 def checked_limit(limit: object) -> int | None:
     return None if limit is None else min(_integer(limit, "limit", 1), _LARGEST)
+
+
+def _number(value: object, what: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise UsageError(f"{what} must be a number, not {value!r}")
 
 
 def _integer(value: object, what: str, least: int) -> int:
@@ -179,6 +206,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
             raise UsageError(f"all records must be of run {run_id!r}, not {record.run_id!r}")
         if record.seq != expected:
             raise UsageError(f"seq must increase by 1: {record.seq} follows {expected - 1}")
+        _check(record)
         match record.event:
             case ApprovalRequested(call_id=call_id, digest=digest):
                 approvals.append((call_id, digest))
@@ -205,6 +233,16 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         ends_run=last.event.ends_run,
         encoded=[_line(record) for record in records],
     )
+
+
+def _check(record: Record) -> None:
+    """Raise ``UsageError`` if a store could not return the record unchanged."""
+    if not 1 <= record.seq <= _LARGEST:
+        raise UsageError(f"seq must be from 1 to {_LARGEST}, not {record.seq}")
+    if not math.isfinite(record.time):
+        raise UsageError(f"the time of a record must be finite, not {record.time}")
+    checked_text(record.conversation_id, "the id of a conversation")
+    checked_text(record.agent, "the name of an agent")
 
 
 def _line(record: Record) -> bytes:

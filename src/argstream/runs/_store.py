@@ -56,8 +56,10 @@ from argstream.runs._batches import (
     checked_age,
     checked_filter,
     checked_id,
+    checked_lease,
     checked_limit,
     checked_owner,
+    checked_seconds,
     checked_seq,
     checked_text,
     checked_user,
@@ -82,7 +84,6 @@ from argstream.runs._records import (
 _Answer = TypeVar("_Answer")
 
 FIRST_TOKEN: Final = 1
-_SHARED: Final = set(RunInfo.__struct_fields__) - {"owner", "has_commands"}
 _BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 """Unlike the monotonic clock, it advances while the machine is suspended. Only on Linux."""
 
@@ -218,10 +219,10 @@ class Store(ABC):
         batch = batch_of(checked_id(records[0].run_id) if records else "", records)
         if batch.first != 1:
             raise UsageError(f"the first record of a run has the seq 1, not {batch.first}")
-        process = checked_owner(owner)
+        process, lasts = checked_owner(owner), checked_seconds(seconds)
 
         def make(now: Now) -> StoredRun:
-            return StoredRun.created_with(batch, process, seconds, launch or Launch(), now)
+            return StoredRun.created_with(batch, process, lasts, launch or Launch(), now)
 
         await self._create(make, batch, title_of(records))
         self._tails.end_older(batch.run_id, records[0].time)
@@ -230,20 +231,16 @@ class Store(ABC):
     async def acquire(self, run_id: str, owner: str | Owner, seconds: float) -> Lease:
         """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
         self._check_open()
-        process = checked_owner(owner)
+        run_id, process, lasts = checked_id(run_id), checked_owner(owner), checked_seconds(seconds)
         return await self._change(
-            checked_id(run_id),
-            lambda run, now: run.acquire(process, seconds, now, self._token_growth()),
+            run_id, lambda run, now: run.acquire(process, lasts, now, self._token_growth())
         )
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
         self._check_open()
-        await self._change(
-            checked_id(lease.run_id),
-            lambda run, now: run.renew(lease, seconds, now),
-            is_durable=False,
-        )
+        run_id, lasts = checked_lease(lease).run_id, checked_seconds(seconds)
+        await self._change(run_id, lambda run, now: run.renew(lease, lasts, now), is_durable=False)
 
     async def release(self, lease: Lease) -> None:
         """Release a lease, so that another can be acquired at once. A lost lease is ignored.
@@ -253,7 +250,7 @@ class Store(ABC):
         self._check_open()
         with suppress(RunNotFoundError):
             await self._change(
-                checked_id(lease.run_id), lambda run, _: run.release(lease), is_durable=False
+                checked_lease(lease).run_id, lambda run, _: run.release(lease), is_durable=False
             )
 
     async def append(self, lease: Lease, records: Sequence[Record]) -> None:
@@ -269,7 +266,7 @@ class Store(ABC):
         one at once.
         """
         self._check_open()
-        await self._append(lease, batch_of(checked_id(lease.run_id), records))
+        await self._append(checked_lease(lease), batch_of(lease.run_id, records))
 
     async def append_deltas(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write deltas that the driver of the run built. They are not checked again."""
@@ -280,7 +277,7 @@ class Store(ABC):
         """Remove a decision that cannot be used, so that the call can be decided again."""
         self._check_open()
         call_id = checked_text(call_id, "the id of a call")
-        run_id = checked_id(lease.run_id)
+        run_id = checked_lease(lease).run_id
         await self._change(run_id, lambda run, now: run.reopen(lease, call_id, now))
         self._tails.commands_changed(run_id)
 
@@ -685,8 +682,20 @@ class StoredRun(Struct, kw_only=True):
         return decode_commands(waiting, self.stop_reason)
 
     def info(self, now: Now) -> RunInfo:
-        owner = self._owner_name if self._is_driven(now) else None
-        waits = self.stop_reason is not None or any(self.decisions.values())
-        facts = {name: getattr(self, name) for name in _SHARED}
-        facts["pending"] = dict(self.pending)
-        return RunInfo(**facts, owner=owner, has_commands=waits and not self.is_over)
+        is_driven = self._is_driven(now)
+        return RunInfo(
+            run_id=self.run_id,
+            conversation_id=self.conversation_id,
+            agent=self.agent,
+            status=self.status,
+            seq=self.seq,
+            created=self.created,
+            updated=self.updated,
+            owner=self._owner_name if is_driven else None,
+            leased_until=self.leased_until,
+            pending=dict(self.pending),
+            has_commands=not self.is_over
+            and (self.stop_reason is not None or any(self.decisions.values())),
+            user=self.user,
+            launch=self.launch,
+        )

@@ -2,8 +2,9 @@
 
 Payloads are the lines of ``claude --output-format stream-json``, or the equivalent messages of the
 SDK. With partial messages enabled, they contain Anthropic Messages events. Whole messages follow,
-or arrive alone, with one or more blocks each (see ``rest_of``). A whole message has no stop reason:
-its turn ends when the next one begins.
+or arrive alone, with one or more blocks each. If the streamed arguments of a call are incomplete,
+those of the whole message count, but only once the turn shows that the call was not cut. A whole
+message has no stop reason: its turn ends when the next one begins.
 
 Messages of sub-agents are interleaved and name the call that started the sub-agent. Results of
 calls are user messages. A result message ends the run, and another run may follow.
@@ -13,7 +14,6 @@ that was filtered to the model's messages is complete.
 """
 
 import json
-import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,13 +30,6 @@ from argstream.providers._payloads import (
 )
 from argstream.providers.anthropic import CALLS, AnthropicDecoder, tokens_of, turn_ended
 
-# A JSON token. A string may be unterminated; other tokens end where the next one begins.
-_TOKEN: Final = re.compile(
-    r'[ \t\n\r]*+([{}\[\]:,]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\\Z)?+|[^\s{}\[\]:,"]+)', re.DOTALL
-)
-_STRING: Final = re.compile(r'"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*+)(\\(?:u[0-9a-fA-F]{0,3})?)?')
-_HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
-_CLOSING: Final = '"]} \n'
 _RETRYABLE: Final = {"overloaded", "rate_limit", "server_error"}
 # The field "type" of a line for each SDK class.
 _TYPES: Final = {
@@ -209,101 +202,6 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
         return [*deltas, _run_ended(line)]
 
 
-def parsed(text: str) -> Any:
-    """Return the value of a complete JSON text; None if it is not complete or not valid."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def same(one: Any, other: Any) -> bool:
-    """Compare two JSON values as JavaScript does: 1.0 equals 1, and 1 does not equal true."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if _is_number(one) and _is_number(other):
-        return one == other or _as_double(one) == _as_double(other)
-    return type(one) is type(other) and bool(one == other)
-
-
-def rest_of(text: str, value: Any) -> str | None:
-    """Return the text that completes a cut JSON text to this value, or None if it cannot.
-
-    >>> rest_of('{"path":"a.py", "li', {"path": "a.py", "lines": [1, 2]})
-    'nes": [1, 2]}'
-    >>> rest_of('{"path":"b', {"path": "a.py"}) is None
-    True
-    """
-    whole = json.dumps(value, ensure_ascii=False)
-    at = end = 0
-    while token := _TOKEN.match(text, at):
-        wanted = _TOKEN.match(whole, end)
-        if wanted is None:
-            return None
-        at, end = token.end(), wanted.end()
-        if at == len(text):
-            rest = _rest_of_token(token[1], wanted[1])
-            return None if rest is None else rest + whole[end:]
-        if token[1] != wanted[1] and not _same_value(token[1], wanted[1]):
-            return None
-    return None if text[at:].strip() else whole[end:]
-
-
-def _rest_of_token(token: str, wanted: str) -> str | None:
-    if wanted.startswith(token):
-        return wanted[len(token) :]
-    if token.startswith('"'):
-        return _rest_of_string(token, wanted) if wanted.startswith('"') else None
-    # A number may be longer than needed: 1.0, or so far 1. with the 0 missing.
-    return next((zero for zero in ("", "0") if _same_value(token + zero, wanted)), None)
-
-
-def _same_value(token: str, wanted: str) -> bool:
-    value = parsed(token)
-    return value is not None and same(value, parsed(wanted))
-
-
-def _rest_of_string(token: str, wanted: str) -> str | None:
-    found, string = _STRING.fullmatch(token), parsed(wanted)
-    if found is None:  # it is terminated
-        return "" if parsed(token) == string else None
-    body, escape = found[1], found[2] or ""
-    if half := _HIGH_SURROGATE.search(body):
-        body, escape = body[: half.start()], half[0] + escape
-    known = parsed(f'"{body}"')
-    if known is None or not string.startswith(known):
-        return None
-    rest = string[len(known) :]
-    escape_end = _rest_of_escape(escape, rest[:1])
-    if escape_end is None:
-        return None
-    return escape_end + json.dumps(rest[bool(escape) :], ensure_ascii=False)[1:]
-
-
-def _rest_of_escape(escape: str, character: str) -> str | None:
-    """Return the end of a cut escape, if it can be an escape of this character."""
-    if not escape:
-        return ""
-    # The short form or a surrogate pair, and the long form.
-    forms = [json.dumps(character)[1:-1], *(f"\\u{ord(one):04x}" for one in character)]
-    fitting = (form for form in forms if form.lower().startswith(escape.lower()))
-    found = next((form[len(escape) :] for form in fitting), None)
-    return None if found is None or parsed(f'"{escape}{found}"') != character else found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_double(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf")
-
-
 class _MessageMerger(AnthropicDecoder):
     """Merges the streamed events and whole messages of one agent."""
 
@@ -316,7 +214,7 @@ class _MessageMerger(AnthropicDecoder):
         # Indexes of streamed blocks whose whole form has not arrived, by identity.
         self._pending: dict[tuple[object, str], deque[int]] = {}
         self._calls: set[str] = set()  # IDs
-        # Calls that may be complete, by ID: the index, and the text that would close the JSON.
+        # Calls whose streamed arguments are incomplete, by ID: the index, and the whole arguments.
         self._unverified: dict[str, tuple[int, str]] = {}
         self._has_whole = False  # whether a part of this message arrived as a whole
         self._stop_reason = ""  # of a whole message, if it has one
@@ -397,7 +295,7 @@ class _MessageMerger(AnthropicDecoder):
         return closed + super()._message_changed(data)
 
     def _close_unverified(self, ending: d.Ending) -> list[d.Delta]:
-        """Close the calls that lack only closing characters, if the turn was not cut."""
+        """Close the calls whose streamed arguments are incomplete, if the turn was not cut."""
         ids = list(self._unverified) if ending == "finished" else []
         deltas = [delta for id_ in ids for delta in self.close_executed(id_)]
         self._unverified.clear()
@@ -407,8 +305,7 @@ class _MessageMerger(AnthropicDecoder):
         """Close a call that was executed: it must have been complete."""
         if call_id not in self._unverified:
             return []
-        index, rest = self._unverified.pop(call_id)
-        return [d.ArgumentText(index, rest), d.CallClosed(index)]
+        return [d.CallClosed(*self._unverified.pop(call_id))]
 
     @property
     def is_whole(self) -> bool:
@@ -481,18 +378,40 @@ class _MessageMerger(AnthropicDecoder):
             return None  # nothing streamed: no arguments, or cut before the first character
         self._inputs.pop(index, None)
         text = self._texts.pop(index, "")
-        if not text:
-            return [d.ArgumentValue(index, (), value), d.CallClosed(index)]
-        if (written := parsed(text)) is not None:
-            is_same = same(written, value)
-            return [] if is_same else [d.CallClosed(index, json.dumps(value, ensure_ascii=False))]
-        # The agent sends {} if it could not parse the streamed text.
-        rest = rest_of(text, value) if value else None
-        if rest is not None and not rest.strip(_CLOSING):
-            # The agent may have closed the JSON of a cut text itself.
-            self._unverified[text_of(block.get("id"))] = index, rest
+        whole = json.dumps(value, ensure_ascii=False)
+        if value and not text.strip():
+            return [d.CallClosed(index, text + whole)]
+        try:
+            return [] if _same(json.loads(text), value) else [d.CallClosed(index, whole)]
+        except (ValueError, RecursionError):
+            pass
+        if value:  # the agent sends {} if it could not parse the streamed text
+            # It may also have closed the JSON of a cut text itself.
+            self._unverified[text_of(block.get("id"))] = index, whole
             return []
-        return None if rest is None else [d.ArgumentText(index, rest)]
+        return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare two JSON values as JavaScript does: 1.0 equals 1, and 1 does not equal true."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if _is_number(one) and _is_number(other):
+        return one == other or _as_double(one) == _as_double(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _as_double(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf")
 
 
 def _identity(block: dict[str, Any]) -> tuple[object, str]:

@@ -199,7 +199,7 @@ def test_failed_interaction_is_a_failure() -> None:
     assert types(assemble(end("failed"))[1]) == ["stream_failed"]
     error = {"code": 13, "message": "no picture"}
     _, events = assemble(start(0, "model_output", error=error), stop(0), end("failed"))
-    assert events[0] == provider_failed("13", "no picture")
+    assert events[0] == provider_failed("13", "no picture", retryable=True)
 
 
 def test_whole_interaction_is_read_like_a_stream() -> None:

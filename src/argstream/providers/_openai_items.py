@@ -50,7 +50,6 @@ _OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
 CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
 THINKING_DELTAS: Final = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
 _NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
-_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "internal_error"}
 
 
 def check_input(item: dict[str, Any], payload: object) -> None:
@@ -166,11 +165,6 @@ def _texts(parts: object) -> list[str]:
         if isinstance(part, dict)
     )
     return [text for text in texts if isinstance(text, str)]
-
-
-def failure(error: dict[str, Any]) -> d.ProviderFailed:
-    code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
-    return d.ProviderFailed(code, text_of(error.get("message")) or code, code in _RETRYABLE)
 
 
 def tokens(usage: dict[str, Any]) -> d.Tokens:

@@ -55,6 +55,8 @@ class PayloadReader(Generic[StructType]):
             try:
                 return self._decode(payload)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
+                if is_done(payload):  # also sent by gateways to other APIs
+                    return self._struct()
                 payload = _decode_leniently(payload)
         try:
             found = self._pick(payload)
@@ -269,6 +271,8 @@ def plain(value: Any) -> Any:
         return value
     if type(value).__name__ == _UNSET:
         return None
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
         return {key: plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -379,22 +383,32 @@ def camel_cased(value: Any, free_form: Collection[str]) -> Any:
     }
 
 
-# In lower case: event streams and response bodies differ in the case of the first letter.
-_RETRYABLE: Final = {
-    "internalservererror",
-    "internalserverexception",
-    "modelnotreadyexception",
-    "modelstreamerrorexception",
-    "modeltimeoutexception",
-    "serviceunavailableexception",
+# In lower case: event streams and response bodies of AWS differ in the case of the first letter.
+_RETRYABLE_CODES: Final[dict[str, str]] = {
+    "gRPC": "4 8 13 14 aborted deadline_exceeded internal resource_exhausted unavailable",
+    "HTTP": "429",
+    "AWS": "internalservererror internalserverexception modelnotreadyexception "
+    "modelstreamerrorexception modeltimeoutexception serviceunavailableexception "
     "throttlingexception",
+    "others": "api_error internal_error overloaded overloaded_error rate_limit rate_limit_error "
+    "rate_limit_exceeded server_error timeout timeout_error",
 }
+_RETRYABLE: Final = {code for codes in _RETRYABLE_CODES.values() for code in codes.split()}
+_SERVER_ERROR: Final = re.compile("5[0-9][0-9]")
 
 
 def is_failure(name: str) -> bool:
     return name.endswith(("Exception", "Error"))
 
 
-def failure(name: str, body: dict[str, Any]) -> ProviderFailed:
-    message = text_of(body.get("message")) or text_of(body.get("originalMessage")) or name
-    return ProviderFailed(name, message, name.lower() in _RETRYABLE)
+def failure(error: object, *code_fields: str) -> ProviderFailed:
+    """Return the failure that a provider reports. Its code is in the first field that is set.
+
+    Any of the usual fields may show that a request can be retried.
+    """
+    if not isinstance(error, dict):
+        return ProviderFailed("error", str(error or "error"))
+    code = next((code for name in code_fields if (code := text_of(error.get(name)))), "error")
+    states = [text_of(error.get(name)) for name in ("code", "status", "status_code", "type")]
+    retryable = any(one.lower() in _RETRYABLE or _SERVER_ERROR.fullmatch(one) for one in states)
+    return ProviderFailed(code, text_of(error.get("message")) or code, retryable)

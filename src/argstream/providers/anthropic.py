@@ -13,6 +13,7 @@ from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
     count,
+    failure,
     refuse_duplicate_keys,
     text_of,
     total,
@@ -26,7 +27,6 @@ CALLS: Final[dict[str, CallKind]] = {
 }
 _RUN_BY_PROVIDER: Final = {"server_tool_use", "mcp_tool_use"}
 _THOUGHTS: Final = {"thinking", "redacted_thinking"}
-_RETRYABLE: Final = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 _TEXT_CHANGES: Final = {"input_json_delta", "text_delta", "thinking_delta"}
 # Fields of a call that assembly keeps itself. All others must be sent back.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "input"}
@@ -127,7 +127,7 @@ class AnthropicDecoder(d.ProviderDecoder):
                     deltas.append(d.TurnEnded(None, "cut"))  # a snapshot of an unfinished message
                 return deltas + self._message_stopped()
             case type_ if type_ == "error" or data.error or event == "error":
-                return [_failure(data.error or {"message": data.message})]
+                return [failure(data.error or {"message": data.message}, "type")]
             case _:  # a ping, or an event that is not known
                 return []
 
@@ -288,11 +288,6 @@ class AnthropicDecoder(d.ProviderDecoder):
 def turn_ended(stop_reason: str | None) -> d.TurnEnded:
     """Return the end of a turn with this stop reason."""
     return d.TurnEnded(stop_reason, ending_of(stop_reason))
-
-
-def _failure(error: dict[str, Any]) -> d.ProviderFailed:
-    code = str(error.get("type") or "error")
-    return d.ProviderFailed(code, str(error.get("message") or code), code in _RETRYABLE)
 
 
 def _has_failed(block: dict[str, Any]) -> bool:

@@ -10,7 +10,6 @@ but some models (Nova) send an object. Usage follows the stop reason.
 
 import base64
 import binascii
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -24,7 +23,9 @@ from argstream.providers._payloads import (
     arguments,
     count,
     failure,
+    fields_of,
     is_failure,
+    plain,
     refuse_duplicate_keys,
     text_of,
     total,
@@ -82,43 +83,20 @@ class _Event(Struct, gc=False):
     messageStart: _Body | None = None
     messageStop: _Body | None = None
     metadata: _Body | None = None
-    internalServerException: dict[str, Any] | None = None
-    modelStreamErrorException: dict[str, Any] | None = None
-    modelTimeoutException: dict[str, Any] | None = None
-    serviceUnavailableException: dict[str, Any] | None = None
-    throttlingException: dict[str, Any] | None = None
-    validationException: dict[str, Any] | None = None
     output: dict[str, Any] | None = None
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
-    message: str | None = None
-    Message: str | None = None
-
-
-class _Failure(Struct, gc=False):
-    message: str | None = None
-    originalMessage: str | None = None
 
 
 class _Chunk(Struct, gc=False):
     """A payload of InvokeModel. boto3 wraps it in another object, with the bytes decoded."""
 
     bytes: str | None = None
-    message: str | None = None
 
 
-class _Head(Struct, gc=False):
-    """Distinguishes the payloads of models: only Anthropic's have a type."""
-
-    type: str | None = None
-
-
-_EXCEPTIONS: Final = tuple(name for name in _Event.__struct_fields__ if is_failure(name))
 _read = PayloadReader(_Body, _VITAL)
 _read_event = PayloadReader(_Event, _VITAL)
-_read_failure = PayloadReader(_Failure)
 _read_invoke = PayloadReader(_Chunk)
-_read_head = PayloadReader(_Head)
 
 
 class BedrockDecoder(d.ProviderDecoder):
@@ -144,7 +122,7 @@ class BedrockDecoder(d.ProviderDecoder):
                             return [d.ArgumentText(index, text)] if text else []
                         case {"text": str(text)}:
                             return self._add_text(index, text)
-            payload = _encode_bytes(payload)
+            payload = plain(payload)  # with bytes in base64, as in JSON
         if event in _EVENTS:
             return self._read_named(event, _read(payload), payload)
         if is_failure(event):
@@ -153,15 +131,15 @@ class BedrockDecoder(d.ProviderDecoder):
         for name in _EVENTS:
             if (body := getattr(data, name)) is not None:
                 return self._read_named(name, body, payload)
-        for name in _EXCEPTIONS:
-            if (error := getattr(data, name)) is not None:
-                return [failure(name, error)]
         if data.output is not None:
             refuse_duplicate_keys(payload)
             return self._response(data.output, data.stopReason, data.usage)
-        if message := data.message or data.Message:  # the body of an error
-            return [d.ProviderFailed("error", message)]
-        return []
+        fields = fields_of(payload)
+        for name, error in fields.items():
+            if is_failure(name):
+                return [_failure(name, error)]
+        message = text_of(fields.get("message")) or text_of(fields.get("Message"))
+        return [d.ProviderFailed("error", message)] if message else []  # the body of an error
 
     def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
@@ -311,7 +289,7 @@ class BedrockInvokeDecoder(d.ProviderDecoder):
             return self._feed_inner(data) if data else []
         chunk = _read_invoke(payload or b"{}")  # a connection error has no payload
         if chunk.bytes is None:
-            return [failure(event, {"message": chunk.message})] if is_failure(event) else []
+            return [_failure(event, payload)] if is_failure(event) else []
         try:
             inner = base64.b64decode(chunk.bytes, validate=True)
         except binascii.Error as error:
@@ -328,7 +306,8 @@ class BedrockInvokeDecoder(d.ProviderDecoder):
 
     def _feed_inner(self, payload: object) -> list[d.Delta]:
         if self._inner is None:
-            has_type = _read_head(payload).type is not None
+            # Only Anthropic's payloads have a type.
+            has_type = "type" in fields_of(payload)
             self._inner = AnthropicDecoder() if has_type else BedrockDecoder()
         return self._inner.feed(payload)
 
@@ -428,18 +407,10 @@ def _joined(pieces: list[str]) -> str:
     return "".join(pieces)
 
 
-def _encode_bytes(value: Any) -> Any:
-    """Encode boto3's bytes in base64, as in JSON."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Mapping):
-        return {name: _encode_bytes(part) for name, part in value.items()}
-    return [_encode_bytes(part) for part in value] if isinstance(value, list) else value
-
-
 def _failure(name: str, payload: object) -> d.ProviderFailed:
-    error = _read_failure(payload or b"{}")  # a connection error has no payload
-    return failure(name, {"message": error.message, "originalMessage": error.originalMessage})
+    error = fields_of(payload or {})  # a connection error has no payload
+    message = error.get("message") or error.get("originalMessage")
+    return failure({"code": name, "message": message}, "code")
 
 
 def _tokens(usage: dict[str, Any]) -> d.Tokens:

@@ -25,12 +25,12 @@ from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
     all_fields_of,
+    failure,
     refuse_duplicate_keys,
     text_of,
 )
 from argstream.providers.anthropic import CALLS, AnthropicDecoder, tokens_of, turn_ended
 
-_RETRYABLE: Final = {"overloaded", "rate_limit", "server_error"}
 # The field "type" of a line for each SDK class.
 _TYPES: Final = {
     "AssistantMessage": "assistant",
@@ -158,9 +158,8 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
         if line.error:  # a message of the agent, not of the model
             # If the main agent fails, no result follows.
             self._awaits_result &= parent_id is not None
-            code = text_of(line.error) or "error"
-            text = _text_of_blocks(message.get("content")) or code
-            return self._switch_to(parent_id, [d.ProviderFailed(code, text, code in _RETRYABLE)])
+            error = {"code": line.error, "message": _text_of_blocks(message.get("content"))}
+            return self._switch_to(parent_id, [failure(error, "code")])
         if any(block.get("input") for block in _dicts(message.get("content"))):
             refuse_duplicate_keys(payload)
         return self._switch_to(parent_id, self._agent(parent_id).read_message(message))

@@ -15,7 +15,6 @@ from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
     arguments,
-    is_done,
     plain,
     refuse_duplicate_keys,
 )
@@ -97,12 +96,7 @@ class CohereDecoder(d.ProviderDecoder):
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
-        try:
-            data = _read(payload)
-        except UnreadableError:
-            if is_done(payload):
-                return []
-            raise
+        data = _read(payload)
         change = data.delta or _Delta()
         message = change.message or _Message()
         match data.type:

@@ -24,6 +24,7 @@ from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
     camel_cased,
+    failure,
     fields_of,
     is_done,
     names_in,
@@ -40,13 +41,6 @@ from argstream.providers._stop_reasons import ending_of
 _CANCELLED: Final = "cancelled by the provider"
 # Reasons for the end of a turn in which nothing was cut.
 _REGULAR_ENDS: Final = {"TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"}
-_RETRYABLE: Final = {
-    "RESOURCE_EXHAUSTED",
-    "UNAVAILABLE",
-    "INTERNAL",
-    "DEADLINE_EXCEEDED",
-    "ABORTED",
-}
 _FREE_FORM: Final = {"args", "response", "part_metadata", "error"}
 _SNAKE_CASED: Final = re.compile(rb'"[a-z]+(?:_[a-z]+)+"\s*:')
 _TEXT = (bytes, bytearray, str)
@@ -258,7 +252,7 @@ class GeminiDecoder(d.ProviderDecoder):
             message = feedback.block_reason_message or "the prompt was blocked"
             deltas.append(d.ProviderFailed(block_reason, message))
         if response.error:
-            deltas.append(_failure(response.error))
+            deltas.append(failure(response.error, "status", "code"))
         return deltas
 
     def interrupt(self) -> list[d.Delta]:
@@ -337,7 +331,7 @@ class GeminiLiveDecoder(d.ProviderDecoder):
             ids = message.tool_call_cancellation.ids or ()
             deltas += [d.CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
         if message.error:
-            deltas.append(_failure(message.error))
+            deltas.append(failure(message.error, "status", "code"))
         if has_usage and self._turn is not None:
             deltas.append(d.UsageReported(self._usage))
         return deltas
@@ -724,15 +718,6 @@ def _as_sent(part: object) -> dict[str, Any]:
         if isinstance(owner, dict) and isinstance(encoded := owner.get(name), str):
             owner[name] = encoded.replace("-", "+").replace("_", "/")
     return item
-
-
-def _failure(error: object) -> d.ProviderFailed:
-    if not isinstance(error, Mapping):
-        return d.ProviderFailed("error", text_of(error) or "error")
-    status, number = text_of(error.get("status")), error.get("code")
-    code = status or text_of(number) or "error"
-    retryable = code in _RETRYABLE or (type(number) is int and (number == 429 or number >= 500))
-    return d.ProviderFailed(code, text_of(error.get("message")) or code, retryable)
 
 
 def _is_snake_cased(payload: bytes | bytearray | str) -> bool:

@@ -16,8 +16,8 @@ from argstream.providers._payloads import (
     PayloadReader,
     UnreadableError,
     count,
+    failure,
     fields_of,
-    is_done,
     plain,
     refuse_duplicate_keys,
     text_of,
@@ -36,7 +36,6 @@ _USER_STEPS: Final = {"user_input", "function_result"}
 # Fields of a step that assembly keeps itself.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
 _KEPT_TEXT_FIELDS: Final = {"type", "content"}
-_RETRYABLE: Final = {"rate_limit_exceeded", "unavailable", "internal", "deadline_exceeded"}
 
 
 class _Delta(Struct, gc=False):
@@ -89,7 +88,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         try:
             data = _read(payload)
         except UnreadableError:
-            if is_done(payload) or fields_of(payload).get("event_type") not in (None, *_KNOWN):
+            if fields_of(payload).get("event_type") not in (None, *_KNOWN):
                 return []
             raise
         index, change = data.index, data.delta
@@ -281,11 +280,7 @@ def _extend(step: dict[str, Any], field: str, piece: Any) -> None:
 
 
 def _failure(error: object) -> d.ProviderFailed:
-    if not isinstance(error, dict):
-        return d.ProviderFailed("error", text_of(error) or "error")
-    code = text_of(error.get("code")) or text_of(error.get("status")) or "error"
-    retryable = code.lower() in _RETRYABLE or code == "429" or (len(code) == 3 and code[0] == "5")
-    return d.ProviderFailed(code, text_of(error.get("message")) or code, retryable)
+    return failure(error, "code", "status")
 
 
 def _tokens(usage: dict[str, Any]) -> d.Tokens:

@@ -11,7 +11,13 @@ from typing import Any
 from msgspec import Struct
 
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import PayloadReader, arguments, refuse_duplicate_keys, text_of
+from argstream.providers._payloads import (
+    PayloadReader,
+    arguments,
+    failure,
+    refuse_duplicate_keys,
+    text_of,
+)
 from argstream.providers._stop_reasons import ending_of
 
 
@@ -63,7 +69,7 @@ class OllamaDecoder(d.ProviderDecoder):
         chunk = _read(payload)
         deltas: list[d.Delta] = []
         if chunk.error:
-            return [_failure(chunk.error)]
+            return [failure(chunk.error)]
         if not self._in_turn and (chunk.message is not None or chunk.done is True):
             self._in_turn = True
             self._block = self._calls = 0
@@ -119,9 +125,3 @@ class OllamaDecoder(d.ProviderDecoder):
             self._open[function.index] = key
             return deltas
         return [*deltas, d.CallClosed(key)]
-
-
-def _failure(error: Any) -> d.ProviderFailed:
-    if isinstance(error, dict):  # from a gateway
-        return d.ProviderFailed("error", text_of(error.get("message")) or str(error))
-    return d.ProviderFailed("error", str(error))

@@ -12,8 +12,9 @@ from msgspec import Struct
 from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
     PayloadReader,
-    UnreadableError,
     count,
+    failure,
+    fields_of,
     is_done,
     refuse_duplicate_keys,
     text_of,
@@ -25,7 +26,6 @@ _NO_REASON: Final = {"null", "none"}
 _NO_ENTRY: Final = Entry()  # an empty object instead of an empty list
 _NO_CALLS: Final[tuple[object, ...]] = (None, [], _NO_ENTRY)
 _GROWING: Final = {"text", "summary", "data"}  # fields of reasoning details that arrive in pieces
-_RETRYABLE: Final = {"rate_limit_exceeded", "server_error", "overloaded", "timeout"}
 
 
 class _Message(Struct, gc=False):
@@ -70,18 +70,6 @@ _read = PayloadReader(
 )
 
 
-class _Failure(Struct, gc=False):
-    """An error that is the whole payload, not a field of it."""
-
-    type: str | None = None
-    object: str | None = None
-    message: str | None = None
-    code: Any = None
-
-
-_read_failure = PayloadReader(_Failure)
-
-
 class OpenAIChatDecoder(d.ProviderDecoder):
     """Payloads of the Chat Completions API → deltas."""
 
@@ -96,12 +84,9 @@ class OpenAIChatDecoder(d.ProviderDecoder):
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or a chunk of the SDK."""
-        try:
-            data = _read(payload)
-        except UnreadableError:
-            if is_done(payload):
-                return self._done()
-            raise
+        data = _read(payload)
+        if not data.choices and is_done(payload):
+            return self._done()
         chunk = data.chunk or data
         deltas: list[d.Delta] = []
         if chunk.choices and (
@@ -306,24 +291,18 @@ def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _misplaced_failure(payload: object, event: str) -> list[d.Delta]:
-    found = _read_failure(payload)
-    if "error" not in (found.type, found.object, event):
-        return []
-    return [_failure({"message": found.message, "code": found.code})]
+    """Return the failure if an error is the whole payload, not a field of it."""
+    fields = fields_of(payload)
+    is_error = "error" in (fields.get("type"), fields.get("object"), event)
+    return [_failure(fields)] if is_error else []
 
 
 def _failure(error: Any) -> d.ProviderFailed:
-    if not isinstance(error, dict):
-        return d.ProviderFailed("error", str(error))
-    code = text_of(error.get("code")) or text_of(error.get("type")) or "error"
-    message = text_of(error.get("message")) or code
-    if failed := error.get("failed_generation"):  # Groq rejected a call and repeats it here
-        message = f"{message} (model output: {failed})"
-    status = error.get("code") if isinstance(error.get("code"), int) else error.get("status_code")
-    retryable = code in _RETRYABLE or error.get("type") in _RETRYABLE
-    if isinstance(status, int):
-        retryable = retryable or status == 429 or status >= 500
-    return d.ProviderFailed(code, message, retryable)
+    failed = failure(error, "code", "type")
+    if isinstance(error, dict) and (text := error.get("failed_generation")):
+        # Groq rejected a call and repeats it here.
+        return failed._replace(message=f"{failed.message} (model output: {text})")
+    return failed
 
 
 def _tokens(usage: dict[str, Any]) -> d.Tokens:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
-from argstream.providers._payloads import PayloadReader, UnreadableError, text_of
+from argstream.providers._payloads import PayloadReader, UnreadableError, failure, text_of
 
 _CUT: Final = items.CUT - {"in_progress"}
 # Current names and names of the beta, which Azure's Voice Live still uses.
@@ -145,7 +145,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             return self._answered(results) + self._turns.switch_to(None, results)
         if type_ == "error":
             error = {"code": data.code, "message": data.message}
-            return self._error(items.failure(data.error or error))
+            return self._error(failure(data.error or error, "code", "type"))
         if data.session is not None:
             self._model = data.session.model or self._model
             return []
@@ -262,7 +262,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             del self._items[key]
 
     def _failed(self, error: object) -> d.ProviderFailed:
-        failed = items.failure(error if isinstance(error, dict) else {"code": "failed"})
+        failed = failure(error if isinstance(error, dict) else {"code": "failed"}, "code", "type")
         # It may have arrived before, as an error of the session.
         self._errors = [other for other in self._errors if other.message != failed.message]
         return failed

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
-from argstream.providers._payloads import PayloadReader, UnreadableError, is_done, text_of, without
+from argstream.providers._payloads import PayloadReader, failure, text_of, without
 
 
 class _Response(Struct, gc=False):
@@ -115,12 +115,7 @@ class OpenAIResponsesDecoder(d.ProviderDecoder):
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas for one payload: bytes, a dict, or an event of the SDK."""
-        try:
-            data = _read(payload)
-        except UnreadableError:
-            if is_done(payload):
-                return []
-            raise
+        data = _read(payload)
         if data.item is not None:
             items.check_input(data.item, payload)
         stream_id = data.stream_id
@@ -319,7 +314,7 @@ class _Lane:
         return [*deltas, ended, d.TurnClosed()]
 
     def _failed(self, error: dict[str, Any]) -> list[d.Delta]:
-        failed = items.failure(error)
+        failed = failure(error, "code", "type")
         if failed.message in self._failures:
             return []  # sent as an error, and again with the end of the response
         self._failures.add(failed.message)

@@ -15,7 +15,7 @@ from msgspec import Struct, to_builtins
 
 from argstream.history import CallKind
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import PayloadReader, fields_of, names_in, snake_cased, text_of
+from argstream.providers._payloads import PayloadReader, failure, fields_of, names_in, snake_cased
 from argstream.providers._stop_reasons import ending_of
 
 _TOOL_CALLS: Final = "REASON_TOOL_CALLS"
@@ -23,10 +23,6 @@ _NO_REASON: Final = {"", "REASON_INVALID"}
 _CLIENT_SIDE: Final = {"", "TOOL_CALL_TYPE_INVALID", "TOOL_CALL_TYPE_CLIENT_SIDE_TOOL"}
 _ENDED: Final = {"TOOL_CALL_STATUS_COMPLETED", "TOOL_CALL_STATUS_FAILED"}
 _TOOL: Final = "ROLE_TOOL"
-# The status codes of gRPC, by number and by name.
-_RETRYABLE: Final = frozenset(
-    ["4", "8", "13", "14", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE"]
-)
 
 
 class _Function(Struct, gc=False):
@@ -143,7 +139,7 @@ class XaiGrpcDecoder(d.ProviderDecoder):
         chunk = _read(_snake_cased(_unwrapped(payload)))
         deltas: list[d.Delta] = []
         if chunk.error:
-            return [_failure(chunk.error)]
+            return [failure(chunk.error, "code")]
         if chunk.outputs and not (self._in_turn and chunk.id in (self._id, None)):
             deltas += self.close()
             self._in_turn, self._id = True, chunk.id or ""
@@ -318,14 +314,6 @@ def _value(field: Any, value: Any) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return str(value) if known is None else known.name
     return value
-
-
-def _failure(error: Any) -> d.ProviderFailed:
-    message, code = error, None
-    if isinstance(error, dict):
-        message, code = error.get("message"), error.get("code")
-    code = text_of(code) or "error"
-    return d.ProviderFailed(code, text_of(message) or code, code in _RETRYABLE)
 
 
 def _tokens(usage: _Usage) -> d.Tokens:

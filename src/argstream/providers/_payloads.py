@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import lru_cache
-from typing import Any, Final, Generic, TypeVar, get_args, get_type_hints
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -185,7 +185,7 @@ def _picker(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
 
 def _pick_one(annotation: Any, vital: frozenset[str]) -> Callable[[Any], Any]:
     if annotation is str:
-        return lambda value: value if isinstance(value, str) else None
+        return lambda value: str.__str__(value) if isinstance(value, str) else None  # also enums
     if annotation is int:
         return _integer
     if annotation == list[Any]:
@@ -203,21 +203,22 @@ def _struct_picker(
     struct: type[StructType], vital: frozenset[str]
 ) -> Callable[[Any], StructType | None]:
     hints = typing.get_type_hints(struct)
-    # For each field: the type that needs no conversion, and the picker for any other.
-    fields: dict[str, tuple[object, Callable[[Any], Any]]] = {}
+    # For each field: the type that needs no conversion, and the picker for any other. Google and
+    # xAI have names in snake_case and in camelCase.
+    fields: dict[str, tuple[str, object, Callable[[Any], Any]]] = {}
     for name in struct.__struct_fields__:
         options = typing.get_args(hints[name]) or (hints[name],)
         direct = next((option for option in options if option in (str, int)), None)
-        fields[name] = (direct, _picker(hints[name], vital))
+        fields[name] = fields[_camel(name)] = (name, direct, _picker(hints[name], vital))
 
     def pick_struct(value: Any) -> StructType | None:
         given = _fields_or_none(value)
         if given is None:
             return None
         found = {}
-        for name, part in given.items():
-            if part is not None and name in fields:
-                direct, pick = fields[name]
+        for key, part in given.items():
+            if part is not None and key in fields:
+                name, direct, pick = fields[key]
                 if type(part) is direct:
                     found[name] = part
                 elif type(part).__name__ == _UNSET:
@@ -329,43 +330,6 @@ def snake(name: str) -> str:
 @lru_cache(1000)
 def _camel(name: str) -> str:
     return re.sub("_([a-z])", lambda letter: letter[1].upper(), name)
-
-
-def names_in(struct: type[Struct]) -> frozenset[str]:
-    """Return the names of all fields of a struct and of its nested structs."""
-    found = set(struct.__struct_fields__)
-    for hint in get_type_hints(struct).values():
-        options = get_args(hint) or (hint,)
-        for part in (*options, *(item for option in options for item in get_args(option))):
-            if isinstance(part, type) and issubclass(part, Struct):
-                found |= names_in(part)
-    return frozenset(found)
-
-
-def snake_cased(value: Any, names: Collection[str], free_form: Collection[str] = ()) -> Any:
-    """Return JSON values or SDK objects as plain values with field names in snake_case.
-
-    Only the fields in ``names`` are kept. Inside the fields in ``free_form``, such as arguments,
-    names are not changed.
-    """
-    if value is None or isinstance(value, int | float):
-        return value
-    if isinstance(value, str):
-        return getattr(value, "value", value)  # Google's enums are strings
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, list | tuple):
-        return [snake_cased(part, names, free_form) for part in value]
-    fields = value if isinstance(value, Mapping) else getattr(value, "__dict__", None)
-    if fields is None:
-        return None
-    found = {}
-    for given, part in fields.items():
-        name = snake(given) if isinstance(given, str) else ""
-        if part is not None and name in names:
-            is_free = name in free_form
-            found[name] = plain(part) if is_free else snake_cased(part, names, free_form)
-    return found
 
 
 def camel_cased(value: Any, free_form: Collection[str]) -> Any:

@@ -13,9 +13,8 @@ paths. Each piece then has flags for whether the string and the call continue.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from argstream.jsonstream import JsonPath
@@ -26,12 +25,9 @@ from argstream.providers._payloads import (
     camel_cased,
     failure,
     fields_of,
-    is_done,
-    names_in,
     plain,
     refuse_duplicate_keys,
     snake,
-    snake_cased,
     text_of,
     total,
     without,
@@ -91,7 +87,7 @@ class _Part(Struct, gc=False, rename="camel"):
     text: str | None = None
     thought: bool | None = None
     function_call: _FunctionCall | None = None
-    thought_signature: str | None = None
+    thought_signature: Any = None  # text, or bytes in the SDK
 
 
 class _Content(Struct, gc=False, rename="camel"):
@@ -174,28 +170,15 @@ class _Message(_Payload, gc=False, rename="camel"):
 _StructType = TypeVar("_StructType", bound=_Payload)
 
 
-class _GeminiReader(Generic[_StructType]):
+class _GeminiReader(PayloadReader[_StructType]):
     """Reads payloads with names in camelCase or snake_case, as text or objects."""
 
-    def __init__(self, struct: type[_StructType], vital: str) -> None:
-        self._decode = msgspec.json.Decoder(struct, strict=False).decode
-        self._pick = PayloadReader(struct, vital)
-        self._names = names_in(struct)
-
     def __call__(self, payload: object) -> _StructType:
-        if isinstance(payload, _TEXT):
-            try:
-                found = self._decode(payload)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                pass
-            else:
-                # Google sends usage with every chunk. If the struct has it, names are in camelCase.
-                if found.usage_metadata is not None or not _is_snake_cased(payload):
-                    return found
-            payload = fields_of(payload)
-            if not payload:
-                raise UnreadableError("payload is not an object, or is empty")
-        return self._pick(snake_cased(payload, self._names, _FREE_FORM))
+        found = super().__call__(payload)
+        # Google sends usage with every chunk. If the struct has it, names are in camelCase.
+        if found.usage_metadata is None and _is_snake_cased(payload):
+            return super().__call__(fields_of(payload))
+        return found
 
 
 _Key: TypeAlias = tuple[int, int]
@@ -224,8 +207,6 @@ class GeminiDecoder(d.ProviderDecoder):
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or a response of the SDK."""
-        if is_done(payload):  # from a gateway that ends all streams like OpenAI's
-            return []
         response = _read(payload)
         deltas: list[d.Delta] = []
         feedback = response.prompt_feedback
@@ -720,7 +701,6 @@ def _as_sent(part: object) -> dict[str, Any]:
     return item
 
 
-def _is_snake_cased(payload: bytes | bytearray | str) -> bool:
-    if isinstance(payload, str):
-        payload = payload.encode(errors="replace")
-    return _SNAKE_CASED.search(payload) is not None
+def _is_snake_cased(payload: object) -> bool:
+    text = payload.encode(errors="replace") if isinstance(payload, str) else payload
+    return isinstance(text, bytes | bytearray) and _SNAKE_CASED.search(text) is not None

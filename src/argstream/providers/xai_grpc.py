@@ -7,15 +7,14 @@ xAI runs is announced, and repeated with its status when it has ended. Usage is 
 outputs, and in every chunk.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, to_builtins
 
 from argstream.history import CallKind
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import PayloadReader, failure, fields_of, names_in, snake_cased
+from argstream.providers._payloads import PayloadReader, failure, fields_of
 from argstream.providers._stop_reasons import ending_of
 
 _TOOL_CALLS: Final = "REASON_TOOL_CALLS"
@@ -80,11 +79,6 @@ _read = PayloadReader(
 )
 
 _NOTHING: Final = _Message()
-_NAMES: Final = names_in(_Chunk)
-_CAMEL_CASED: Final = re.compile(
-    rb"""["'](?:toolCalls|finishReason|reasoningContent|encryptedContent|promptTokens)["']\s*:"""
-)
-
 _Key: TypeAlias = tuple[int, int]
 
 
@@ -136,7 +130,7 @@ class XaiGrpcDecoder(d.ProviderDecoder):
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a dict, a protobuf message, or an SDK object."""
-        chunk = _read(_snake_cased(_unwrapped(payload)))
+        chunk = _read(_unwrapped(payload))
         deltas: list[d.Delta] = []
         if chunk.error:
             return [failure(chunk.error, "code")]
@@ -278,24 +272,14 @@ def _end_output(index: int, state: _OutputState, deltas: list[d.Delta]) -> None:
 
 def _unwrapped(payload: object) -> object:
     """Return the chunk in an SDK object, which is a chunk, or a response and its latest chunk."""
-    if isinstance(payload, bytes | str | dict):
+    if isinstance(payload, bytes | str):
+        return fields_of(payload) or payload  # protobuf writes names in camelCase by default
+    if isinstance(payload, dict):
         return payload
     if isinstance(payload, tuple) and payload:
         payload = payload[-1]
     payload = getattr(payload, "proto", payload)
     return _fields(payload) if hasattr(payload, "ListFields") else payload
-
-
-def _snake_cased(payload: object) -> object:
-    """Return JSON with names in snake_case. Protobuf writes camelCase by default."""
-    if isinstance(payload, bytes | str):
-        text = payload if isinstance(payload, bytes) else payload.encode(errors="replace")
-        if _CAMEL_CASED.search(text) is None:
-            return payload
-        payload = fields_of(payload)
-    elif not isinstance(payload, Mapping) or not _CAMEL_CASED.search(repr(payload).encode()):
-        return payload
-    return snake_cased(payload, _NAMES)
 
 
 def _fields(message: Any) -> dict[str, Any]:

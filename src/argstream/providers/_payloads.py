@@ -84,13 +84,17 @@ def fields_of(payload: object) -> Mapping[str, Any]:
 
 def all_fields_of(payload: object) -> Mapping[str, Any]:
     """Return the top-level fields of a payload, also None; empty if it is not an object."""
-    decoded = payload
-    if isinstance(payload, _TEXT):
-        try:
-            decoded = msgspec.json.decode(payload)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            decoded = _decode_leniently(payload)
-    return _fields_or_none(decoded) or {}
+    return _fields_or_none(decoded(payload)) or {}
+
+
+def decoded(payload: object) -> Any:
+    """Return the value of a payload: JSON is decoded, anything else is returned unchanged."""
+    if not isinstance(payload, _TEXT):
+        return payload
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _decode_leniently(payload)
 
 
 def text_of(value: object) -> str:
@@ -112,6 +116,40 @@ def count(usage: object, *path: str) -> int | None:
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
     return usage if type(usage) is int else None
+
+
+def joined(pieces: list[dict[str, Any]], growing: Collection[str]) -> dict[str, Any]:
+    """Join the pieces of a block: concatenate the text of growing fields, keep the last of others.
+
+    The parts of a list are joined by their index.
+    """
+    found: dict[str, list[Any]] = {}
+    for piece in pieces:
+        for name, value in piece.items():
+            if value is not None:
+                found.setdefault(name, []).append(value)
+    return {name: _join(name, values, growing) for name, values in found.items()}
+
+
+def _join(name: str, values: list[Any], growing: Collection[str]) -> Any:
+    last = values[-1]
+    if isinstance(last, str) and name in growing:
+        return "".join(value for value in values if isinstance(value, str))
+    if isinstance(last, dict):
+        return joined([value for value in values if isinstance(value, dict)], growing)
+    if not isinstance(last, list):
+        return last
+    parts: dict[Hashable, list[Any]] = {}
+    for part in (part for value in values if isinstance(value, list) for part in value):
+        index = index_of(part) if isinstance(part, dict) else None
+        parts.setdefault(("part", len(parts)) if index is None else index, []).append(part)
+    same_parts = parts.values()
+    return [joined(same, growing) if isinstance(same[0], dict) else same[0] for same in same_parts]
+
+
+def index_of(block: dict[str, Any]) -> int | str | None:
+    index = block.get("index")
+    return index if isinstance(index, int | str) else None
 
 
 def total(*counts: int | None) -> int | None:

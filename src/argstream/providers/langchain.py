@@ -17,11 +17,9 @@ in the provider's form. Neither is read.
   models in one node.
 """
 
-import json
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from argstream.history import CallKind
@@ -29,8 +27,10 @@ from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
 from argstream.providers._payloads import (
     PayloadReader,
-    UnreadableError,
     count,
+    decoded,
+    index_of,
+    joined,
     refuse_duplicate_keys,
     text_of,
     total,
@@ -67,7 +67,6 @@ _GROWING: Final = {
     "encrypted_content",
     "content",
 }
-_TEXT: Final = (bytes, bytearray, str)
 _CONTAINERS: Final = (dict, list, tuple)
 
 
@@ -89,12 +88,6 @@ class _Message(Struct, gc=False):
     chunk_position: str | None = None
 
 
-class _Text(_Message, gc=False):
-    """A line of JSON: a message, one serialised by ``dumps``, or a wrapper of one."""
-
-    kwargs: _Message | None = None
-
-
 class _WholeCall(Struct, gc=False):
     """A call that was not streamed. If it is invalid, its arguments are text."""
 
@@ -112,7 +105,6 @@ class _WholeMessage(_Message, gc=False):
     status: str | None = None
 
 
-_read_text = PayloadReader(_Text, vital=_VITAL, known_types=_KNOWN_TYPES)
 _pick_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
 _read_whole = PayloadReader(
     _WholeMessage, vital=f"{_VITAL} tool_calls invalid_tool_calls", known_types=_KNOWN_TYPES
@@ -139,10 +131,7 @@ class LangChainDecoder(d.ProviderDecoder):
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
         given = payload
-        if isinstance(payload, _TEXT):
-            payload = _read_line(payload)
-            if isinstance(payload, _Message):
-                return self._read_chunk(payload, "", given)
+        payload = decoded(payload)
         writer = ""
         is_end = False
         if isinstance(payload, _CONTAINERS):
@@ -467,7 +456,7 @@ class _ContentReader:
                     self.text(block, deltas)
             elif isinstance(block, dict):
                 inner = _unwrap_block(block)
-                self._read(inner, text_of(inner.get("type")), _index_of(block), deltas)
+                self._read(inner, text_of(inner.get("type")), index_of(block), deltas)
 
     def end_block(self, deltas: list[d.Delta]) -> None:
         self._block_for("", None, deltas)
@@ -477,7 +466,7 @@ class _ContentReader:
         if (what, index) != self._open_block:
             key = ("block", self._block)
             if self._pieces:
-                deltas.append(d.Opaque(key, _joined(self._pieces)))
+                deltas.append(d.Opaque(key, joined(self._pieces, _GROWING)))
                 self._pieces = []
             if self._open_block[0] == "thinking":
                 deltas.append(d.ThinkingClosed(key))
@@ -586,34 +575,6 @@ def _read_chunk(payload: Any) -> _Message:
     return _pick_chunk(payload)
 
 
-def _read_line(payload: bytes | bytearray | str) -> object:
-    """Decode JSON: a chunk into its struct, anything else into plain values."""
-    if payload[:1] in (b"[", "["):
-        return _decode(payload)  # a message and its metadata
-    try:
-        found = _read_text(payload)
-    except UnreadableError:
-        if isinstance(value := _decode(payload), list):
-            return value
-        raise
-    if found.type == _CHUNK and found.tool_call_chunks is not None:
-        return found
-    if found.kwargs is not None and found.kwargs.type == _CHUNK:
-        return found.kwargs
-    return _decode(payload)
-
-
-def _decode(payload: bytes | bytearray | str) -> object:
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:  # json accepts half a surrogate pair
-        return json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"invalid JSON: {error}") from error
-
-
 class _Unwrapped(NamedTuple):
     message: Any  # None if there is no message to read
     writer: str = ""  # the run or node, if known
@@ -693,11 +654,6 @@ def _unwrap_block(block: dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) and text_of(value.get("type")) in _WRAPPED else block
 
 
-def _index_of(block: dict[str, Any]) -> Hashable:
-    index = block.get("index")
-    return index if isinstance(index, int | str) else None
-
-
 def _thinking_text(block: dict[str, Any]) -> str:
     match block:
         case {"thinking": str(text)} | {"reasoning": str(text)}:
@@ -709,28 +665,3 @@ def _thinking_text(block: dict[str, Any]) -> str:
             return "".join(text for text in texts if isinstance(text, str))
         case _:
             return ""
-
-
-def _joined(pieces: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join the pieces of a block: concatenate text, and keep the last of other values."""
-    found: dict[str, list[Any]] = {}
-    for piece in pieces:
-        for name, value in piece.items():
-            if value is not None:
-                found.setdefault(name, []).append(value)
-    return {name: _join(name, values) for name, values in found.items()}
-
-
-def _join(name: str, values: list[Any]) -> Any:
-    last = values[-1]
-    if isinstance(last, str) and name in _GROWING:
-        return "".join(value for value in values if isinstance(value, str))
-    if isinstance(last, dict):
-        return _joined([value for value in values if isinstance(value, dict)])
-    if isinstance(last, list):
-        parts: dict[Hashable, list[Any]] = {}
-        for part in (part for value in values if isinstance(value, list) for part in value):
-            index = _index_of(part) if isinstance(part, dict) else None
-            parts.setdefault(("part", len(parts)) if index is None else index, []).append(part)
-        return [_joined(same) if isinstance(same[0], dict) else same[0] for same in parts.values()]
-    return last

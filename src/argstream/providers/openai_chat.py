@@ -5,6 +5,7 @@ one an ID and a name; other servers omit, repeat, change or split any of these. 
 finds the call of an entry. Only the end of its choice closes a call.
 """
 
+from itertools import groupby
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from argstream.providers._payloads import (
     failure,
     fields_of,
     is_done,
+    joined,
     refuse_duplicate_keys,
     text_of,
 )
@@ -272,22 +274,8 @@ class _ChoiceState:
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the pieces of OpenRouter's reasoning details: one entry for each index and type."""
-    merged: list[dict[str, Any]] = []
-    pieces: list[dict[str, list[str]]] = []  # of the fields in _GROWING, for each entry
-    for detail in details:
-        same = merged and all(merged[-1].get(key) == detail.get(key) for key in ("index", "type"))
-        if not same:
-            merged.append({})
-            pieces.append({})
-        for key, value in detail.items():
-            if key in _GROWING and isinstance(value, str):
-                pieces[-1].setdefault(key, []).append(value)
-            elif value is not None or key not in merged[-1]:
-                merged[-1][key] = value
-    return [
-        {**entry, **{key: "".join(texts) for key, texts in grown.items()}}
-        for entry, grown in zip(merged, pieces, strict=True)
-    ]
+    entries = groupby(details, key=lambda detail: (detail.get("index"), detail.get("type")))
+    return [joined(list(pieces), _GROWING) for _, pieces in entries]
 
 
 def _misplaced_failure(payload: object, event: str) -> list[d.Delta]:

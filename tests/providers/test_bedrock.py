@@ -15,7 +15,7 @@ from argstream.history import OpaquePart, ResultPart, TextPart, ThinkingPart
 from argstream.testing import chunkings
 from tests import provider_streams as providers
 from tests.answering import answering
-from tests.provider_streams import Payload, call_part, provider_failed, results, texts, turns, types
+from tests.provider_streams import Payload, call_part, provider_failed, results, turns, types
 from tests.providers.tables import Tables, cases
 from tests.turns import aws_event, aws_header, aws_message
 
@@ -60,16 +60,6 @@ def one_call(*pieces: Any, stop_reason: str = "tool_use") -> list[Payload]:
     return turn(tool_use(), *inputs, stop(0), stop_reason=stop_reason)
 
 
-def whole_call(id_: str = "a", **fields: Any) -> Payload:
-    return {"toolUse": {"toolUseId": id_, "name": "write", "input": {"a": 1}, **fields}}
-
-
-def response(*content: Payload, stop_reason: str = "tool_use") -> Payload:
-    """A response that was not streamed."""
-    message = {"role": "assistant", "content": list(content)}
-    return {"output": {"message": message}, "stopReason": stop_reason, "usage": USAGE}
-
-
 def on_the_wire(payloads: list[Payload]) -> bytes:
     """Encode the events with their names in headers and padding in their bodies."""
     body = b""
@@ -99,7 +89,6 @@ def unstopped(stop_reason: str) -> list[Payload]:
 CUT = ["max_tokens", "model_context_window_exceeded", "guardrail_intervened"]
 MALFORMED = ["content_filtered", "malformed_model_output", "malformed_tool_use"]
 UNKNOWN = [{"brandNew": {"delta": 3}}, delta(0, brandNew=1)]
-TWO_CUT = response(whole_call("a"), whole_call("b"), stop_reason="max_tokens")
 
 test_outcomes = READER.test_outcomes(
     {
@@ -111,7 +100,6 @@ test_outcomes = READER.test_outcomes(
         **cases("block is not stopped and", unstopped, "truncated", ["max_tokens"]),
         "no stop reason": ([*OPEN_CALL, stop(0), tool_use(1, "b")], [{}, "truncated"]),
         "unknown event and delta": (turn(*UNKNOWN, tool_use(1), stop(1)), [{}]),
-        "whole response was cut": ([TWO_CUT], [{"a": 1}, "truncated"]),
     }
 )
 
@@ -190,21 +178,13 @@ def test_parts_keep_the_form_of_converse() -> None:
     assert READER.parts(turn(delta(0, **redacted("a-")), delta(0, **redacted("_b")))) == [
         ThinkingPart(text="", item=redacted("a-_b"))
     ]
-    assert READER.parts([response(THOUGHT, {"text": "so"}, CACHE_POINT, whole_call())]) == [
-        *(ThinkingPart(text="hm", item=THOUGHT), TextPart(text="so")),
-        *(OpaquePart(item=CACHE_POINT), call_part("a", "write", {"a": 1}, '{"a":1}')),
-    ]
 
 
-def test_text_results_and_usage_are_read_whole_and_streamed() -> None:
-    call = {"toolUse": SERVER_CALL}
-    _, events = assemble([response(call, {"toolResult": RESULT}, {"citationsContent": CITED})])
-    assert results(events) == [ToolCallCompleted("tooluse_1", "write", {}, [{"text": "4"}])]
-    assert texts(events) == ["fact"]
-    assert turns(events)[0].usage == Usage(input_tokens=7, output_tokens=5)
+def test_text_may_have_an_empty_start() -> None:
     empty_start: Payload = {"contentBlockStart": {"contentBlockIndex": 0, "start": {}}}
     _, events = assemble(turn(empty_start, delta(0, text="so"), stop(0)))
     assert types(events) == ["text_delta", "turn_completed"]
+    assert turns(events)[0].usage == Usage(input_tokens=7, output_tokens=5)
 
 
 def test_usage_includes_cached_tokens_and_may_come_before_the_stop_reason() -> None:
@@ -347,9 +327,8 @@ def test_exception_of_boto3_is_raised_after_the_verdicts() -> None:
     assert events.calls[0].verdict == "truncated"
 
 
-def test_whole_response_of_boto3_is_read() -> None:
-    body = json.dumps({**response(whole_call()), "metrics": {"latencyMs": 1}}).encode()
+def test_response_that_was_not_streamed_is_refused() -> None:
+    body = json.dumps({"output": {"message": {"content": [{"text": "Hi"}]}}}).encode()
     with bedrock(body, "application/json") as client:
-        events = stream(client.converse(**REQUEST), protocol="bedrock")
-        assert types(events)[-1] == "turn_completed"
-    assert events.calls[0].arguments == {"a": 1}
+        events = list(stream(client.converse(**REQUEST), protocol="bedrock"))
+    assert types(events) == ["stream_failed"]

@@ -7,7 +7,7 @@ from typing import Any
 from argstream import stream
 from argstream.events import ThinkingCompleted, ThinkingDelta, ThinkingStarted, Usage
 from argstream.history import OpaquePart, Part, TextPart, ThinkingPart
-from tests.provider_streams import Payload, call_part, provider_failed, sse, texts, turns, types
+from tests.provider_streams import Payload, call_part, provider_failed, sse, texts, types
 from tests.providers.tables import Tables, cases
 
 READER = Tables("cohere")
@@ -63,12 +63,6 @@ def one_call(*pieces: str, reason: str = "TOOL_CALL") -> list[Payload]:
     return turn(call_start(), *(arguments(0, piece) for piece in pieces), call_end(), reason=reason)
 
 
-def response(reason: str = "TOOL_CALL", **message: Any) -> Payload:
-    """A response that was not streamed."""
-    said = {"role": "assistant", **message}
-    return {"id": "msg_1", "finish_reason": reason, "message": said, "usage": USAGE}
-
-
 def empty(reason: str) -> list[Payload]:
     return one_call("", reason=reason)
 
@@ -96,10 +90,6 @@ test_outcomes = READER.test_outcomes(
         **cases("no text and", empty, "truncated", ["MAX_TOKENS", "ERROR", "TIMEOUT", "NEW"]),
         **cases("call has no end and", not_ended, {}, ["TOOL_CALL"]),
         **cases("call has no end and", not_ended, "truncated", ["MAX_TOKENS"]),
-        "whole response was cut": (
-            [response("MAX_TOKENS", tool_calls=[tool_call(id_, "{}") for id_ in "ab"])],
-            [{}, "truncated"],
-        ),
     }
 )
 
@@ -144,21 +134,6 @@ def test_parts_keep_the_form_of_cohere() -> None:
         *(call_start(arguments="{}"), call_end()),
     )
     assert READER.parts(payloads) == PARTS
-    payloads = [
-        response(
-            tool_plan="I will",
-            content=[THOUGHT, {"type": "text", "text": "so"}],
-            tool_calls=[tool_call("write_1", "{}")],
-            citations=[CITATION],
-        )
-    ]
-    assert READER.parts(payloads) == [PARTS[2], *PARTS[:2], *PARTS[3:]]
-
-
-def test_whole_response_is_read_like_a_stream() -> None:
-    calls, events = assemble([response(tool_calls=TWO_CALLS)])
-    assert [(call.id, call.arguments) for call in calls] == [("a", {"a": 1}), ("b", {})]
-    assert (turns(events)[0].message.id, turns(events)[0].usage.output_tokens) == ("msg_1", 5)
 
 
 def test_usage_is_read_tokens_and_billed_ones_if_no_others_are_known() -> None:

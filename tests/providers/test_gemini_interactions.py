@@ -64,12 +64,6 @@ def parts_of(*payloads: Any) -> tuple[Part, ...]:
     return READER.completed(turn(*payloads, end())).message.parts
 
 
-def whole(status: str, *steps: Any) -> Any:
-    """An interaction that was not streamed."""
-    common = {"id": "v1_x", "model": "gemini", "object": "interaction", "usage": USAGE}
-    return {**common, "status": status, "steps": list(steps)}
-
-
 def unstopped(status: str) -> list[Any]:
     return turn(function(), arguments('{"a":1}'), end(status))
 
@@ -77,10 +71,6 @@ def unstopped(status: str) -> list[Any]:
 def placeholder(status: str) -> list[Any]:
     """A call that was cut at its start also has an empty object (invariant 8)."""
     return turn(function(), stop(0), end(status))
-
-
-def unfinished(status: str) -> list[Any]:
-    return turn(whole(status, STEP))
 
 
 STEP = {"type": "function_call", "id": "f1", "name": "write", "arguments": {"a": 1}}
@@ -115,8 +105,6 @@ test_outcomes = READER.test_outcomes(
             [{"a": 1}],
         ),
         "unknown events and deltas": (turn(*UNKNOWN), [{}]),
-        **cases("whole and", unfinished, {"a": 1}, ["requires_action", "completed"]),
-        **cases("whole and", unfinished, "truncated", ["incomplete", "in_progress", "queued"]),
     }
 )
 
@@ -200,15 +188,6 @@ def test_failed_interaction_is_a_failure() -> None:
     error = {"code": 13, "message": "no picture"}
     _, events = assemble(start(0, "model_output", error=error), stop(0), end("failed"))
     assert events[0] == provider_failed("13", "no picture", retryable=True)
-
-
-def test_whole_interaction_is_read_like_a_stream() -> None:
-    thought = {"type": "thought", "signature": "c2ln", "summary": [{"type": "text", "text": "hm"}]}
-    text = {"type": "model_output", "content": [{"type": "text", "text": "so"}]}
-    _, events = READER.assemble([whole("requires_action", thought, text, STEP)])
-    assert types(events)[:3] == ["thinking_started", "thinking_delta", "thinking_completed"]
-    assert types(events)[3:5] == ["text_delta", "tool_call_started"]
-    assert turns(events)[0].usage.input_tokens == 55
 
 
 test_unreadable_payload_truncates_the_call = READER.test_unreadable(

@@ -23,8 +23,7 @@ Feed: TypeAlias = Callable[[object, str], list[Delta]]
 _FIELDS: Final = {
     name: protocol
     for protocol, names in {
-        "bedrock": "messageStart contentBlockStart contentBlockDelta contentBlockStop messageStop "
-        "stopReason",
+        "bedrock": "messageStart contentBlockStart contentBlockDelta contentBlockStop messageStop",
         "bedrock-invoke": "bytes",
         "claude-agent": "num_turns subtype",
         "gemini": "candidates promptFeedback prompt_feedback",
@@ -204,8 +203,6 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
     if isinstance(kind, str):
         if kind == "response":
             return "openai-responses"
-        if kind == "interaction":
-            return "gemini-interactions"
         if kind.startswith("chat.completion"):
             return "openai-chat"
     if "event" in fields and "uuid" in fields and "session_id" in fields:
@@ -214,8 +211,6 @@ def _by_several(fields: Mapping[str, Any]) -> str | None:
         return "ollama"
     if str(fields.get("event", "")).startswith(("on_chat_model_", "on_chain_", "on_tool_")):
         return "langchain"  # an event of astream_events
-    if "finish_reason" in fields and "message" in fields:  # a response that was not streamed
-        return "cohere"
     if "bytes" in fields_of(fields.get("chunk")):  # from boto3
         return "bedrock-invoke"
     if fields.get("type") == "error":

@@ -26,7 +26,6 @@ from argstream.providers._payloads import (
     fields_of,
     is_failure,
     plain,
-    refuse_duplicate_keys,
     text_of,
     total,
 )
@@ -43,7 +42,7 @@ _EVENTS: Final = (
 )
 _VITAL: Final = (
     f"{' '.join(_EVENTS)} contentBlockIndex delta start toolUse text reasoningContent signature "
-    "redactedContent toolResult stopReason output"
+    "redactedContent toolResult stopReason"
 )
 
 
@@ -75,7 +74,7 @@ class _Body(Struct, gc=False):
 
 
 class _Event(Struct, gc=False):
-    """An event under its name. A response that was not streamed has an ``output``."""
+    """An event under its name."""
 
     contentBlockDelta: _Body | None = None
     contentBlockStart: _Body | None = None
@@ -83,9 +82,6 @@ class _Event(Struct, gc=False):
     messageStart: _Body | None = None
     messageStop: _Body | None = None
     metadata: _Body | None = None
-    output: dict[str, Any] | None = None
-    stopReason: str | None = None
-    usage: dict[str, Any] | None = None
 
 
 class _Chunk(Struct, gc=False):
@@ -113,7 +109,7 @@ class BedrockDecoder(d.ProviderDecoder):
         self._counted = 0  # the blocks of this message that were stopped without an index
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
-        """Return the deltas of a named event, of an event of boto3, or of a whole response."""
+        """Return the deltas of a named event, or of an event of boto3."""
         if type(payload) is dict:
             match payload:  # fast path for boto3's most frequent events
                 case {"contentBlockDelta": {"contentBlockIndex": int(index), "delta": change}}:
@@ -131,10 +127,9 @@ class BedrockDecoder(d.ProviderDecoder):
         for name in _EVENTS:
             if (body := getattr(data, name)) is not None:
                 return self._read_named(name, body, payload)
-        if data.output is not None:
-            refuse_duplicate_keys(payload)
-            return self._response(data.output, data.stopReason, data.usage)
         fields = fields_of(payload)
+        if "output" in fields:
+            raise UnreadableError("the response was not streamed. Request it with converse_stream")
         for name, error in fields.items():
             if is_failure(name):
                 return [_failure(name, error)]
@@ -237,7 +232,8 @@ class BedrockDecoder(d.ProviderDecoder):
         self._blocks[index] = _Block(form, dict(head))
         if form != "toolUse":
             return []
-        return [_call_opened(index, head)]
+        id_, name = text_of(head.get("toolUseId")), text_of(head.get("name"))
+        return [d.CallOpened(index, id_, name, _kind(head))]
 
     def _stopped(self, index: int) -> list[d.Delta]:
         block = self._blocks.pop(index, None)
@@ -255,23 +251,6 @@ class BedrockDecoder(d.ProviderDecoder):
     def _turn_closed(self) -> list[d.Delta]:
         self._has_usage = self._has_stop_reason = False
         return [*self._rest_of_blocks(), d.TurnClosed()]
-
-    def _response(
-        self, output: dict[str, Any], stop_reason: str | None, usage: dict[str, Any] | None
-    ) -> list[d.Delta]:
-        message = output.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = content if isinstance(content, list) else []
-        deltas: list[d.Delta] = [d.TurnOpened()]
-        for index, block in enumerate(blocks):
-            if not isinstance(block, dict):
-                raise UnreadableError(f"block must be an object, not {type(block).__name__}")
-            deltas += _whole_block(index, block)
-            # The last block may be cut. The others ended when the next one began.
-            if "toolUse" in block and index < len(blocks) - 1:
-                deltas.append(d.CallClosed(index))
-        reported = d.UsageReported(_tokens(usage or {}))
-        return [*deltas, turn_ended(stop_reason), reported, d.TurnClosed()]
 
 
 class BedrockInvokeDecoder(d.ProviderDecoder):
@@ -353,41 +332,8 @@ class _Block:
         return {"reasoningText": {**text, "signature": self.signature} if self.signature else text}
 
 
-def _call_opened(index: int, head: dict[str, Any]) -> d.CallOpened:
-    id_, name = text_of(head.get("toolUseId")), text_of(head.get("name"))
-    return d.CallOpened(index, id_, name, _kind(head))
-
-
 def _kind(head: dict[str, Any]) -> CallKind:
     return "server" if head.get("type") == "server_tool_use" else "function"
-
-
-def _whole_block(index: int, block: dict[str, Any]) -> list[d.Delta]:
-    """Read a block of a response that was not streamed."""
-    match block:
-        case {"toolUse": dict(use)}:
-            value = use.get("input") or {}
-            kept = _Block("toolUse", use).rest(index)
-            return [_call_opened(index, use), d.ArgumentValue(index, (), value), *kept]
-        case {"toolResult": dict(result)}:
-            return _result(index, result)
-        case {"text": str(text)}:
-            return [d.TextPiece(index, text)]
-        case {"citationsContent": {"content": [*content]}}:
-            texts = [part.get("text") for part in content if isinstance(part, dict)]
-            joined = "".join(text_of(text) for text in texts)
-            return [d.TextPiece(index, joined), d.Opaque(index, block)]
-        case {"reasoningContent": {**thought}}:
-            known = thought.get("reasoningText")
-            text = text_of(known.get("text")) if isinstance(known, dict) else ""
-            piece = [d.ThinkingPiece(index, text)] if text else []
-            return [
-                d.ThinkingOpened(index),
-                *piece,
-                d.Opaque(index, block),
-                d.ThinkingClosed(index),
-            ]
-    return [d.Opaque(index, block)]
 
 
 def _result(index: int, result: dict[str, Any]) -> list[d.Delta]:

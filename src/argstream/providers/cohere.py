@@ -16,7 +16,6 @@ from argstream.providers._payloads import (
     UnreadableError,
     arguments,
     plain,
-    refuse_duplicate_keys,
 )
 from argstream.providers._stop_reasons import ending_of
 
@@ -47,7 +46,7 @@ _Part = TypeVar("_Part", _ToolCall, _Content)
 
 
 class _Message(Struct, gc=False):
-    """The new parts of a message. Only a response that was not streamed has lists."""
+    """The new part of a message. Some gateways send it as a list."""
 
     tool_calls: _ToolCall | list[_ToolCall] | None = None
     content: _Content | list[_Content] | None = None
@@ -63,15 +62,11 @@ class _Delta(Struct, gc=False):
 
 
 class _StreamEvent(Struct, gc=False):
-    """An event of the stream. A response that was not streamed has its message at the top."""
-
     type: str = ""
     index: int | None = None
     delta: _Delta | None = None
     id: str | None = None
-    message: _Message | str | None = None
-    finish_reason: str | None = None
-    usage: dict[str, Any] | None = None
+    message: str | None = None  # of an error
 
 
 _read = PayloadReader(
@@ -131,14 +126,8 @@ class CohereDecoder(d.ProviderDecoder):
                 return [d.TurnOpened(data.id or "")]
             case "message-end":
                 return self._ended(change)
-            case type_ if isinstance(data.message, _Message):
-                if type_:
-                    return []
-                refuse_duplicate_keys(payload)
-                return self._response(data, data.message)
-            case type_ if isinstance(data.message, str) or "error" in (type_, event):
-                text = change.error or data.message
-                return [d.ProviderFailed("error", text if isinstance(text, str) else "error")]
+            case type_ if data.message or "error" in (type_, event):
+                return [d.ProviderFailed("error", change.error or data.message or "error")]
         return []
 
     def close(self) -> list[d.Delta]:
@@ -191,20 +180,6 @@ class CohereDecoder(d.ProviderDecoder):
         deltas.append(d.TurnEnded(reason, ending_of(reason)))
         return [*deltas, d.UsageReported(_tokens(change.usage or {})), d.TurnClosed()]
 
-    def _response(self, data: _StreamEvent, message: _Message) -> list[d.Delta]:
-        deltas: list[d.Delta] = [d.TurnOpened(data.id or "")]
-        deltas += self._add_thinking(_PLAN, message.tool_plan) + self._end_thinking(_PLAN)
-        for index, content in enumerate(_as_list(message.content)):
-            deltas += self._content(index, content) + self._end_thinking(("content", index))
-        calls = _as_list(message.tool_calls)
-        for key, call in enumerate(calls):
-            deltas += [_opened(key, call), *arguments(key, _arguments_of(call))]
-            if key < len(calls) - 1:  # the last call may be cut
-                deltas.append(d.CallClosed(key))
-        if message.citations is not None:
-            self._add_citations(message.citations)
-        return deltas + self._ended(_Delta(finish_reason=data.finish_reason, usage=data.usage))
-
 
 def _index(data: _StreamEvent) -> int:
     if data.index is None:
@@ -212,16 +187,13 @@ def _index(data: _StreamEvent) -> int:
     return data.index
 
 
-def _as_list(given: _Part | list[_Part] | None) -> list[_Part]:
-    return given if isinstance(given, list) else [] if given is None else [given]
-
-
 def _only_part(given: _Part | list[_Part] | None) -> _Part | None:
     """Return the only part of an event. Some gateways send a list."""
-    parts = _as_list(given)
-    if len(parts) > 1:
-        raise UnreadableError(f"expected one part in an event, not {len(parts)}")
-    return parts[0] if parts else None
+    if not isinstance(given, list):
+        return given
+    if len(given) > 1:
+        raise UnreadableError(f"expected one part in an event, not {len(given)}")
+    return given[0] if given else None
 
 
 def _opened(key: int, call: _ToolCall) -> d.CallOpened:

@@ -522,40 +522,34 @@ class _PartsReader:
         for name, given in item.items():
             if isinstance(given, dict):
                 rest = without(item, name)
-                match name:
-                    case "executableCode" | "executable_code":
-                        self._read_code(name, given, rest, deltas)
+                match snake(name):
+                    case "executable_code" | "tool_call":
+                        self._read_server_call(name, given, rest, deltas)
                         return
-                    case "toolCall" | "tool_call":
-                        self._read_tool_call(name, given, rest, deltas)
-                        return
-                    case "codeExecutionResult" | "code_execution_result":
+                    case "code_execution_result":
                         failed = given.get("outcome") not in (None, "OUTCOME_OK")
                         self._read_result(item, given, given, deltas, failed=failed)
                         return
-                    case "toolResponse" | "tool_response":
+                    case "tool_response":
                         self._read_result(item, given, given.get("response"), deltas)
                         return
         if self._keeps_media:
             deltas.append(d.Opaque(self._next_key(deltas), item))
 
-    def _read_code(self, name: str, code: _Item, rest: _Item, deltas: list[d.Delta]) -> None:
-        key = self._begin_server_call(code, deltas)
-        deltas += [
-            d.CallOpened(key, self._running, "code_execution", "code"),
-            d.ArgumentText(key, text_of(code.get("code"))),
-            d.Opaque(key, {name: without(code, "code"), **rest}),
-            d.CallClosed(key),
-        ]
-
-    def _read_tool_call(self, name: str, call: _Item, rest: _Item, deltas: list[d.Delta]) -> None:
+    def _read_server_call(
+        self, wire_name: str, call: _Item, rest: _Item, deltas: list[d.Delta]
+    ) -> None:
+        """Read a call that Gemini runs: code, or a call of one of Google's tools."""
         key = self._begin_server_call(call, deltas)
-        deltas += [
-            d.CallOpened(key, self._running, text_of(_field_of(call, "toolType")), "server"),
-            d.ArgumentValue(key, (), call.get("args") or {}),
-            d.Opaque(key, {name: without(call, "args"), **rest}),
-            d.CallClosed(key),
-        ]
+        if "code" in snake(wire_name):
+            deltas.append(d.CallOpened(key, self._running, "code_execution", "code"))
+            deltas.append(d.ArgumentText(key, text_of(call.get("code"))))
+        else:
+            name = text_of(_field_of(call, "toolType"))
+            deltas.append(d.CallOpened(key, self._running, name, "server"))
+            deltas.append(d.ArgumentValue(key, (), call.get("args") or {}))
+        kept = {wire_name: without(call, "code", "args"), **rest}
+        deltas += [d.Opaque(key, kept), d.CallClosed(key)]
 
     def _begin_server_call(self, call: _Item, deltas: list[d.Delta]) -> _Key:
         """Begin a call that Gemini runs. If it has no ID, generate one for its result."""

@@ -55,22 +55,18 @@ class _Interaction(Struct, gc=False):
     agent: str | None = None
     status: str | None = None
     usage: dict[str, Any] | None = None
-    steps: list[dict[str, Any]] | None = None
 
 
-class _StreamEvent(_Interaction, gc=False):
-    """An event of the stream. An interaction that was not streamed has the fields of one."""
-
+class _StreamEvent(Struct, gc=False):
     event_type: str = ""
     index: int | None = None
     step: dict[str, Any] | None = None
     delta: _Delta | None = None
     interaction: _Interaction | None = None
     error: Any = None
-    object: str | None = None
 
 
-_read = PayloadReader(_StreamEvent, vital="index step delta arguments text interaction steps")
+_read = PayloadReader(_StreamEvent, vital="index step delta arguments text interaction")
 
 
 class GeminiInteractionsDecoder(d.ProviderDecoder):
@@ -81,7 +77,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
     def __init__(self) -> None:
         self._steps: dict[int, dict[str, Any]] = {}  # open steps
         self._changed: set[int] = set()  # calls whose arguments arrived as deltas
-        self._has_steps = False
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
@@ -114,9 +109,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
                 return self._completed(data.interaction or _Interaction())
             case "error":
                 return [_failure(data.error)]
-            case "" if data.steps is not None or data.object == "interaction":
-                refuse_duplicate_keys(payload)
-                return [*self._created(data), *self._completed(data)]
             case _ if data.error or event == "error":
                 return [_failure(data.error)]
             case _:  # a status, which is repeated at the end, or an event that is not known
@@ -129,7 +121,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
     def _created(self, interaction: _Interaction) -> list[d.Delta]:
         self._steps.clear()
         self._changed.clear()
-        self._has_steps = False
         model = interaction.model or interaction.agent
         return [d.TurnOpened(interaction.id or "", model or "")]
 
@@ -137,19 +128,12 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         deltas = self._rest_of_steps()
         status = interaction.status or ""
         ending = ending_of(status)
-        if interaction.steps and not self._has_steps:  # it was not streamed
-            for index, step in enumerate(interaction.steps):
-                deltas += self._step_started(index, step)
-                may_be_cut = ending == "cut" and index == len(interaction.steps) - 1
-                deltas += self._rest_of_step(index) if may_be_cut else self._step_stopped(index)
-            self._steps.clear()
         deltas.append(d.UsageReported(_tokens(interaction.usage or {})))
         if status == "failed":
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
         return [*deltas, d.TurnEnded(status or None, ending), d.TurnClosed()]
 
     def _step_started(self, index: int, step: dict[str, Any]) -> list[d.Delta]:
-        self._has_steps = True
         if step.get("id") and step.get("id") == self._steps.get(index, {}).get("id"):
             return []  # a repetition
         self._changed.discard(index)

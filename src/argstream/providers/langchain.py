@@ -105,7 +105,7 @@ class _WholeMessage(_Message, gc=False):
     status: str | None = None
 
 
-_pick_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
+_read_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
 _read_whole = PayloadReader(
     _WholeMessage, vital=f"{_VITAL} tool_calls invalid_tool_calls", known_types=_KNOWN_TYPES
 )
@@ -547,32 +547,6 @@ class _ContentReader:
             self._on_value()
         cut = block.get("status") == "incomplete"
         deltas += [d.CallClosed(key, text_of(given), cut), *items.result(block)]
-
-
-def _read_chunk(payload: Any) -> _Message:
-    fields = payload if type(payload) is dict else getattr(payload, "__dict__", None)
-    if not fields:
-        return _pick_chunk(payload)
-    get = fields.get
-    pieces, content, metadata = get("tool_call_chunks"), get("content"), get("response_metadata")
-    # Fast path: nearly every chunk has one piece, in the expected types.
-    if (
-        type(pieces) is list
-        and len(pieces) == 1
-        and type(piece := pieces[0]) is dict
-        and type(args := piece.get("args")) is str
-        and type(index := piece.get("index")) is int
-        and piece.get("name") is None
-        and piece.get("id") is None
-        and type(content) in (str, list)
-        and type(metadata) is dict
-        and not get("additional_kwargs")
-        and get("usage_metadata") is None
-        and get("chunk_position") is None
-    ):
-        found = [_CallPiece(None, args, None, index)]
-        return _Message(_CHUNK, get("id"), content, found, None, metadata)
-    return _pick_chunk(payload)
 
 
 class _Unwrapped(NamedTuple):

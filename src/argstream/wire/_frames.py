@@ -66,7 +66,7 @@ class LineSplitter:
 
 def is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
+        json.loads(line.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
         return False
     return True

@@ -8,11 +8,17 @@ Some servers omit the blank lines. If another data line follows a complete JSON 
 on, up to the next blank line, each data line is a frame.
 """
 
-import json
 import re
 from typing import Final
 
-from argstream.wire._frames import BYTE_ORDER_MARK, MAX_FRAME_BYTES, Broken, Frame, LineSplitter
+from argstream.wire._frames import (
+    BYTE_ORDER_MARK,
+    MAX_FRAME_BYTES,
+    Broken,
+    Frame,
+    LineSplitter,
+    is_json,
+)
 
 # The fast path: events of one or two lines, nearly all of them.
 _SHORT_EVENT: Final = re.compile(rb"(?:event: (.*)\n)?data: (.*)\n\n")
@@ -166,10 +172,4 @@ class SseDecoder:
 
 def _is_payload(line: bytes) -> bool:
     """Return True for a complete JSON object and for OpenAI's ``[DONE]``."""
-    if not line.startswith(b"{"):
-        return line == b"[DONE]"
-    try:
-        json.loads(line.decode(errors="replace"))
-    except (ValueError, RecursionError):
-        return False
-    return True
+    return line == b"[DONE]" or (line.startswith(b"{") and is_json(line))

@@ -7,6 +7,8 @@ done; the last event repeats the whole item.
 from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from argstream.history import CallKind
 from argstream.providers import _deltas as d
 from argstream.providers._payloads import (
@@ -50,6 +52,48 @@ _OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
 CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
 THINKING_DELTAS: Final = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
 _NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
+
+
+class Item(Struct, eq=False):
+    """An item that is being written."""
+
+    key: Hashable
+    type: str = ""  # empty until an event has it
+    call_id: str = ""
+    text: str | None = None  # the whole input of a call, if it is known
+    pieces: list[str] = []  # argument deltas that arrived before the type
+    is_done: bool = False
+
+    def begin(self, item: dict[str, Any]) -> list[d.Delta]:
+        """Read the first event that has the type. Later ones change nothing."""
+        if self.type:
+            return []
+        self.type = text_of(item.get("type")) or "unknown"
+        if self.type == "reasoning":
+            return [d.ThinkingOpened(self.key)]
+        if self.type not in CALLS:
+            return []
+        given = call_input(item)
+        if isinstance(given, str) and given:
+            self.text = given
+        self.call_id = call_id_of(item)
+        pieces, self.pieces = self.pieces, []
+        return [
+            d.CallOpened(self.key, self.call_id, call_name(item), call_kind(item)),
+            *(d.ArgumentText(self.key, piece) for piece in pieces if piece),
+        ]
+
+    def append_arguments(self, piece: str) -> list[d.Delta]:
+        if self.type:
+            return [d.ArgumentText(self.key, piece)] if piece else []
+        self.pieces.append(piece)
+        return []
+
+    def end_arguments(self, name: str | None, id_: str | None, text: str | None) -> list[d.Delta]:
+        """Keep the whole input. Only the end of the item or of the response shows if it was cut."""
+        self.text = text or self.text
+        # Some servers send no items.
+        return self.begin({"type": "function_call", "name": name, "call_id": id_}) if name else []
 
 
 def check_input(item: dict[str, Any], payload: object) -> None:

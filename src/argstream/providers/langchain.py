@@ -71,6 +71,8 @@ _CONTAINERS: Final = (dict, list, tuple)
 
 
 class _CallPiece(Struct, gc=False):
+    """A piece of a call, or a call that was not streamed. Arguments that are invalid are text."""
+
     name: str | None = None
     args: str | dict[str, Any] | None = None
     id: str | int | None = None
@@ -88,19 +90,11 @@ class _Message(Struct, gc=False):
     chunk_position: str | None = None
 
 
-class _WholeCall(Struct, gc=False):
-    """A call that was not streamed. If it is invalid, its arguments are text."""
-
-    name: str | None = None
-    args: dict[str, Any] | str | None = None
-    id: str | int | None = None
-
-
 class _WholeMessage(_Message, gc=False):
     """A message that was not streamed, or the result of a tool."""
 
-    tool_calls: list[_WholeCall] | None = None
-    invalid_tool_calls: list[_WholeCall] | None = None
+    tool_calls: list[_CallPiece] | None = None
+    invalid_tool_calls: list[_CallPiece] | None = None
     tool_call_id: str | None = None
     status: str | None = None
 
@@ -194,7 +188,7 @@ class LangChainDecoder(d.ProviderDecoder):
             return self._result(message)
         if message.type != "ai" or text_of(message.id) in self._messages:
             return []  # a prompt, or the repetition of a streamed message
-        calls: list[_WholeCall] = []
+        calls: list[_CallPiece] = []
         if not message.tool_call_chunks:
             # The last call may be a guess. Invalid calls are never guesses, so they come first.
             calls = [*(message.invalid_tool_calls or ()), *(message.tool_calls or ())]
@@ -388,9 +382,7 @@ class _MessageState:
             self._add(message.usage_metadata)
             deltas.append(d.UsageReported(self.tokens))
 
-    def call(
-        self, index: int | str | None, piece: _CallPiece | _WholeCall, deltas: list[d.Delta]
-    ) -> None:
+    def call(self, index: int | str | None, piece: _CallPiece, deltas: list[d.Delta]) -> None:
         if isinstance(index, str):
             # A number as text equals the number. Other indexes are names (``lc_tc_1``).
             given = index

@@ -176,7 +176,8 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
         if type_ in _ARGUMENT_DELTAS:
             return self._item(key, response_id).append_arguments(delta or "")
         if type_ in _ARGUMENTS_DONE:
-            return self._arguments_done(self._item(key, response_id), data)
+            item = self._item(key, response_id)
+            return item.end_arguments(data.name, data.call_id, data.arguments)
         if type_ == "response.output_item.added" and data.item is not None:
             return self._item(key, response_id).begin(data.item)
         if type_ == "response.output_item.done" and data.item is not None:
@@ -185,17 +186,8 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
 
     def _item(self, key: str, response_id: str) -> "_Item":
         if key not in self._items:
-            self._items[key] = _Item(key, response_id)
+            self._items[key] = _Item(key, response_id=response_id)
         return self._items[key]
-
-    def _arguments_done(self, item: "_Item", data: _StreamEvent) -> list[d.Delta]:
-        deltas: list[d.Delta] = []
-        if not item.type and data.name:  # some servers send no items
-            call = {"type": "function_call", "name": data.name, "call_id": data.call_id}
-            deltas = item.begin(call)
-        # Only the end of the item or of the response shows whether it was cut.
-        item.text = data.arguments or item.text
-        return deltas
 
     def _emit(self, response_id: str, deltas: list[d.Delta]) -> list[d.Delta]:
         self._call_ids.update(delta.id for delta in deltas if isinstance(delta, d.CallOpened))
@@ -296,54 +288,23 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
         return [known for known in found if known.call_id in self._call_ids]
 
 
-class _Item(Struct, eq=False):
-    key: str
-    response_id: str
-    type: str = ""  # empty until an event has it
-    call_id: str = ""
-    text: str | None = None  # the whole input of a call, if it is known
-    _pieces: list[str] = []  # argument deltas that arrived before the type
-    _is_done: bool = False
+class _Item(items.Item, eq=False):
+    response_id: str = ""
     _is_closed: bool = False  # for calls
     _has_failed: bool = False  # for calls that the provider ran
 
     @property
     def is_unnamed(self) -> bool:
         """Whether arguments arrived, but neither type nor name of the item."""
-        return not self.type and bool(self._pieces or self.text)
-
-    def begin(self, item: dict[str, Any]) -> list[d.Delta]:
-        """Read the first event that has the type. Later ones change nothing."""
-        if self.type:
-            return []
-        self.type = text_of(item.get("type")) or "unknown"
-        if self.type == "reasoning":
-            return [d.ThinkingOpened(self.key)]
-        if self.type not in items.CALLS:
-            return []
-        given = items.call_input(item)
-        if isinstance(given, str) and given:
-            self.text = given
-        self.call_id = items.call_id_of(item)
-        pieces, self._pieces = self._pieces, []
-        return [
-            d.CallOpened(self.key, self.call_id, items.call_name(item), items.call_kind(item)),
-            *(d.ArgumentText(self.key, piece) for piece in pieces),
-        ]
-
-    def append_arguments(self, piece: str) -> list[d.Delta]:
-        if self.type:
-            return [d.ArgumentText(self.key, piece)] if piece else []
-        self._pieces.append(piece)
-        return []
+        return not self.type and bool(self.pieces or self.text)
 
     def end(self, item: dict[str, Any]) -> list[d.Delta]:
         deltas = self.begin(item)
         if self.type in items.CALLS:
             return deltas + self._end_call(item)
-        if self._is_done:
+        if self.is_done:
             return deltas
-        self._is_done = True
+        self.is_done = True
         return deltas + items.item_done(self.key, self.type, item)
 
     def close(self, *, is_cut: bool = False) -> list[d.Delta]:
@@ -363,12 +324,12 @@ class _Item(Struct, eq=False):
             given = json.dumps(given, ensure_ascii=False)
         self.text = given if isinstance(given, str) and given else self.text
         deltas: list[d.Delta] = []
-        if not self._is_done:
-            self._is_done = True
+        if not self.is_done:
+            self.is_done = True
             deltas.append(d.Opaque(self.key, items.call_item_to_return(item)))
         results = items.result(item)
         if not results and self._has_failed:
-            results = [d.CallResult(items.id_of(item) or self.key, "failed", failed=True)]
+            results = [d.CallResult(items.id_of(item) or str(self.key), "failed", failed=True)]
         status = text_of(item.get("status"))
         if status == "completed" or results:
             return [*deltas, *self.close(), *results]

@@ -11,7 +11,7 @@ Over a WebSocket, several responses can be written at the same time. Each event 
 import json
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
@@ -94,14 +94,11 @@ _read = PayloadReader(
 _Key: TypeAlias = int | str
 
 
-class _Item:
-    __slots__ = ("commands", "has_diff", "is_done", "type")
-
-    def __init__(self, type_: str) -> None:
-        self.type = type_
-        self.is_done = False
-        self.has_diff = False  # whether pieces of a patch arrived
-        self.commands: dict[int, int] = {}  # of a shell: characters sent; -1 if complete
+class _Item(items.Item, eq=False):
+    has_diff: bool = False  # whether pieces of a patch arrived
+    commands: dict[int, int] = field(
+        default_factory=dict
+    )  # of a shell: characters sent; -1 if complete
 
 
 class OpenAIResponsesDecoder(d.ProviderDecoder):
@@ -134,8 +131,6 @@ class _Lane:
         self.stream_id = stream_id
         self._items: dict[_Key, _Item] = {}
         self._keys: dict[str, _Key] = {}  # of items, by item ID and call ID
-        self._texts: dict[_Key, str] = {}  # whole inputs that arrived before the item was done
-        self._pieces: dict[_Key, list[str]] = {}  # argument deltas that arrived before their item
         self._failures: set[str] = set()
         self._search_id = ""  # ID of the last tool search that the provider runs
         self._client_ids: set[str] = set()  # IDs of calls that the client has to answer
@@ -147,10 +142,7 @@ class _Lane:
             id_ = data.item_id or items.id_of(item)
             key = self._keys.get(id_, id_)
         if type_ in _ARGUMENT_DELTAS:
-            if key not in self._items:  # some servers send the item only at its end
-                self._pieces.setdefault(key, []).append(delta or "")
-                return []
-            return [d.ArgumentText(key, delta)] if delta else []
+            return self._item(key).append_arguments(delta or "")
         if type_ in _TEXT_DELTAS:
             return [d.TextPiece(key, delta)] if delta else []
         if type_ in items.THINKING_DELTAS:
@@ -162,14 +154,10 @@ class _Lane:
         if type_ in _COMMANDS:
             return self._command(key, data)
         if type_ in _ARGUMENTS_DONE:
-            # Only the end of the item shows whether it was cut.
-            deltas: list[d.Delta] = []
-            if key not in self._items and data.name:  # some servers send no items
-                call = {"type": "function_call", "name": data.name, "id": data.item_id}
-                deltas = self._item_added(key, call)
-            if text := data.arguments or data.input or data.code:
-                self._texts[key] = text
-            return deltas
+            text = data.arguments or data.input or data.code
+            if data.name and data.item_id:
+                self._keys.setdefault(data.item_id, key)
+            return self._item(key).end_arguments(data.name, data.item_id, text)
         if type_ == "response.reasoning_summary_part.added" and data.summary_index:
             return [d.ThinkingPiece(key, "\n\n")]
         if type_ == "response.output_item.added" and item is not None:
@@ -212,7 +200,7 @@ class _Lane:
             if id_ in self._keys:
                 return self._keys[id_]
         there = self._items.get(index)
-        is_free = there is None or there.type == item.get("type")
+        is_free = there is None or there.type in ("", item.get("type"))
         return index if is_free else f"output {index}"
 
     def _is_repeated(self, key: _Key, item: dict[str, Any]) -> bool:
@@ -225,40 +213,38 @@ class _Lane:
     def _response_created(self, response: _Response) -> list[d.Delta]:
         self._items.clear()
         self._keys.clear()
-        self._texts.clear()
-        self._pieces.clear()
         self._failures.clear()
         self._search_id = ""
         self._client_ids.clear()
         return [d.TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[d.Delta]:
-        type_ = text_of(item.get("type"))
-        self._items[key] = _Item(type_)
+        if self._item(key).type:  # another item in the same place
+            del self._items[key]
+        added = self._item(key)
         self._keys |= dict.fromkeys(items.ids_of(item), key)
-        if type_ == "reasoning":
-            return [d.ThinkingOpened(key)]
-        if type_ not in items.CALLS:
-            return []
-        given, operation = items.call_input(item), item.get("operation")
-        if isinstance(given, str) and given:
-            self._texts[key] = given
-        call_id, kind = items.call_id_of(item), items.call_kind(item)
-        if kind == "client":
-            self._client_ids.add(call_id)
-        elif type_ == "tool_search_call":
-            self._search_id = call_id
-        deltas: list[d.Delta] = [d.CallOpened(key, call_id, items.call_name(item), kind)]
-        deltas += [d.ArgumentText(key, piece) for piece in self._pieces.pop(key, ()) if piece]
-        if isinstance(operation, dict):
+        deltas = added.begin(item)
+        if added.type not in items.CALLS:
+            return deltas
+        if items.call_kind(item) == "client":
+            self._client_ids.add(added.call_id)
+        elif added.type == "tool_search_call":
+            self._search_id = added.call_id
+        if isinstance(operation := item.get("operation"), dict):
             deltas += _fields(key, without(operation, "diff"))
         return deltas
+
+    def _item(self, key: _Key) -> _Item:
+        item = self._items.get(key)
+        if item is None:
+            item = self._items[key] = _Item(key)
+        return item
 
     def _item_done(self, key: _Key, item: dict[str, Any], *, cut: bool = False) -> list[d.Delta]:
         known = self._items.get(key)
         if known is not None and known.is_done:
             return []
-        deltas = self._item_added(key, item) if known is None else []
+        deltas = [] if known is not None and known.type else self._item_added(key, item)
         done = self._items[key]
         done.is_done = True
         type_ = text_of(item.get("type"))
@@ -284,7 +270,7 @@ class _Lane:
             elif done.commands:
                 deltas += _rest_of_shell(key, done, given)
             given = json.dumps(given, ensure_ascii=False)
-        text = given if isinstance(given, str) and given else self._texts.get(key)
+        text = given if isinstance(given, str) and given else done.text
         deltas.append(d.Opaque(key, items.call_item_to_return(item)))
         if not text and not cut:
             done.is_done = False  # the finished response may have the input
@@ -302,11 +288,12 @@ class _Lane:
         deltas.append(d.UsageReported(items.tokens(response.usage or {})))
         if status == "failed":
             return deltas + self._failed(response.error or {"code": "failed"})
-        for key in list(self._pieces):  # their item never arrived: a call without a name
-            deltas += self._item_added(key, {"type": "function_call"})
+        for known in self._items.values():
+            if known.pieces:  # its item never arrived: a call without a name
+                deltas += known.begin({"type": "function_call"})
         if status == "completed":
             deltas += [
-                d.CallClosed(key, self._texts.get(key))
+                d.CallClosed(key, item.text)
                 for key, item in self._items.items()
                 if item.type in items.CALLS and not item.is_done
             ]

@@ -213,13 +213,11 @@ def _texts(parts: object) -> list[str]:
 
 def tokens(usage: dict[str, Any]) -> d.Tokens:
     """Return the usage of a response. Realtime has ``token`` where Responses has ``tokens``."""
-    read = "input_tokens_details" if "input_tokens_details" in usage else "input_token_details"
-    written = (
-        "output_tokens_details" if "output_tokens_details" in usage else "output_token_details"
-    )
+    read = usage.get("input_tokens_details") or usage.get("input_token_details")
+    written = usage.get("output_tokens_details") or usage.get("output_token_details")
     return d.Tokens(
         input_tokens=count(usage, "input_tokens"),
         output_tokens=count(usage, "output_tokens"),
-        cache_read_tokens=count(usage, read, "cached_tokens"),
-        reasoning_tokens=count(usage, written, "reasoning_tokens"),
+        cache_read_tokens=count(read, "cached_tokens"),
+        reasoning_tokens=count(written, "reasoning_tokens"),
     )

@@ -96,9 +96,8 @@ _Key: TypeAlias = int | str
 
 class _Item(items.Item, eq=False):
     has_diff: bool = False  # whether pieces of a patch arrived
-    commands: dict[int, int] = field(
-        default_factory=dict
-    )  # of a shell: characters sent; -1 if complete
+    # Of a shell: the characters sent of each command; -1 if it is complete.
+    commands: dict[int, int] = field(default_factory=dict)
 
 
 class OpenAIResponsesDecoder(d.ProviderDecoder):

@@ -128,6 +128,9 @@ class _Lane:
 
     def __init__(self, stream_id: str | None) -> None:
         self.stream_id = stream_id
+        self._reset()
+
+    def _reset(self) -> None:
         self._items: dict[_Key, _Item] = {}
         self._keys: dict[str, _Key] = {}  # of items, by item ID and call ID
         self._failures: set[str] = set()
@@ -210,11 +213,7 @@ class _Lane:
         return known is not None and any(self._keys.get(id_) == key for id_ in ids)
 
     def _response_created(self, response: _Response) -> list[d.Delta]:
-        self._items.clear()
-        self._keys.clear()
-        self._failures.clear()
-        self._search_id = ""
-        self._client_ids.clear()
+        self._reset()
         return [d.TurnOpened(response.id or "", response.model or "")]
 
     def _item_added(self, key: _Key, item: dict[str, Any]) -> list[d.Delta]:

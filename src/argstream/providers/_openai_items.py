@@ -50,7 +50,23 @@ OUTPUTS: Final = {
 _COMPUTER_INPUT: Final = ("action", "actions", "pending_safety_checks")
 _OBJECT_INPUTS: Final = {"shell_call", "local_shell_call", "computer_call"}
 CUT: Final = {"incomplete", "cancelled", "failed", "in_progress", "queued"}
+ARGUMENT_DELTAS: Final = {
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+    "response.mcp_call_arguments.delta",
+    "response.code_interpreter_call_code.delta",
+}
+ARGUMENTS_DONE: Final = {name.replace(".delta", ".done") for name in ARGUMENT_DELTAS}
 THINKING_DELTAS: Final = {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}
+KNOWN_TYPES: Final = {
+    *ARGUMENT_DELTAS,
+    *ARGUMENTS_DONE,
+    *THINKING_DELTAS,
+    "response.created",
+    "response.output_item.added",
+    "response.output_item.done",
+}
+"""The events of both protocols whose fields must have the right types."""
 _NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
 
 

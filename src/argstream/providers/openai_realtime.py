@@ -23,26 +23,13 @@ from argstream.providers._payloads import PayloadReader, UnreadableError, failur
 
 _CUT: Final = items.CUT - {"in_progress"}
 # Current names and names of the beta, which Azure's Voice Live still uses.
-_ARGUMENT_DELTAS: Final = {
-    "response.function_call_arguments.delta",
-    "response.mcp_call_arguments.delta",
-}
-_ARGUMENTS_DONE: Final = {
-    "response.function_call_arguments.done",
-    "response.mcp_call_arguments.done",
-}
 _TEXT_DELTAS: Final = {
     "response.output_text.delta",
     "response.text.delta",
     "response.output_audio_transcript.delta",
     "response.audio_transcript.delta",
 }
-_TEXT_DONE: Final = {
-    "response.output_text.done",
-    "response.text.done",
-    "response.output_audio_transcript.done",
-    "response.audio_transcript.done",
-}
+_TEXT_DONE: Final = {name.replace(".delta", ".done") for name in _TEXT_DELTAS}
 _CONVERSATION_ITEMS: Final = {
     "conversation.item.added",
     "conversation.item.created",
@@ -88,16 +75,7 @@ class _StreamEvent(Struct, gc=False):
 _read = PayloadReader(
     _StreamEvent,
     vital="item_id delta arguments item response output",
-    known_types={
-        *_ARGUMENT_DELTAS,
-        *_ARGUMENTS_DONE,
-        *_TEXT_DELTAS,
-        *items.THINKING_DELTAS,
-        "response.created",
-        "response.output_item.added",
-        "response.output_item.done",
-        "response.done",
-    },
+    known_types=items.KNOWN_TYPES | _TEXT_DELTAS | {"response.done"},
 )
 
 
@@ -118,7 +96,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one payload: bytes, a dict, or an event of the SDK."""
         data = _read(payload)
-        if data.type in _ARGUMENT_DELTAS:
+        if data.type in items.ARGUMENT_DELTAS:
             delta = data.delta
             if delta is None or data.item_id is None:
                 raise UnreadableError("argument delta has no text or no item_id")
@@ -173,9 +151,9 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             known = self._items.get(key)
             failed = type_.endswith("failed")
             return [] if known is None else known.close_executed(failed=failed)
-        if type_ in _ARGUMENT_DELTAS:
+        if type_ in items.ARGUMENT_DELTAS:
             return self._item(key, response_id).append_arguments(delta or "")
-        if type_ in _ARGUMENTS_DONE:
+        if type_ in items.ARGUMENTS_DONE:
             item = self._item(key, response_id)
             return item.end_arguments(data.name, data.call_id, data.arguments)
         if type_ == "response.output_item.added" and data.item is not None:

@@ -49,18 +49,6 @@ class _StreamEvent(_Response, gc=False):
     stream_id: str | None = None
 
 
-_ARGUMENT_DELTAS: Final = {
-    "response.function_call_arguments.delta",
-    "response.custom_tool_call_input.delta",
-    "response.mcp_call_arguments.delta",
-    "response.code_interpreter_call_code.delta",
-}
-_ARGUMENTS_DONE: Final = {
-    "response.function_call_arguments.done",
-    "response.custom_tool_call_input.done",
-    "response.mcp_call_arguments.done",
-    "response.code_interpreter_call_code.done",
-}
 _TEXT_DELTAS: Final = {"response.output_text.delta", "response.refusal.delta"}
 _DIFF_DELTA: Final = "response.apply_patch_call_operation_diff.delta"
 _COMMAND_ADDED: Final = "response.shell_call_command.added"
@@ -77,18 +65,7 @@ _ENDS: Final = {
 _read = PayloadReader(
     _StreamEvent,
     vital="output_index delta arguments input item response output command command_index",
-    known_types={
-        *_ARGUMENT_DELTAS,
-        *_ARGUMENTS_DONE,
-        *_TEXT_DELTAS,
-        *items.THINKING_DELTAS,
-        *_ENDS,
-        *_COMMANDS,
-        _DIFF_DELTA,
-        "response.created",
-        "response.output_item.added",
-        "response.output_item.done",
-    },
+    known_types={*items.KNOWN_TYPES, *_TEXT_DELTAS, *_ENDS, *_COMMANDS, _DIFF_DELTA},
 )
 
 _Key: TypeAlias = int | str
@@ -143,7 +120,7 @@ class _Lane:
         if key is None:
             id_ = data.item_id or items.id_of(item)
             key = self._keys.get(id_, id_)
-        if type_ in _ARGUMENT_DELTAS:
+        if type_ in items.ARGUMENT_DELTAS:
             return self._item(key).append_arguments(delta or "")
         if type_ in _TEXT_DELTAS:
             return [d.TextPiece(key, delta)] if delta else []
@@ -155,7 +132,7 @@ class _Lane:
             return [d.ArgumentValue(key, ("diff",), delta or "", more=True)]
         if type_ in _COMMANDS:
             return self._command(key, data)
-        if type_ in _ARGUMENTS_DONE:
+        if type_ in items.ARGUMENTS_DONE:
             text = data.arguments or data.input or data.code
             if data.name and data.item_id:
                 self._keys.setdefault(data.item_id, key)

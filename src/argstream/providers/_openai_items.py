@@ -16,6 +16,7 @@ from argstream.providers._payloads import (
     count,
     refuse_duplicate_keys,
     text_of,
+    texts_in,
     without,
 )
 
@@ -203,11 +204,11 @@ def hosted_result(key: Hashable, item: dict[str, Any], call_id: str) -> list[d.D
 def item_done(key: Hashable, type_: str, item: dict[str, Any]) -> list[d.Delta]:
     """Return the deltas for a complete item that is not a call."""
     if type_ == "reasoning":
-        thought = "\n\n".join(_texts(item.get("summary")) or _texts(item.get("content")))
+        thought = "\n\n".join(texts_in(item.get("summary")) or texts_in(item.get("content")))
         completed = d.BlockCompleted(key, thought, is_thinking=True)
         return [completed, d.Opaque(key, item), d.ThinkingClosed(key)]
     if type_ == "message":  # of speech, the transcript
-        return [d.BlockCompleted(key, "".join(_texts(item.get("content")))), d.Opaque(key, item)]
+        return [d.BlockCompleted(key, "".join(texts_in(item.get("content")))), d.Opaque(key, item)]
     return [d.Opaque(key, item)]
 
 
@@ -215,16 +216,6 @@ def turn_ended(status: str, details: dict[str, Any] | None) -> d.TurnEnded:
     if status in CUT:
         return d.TurnEnded(text_of((details or {}).get("reason")) or status, "cut")
     return d.TurnEnded(status, "finished" if status == "completed" else "unknown")
-
-
-def _texts(parts: object) -> list[str]:
-    found = parts if isinstance(parts, list) else []
-    texts = (
-        part.get("text") or part.get("refusal") or part.get("transcript")
-        for part in found
-        if isinstance(part, dict)
-    )
-    return [text for text in texts if isinstance(text, str)]
 
 
 def tokens(usage: dict[str, Any]) -> d.Tokens:

@@ -111,6 +111,24 @@ def _type_of(payload: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def texts_in(parts: object) -> list[str]:
+    """Return the texts of the parts in a list that have one."""
+    found = parts if isinstance(parts, list) else []
+    texts = (
+        part.get("text") or part.get("refusal") or part.get("transcript")
+        for part in found
+        if isinstance(part, dict)
+    )
+    return [text for text in texts if text and isinstance(text, str)]
+
+
+def has_failed(block: dict[str, Any]) -> bool:
+    """Return True if a block with the result of a call reports an error."""
+    content = block.get("content")
+    type_ = content.get("type") if isinstance(content, dict) else None
+    return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
+
+
 def count(usage: object, *path: str) -> int | None:
     """Return a token count from a provider's usage object, or None if it is not reported."""
     for name in path:

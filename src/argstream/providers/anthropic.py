@@ -14,6 +14,7 @@ from argstream.providers._payloads import (
     UnreadableError,
     count,
     failure,
+    has_failed,
     refuse_duplicate_keys,
     text_of,
     total,
@@ -203,7 +204,7 @@ class AnthropicDecoder(d.ProviderDecoder):
                 if other.get("id") == call_id and other.get("type") in _RUN_BY_PROVIDER
             ]
             closed = [delta for at in running for delta in self._block_stopped(at)]
-            return [*closed, d.CallResult(call_id, block.get("content"), _has_failed(block), index)]
+            return [*closed, d.CallResult(call_id, block.get("content"), has_failed(block), index)]
         return []
 
     def _read_whole_block(
@@ -288,12 +289,6 @@ class AnthropicDecoder(d.ProviderDecoder):
 def turn_ended(stop_reason: str | None) -> d.TurnEnded:
     """Return the end of a turn with this stop reason."""
     return d.TurnEnded(stop_reason, ending_of(stop_reason))
-
-
-def _has_failed(block: dict[str, Any]) -> bool:
-    content = block.get("content")
-    type_ = content.get("type") if isinstance(content, dict) else None
-    return bool(block.get("is_error")) or (isinstance(type_, str) and type_.endswith("_error"))
 
 
 def tokens_of(usage: dict[str, Any]) -> d.Tokens:

@@ -28,6 +28,7 @@ from argstream.providers._payloads import (
     failure,
     refuse_duplicate_keys,
     text_of,
+    texts_in,
 )
 from argstream.providers.anthropic import CALLS, AnthropicDecoder, tokens_of, turn_ended
 
@@ -158,7 +159,11 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
         if line.error:  # a message of the agent, not of the model
             # If the main agent fails, no result follows.
             self._awaits_result &= parent_id is not None
-            error = {"code": line.error, "message": _text_of_blocks(message.get("content"))}
+            content = message.get("content")
+            error = {
+                "code": line.error,
+                "message": content if isinstance(content, str) else "\n".join(texts_in(content)),
+            }
             return self._switch_to(parent_id, [failure(error, "code")])
         if any(block.get("input") for block in _dicts(message.get("content"))):
             refuse_duplicate_keys(payload)
@@ -453,12 +458,6 @@ def _run_ended(line: _Line) -> d.RunEnded:
 
 def _dicts(content: object) -> list[dict[str, Any]]:
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _text_of_blocks(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(text for block in _dicts(content) if (text := text_of(block.get("text"))))
 
 
 def _line_of(payload: Any) -> Any:

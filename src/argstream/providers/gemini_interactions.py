@@ -21,6 +21,7 @@ from argstream.providers._payloads import (
     plain,
     refuse_duplicate_keys,
     text_of,
+    texts_in,
     total,
     without,
 )
@@ -141,11 +142,11 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         type_ = text_of(step.get("type"))
         if type_ == "thought":
             deltas: list[d.Delta] = [d.ThinkingOpened(index)]
-            deltas += [d.ThinkingPiece(index, text) for text in _texts(step.get("summary"))]
+            deltas += [d.ThinkingPiece(index, text) for text in texts_in(step.get("summary"))]
             return deltas
         if type_ == "model_output":
             failed = [_failure(step["error"])] if step.get("error") else []
-            return [*(d.TextPiece(index, text) for text in _texts(step.get("content"))), *failed]
+            return [*(d.TextPiece(index, text) for text in texts_in(step.get("content"))), *failed]
         if (kind := _kind(type_)) is None:
             return []
         name = text_of(step.get("name")) or type_.removesuffix("_call")
@@ -168,7 +169,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
             case "thought_summary":
                 if step is not None and change.content is not None:
                     _extend(step, "summary", [change.content])
-                return [d.ThinkingPiece(index, text) for text in _texts([change.content])]
+                return [d.ThinkingPiece(index, text) for text in texts_in([change.content])]
             case type_ if _kind(type_) is not None:
                 return self._call_changed(index, type_, change)
             case _ if step is None or change.type == "thought_signature":
@@ -246,12 +247,6 @@ def _kind(type_: str) -> CallKind | None:
     if type_ == _MCP:
         return "mcp"
     return "server" if type_.endswith("_call") else None
-
-
-def _texts(contents: object) -> list[str]:
-    found = contents if isinstance(contents, list) else []
-    texts = (text_of(part.get("text")) for part in found if isinstance(part, dict))
-    return [text for text in texts if text]
 
 
 def _extend(step: dict[str, Any], field: str, piece: Any) -> None:

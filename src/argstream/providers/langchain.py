@@ -29,10 +29,12 @@ from argstream.providers._payloads import (
     PayloadReader,
     count,
     decoded,
+    has_failed,
     index_of,
     joined,
     refuse_duplicate_keys,
     text_of,
+    texts_in,
     total,
 )
 from argstream.providers._stop_reasons import KNOWN_REASONS, ending_of
@@ -519,12 +521,7 @@ class _ContentReader:
     ) -> None:
         self.end_block(deltas)
         content = block["output"] if "output" in block else block.get("content")
-        type_ = content.get("type") if isinstance(content, dict) else None
-        failed = (
-            block.get("is_error") is True
-            or block.get("status") == "error"
-            or (isinstance(type_, str) and type_.endswith("_error"))
-        )
+        failed = block.get("status") == "error" or has_failed({**block, "content": content})
         deltas.append(d.CallResult(call_id, content, failed, ("result", index)))
 
     def _whole_call(self, block: dict[str, Any], deltas: list[d.Delta]) -> None:
@@ -627,7 +624,6 @@ def _thinking_text(block: dict[str, Any]) -> str:
         case {"reasoning_content": {"text": str(text)}}:  # Bedrock
             return text
         case {"summary": [*parts]} | {"content": [*parts]}:  # OpenAI
-            texts = (part.get("text") for part in parts if isinstance(part, dict))
-            return "".join(text for text in texts if isinstance(text, str))
+            return "".join(texts_in(parts))
         case _:
             return ""

@@ -20,6 +20,7 @@ from argstream.providers._payloads import (
     json_value,
     plain,
     text_of,
+    texts_in,
     total,
 )
 from argstream.providers.openai_responses import OpenAIResponsesDecoder
@@ -77,8 +78,7 @@ class OpenAIAgentsDecoder(d.ProviderDecoder):
     def _item(self, item: Mapping[str, Any]) -> list[d.Delta]:
         type_, raw = item.get("type"), fields_of(item.get("raw_item"))
         if type_ == "message_output_item":
-            parts = plain(raw.get("content")) or ()
-            self._text = "".join(text_of(one.get("text")) for one in parts if isinstance(one, dict))
+            self._text = "".join(texts_in(plain(raw.get("content"))))
         if type_ not in _RESULTS or not (call_id := text_of(raw.get("call_id"))):
             return []
         result = item["output"] if "output" in item else raw.get("output")

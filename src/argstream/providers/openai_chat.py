@@ -20,6 +20,7 @@ from argstream.providers._payloads import (
     joined,
     refuse_duplicate_keys,
     text_of,
+    texts_in,
 )
 from argstream.providers._stop_reasons import ending_of
 from argstream.providers._tool_calls import CallFinder, Entry, EntryFunction
@@ -228,12 +229,7 @@ class _ChoiceState:
         for part in parts:
             match part:
                 case {"type": "thinking", "thinking": [*thoughts]}:
-                    text = "".join(
-                        text_of(thought.get("text"))
-                        for thought in thoughts
-                        if isinstance(thought, dict)
-                    )
-                    if text:
+                    if text := "".join(texts_in(thoughts)):
                         deltas.append(d.ThinkingPiece(self._block_for("thinking", deltas), text))
                 case {"text": str(text)} if text:
                     deltas.append(d.TextPiece(self._block_for("text", deltas), text))

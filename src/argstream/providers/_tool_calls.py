@@ -11,7 +11,6 @@
   the name are buffered.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from msgspec import Struct
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Parser
 from argstream.providers import _deltas as d
+from argstream.providers._payloads import refuse_duplicate_keys
 
 _new = tuple.__new__  # half the cost of calling the class, on the path of every piece
 
@@ -77,9 +77,9 @@ class _Call(Struct, eq=False):
 class CallFinder:
     """Finds which call of one choice an entry belongs to."""
 
-    def __init__(self, choice: int, on_value: Callable[[], None]) -> None:
+    def __init__(self, choice: int = 0) -> None:
         self._choice = choice
-        self._on_value = on_value
+        self.has_values = False  # whether unchecked arguments arrived as an object
         self.count = 0
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -124,6 +124,12 @@ class CallFinder:
             call = self._legacy = self._new("", "function")
         self._last = call
         self._append(call, function.name or "", function.arguments, deltas)
+
+    def check_values(self, payload: object) -> None:
+        """Raise ``UnreadableError`` if this payload has arguments with a duplicate key."""
+        if self.has_values:
+            self.has_values = False
+            refuse_duplicate_keys(payload)
 
     def flush(self, deltas: list[d.Delta]) -> None:
         """Open the calls that never got a name, and add the fields that must be sent back."""
@@ -215,7 +221,7 @@ class CallFinder:
         else:
             piece = d.ArgumentValue(call.key, (), arguments)
             call.has_value = True
-            self._on_value()
+            self.has_values = True
         if call.opened:
             deltas.append(piece)
         else:

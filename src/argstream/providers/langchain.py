@@ -17,7 +17,7 @@ in the provider's form. Neither is read.
   models in one node.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -32,7 +32,6 @@ from argstream.providers._payloads import (
     has_failed,
     index_of,
     joined,
-    refuse_duplicate_keys,
     text_of,
     texts_in,
     total,
@@ -122,7 +121,6 @@ class LangChainDecoder(d.ProviderDecoder):
         self._unverified: dict[str, _MessageState] = {}  # whole messages that may be cut, by writer
         self._owners: dict[str, _MessageState] = {}  # by call ID
         self._count = 0
-        self._has_values = False  # whether arguments arrived as an object
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
@@ -175,8 +173,7 @@ class LangChainDecoder(d.ProviderDecoder):
         if state.calls.count != known:
             state.ended = False  # the end did not include the new calls
             self._register_calls(state, deltas)
-        if self._has_values:
-            self._check_values(payload)
+        state.calls.check_values(payload)
         if message.response_metadata and (reason := _reason_of(message.response_metadata)):
             state.end(reason, deltas)
         if state.number != self._turns.current:
@@ -204,8 +201,7 @@ class LangChainDecoder(d.ProviderDecoder):
             state.call(None, call, deltas)
         state.flush(deltas)
         self._register_calls(state, deltas)
-        if self._has_values:
-            self._check_values(payload)
+        state.calls.check_values(payload)
         reason = _reason_of(message.response_metadata)
         if calls and ending_of(reason) == "unknown":
             deltas += state.calls.implicit_closes()
@@ -257,7 +253,7 @@ class LangChainDecoder(d.ProviderDecoder):
         id_ = text_of(message.id)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
-        state = _MessageState(self._count, writer, d.TurnOpened(id_, model), self._on_value)
+        state = _MessageState(self._count, writer, d.TurnOpened(id_, model))
         self._newest[writer] = state
         self._add_id(state, id_)
         return state, before
@@ -323,21 +319,12 @@ class LangChainDecoder(d.ProviderDecoder):
             None, [d.CallResult(call_id, message.content, failed)]
         )
 
-    def _on_value(self) -> None:
-        self._has_values = True
-
-    def _check_values(self, payload: object) -> None:
-        self._has_values = False
-        refuse_duplicate_keys(payload)
-
 
 class _MessageState:
-    def __init__(
-        self, number: int, writer: str, opening: d.TurnOpened, on_value: Callable[[], None]
-    ) -> None:
+    def __init__(self, number: int, writer: str, opening: d.TurnOpened) -> None:
         self.number = number
         self.writer = writer
-        self.calls = CallFinder(0, on_value)
+        self.calls = CallFinder()
         self.last_call = ""  # ID
         self.kinds: list[str] = []  # of its IDs
         self.reason: str | None = None
@@ -345,7 +332,7 @@ class _MessageState:
         self.closed = False
         self.tokens = d.Tokens()
         self._opening: d.TurnOpened | None = opening
-        self._content = _ContentReader(on_value)
+        self._content = _ContentReader(self.calls)
         self._indexes: dict[str, int] = {}
 
     def with_opening(self, deltas: list[d.Delta]) -> list[d.Delta]:
@@ -430,8 +417,8 @@ def _id_kind(id_: str) -> str:
 
 
 class _ContentReader:
-    def __init__(self, on_value: Callable[[], None]) -> None:
-        self._on_value = on_value
+    def __init__(self, finder: CallFinder) -> None:
+        self._finder = finder
         self._block = 0
         self._open_block: tuple[str, Hashable] = ("", None)  # kind and index
         self._pieces: list[dict[str, Any]] = []  # of a block that must be sent back
@@ -514,7 +501,7 @@ class _ContentReader:
             deltas.append(d.ArgumentText(key, given))
         elif given:
             deltas.append(d.ArgumentValue(key, (), given))
-            self._on_value()
+            self._finder.has_values = True
 
     def _server_result(
         self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[d.Delta]
@@ -533,7 +520,7 @@ class _ContentReader:
         given = items.call_input(block)
         if isinstance(given, dict):
             deltas.append(d.ArgumentValue(key, (), given))
-            self._on_value()
+            self._finder.has_values = True
         cut = block.get("status") == "incomplete"
         deltas += [d.CallClosed(key, text_of(given), cut), *items.result(block)]
 

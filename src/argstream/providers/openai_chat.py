@@ -18,7 +18,6 @@ from argstream.providers._payloads import (
     fields_of,
     is_done,
     joined,
-    refuse_duplicate_keys,
     text_of,
     texts_in,
 )
@@ -82,7 +81,6 @@ class OpenAIChatDecoder(d.ProviderDecoder):
         self._in_turn = False
         self._turn_id = ""
         self._has_finished = False
-        self._has_values = False  # whether arguments arrived as an object
         self._choices: dict[int, _ChoiceState] = {}
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
@@ -107,8 +105,7 @@ class OpenAIChatDecoder(d.ProviderDecoder):
         for choice in chunk.choices or ():
             state = self._choices.get(choice.index)
             if state is None:
-                calls = CallFinder(choice.index, self._on_value)
-                state = self._choices[choice.index] = _ChoiceState(choice.index, calls)
+                state = self._choices[choice.index] = _ChoiceState(choice.index)
             if choice.delta is not None:
                 state.has_deltas = True
                 state.read(choice.delta, deltas)
@@ -122,13 +119,10 @@ class OpenAIChatDecoder(d.ProviderDecoder):
                 state.finish(choice.finish_reason, choice.native_finish_reason, deltas)
         if chunk.error:
             deltas.append(_failure(chunk.error))
-        if self._has_values:
-            self._has_values = False
-            refuse_duplicate_keys(payload)
+        for state in self._choices.values():
+            if state.calls.has_values:
+                state.calls.check_values(payload)
         return deltas
-
-    def _on_value(self) -> None:
-        self._has_values = True
 
     def _is_next_turn(self, id_: str, choice: _Choice) -> bool:
         """Return True if a response with another ID begins after the end of this one."""
@@ -176,11 +170,11 @@ class OpenAIChatDecoder(d.ProviderDecoder):
 class _ChoiceState:
     """The open block and the calls of one choice."""
 
-    def __init__(self, index: int, calls: CallFinder) -> None:
+    def __init__(self, index: int) -> None:
         self.finished = False
         self.has_deltas = False
         self._index = index
-        self.calls = calls
+        self.calls = CallFinder(index)
         self._block = 0
         self._block_kind = ""  # text, thinking, calls or none
         self._details: list[dict[str, Any]] = []

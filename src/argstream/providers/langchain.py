@@ -27,6 +27,7 @@ from argstream.providers import _deltas as d
 from argstream.providers import _openai_items as items
 from argstream.providers._payloads import (
     PayloadReader,
+    UnreadableError,
     count,
     decoded,
     has_failed,
@@ -91,6 +92,12 @@ class _Message(Struct, gc=False):
     chunk_position: str | None = None
 
 
+class _Text(_Message, gc=False):
+    """A line of JSON: a message, one serialised by ``dumps``, or a wrapper of one."""
+
+    kwargs: _Message | None = None
+
+
 class _WholeMessage(_Message, gc=False):
     """A message that was not streamed, or the result of a tool."""
 
@@ -100,6 +107,7 @@ class _WholeMessage(_Message, gc=False):
     status: str | None = None
 
 
+_read_text = PayloadReader(_Text, vital=_VITAL, known_types=_KNOWN_TYPES)
 _read_chunk = PayloadReader(_Message, vital=_VITAL, known_types=_KNOWN_TYPES)
 _read_whole = PayloadReader(
     _WholeMessage, vital=f"{_VITAL} tool_calls invalid_tool_calls", known_types=_KNOWN_TYPES
@@ -125,7 +133,10 @@ class LangChainDecoder(d.ProviderDecoder):
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of a payload: bytes, a message, or a wrapper of LangGraph."""
         given = payload
-        payload = decoded(payload)
+        if isinstance(payload, bytes | bytearray | str):
+            payload = _read_line(payload)
+            if isinstance(payload, _Message):
+                return self._read_chunk(payload, "", given)
         writer = ""
         is_end = False
         if isinstance(payload, _CONTAINERS):
@@ -523,6 +534,23 @@ class _ContentReader:
             self._finder.has_values = True
         cut = block.get("status") == "incomplete"
         deltas += [d.CallClosed(key, text_of(given), cut), *items.result(block)]
+
+
+def _read_line(payload: bytes | bytearray | str) -> object:
+    """Decode JSON: a chunk into its struct, which is quicker, anything else into plain values."""
+    if payload[:1] in (b"[", "["):
+        return decoded(payload)  # a message and its metadata
+    try:
+        found = _read_text(payload)
+    except UnreadableError:
+        if isinstance(value := decoded(payload), list):
+            return value
+        raise
+    if found.type == _CHUNK and found.tool_call_chunks is not None:
+        return found
+    if found.kwargs is not None and found.kwargs.type == _CHUNK:
+        return found.kwargs
+    return decoded(payload)
 
 
 class _Unwrapped(NamedTuple):

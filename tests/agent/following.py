@@ -62,12 +62,10 @@ def events_of(
 
 
 def stopped_at(run: Run, kind: type[Event]) -> list[Event]:
-    """Follow a run and stop it at the first event of this kind."""
     return complete(lambda: collect(run, kind, lambda _: run.stop("enough")))
 
 
 def served(name: str, provider: MockProvider, **options: Any) -> HttpModel:
-    """Return a model of this name that sends its requests to the mock provider."""
     is_anthropic = name.startswith("anthropic:")
     url = provider.anthropic_url if is_anthropic else provider.openai_url
     return make_model(name, base_url=url, **{"api_key": "any", **options})

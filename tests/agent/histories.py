@@ -65,7 +65,6 @@ def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
 
 
 def calls_of(message: Message) -> list[CallPart]:
-    """Return the calls that the provider does not run."""
     calls = [part for part in message.parts if isinstance(part, CallPart)]
     return [call for call in calls if call.kind not in RUN_BY_THE_PROVIDER]
 

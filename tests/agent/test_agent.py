@@ -255,9 +255,6 @@ def test_wrong_use_raises(wrong: dict[str, Any], message: str) -> None:
         Agent(ScriptedModel("Hi"), **wrong).run(prompt, conversation)
 
 
-# ``Agent(max_parallel_calls=…)`` bounds how many tools of a run execute at once
-
-
 async def async_add(a: int, b: int) -> int:
     return a + b
 

@@ -308,9 +308,6 @@ async def test_model_is_told_which_tools_had_started_in_a_lost_turn(store: Store
     assert model.requests[-1].messages[-1].parts == (TextPart(text=note),)
 
 
-# Decisions: any process can send one, and the first counts
-
-
 @with_each_store
 async def test_decision_through_the_store_counts_while_the_run_goes_on(store: Store) -> None:
     slow = Slow()
@@ -434,9 +431,6 @@ async def test_run_pauses_for_an_approved_call_whose_tool_the_driver_lacks(store
     last, effects = mailing("Sent.", store=store)
     await last.resume(paused.run_id)
     assert effects.seen == SENT
-
-
-# ``Agent.check()`` validates a decision without sending it
 
 
 async def test_check_applies_the_policy_of_the_agent_and_changes_nothing(store: Store) -> None:

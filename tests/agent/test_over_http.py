@@ -103,8 +103,6 @@ def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     assert all(isinstance(end, TextInterruptedError) for end in ends)
 
 
-# Calls of tools that OpenAI Responses defines
-
 MISSING = "Error: the call was not run: this agent has no tool '{}'"
 DONE = {"type": "output_text", "text": "Done.", "annotations": []}
 SAYS_DONE = calls.turn(item_done(0, type="message", id="msg_1", role="assistant", content=[DONE]))

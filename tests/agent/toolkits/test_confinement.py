@@ -196,12 +196,8 @@ def test_folders_of_version_control_are_not_written(project: Project) -> None:
     project.call("write_file", path=".gitignore", content="*.pyc\n")
 
 
-# Races
-
-
 @contextmanager
 def repeatedly(swap: Callable[[], None]) -> Iterator[None]:
-    """Call a function in another thread, all the time."""
     over = threading.Event()
 
     def work() -> None:
@@ -244,7 +240,6 @@ def redirected(project: Project, path: str, inside: str) -> Callable[[], None]:
 
 
 def check_race(project: Project, swap: Callable[[], None], name: str, **arguments: Any) -> None:
-    """Call a tool many times during an exchange, until it has both succeeded and failed."""
     outcomes: set[str] = set()
     tool = project.tools[name]
     text = json.dumps(arguments)

@@ -135,7 +135,6 @@ async def test_slow_consumer_slows_the_command_down(tmp_path: Path) -> None:
 
 
 def is_at_rest(root: Path) -> bool:
-    """Return True if no process writes to the trace any more."""
     before = (root / "trace").stat().st_size
     time.sleep(0.1)
     return (root / "trace").stat().st_size == before > 0

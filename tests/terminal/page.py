@@ -35,8 +35,6 @@ class Row(StaticDefaultDict[int, Char]):
 
 
 class Page(pyte.Screen):
-    """A screen with its scrollback."""
-
     def __init__(self, columns: int, rows: int, kind: Kind) -> None:
         self.scrollback: list[Row] = []
         super().__init__(columns, rows)

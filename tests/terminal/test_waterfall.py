@@ -68,7 +68,6 @@ def call(
 
 
 def noted(*calls: Iterable[Timed], by: Literal["seconds", "bytes"] = "seconds") -> Waterfall:
-    """Return the waterfall of all calls. A second is a thousand bytes."""
     state = RunState()
     events = sorted((event for one in calls for event in one), key=lambda event: event[0])
     for at, event in events:
@@ -125,7 +124,6 @@ waterfalls = st.integers(0, 2**32).map(chance_waterfall)
 
 
 def times_of(waterfall: Waterfall) -> list[tuple[JsonPath, float | None, float | None]]:
-    """Return path, start and end of each argument of the first call."""
     found = waterfall.arguments(waterfall.calls[0])
     return [(one.path, one.started_at, one.done_at) for one in found]
 
@@ -281,7 +279,6 @@ class TestAxis:
 
 
 def drawn(waterfall: Waterfall, columns: int = 79) -> list[str]:
-    """Return the rows of a screen, on which sentences are wrapped."""
     rows = (
         row for line in waterfall.lines(columns, detailed=True) for row in rows_of(line, columns)
     )
@@ -289,7 +286,6 @@ def drawn(waterfall: Waterfall, columns: int = 79) -> list[str]:
 
 
 def names(waterfall: Waterfall) -> list[str]:
-    """Return the left side of each row, with its indentation."""
     table = list(
         takewhile(bool, (text_of(line.spans) for line in waterfall.lines(200, detailed=True)))
     )[2:]

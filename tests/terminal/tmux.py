@@ -71,7 +71,6 @@ class Tmux:
         self.end()
 
     def press(self, *keys: str) -> None:
-        """Press keys: tmux's names for them ("Enter", "C-c", "Escape"), or text to type."""
         self._run("send-keys", *keys)
 
     def answer(self, key: str, question: str) -> None:
@@ -95,7 +94,6 @@ class Tmux:
         return self.screen("-S", "-")
 
     def lines(self) -> list[str]:
-        """Return scrollback and screen as lines; rows that tmux has wrapped are joined."""
         return self.screen("-S", "-", "-J").rstrip().split("\n")
 
     def is_cursor_shown(self) -> bool:

@@ -47,8 +47,6 @@ def editor(folder: Path, script: str) -> str:
 
 
 class Sitting:
-    """What a user at the terminal sees and does."""
-
     terminal: LiveTerminal
     run: Run
     following: asyncio.Task[None]
@@ -82,13 +80,11 @@ class Sitting:
         return self._text
 
     def above(self, question: str) -> list[str]:
-        """Return the rows above a question, the nearest first."""
         rows = self.screen().split("\n")
         place = next(number for number, row in enumerate(rows) if question in row)
         return rows[:place][::-1]
 
     def come_back(self) -> None:
-        """Leave the terminal in the modes of a shell, as after ``fg``."""
         modes = self.modes()
         modes[3] |= termios.ICANON
         termios.tcsetattr(self._terminal, termios.TCSANOW, modes)
@@ -104,7 +100,6 @@ class Sitting:
         await self._until(lambda: text not in self.screen(), f"{text!r} stays")
 
     async def sees_above(self, question: str, rows: list[str]) -> None:
-        """Wait until these rows are right above a question, the nearest first."""
         await self._until(
             lambda: question in self.screen() and self.above(question)[: len(rows)] == rows,
             f"{rows} are not above {question!r}",
@@ -116,7 +111,6 @@ class Sitting:
         vars(_approval).update(_QUIET_SECONDS=0.05, _WARY_SECONDS=0.05)
 
     def type(self, keys: str) -> None:
-        """Press keys, all at once."""
         os.write(self._keys, keys.encode())
 
     async def press_too_early(self, key: str) -> None:
@@ -139,7 +133,6 @@ class Sitting:
         return since is not None and time.monotonic() - since >= self.quiet
 
     async def end(self) -> None:
-        """Wait until the run is over."""
         async with asyncio.timeout(_PATIENCE):
             await self.following
 

@@ -63,14 +63,12 @@ def paused(run_id: str = "run-1") -> ev.RunPaused:
 async def begin_run(
     store: Store, run_id: str = "run-1", *events: Event, conversation_id: str = "s"
 ) -> tuple[Writer, Lease, list[Record]]:
-    """Begin a run with RunStarted and these events. Return its writer, lease and records."""
     writer = Writer(run_id, conversation_id=conversation_id)
     records = [*writer.started(), *writer.records(*events)]
     return writer, await store.create(records, "me", SECONDS), records
 
 
 def contiguous(records: Sequence[Record]) -> bool:
-    """Return True if no record is missing, duplicate or out of order."""
     return [record.seq for record in records] == list(range(1, 1 + len(records)))
 
 
@@ -104,5 +102,4 @@ def timeless(snapshot: ev.RunSnapshot) -> ev.RunSnapshot:
 
 
 def folded(records: Iterable[Record]) -> ev.RunSnapshot:
-    """Return the snapshot of a run with these records."""
     return RunState.from_records(records).snapshot()

@@ -75,7 +75,6 @@ class RedisServer:
         self.close()
 
     def start(self) -> None:
-        """Start the server on the data that it had, and wait until it answers."""
         log = self._directory / "log"
         settings = {
             "port": str(self.port),
@@ -98,7 +97,6 @@ class RedisServer:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """Crash the server (SIGKILL)."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -111,12 +109,10 @@ class RedisServer:
         self._process.send_signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Continue after ``hang``."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End the server, if it runs, and delete its data."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -210,7 +206,6 @@ class RedisCluster:
         return b"cluster_state:ok" in state and all(len(one) == 4 for one in slots) and is_linked
 
     async def primary_of(self, key: str) -> RedisServer:
-        """Return the node that has a key, as the first node that answers knows it."""
         for node in self.nodes:
             with suppress(RedisError):
                 slots = await execute(node, "CLUSTER", "SLOTS")
@@ -221,7 +216,6 @@ class RedisCluster:
         raise AssertionError("no node answers")
 
     async def keys_of(self, prefix: str) -> list[list[bytes]]:
-        """Return the keys of each primary that is not lost."""
         found = []
         for node in self.nodes:
             with suppress(RedisError):
@@ -251,7 +245,6 @@ def shared_server() -> RedisServer:
 
 
 def new_prefix() -> str:
-    """Return a key prefix that no other test has."""
     return f"test-{os.getpid()}-{next(_prefixes)}"
 
 

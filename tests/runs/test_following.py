@@ -25,7 +25,6 @@ def watched(store: Store) -> list[str]:
 
 
 async def following_tasks(store: Store, count: int) -> "list[asyncio.Task[list[Record]]]":
-    """Start followers of run-1, and wait until they are registered."""
     tasks = [asyncio.create_task(follow_all(store)) for _ in range(count)]
     await wait_until(lambda: bool(watched(store)))
     return tasks
@@ -214,7 +213,6 @@ async def test_driver_receives_commands_until_the_run_is_over(store: Store, othe
 
 
 async def write_run(store: Store, lease: Lease, writer: Writer, random: random.Random) -> None:
-    """Write 300 records in batches, with pauses."""
     while writer.seq < 300:
         await store.append(lease, writer.texts(*map(str, range(random.randint(1, 12)))))
         await asyncio.sleep(random.choice([0, 0, 0.001, 0.002]))

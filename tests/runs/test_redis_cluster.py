@@ -164,9 +164,6 @@ async def test_delta_is_one_request(store: RedisStore, monkeypatch: pytest.Monke
     assert sent == ["append"] * 20
 
 
-# Slots that move from node to node
-
-
 @store_test
 async def test_run_is_written_and_read_while_its_slot_moves(
     store: RedisStore, other: RedisStore
@@ -211,9 +208,6 @@ async def test_wrong_kind_of_address_is_named() -> None:
     with RedisServer(tcp=True) as server:
         async with opened(server.url.replace("redis:", "redis+cluster:")) as store:
             assert "Use redis://" in await error_of(begin_run(store))
-
-
-# Lost nodes
 
 
 @pytest.mark.hypothesis

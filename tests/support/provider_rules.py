@@ -39,7 +39,6 @@ def strict_provider(
     repeat: bool = False,
     **options: Any,
 ) -> MockProvider:
-    """Return a mock provider that refuses what the real providers refuse."""
     faults = tuple(faults)
     rules = ProviderRules([script] if isinstance(script, Reply) else script, faults)
     return MockProvider(script, faults=faults, repeat=repeat, check=rules, **options)
@@ -134,7 +133,6 @@ class ServedReply:
         return "".join(part.text for part in self.reply.parts if isinstance(part, Say))
 
     def thinking(self, end: int | None = None) -> list[Think]:
-        """Return the thinking among the first parts."""
         return [part for part in self.reply.parts[:end] if isinstance(part, Think)]
 
     def index_of_last(self, call_ids: Collection[str]) -> int:
@@ -162,15 +160,11 @@ class Memory:
             self._by_text.setdefault((served.protocol, served.text), []).append(served)
 
     def with_call(self, protocol: str, call_ids: Collection[str]) -> list[ServedReply]:
-        """Return the replies with thinking that made one of these calls."""
         return [reply for id_ in call_ids for reply in self._by_call.get((protocol, id_), ())]
 
     def with_text(self, protocol: str, text: object) -> list[ServedReply]:
         """Return the replies with thinking, and without a call, that have this text."""
         return self._by_text.get((protocol, text), []) if isinstance(text, str) else []
-
-
-# Anthropic Messages
 
 
 def _anthropic(
@@ -342,9 +336,6 @@ def _before(turn: ServedReply, call_ids: list[str]) -> list[tuple[str, str]]:
     return [(thought.text, signature(thought.text)) for thought in thoughts]
 
 
-# OpenAI Chat Completions
-
-
 def _chat(body: dict[str, Any], memory: Memory | None) -> Iterator[str]:
     for where, tool in _objects(body, "tools"):
         kind = str(tool["type"])
@@ -452,9 +443,6 @@ def _reasoning(turn: ServedReply, call_ids: list[str]) -> set[str]:
     parts = len(turn.reply.parts)
     ends = range(turn.index_of_last(call_ids), parts + 1) if call_ids else [parts]
     return {"".join(thought.text for thought in turn.thinking(end)) for end in ends}
-
-
-# OpenAI Responses
 
 
 def _responses(body: dict[str, Any], memory: Memory | None) -> Iterator[str]:
@@ -565,9 +553,6 @@ def _summary(item: dict[str, Any]) -> str:
     return "".join(str(part.get("text")) for part in parts if isinstance(part, dict))
 
 
-# Shared by the APIs
-
-
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -577,7 +562,6 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _objects(body: dict[str, Any], name: str) -> Placed:
-    """Return the objects of a list, each with its path; none if it is not a list."""
     items = enumerate(_list(body.get(name)))
     return [(f"{name}.{n}", item) for n, item in items if isinstance(item, dict)]
 

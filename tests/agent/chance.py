@@ -18,8 +18,6 @@ from tests.provider_streams import Payload
 from tests.support.provider_rules import signature
 from tests.turns import Templates
 
-# The tools, which are never run here
-
 
 @tool(idempotent=True)
 def write(path: str, content: str = "") -> str:

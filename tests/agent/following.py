@@ -166,7 +166,6 @@ class Slow:
 
 
 async def driven(run: Run, slow: Slow) -> "asyncio.Task[list[Event]]":
-    """Follow a run in a task. Return the task when the slow tool of the run has started."""
     driving = asyncio.create_task(collect(run))
     await slow.started.wait()
     return driving
@@ -179,7 +178,6 @@ async def crash(run: Run, slow: Slow) -> str:
 
 
 async def cancel(driving: "asyncio.Task[list[Event]]") -> None:
-    """Cancel a task that follows a run, as a program does that shuts down."""
     driving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await driving

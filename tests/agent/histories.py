@@ -50,7 +50,6 @@ def check_results(messages: Sequence[Message]) -> None:
 
 
 def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
-    """Check that the results in the messages equal those of the events."""
     ended = {
         event.call_id: event
         for event in events

@@ -101,7 +101,6 @@ def playing(lines: Iterable[Payload]) -> FakeClaude:
 
 
 def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
-    """Return a Claude Code that writes these lines and, when it is interrupted, an ending."""
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in lines:

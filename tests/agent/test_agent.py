@@ -277,9 +277,6 @@ def test_no_more_tools_run_at_once_than_the_limit(add: Any, limit: int, calls: i
     assert [part.call_id for part in results] == started, "they start in order"
 
 
-# The usage of a run includes turns that were denied, stopped or cut off
-
-
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}
 REPORTED = Usage(input_tokens=572, output_tokens=1, cache_read_tokens=100)
 STARTED = [ps.message_start(usage=COUNTS), *ps.anthropic_call('{"a": 1')[1:3]]

@@ -273,7 +273,6 @@ async def never(request: ApprovalRequested) -> Approval:
 
 
 def with_approver(answer: Any, *, is_async: bool = False) -> Callable[[ApprovalRequested], Any]:
-    """Return an approver that returns this, or raises it if it is an exception."""
 
     def approve(_: ApprovalRequested) -> Any:
         if isinstance(answer, BaseException):

@@ -229,9 +229,6 @@ def test_generated_call_id_never_equals_one_of_the_provider(ids: tuple[str, str,
     assert shown == ["person 0", "person 1", "person 2"]
 
 
-# Random responses, from a fixed seed
-
-
 class Case:
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
@@ -430,7 +427,6 @@ def _call(rng: Random, index: int) -> Call:
 
 
 def _woven(rng: Random, strands: Iterable[list[Payload]]) -> Iterator[Payload]:
-    """Join the strands. In half of the cases they are interleaved."""
     rest = [list(strand) for strand in strands]
     is_woven = rng.random() < 0.5
     while rest := [strand for strand in rest if strand]:

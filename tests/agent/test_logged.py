@@ -37,7 +37,6 @@ STOPPED = ["approval_decided", "tool_call_failed", "run_stopped"]
 
 
 def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
-    """Return an agent whose tool ``wait`` runs until the test releases it."""
     return Agent(ScriptedModel(*(replies or [WAIT])), [slow.wait], **options)
 
 
@@ -465,9 +464,6 @@ async def test_check_raises_for_calls_that_were_decided(store: Store) -> None:
     await agent.stop_async(paused)
     with pytest.raises(UsageError, match="has ended"):
         await agent.check(paused, {paused.pending[0].call_id: Approve()})
-
-
-# ``always="rule"`` after the policy was loaded again
 
 
 _NETWORK = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'

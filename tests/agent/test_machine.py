@@ -151,7 +151,6 @@ class World:
         self._check_end()
 
     def _actions(self) -> list[Callable[[], None]]:
-        """Return the possible actions, likely ones several times."""
         if self._actions_left <= 0 and not self._is_stopped:
             return [self._stop]
         if self.machine.is_paused:
@@ -293,7 +292,6 @@ class World:
         self._take(step)
 
     def _crash(self) -> None:
-        """Continue with a new loop that is restored from the log."""
         self._crashes_left -= 1
         lost, was_reading = self.machine, self._stream is not None
         self.machine = AgentLoop("run_1", self.tools, self.rules, set(self._grants), self._now)
@@ -338,7 +336,6 @@ class World:
         assert self.machine.pending == tuple(map(self._requests.get, self.order.pending))
 
     def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
-        """Check that a step has these decisions and no others."""
         decided = only(step.events, ApprovalDecided)
         assert {event.call_id: event.decision for event in decided} == outcomes
         for event in decided:

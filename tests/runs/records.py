@@ -14,8 +14,6 @@ SECONDS = 30.0
 
 
 class Writer:
-    """Makes the records of one run, with consecutive seqs."""
-
     def __init__(
         self,
         run_id: str = "run-1",
@@ -80,7 +78,6 @@ def snapshot_of(events: Iterable[Event]) -> ev.RunSnapshot:
 
 
 def late_view(events: Sequence[Event], place: int) -> list[Event | ev.RunSnapshot]:
-    """Return what a late viewer sees: a snapshot, then the other events with their arguments."""
     snapshot = snapshot_of(events[:place])
     state = RunState.from_snapshot(snapshot, arguments="events")
     seen: list[Event | ev.RunSnapshot] = [snapshot]

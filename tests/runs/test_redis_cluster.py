@@ -309,9 +309,6 @@ async def test_cluster_without_a_primary_fails_in_time() -> None:
         RedisStore("redis+cluster://localhost:1/3")
 
 
-# Conversations: their rows are in other slots than the runs.
-
-
 @store_test
 async def test_lost_row_of_a_conversation_is_written_again(
     store: RedisStore, other: RedisStore, place: Place

@@ -116,8 +116,6 @@ on_existing_run = precondition(lambda self: self.models)
 
 
 class Machine(RuleBasedStateMachine):
-    """Does the same with a store and with models of its runs."""
-
     kind: ClassVar[str]
 
     def __init__(self) -> None:
@@ -246,7 +244,6 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.last_batches)
     @rule(data=st.data())
     def append_again(self, data: st.DataObject) -> None:
-        """Repeat an append that succeeded or was refused, with the same lease."""
         name, lease, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
         if (run := self.models.get(name)) is None:
             self.refused(RunNotFoundError, self.store.append(lease, batch))
@@ -258,7 +255,6 @@ class Machine(RuleBasedStateMachine):
     @on_existing_run
     @rule(data=st.data(), gap=st.sampled_from([-1, 1, 5]))
     def append_elsewhere(self, data: st.DataObject, gap: int) -> None:
-        """Append over existing records, or after a gap."""
         _, run = self.choose_run(data)
         run.writer.seq += gap
         batch = run.writer.texts("elsewhere")

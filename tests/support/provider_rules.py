@@ -86,7 +86,6 @@ def request_problems(
 
 
 def signature(text: str) -> str:
-    """Return the signature that the mock provider puts on thinking."""
     return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -101,21 +100,17 @@ def reasoning_item(item_id: str, text: str) -> dict[str, Any]:
 
 
 def _replaces_reply(fault: Fault, request: testing.ReceivedRequest) -> bool:
-    """Return True if the client gets an error and nothing of the reply."""
     is_error = isinstance(fault, ErrorEvent) and not request.is_streamed
     return isinstance(fault, testing.Status) or is_error
 
 
 @dataclass(frozen=True)
 class ServedReply:
-    """A reply that the mock provider has sent."""
-
     protocol: str
     number: int  # of the answer; the IDs of its parts contain it
     reply: Reply
 
     def ids(self, prefix: str) -> list[str]:
-        """Return the ID of each part, as the mock provider makes them."""
         return [
             (isinstance(part, CallTool) and part.call_id) or f"{prefix}mock_{self.number}_{index}"
             for index, part in enumerate(self.reply.parts)
@@ -123,7 +118,6 @@ class ServedReply:
 
     @property
     def call_ids(self) -> dict[str, int]:
-        """The index of each call among the parts, by call ID."""
         ids = self.ids("toolu_" if self.protocol == "anthropic" else "call_")
         parts = enumerate(zip(self.reply.parts, ids, strict=True))
         return {id_: index for index, (part, id_) in parts if isinstance(part, CallTool)}
@@ -214,7 +208,6 @@ def _anthropic_messages(messages: Placed, *, has_tools: bool) -> Iterator[str]:
 
 
 def _results(where: str, blocks: list[Any], asked: list[object]) -> Iterator[str]:
-    """Check that each call of the message before has one result, before other blocks."""
     answered = _ids(blocks, "tool_result", "tool_use_id")
     yield from _without_result(where, asked, answered)
     for n, id_ in enumerate(answered):
@@ -577,7 +570,6 @@ def _schema(where: str, schema: object) -> Iterator[str]:
 
 
 def _strict_schema(where: str, schema: object, *, is_root: bool = True) -> Iterator[str]:
-    """Check a schema of a tool with ``strict``, as OpenAI does."""
     if not isinstance(schema, dict):
         yield f"{where}: a strict schema is an object"
         return

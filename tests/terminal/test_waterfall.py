@@ -41,7 +41,6 @@ def call(
     asked: float | None = None,
     ran: float | None = None,
 ) -> list[Timed]:
-    """Return the events of a call that is written, maybe approved, and maybe run."""
     id_ = call_id or name
     end = at + took
     events: list[Timed] = [(at, e.ToolCallStarted(id_, 0, name, kind, parent))]
@@ -85,7 +84,6 @@ WORK = (
 
 
 def chance_waterfall(seed: int) -> Waterfall:
-    """Random calls, in sequence or at once, some of them of sub-agents."""
     random = Random(seed)
 
     def length() -> float:

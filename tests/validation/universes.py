@@ -55,7 +55,6 @@ def _endings(unfinished: "_Unfinished", vocabulary: Vocabulary) -> list[Any]:
 def _completed(
     container: Any, key: str | None, values: Iterable[Any], vocabulary: Vocabulary
 ) -> Iterator[Any]:
-    """Yield the container with each of the values at its end, and more after it."""
     for value in values:
         if isinstance(container, list):
             items = container if value is _NOTHING else [*container, value]
@@ -67,8 +66,6 @@ def _completed(
 
 
 class _Unfinished:
-    """The scalar and the containers that some fragments leave open."""
-
     def __init__(self, fragments: Iterable[Fragment]) -> None:
         self.containers: list[tuple[Any, str | None]] = []  # outermost first, with the open key
         self.open: str | None = "any"  # the kind of the open scalar; "any" before a value
@@ -160,7 +157,6 @@ class Universe:
 
 
 def earliest(reading: Reading, alive: frozenset[int]) -> int | None:
-    """Return how many fragments it takes to know that the text is invalid; None if it is not."""
     dead = (number for number, prefix in enumerate(reading.prefixes, 1) if prefix not in alive)
     return next(dead, None)
 

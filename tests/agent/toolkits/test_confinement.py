@@ -49,7 +49,6 @@ OUTWARD = [
 
 @pytest.fixture
 def outward(project: Project) -> list[str]:
-    """Add links to the outside to the project. Return the paths that lead there."""
     project.file("src/deep/app.py", "print()\n")
     for path, target in (
         *(("link", project.secret), ("folder", project.outside), ("src/folder", "../../outside")),
@@ -214,7 +213,6 @@ def repeatedly(swap: Callable[[], None]) -> Iterator[None]:
 
 
 def exchanged(place: Path, other: Path) -> Callable[[], None]:
-    """Return a function that puts another file into a place for a moment."""
     aside = place.with_name(f"{place.name}.aside")
 
     def swap() -> None:
@@ -289,9 +287,6 @@ def test_file_exchanged_for_a_link_or_pipe_is_not_read(project: Project, kind: s
     with repeatedly(swap):
         for _ in range(25):
             project.call("search_files", query="s")
-
-
-# Hidden files of the folder: the store of the agent, above all
 
 
 BESIDE = ["", "-journal", "-wal", "-shm"]

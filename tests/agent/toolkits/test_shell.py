@@ -146,7 +146,6 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def timed_out(root: Path, command: str) -> str:
-    """Run a command until it times out after it has begun. Return the error."""
     timeout, message = 0.3, ""
     while not (root / "trace").exists():
         with pytest.raises(TimeoutError) as late:

@@ -35,7 +35,6 @@ READERS: list[Tool] = [read_async, read_sync]
 
 
 def reading(each: Callable[[str], object], *, is_async: bool) -> Tool:
-    """Return a tool that passes each piece of its text to a function, in a thread."""
 
     @tool
     async def in_loop(text: Streamed[str]) -> None:

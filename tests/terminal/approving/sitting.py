@@ -39,7 +39,6 @@ def write_call(path: str = "app.py", content: str = CONTENT) -> CallTool:
 
 
 def editor(folder: Path, script: str) -> str:
-    """Return the command of an editor that is a shell script. Its arguments are the files."""
     path = folder / "my editor.sh"
     path.write_text(f"#!/bin/sh\n{script}", "utf-8")
     path.chmod(0o700)
@@ -123,7 +122,6 @@ class Sitting:
             assert not self.decisions
 
     async def answer(self, key: str, question: str = PROMPT) -> None:
-        """Wait until a question can be answered, and press a key for it."""
         await self.sees(question)
         await self._until(self._can_have_read, "it cannot be read")
         self.type(key)

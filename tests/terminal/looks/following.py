@@ -82,7 +82,6 @@ def events(raw: str, name: str, kind: CallKind, size: int) -> list[ArgumentEvent
 
 
 def expanded(text: str) -> str:
-    """Return a text with its tabs as spaces up to the next multiple of four columns."""
     first, *others = text.split("\t")
     for other in others:
         first += " " * (4 - wcswidth(first) % 4) + other
@@ -90,7 +89,6 @@ def expanded(text: str) -> str:
 
 
 def is_shown(value: str, lines: Sequence[str]) -> bool:
-    """Return True if each line of a text is in one of the lines, in some spelling."""
     return all(any(_is_in(piece, line) for line in lines) for piece in value.split("\n"))
 
 

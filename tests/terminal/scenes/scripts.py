@@ -122,7 +122,6 @@ def parallel() -> Iterable[Event]:
 
 
 def two_questions() -> list[Event]:
-    """Two calls need approval at once, and the second is decided first."""
     decided = asyncio.Event()
 
     async def decide(request: ApprovalRequested) -> Approval:
@@ -145,7 +144,6 @@ def two_questions() -> list[Event]:
 
 
 def two_tools() -> list[Event]:
-    """Two tools run at once, and one continues after the other has ended."""
     heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def hear(record: Record) -> None:
@@ -218,7 +216,6 @@ def hostile() -> list[Event]:
 
 
 def joined() -> list[Event | ev.RunSnapshot]:
-    """A late viewer: a snapshot of the first part, then the rest."""
     events = [event for event in file_write() if not event.type.startswith("argument_")]
     return late_view(events, len(events) * 2 // 3)
 

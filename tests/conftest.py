@@ -29,6 +29,12 @@ pytest.register_assert_rewrite(
     "tests.terminal.scenes.watching",
 )
 
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
 # No deadlines and no complaint about slowness: the machine may be busy with something else.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # In CI the result must depend on the change alone, so CI runs the same examples each time.

@@ -176,6 +176,18 @@ def assemble(payloads: Iterable[object], **options: Any) -> tuple[list[Call], li
     return assembler.calls, events
 
 
+def fed(payloads: Iterable[object]) -> Assembler:
+    assembler = Assembler()
+    for payload in payloads:
+        assembler.feed(payload)
+    return assembler
+
+
+def open_call(text: str) -> Call:
+    """Return a call whose arguments have arrived up to this text."""
+    return fed(anthropic_call(text)[:3]).calls[0]
+
+
 def only_call(payloads: Iterable[object], **options: Any) -> Call:
     calls, _ = assemble(payloads, **options)
     (call,) = calls

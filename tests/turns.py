@@ -8,7 +8,9 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
+from string import Template
 from struct import pack
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -51,7 +53,8 @@ def aws_event(name: str, payload: bytes) -> bytes:
 class Templates:
     """The payloads of a protocol: lines that begin with the name of a part of a response.
 
-    The parts are head, call, piece, stop and end, and forgeries. An indented line continues one.
+    A block (a call, a text, a thought) has a start, pieces and a stop. Other parts are head, end,
+    errors, calls that the provider runs, and forgeries. An indented line continues one.
     """
 
     def __init__(self, protocol: ProtocolName) -> None:
@@ -59,12 +62,18 @@ class Templates:
         lines = (line.split(maxsplit=1) for line in re.sub(r"\n +", " ", text).splitlines())
         self._lines = [(part, json.loads(payload)) for part, payload in lines]
 
-    def write(self, part: str, **values: Any) -> list[Payload]:
+    def write(self, part: str, *, place: int = 0, **values: Any) -> list[Payload]:
+        """Write a part. ``$index`` and ``$next`` are two numbers that no other place has."""
+        values |= {"place": place, "index": 2 * place, "next": 2 * place + 1}
         return [_filled(payload, values) for name, payload in self._lines if name == part]
 
-    def write_call(self, *pieces: str, **values: Any) -> list[Payload]:
-        deltas = [one for piece in pieces for one in self.write("piece", piece=piece, **values)]
-        return [*self.write("call", **values), *deltas, *self.write("stop", **values)]
+    def write_block(
+        self, kind: str, pieces: Iterable[str], *, is_closed: bool = True, **values: Any
+    ) -> list[Payload]:
+        """Write a call, a text or a thought. One that is not closed has no end."""
+        written = [self.write(f"{kind}-piece", piece=piece, **values) for piece in pieces]
+        end = self.write(f"{kind}-stop", **values) if is_closed else []
+        return [*self.write(kind, **values), *chain.from_iterable(written), *end]
 
 
 def _filled(template: Any, values: dict[str, Any]) -> Any:
@@ -75,6 +84,8 @@ def _filled(template: Any, values: dict[str, Any]) -> Any:
             return [_filled(inner, values) for inner in template]
         case str() if template.startswith("$"):
             return values[template[1:]]
+        case str():
+            return Template(template).safe_substitute(values)
         case _:
             return template
 
@@ -85,8 +96,8 @@ def _from_templates(
     templates = Templates(protocol)
 
     def payloads(*pieces: str) -> list[Payload]:
-        values = {"id": call_id, "name": "write", "place": 0, "text": "".join(pieces)}
-        call = templates.write_call(*pieces, **values)
+        values: dict[str, Any] = {"id": call_id, "name": "write", "text": "".join(pieces)}
+        call = templates.write_block("call", pieces, **values)
         return [
             *templates.write("head", id="m1"),
             *call,

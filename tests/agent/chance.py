@@ -1,6 +1,6 @@
 """Random turns of a model, as payloads of three APIs, with faults."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
@@ -15,9 +15,8 @@ from argstream.testing import cut
 from tests import provider_streams as ps
 from tests.agent.ordering import LETS_CALLS_RUN
 from tests.provider_streams import Payload
-from tests.support.provider_rules import reasoning_item, signature
-
-# The tools, which are never run here
+from tests.support.provider_rules import signature
+from tests.turns import Templates
 
 
 @tool(idempotent=True)
@@ -58,6 +57,9 @@ async def letter(text: Streamed[str]) -> str:
     return await text.read()
 
 
+TEMPLATES: Final[dict[ProtocolName, Templates]] = {
+    protocol: Templates(protocol) for protocol in ("anthropic", "openai-chat", "openai-responses")
+}
 TOOLS: Final = (write, now, shell, halve, send, note, letter)
 STREAMED: Final = ("note", "letter")
 IDEMPOTENT: Final = ("write",)
@@ -181,22 +183,27 @@ class Turn:
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> Turn:
     """Return a turn. Its IDs may be those of an earlier turn."""
-    protocol: ProtocolName = draw(st.sampled_from(list(WRITERS)))
+    protocol: ProtocolName = draw(st.sampled_from(list(TEMPLATES)))
     drawn = draw(parts)
     sizes = draw(st.sampled_from([[100], [1], [3, 5], [7, 0, 2]]))
-    write_part, head, tail = WRITERS[protocol]
+    templates = TEMPLATES[protocol]
     ids = draw(st.sampled_from([f"turn{number}_", "again_"]))
-    strands = [write_part(place, part, f"{ids}{place}", sizes) for place, part in enumerate(drawn)]
+    strands = [
+        _write(templates, place, part, f"{ids}{place}", sizes) for place, part in enumerate(drawn)
+    ]
     payloads: list[object] = [
-        head(f"m{number}"),
+        *templates.write("head", id=f"{protocol}_m{number}"),
         *_woven(strands, draw(st.lists(st.integers(0, 3), max_size=12))),
-        *tail(draw(reasons)),
+        *end_of(protocol, draw(reasons)),
     ]
     fault = draw(faults)
     if fault is not None:
         place = draw(st.integers(0, len(payloads)))
         unreadable = ["{no json", *payloads[place:]]
-        ends: dict[str, list[object]] = {"error": [_ERRORS[protocol]], "unreadable": unreadable}
+        ends: dict[str, list[Any]] = {
+            "error": templates.write("error"),
+            "unreadable": unreadable,
+        }
         payloads = [*payloads[:place], *ends.get(fault, [])]
     return Turn(protocol, payloads, fault == "raises")
 
@@ -208,115 +215,26 @@ def _woven(strands: list[list[Payload]], order: Sequence[int]) -> list[Payload]:
     return [*filter(None, taken), *(payload for strand in rest for payload in strand)]
 
 
-def _anthropic(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
-    index = 2 * place
-    match part:
-        case Words(text, is_thinking=True):
-            return [
-                ps.block_start(index, "thinking", thinking="", signature=""),
-                *(
-                    ps.block_delta(index, "thinking_delta", thinking=one)
-                    for one in cut(text, sizes)
-                ),
-                ps.block_delta(index, "signature_delta", signature=signature(text)),
-                ps.block_stop(index),
-            ]
-        case Words(text):
-            deltas = [ps.block_delta(index, "text_delta", text=one) for one in cut(text, sizes)]
-            return [ps.block_start(index, "text", text=""), *deltas, ps.block_stop(index)]
-        case Wanted(name, text, is_closed):
-            deltas = [ps.input_json(index, one) for one in cut(text, sizes)]
-            return [ps.tool_use(index, name, id_), *deltas, *[ps.block_stop(index)] * is_closed]
-        case Elsewhere(result):
-            id_ = f"srvtoolu_{id_}"
-            call = [
-                ps.block_start(index, "server_tool_use", id=id_, name="web_search", input={}),
-                ps.input_json(index, '{"query": "q"}'),
-                ps.block_stop(index),
-            ]
-            failed = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
-            content: Any = failed if result == "failed" else [{"type": "web_search_result"}]
-            type_ = "web_search_tool_result"
-            found = ps.block_start(index + 1, type_, tool_use_id=id_, content=content)
-            return call if result == "none" else [*call, found, ps.block_stop(index + 1)]
+def _write(
+    templates: Templates, place: int, part: Part, id_: str, sizes: list[int]
+) -> list[Payload]:
+    values: dict[str, Any] = {"place": place, "id": id_}
+    if isinstance(part, Elsewhere):
+        result = templates.write(f"server-{part.result}", **values)
+        return [*templates.write("server", **values), *result]
+    pieces, values["text"] = cut(part.text, sizes), part.text
+    if isinstance(part, Wanted):
+        is_closed = part.is_closed
+        return templates.write_block("call", pieces, is_closed=is_closed, name=part.name, **values)
+    kind = "thinking" if part.is_thinking else "text"
+    return templates.write_block(kind, pieces, signature=signature(part.text), **values)
 
 
-def _anthropic_end(reason: str | None) -> list[Payload]:
-    return ps.message_end(reason)  # type: ignore[arg-type]  # some send none
-
-
-def _chat(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
-    match part:
-        case Words(text, is_thinking):
-            if is_thinking:
-                return [ps.chunk(reasoning_content=one) for one in cut(text, sizes)]
-            return [ps.chunk(content=one) for one in cut(text, sizes)]
-        case Wanted(name, text):
-            start = ps.tool_calls(ps.entry("", index=place, id=id_, name=name, type="function"))
-            return [start, *(ps.tool_calls(ps.entry(one, index=place)) for one in cut(text, sizes))]
-        case Elsewhere():
-            return []
-
-
-def _chat_start(id_: str) -> Payload:
-    return {**ps.chunk(role="assistant", content=""), "id": f"chatcmpl-{id_}"}
-
-
-def _chat_end(reason: str | None) -> list[Payload]:
-    return [ps.chunk(finish=reason)]
-
-
-def _responses(place: int, part: Part, id_: str, sizes: list[int]) -> list[Payload]:
-    item: Payload
-    match part:
-        case Words(text, is_thinking=True):
-            item = reasoning_item(f"rs_{id_}", text)
-            type_ = "response.reasoning_summary_text.delta"
-            of_item = {"type": type_, "output_index": place, "summary_index": 0}
-            deltas = [{**of_item, "delta": one} for one in cut(text, sizes)]
-            return [
-                ps.item_added(place, **item | {"summary": []}),
-                *deltas,
-                ps.item_done(place, **item),
-            ]
-        case Words(text):
-            item = {"type": "message", "id": f"msg_{id_}", "role": "assistant"}
-            output = {"type": "output_text", "annotations": [], "text": text}
-            of_item = {"type": "response.output_text.delta", "output_index": place}
-            deltas = [{**of_item, "content_index": 0, "delta": one} for one in cut(text, sizes)]
-            start = ps.item_added(place, **item, content=[])
-            return [start, *deltas, ps.item_done(place, **item, content=[output])]
-        case Wanted(name, text, is_closed):
-            item = {"type": "function_call", "id": f"fc_{id_}", "call_id": id_, "name": name}
-            deltas = [ps.arguments_delta(place, one) for one in cut(text, sizes)]
-            end = [
-                ps.arguments_done(place, text),
-                ps.item_done(place, **item, arguments=text, status="completed"),
-            ]
-            return [
-                ps.item_added(place, **item, arguments=""),
-                *deltas,
-                *(end if is_closed else []),
-            ]
-        case Elsewhere(result):
-            item = {"type": "mcp_call", "id": f"mcp_{id_}", "name": "ask", "server_label": "s"}
-            failed = {"type": "mcp_protocol_error"} if result == "failed" else None
-            done = {"output": None if failed else "found", "error": failed}
-            type_ = "response.mcp_call_arguments"
-            return [
-                ps.item_added(place, **item, arguments=""),
-                {"type": f"{type_}.delta", "output_index": place, "delta": "{}"},
-                {"type": f"{type_}.done", "output_index": place, "arguments": "{}"},
-                *(
-                    []
-                    if result == "none"
-                    else [ps.item_done(place, **item, arguments="{}", **done)]
-                ),
-            ]
-
-
-def _responses_end(reason: str | None) -> list[Payload]:
+def end_of(protocol: ProtocolName, reason: str | None) -> list[Payload]:
+    """Return the end of a response. The Responses API has no stop reasons, but states."""
     match reason:
+        case _ if protocol != "openai-responses":
+            return TEMPLATES[protocol].write("end", reason=reason)
         case None:
             return [ps.response_ended("incomplete")]
         case "tool_use" | "end_turn":
@@ -325,21 +243,3 @@ def _responses_end(reason: str | None) -> list[Payload]:
             return [ps.response_ended("failed", error={"code": "server_error", "message": "Oh"})]
         case _:
             return [ps.response_ended("incomplete", incomplete_details={"reason": reason})]
-
-
-_PartWriter = Callable[[int, Part, str, list[int]], list[Payload]]
-_Writer = tuple[_PartWriter, Callable[[str], Payload], Callable[[str | None], list[Payload]]]
-WRITERS: Final[dict[ProtocolName, _Writer]] = {
-    "anthropic": (_anthropic, lambda id_: ps.message_start(f"msg_{id_}"), _anthropic_end),
-    "openai-chat": (_chat, _chat_start, _chat_end),
-    "openai-responses": (
-        _responses,
-        lambda id_: ps.response_created(f"resp_{id_}"),
-        _responses_end,
-    ),
-}
-_ERRORS: Final[dict[ProtocolName, Payload]] = {
-    "anthropic": {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
-    "openai-chat": {"error": {"message": "Oh", "type": "server_error", "code": "server_error"}},
-    "openai-responses": {"type": "error", "code": "server_error", "message": "Oh"},
-}

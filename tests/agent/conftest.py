@@ -10,11 +10,6 @@ from argstream.runs import MemoryStore, SqliteStore, Store
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     is_sqlite = getattr(request, "param", "memory") == "sqlite"
     async with aclosing(SqliteStore(tmp_path / "runs.db") if is_sqlite else MemoryStore()) as store:

@@ -62,12 +62,10 @@ def events_of(
 
 
 def stopped_at(run: Run, kind: type[Event]) -> list[Event]:
-    """Follow a run and stop it at the first event of this kind."""
     return complete(lambda: collect(run, kind, lambda _: run.stop("enough")))
 
 
 def served(name: str, provider: MockProvider, **options: Any) -> HttpModel:
-    """Return a model of this name that sends its requests to the mock provider."""
     is_anthropic = name.startswith("anthropic:")
     url = provider.anthropic_url if is_anthropic else provider.openai_url
     return make_model(name, base_url=url, **{"api_key": "any", **options})
@@ -168,7 +166,6 @@ class Slow:
 
 
 async def driven(run: Run, slow: Slow) -> "asyncio.Task[list[Event]]":
-    """Follow a run in a task. Return the task when the slow tool of the run has started."""
     driving = asyncio.create_task(collect(run))
     await slow.started.wait()
     return driving
@@ -181,7 +178,6 @@ async def crash(run: Run, slow: Slow) -> str:
 
 
 async def cancel(driving: "asyncio.Task[list[Event]]") -> None:
-    """Cancel a task that follows a run, as a program does that shuts down."""
     driving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await driving

@@ -50,7 +50,6 @@ def check_results(messages: Sequence[Message]) -> None:
 
 
 def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
-    """Check that the results in the messages equal those of the events."""
     ended = {
         event.call_id: event
         for event in events
@@ -65,7 +64,6 @@ def check_told(messages: Iterable[Message], events: Iterable[Event]) -> None:
 
 
 def calls_of(message: Message) -> list[CallPart]:
-    """Return the calls that the provider does not run."""
     calls = [part for part in message.parts if isinstance(part, CallPart)]
     return [call for call in calls if call.kind not in RUN_BY_THE_PROVIDER]
 

@@ -9,7 +9,6 @@ from typing import Any
 from claude_agent_sdk import Transport
 
 from argstream import events as ev
-from argstream.agent import Run
 from argstream.events import Event
 from argstream.runs import Store
 from tests.agent.ordering import CallOrder, RunOrder
@@ -34,7 +33,6 @@ class FakeClaude(Transport):
     async def ask(
         self, arguments: Payload, call_id: str | None = "toolu_1", **fields: Any
     ) -> Payload:
-        """Ask whether a call of ``write`` may run, and return the answer."""
         request_id = f"ask_{len(self._answers)}"
         answer: asyncio.Future[Payload] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
@@ -44,7 +42,6 @@ class FakeClaude(Transport):
         return await answer
 
     async def withdraw(self) -> None:
-        """Withdraw the last request for permission."""
         await self._control("control_cancel_request", request_id=list(self._answers)[-1])
 
     async def _control(self, type_: str, **fields: Any) -> None:
@@ -95,7 +92,6 @@ Script = Callable[[FakeClaude], AsyncGenerator[Payload, None]]
 
 
 def playing(lines: Iterable[Payload]) -> FakeClaude:
-    """Return a Claude Code that writes these lines and ends."""
 
     async def script(_: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in lines:
@@ -105,7 +101,6 @@ def playing(lines: Iterable[Payload]) -> FakeClaude:
 
 
 def stuck_after(lines: Iterable[Payload], *ending: Payload) -> FakeClaude:
-    """Return a Claude Code that writes these lines and, when it is interrupted, an ending."""
 
     async def script(claude: FakeClaude) -> AsyncGenerator[Payload, None]:
         for line in lines:
@@ -155,15 +150,10 @@ class _ObservedOrder(RunOrder):
 
 
 def check_observed(events: Iterable[Event]) -> None:
-    """Check all events of an observed run that is over."""
     order = _ObservedOrder()
     for event in events:
         order.take(event)
     order.finish()
-
-
-async def followed(run: Run) -> list[Event]:
-    return [event async for event in run]
 
 
 async def logged(store: Store, run_id: str) -> list[Event]:

@@ -231,7 +231,6 @@ class RunOrder:
             assert call.outcome or not call.is_ours, f"{call} has no end"
 
     def finish(self, *, paused: bool = False) -> None:
-        """Check that the run is over, or paused."""
         assert self.is_over or paused, "a run ends with exactly one terminal event"
         assert self._is_paused or not paused
 
@@ -243,7 +242,6 @@ def check_order(
     idempotent: Collection[str] = (),
     paused: bool = False,
 ) -> RunOrder:
-    """Check all events of a run that is over, or paused."""
     order = RunOrder(streamed, idempotent)
     for event in events:
         order.take(event)

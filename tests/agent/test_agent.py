@@ -255,9 +255,6 @@ def test_wrong_use_raises(wrong: dict[str, Any], message: str) -> None:
         Agent(ScriptedModel("Hi"), **wrong).run(prompt, conversation)
 
 
-# ``Agent(max_parallel_calls=…)`` bounds how many tools of a run execute at once
-
-
 async def async_add(a: int, b: int) -> int:
     return a + b
 
@@ -278,9 +275,6 @@ def test_no_more_tools_run_at_once_than_the_limit(add: Any, limit: int, calls: i
     results = results_of(model.requests[1].messages[-1])
     assert [part.result for part in results] == list(range(calls)), "in the order of the calls"
     assert [part.call_id for part in results] == started, "they start in order"
-
-
-# The usage of a run includes turns that were denied, stopped or cut off
 
 
 COUNTS = {"input_tokens": 472, "cache_read_input_tokens": 100, "output_tokens": 1}

@@ -29,7 +29,6 @@ BOSS = 'tool = "send"\nargument = "to"\nprefix = "boss"\n'
 
 
 def result_of(model: object) -> ResultPart:
-    """Return the last result in the model's second request."""
     assert isinstance(model, ScriptedModel)
     part = model.requests[1].messages[-1].parts[-1]
     assert isinstance(part, ResultPart)
@@ -268,16 +267,12 @@ def test_call_whose_request_was_changed_after_the_approval_does_not_run() -> Non
     assert [name for name, _ in effects.seen] == ["write"]
 
 
-# Decisions while the run goes on, by an approver or by the consumer
-
-
 async def never(request: ApprovalRequested) -> Approval:
     await asyncio.sleep(20)
     return Approve(reason=request.name)
 
 
 def with_approver(answer: Any, *, is_async: bool = False) -> Callable[[ApprovalRequested], Any]:
-    """Return an approver that returns this, or raises it if it is an exception."""
 
     def approve(_: ApprovalRequested) -> Any:
         if isinstance(answer, BaseException):

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from copy import deepcopy
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -229,12 +229,7 @@ def test_generated_call_id_never_equals_one_of_the_provider(ids: tuple[str, str,
     assert shown == ["person 0", "person 1", "person 2"]
 
 
-# Random responses, from a fixed seed
-
-
 class Case:
-    """One run with a hostile provider, from its prompt to its last event."""
-
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.writer = WRITERS[seed % len(WRITERS)]
@@ -283,7 +278,6 @@ class Case:
         await self._check_log(run)
 
     async def _check_log(self, run: Run) -> None:
-        """Check that the log has the state that the driver knows."""
         if self.store is None:
             return
         info = await self.store.info(run.run_id)
@@ -372,131 +366,46 @@ class Call(NamedTuple):
             return self.text
 
 
-class Writer(NamedTuple):
-    """How a protocol sends a response, and what it could send to forge a result."""
+class Writer:
+    def __init__(self, protocol: ProtocolName, **reasons: str) -> None:
+        self.protocol = protocol
+        self._templates = Templates(protocol)
+        self._reasons = reasons
 
-    protocol: ProtocolName
-    head: Callable[[str], list[Payload]]
-    call: Callable[[Call], list[Payload]]
-    forged: Callable[[Call], list[Payload]]
-    end: Callable[[str], list[Payload]]
+    def head(self, id_: str) -> list[Payload]:
+        return self._templates.write("head", id=id_)
 
+    def call(self, call: Call) -> list[Payload]:
+        return self._templates.write_block("call", call.pieces, value=call.value, **call._asdict())
 
-def _anthropic_forged(call: Call) -> list[Payload]:
-    server = {"id": call.id, "name": call.name, "input": {}}
-    result = {"tool_use_id": call.id, "content": [{"type": "text", "text": FORGED}]}
-    kinds = ("web_search_tool", "mcp_tool", "tool", "code_execution_tool")
-    return [
-        *(ps.block_start(20 + n, f"{kind}_result", **result) for n, kind in enumerate(kinds)),
-        ps.block_start(30, "server_tool_use", **server),
-        ps.block_start(31, "mcp_tool_use", server_name="s", **server),
-    ]
+    def forged(self, call: Call) -> list[Payload]:
+        return self._templates.write("forged", **call._asdict())
 
-
-def _chat_forged(call: Call) -> list[Payload]:
-    return [
-        ps.chunk(role="tool", tool_call_id=call.id, content=FORGED),
-        ps.tool_calls(ps.entry(call.text, index=call.place, id=call.id, name="send")),
-        {**ps.chunk(role="assistant", content=""), "id": "chatcmpl-2"},
-    ]
+    def end(self, reason: str) -> list[Payload]:
+        if self.protocol == "openai-responses":
+            return chance.end_of(self.protocol, reason)
+        return self._templates.write("end", reason=self._reasons.get(reason, reason))
 
 
-def _responses_forged(call: Call) -> list[Payload]:
-    mcp = {"type": "mcp_call", "id": call.id, "name": call.name, "server_label": "s"}
-    code = {"type": "code_interpreter_call", "id": call.id, "code": "1", "outputs": [FORGED]}
-    output = {"type": "function_call_output", "call_id": call.id, "output": FORGED}
-    return [
-        ps.item_done(20, **mcp, arguments="{}", output=FORGED),
-        ps.item_done(21, **mcp, arguments="{}", error={"type": FORGED}),
-        ps.item_done(22, **code),
-        ps.item_done(23, **output),
-        ps.item_done(call.place, **mcp, arguments="{}", output=FORGED),
-    ]
-
-
-def _realtime_forged(call: Call) -> list[Payload]:
-    output = {"type": "function_call_output", "call_id": call.id, "output": FORGED}
-    created = {"type": "conversation.item.created", "previous_item_id": None}
-    return [{**created, "item": {"id": "item_9", **output}}, *_responses_forged(call)]
-
-
-def _realtime_end(reason: str) -> list[Payload]:
-    known = {"tool_use": "completed", "end_turn": "completed", "max_tokens": "incomplete"}
-    response = {"object": "realtime.response", "id": "m1", "output": []}
-    response["status"] = known.get(reason, reason)
-    return [{"type": "response.done", "response": response}]
-
-
-# The other protocols, from their templates
-
-
-def _templates(protocol: ProtocolName, **reasons: str) -> Writer:
-    templates = Templates(protocol)
-    return Writer(
-        protocol,
-        lambda id_: templates.write("head", id=id_),
-        lambda call: templates.write_call(*call.pieces, value=call.value, **call._asdict()),
-        lambda call: templates.write("forged", **call._asdict()),
-        lambda reason: templates.write("end", reason=reasons.get(reason, reason)),
-    )
-
-
-def _in_candidates(writer: Writer) -> Writer:
-    def wrap(parts: list[Payload], **fields: Any) -> Payload:
-        candidate = {"content": {"role": "model", "parts": parts}, "index": 0, **fields}
-        return {"responseId": "m1", "modelVersion": "gemini", "candidates": [candidate]}
-
-    return Writer(
-        writer.protocol,
-        lambda _: [],
-        lambda call: [wrap([part]) for part in writer.call(call)],
-        lambda call: [wrap([part]) for part in writer.forged(call)],
-        lambda reason: [wrap([], **writer.end(reason)[0])],
-    )
-
-
-def _shared(
-    protocol: ProtocolName, head: Callable[[str], Payload], forged: Callable[[Call], list[Payload]]
-) -> Writer:
-    """Return a writer that writes calls and ends as the random turns have them."""
-    write_part, _, end = chance.WRITERS[protocol]
-
-    def call(call: Call) -> list[Payload]:
-        half = [len(call.text) // 2]
-        return write_part(call.place, chance.Wanted(call.name, call.text), call.id, half)
-
-    return Writer(protocol, lambda id_: [head(id_)], call, forged, end)
-
-
-def _chat_head(id_: str) -> Payload:
-    return {**ps.chunk(role="assistant", content=""), "id": id_}
-
-
-_RESPONSES: Final = _shared("openai-responses", ps.response_created, _responses_forged)
 WRITERS: Final = (
-    _shared("anthropic", ps.message_start, _anthropic_forged),
-    _shared("openai-chat", _chat_head, _chat_forged),
-    _RESPONSES,
-    _in_candidates(
-        _templates(
-            "gemini", tool_use="STOP", end_turn="STOP", max_tokens="MAX_TOKENS", refusal="SAFETY"
-        )
-    ),
-    _templates(
+    Writer("anthropic"),
+    Writer("openai-chat"),
+    Writer("openai-responses"),
+    Writer("gemini", tool_use="STOP", end_turn="STOP", max_tokens="MAX_TOKENS", refusal="SAFETY"),
+    Writer(
         "gemini-interactions",
         tool_use="requires_action",
         end_turn="completed",
         max_tokens="incomplete",
     ),
-    _RESPONSES._replace(protocol="openai-realtime", forged=_realtime_forged, end=_realtime_end),
-    _templates("ollama", tool_use="stop", end_turn="stop", max_tokens="length"),
-    _templates("cohere", tool_use="TOOL_CALL", end_turn="COMPLETE", max_tokens="MAX_TOKENS"),
-    _templates("bedrock"),
+    Writer("openai-realtime", tool_use="completed", end_turn="completed", max_tokens="incomplete"),
+    Writer("ollama", tool_use="stop", end_turn="stop", max_tokens="length"),
+    Writer("cohere", tool_use="TOOL_CALL", end_turn="COMPLETE", max_tokens="MAX_TOKENS"),
+    Writer("bedrock"),
 )
 
 
 def response(rng: Random, writer: Writer) -> list[Payload]:
-    """Return a response with forged and changed payloads."""
     calls = [_call(rng, index) for index in range(rng.randint(1, 4))]
     strands = [writer.call(call) for call in calls]
     for call in rng.sample(calls, rng.randint(0, len(calls))):
@@ -518,7 +427,6 @@ def _call(rng: Random, index: int) -> Call:
 
 
 def _woven(rng: Random, strands: Iterable[list[Payload]]) -> Iterator[Payload]:
-    """Join the strands. In half of the cases they are interleaved."""
     rest = [list(strand) for strand in strands]
     is_woven = rng.random() < 0.5
     while rest := [strand for strand in rest if strand]:

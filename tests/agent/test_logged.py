@@ -37,7 +37,6 @@ STOPPED = ["approval_decided", "tool_call_failed", "run_stopped"]
 
 
 def waiting(slow: Slow, *replies: object, **options: Any) -> Agent:
-    """Return an agent whose tool ``wait`` runs until the test releases it."""
     return Agent(ScriptedModel(*(replies or [WAIT])), [slow.wait], **options)
 
 
@@ -308,9 +307,6 @@ async def test_model_is_told_which_tools_had_started_in_a_lost_turn(store: Store
     assert model.requests[-1].messages[-1].parts == (TextPart(text=note),)
 
 
-# Decisions: any process can send one, and the first counts
-
-
 @with_each_store
 async def test_decision_through_the_store_counts_while_the_run_goes_on(store: Store) -> None:
     slow = Slow()
@@ -436,9 +432,6 @@ async def test_run_pauses_for_an_approved_call_whose_tool_the_driver_lacks(store
     assert effects.seen == SENT
 
 
-# ``Agent.check()`` validates a decision without sending it
-
-
 async def test_check_applies_the_policy_of_the_agent_and_changes_nothing(store: Store) -> None:
     paused = await mailing(send(), store=store)[0].run_stream("Go")
     (request,) = paused.pending
@@ -471,9 +464,6 @@ async def test_check_raises_for_calls_that_were_decided(store: Store) -> None:
     await agent.stop_async(paused)
     with pytest.raises(UsageError, match="has ended"):
         await agent.check(paused, {paused.pending[0].call_id: Approve()})
-
-
-# ``always="rule"`` after the policy was loaded again
 
 
 _NETWORK = '[[rules]]\nname = "network"\ntool = "fetch"\naction = "ask"\n'

@@ -25,25 +25,15 @@ from argstream.errors import UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolExecutionStarted
 from argstream.history import Message
 from argstream.runs import Record
-from tests.agent.chance import (
-    IDEMPOTENT,
-    POLICY,
-    READ_ONLY,
-    STREAMED,
-    TOOLS,
-    Turn,
-    fate_of,
-    halve,
-    turns,
-)
+from tests.agent import chance
 from tests.agent.following import PASSING, merged, only
 from tests.agent.histories import check_history, check_told
 from tests.agent.ordering import RunOrder
 from tests.provider_streams import provider_failed
 from tests.support import loads
 
-FREE: Final = Toolbox(TOOLS, None)
-RULED: Final = Toolbox(TOOLS, POLICY)
+FREE: Final = Toolbox(chance.TOOLS, None)
+RULED: Final = Toolbox(chance.TOOLS, chance.POLICY)
 Draw: TypeAlias = Callable[[Any], Any]
 SECONDS = 60.0  # the approval timeout, if there is one
 FAILED = re.compile(r"the call was (not run|interrupted|cancelled): (?!None)|ValueError: ")
@@ -80,7 +70,7 @@ def begun(*tools: object, log: Sequence[Event] = ()) -> AgentLoop:
 
 
 def test_call_that_is_completed_after_a_stop_does_not_run() -> None:
-    machine = begun(*TOOLS)
+    machine = begun(*chance.TOOLS)
     machine.events_received(CALLED[:1])
     machine.stopped("enough")
     _, failed = machine.events_received(CALLED[1:]).events
@@ -97,7 +87,7 @@ def test_call_that_is_completed_after_a_stop_does_not_run() -> None:
     ],
 )
 def test_stop_reason_decides_what_follows(stop: ev.StopKind, calls: Any, end: object) -> None:
-    machine = begun(*TOOLS)
+    machine = begun(*chance.TOOLS)
     machine.events_received([*calls, structs.replace(ENDED, stop=stop)])
     last = machine.stream_ended().events[-1]
     assert (last.type, getattr(last, "code", None)) == end
@@ -106,12 +96,12 @@ def test_stop_reason_decides_what_follows(stop: ev.StopKind, calls: Any, end: ob
 def test_ready_call_is_checked_against_the_tools_of_the_process_that_resumes() -> None:
     with pytest.raises(UsageError, match="does not have: now"):
         begun(log=[*CALLED, ENDED]).resumed({})
-    changed = begun(tool(name="now")(halve), log=[*CALLED, ENDED])
+    changed = begun(tool(name="now")(chance.halve), log=[*CALLED, ENDED])
     assert "number" in only(changed.resumed({}).events, ev.ToolCallFailed)[0].error
 
 
 def test_edit_of_another_type_is_refused_and_a_denial_needs_no_reason() -> None:
-    machine = begun(tool(requires_confirmation=True, name="now")(halve))
+    machine = begun(tool(requires_confirmation=True, name="now")(chance.halve))
     completed = ev.ToolArgsCompleted("c", "now", {"number": 4}, text='{"number": 4}')
     machine.events_received([CALLED[0], completed])
     with pytest.raises(UsageError, match="not valid"):
@@ -121,15 +111,13 @@ def test_edit_of_another_type_is_refused_and_a_denial_needs_no_reason() -> None:
 
 
 class World:
-    """One run. play() draws actions until it is over."""
-
     def __init__(self, draw: Draw, tools: Toolbox, rules: LoopRules, talk: Conversation) -> None:
         self._clock = 1000.0
         self.draw = draw
         self.tools = tools
         self.rules = rules
         self._history = talk.messages
-        self.order = RunOrder(STREAMED, IDEMPOTENT, READ_ONLY)
+        self.order = RunOrder(chance.STREAMED, chance.IDEMPOTENT, chance.READ_ONLY)
         self.machine = AgentLoop("run_1", tools, rules, talk.grants, self._now)
         self._grants = frozenset(talk.grants)  # of the runs before
         self._crashes_left = draw(st.integers(0, 2))
@@ -138,7 +126,7 @@ class World:
         self._always: dict[str, Any] = {}  # grants for more than one call
         self._numbering = numbering_of(talk.messages)
         self._stream: Stream | None = None
-        self._turns = len(talk.messages)
+        self._turns = 10 * len(talk.messages)  # no turn of an earlier run has this number
         self._running: dict[str, bool] = {}  # whether it was cancelled
         self._calls: dict[str, Call] = {}
         self._edited: dict[str, Any] = {}
@@ -163,7 +151,6 @@ class World:
         self._check_end()
 
     def _actions(self) -> list[Callable[[], None]]:
-        """Return the possible actions, likely ones several times."""
         if self._actions_left <= 0 and not self._is_stopped:
             return [self._stop]
         if self.machine.is_paused:
@@ -189,8 +176,6 @@ class World:
     @property
     def _may_expire(self) -> bool:
         return self.rules.approval_seconds is not None and bool(self.order.pending)
-
-    # The model
 
     def _listen(self) -> None:
         stream = self._stream
@@ -234,8 +219,6 @@ class World:
         self._texts[call.id] = []
         self._take(step)
 
-    # Tools
-
     def _end_tool(self) -> None:
         call_id = self.draw(st.sampled_from(list(self._running)))
         was_cancelled = self._running.pop(call_id)
@@ -243,8 +226,6 @@ class World:
             self._take(self.machine.tool_returned(call_id, "ValueError: it failed", failed=True))
         else:
             self._take(self.machine.tool_returned(call_id, {"of": call_id}, failed=False))
-
-    # Decisions
 
     def _decide(self) -> None:
         call_id = self.draw(st.sampled_from(self.order.pending))
@@ -270,7 +251,6 @@ class World:
         return request.expires_at is not None and (when or self._clock) >= request.expires_at
 
     def _decide_wrongly(self) -> None:
-        """Decide on a call that is unknown or not pending."""
         decided = [call_id for call_id in self._calls if call_id not in self.order.pending]
         call_id = self.draw(st.sampled_from([*decided, "no_such_call"]))
         decision = self.draw(st.sampled_from([Approve(), Deny()]))
@@ -311,10 +291,7 @@ class World:
         assert not was_stopped or step == Step([], []), "the second stop changes nothing"
         self._take(step)
 
-    # A crash
-
     def _crash(self) -> None:
-        """Continue with a new loop that is restored from the log."""
         self._crashes_left -= 1
         lost, was_reading = self.machine, self._stream is not None
         self.machine = AgentLoop("run_1", self.tools, self.rules, set(self._grants), self._now)
@@ -340,7 +317,7 @@ class World:
         interrupted = [call_id for call_id, call in self.order.calls.items() if call.is_running]
         assert list(resumed.interrupted) == interrupted
         names = {self.order.calls[call_id].name for call_id in interrupted}
-        assert bool(resumed.note) == (is_cut and bool(names - {*READ_ONLY}))
+        assert bool(resumed.note) == (is_cut and bool(names - {*chance.READ_ONLY}))
         self._take(step, is_recovery=True)
 
     def _log(self) -> list[Record]:
@@ -351,10 +328,7 @@ class World:
         kept = [ev.from_json(ev.to_json(event)) for event in merged(events)]
         return [Record(seq, 1.0, "run_1", "c", "agent", event) for seq, event in enumerate(kept, 1)]
 
-    # Steps of the loop
-
     def _refuses(self, act: Callable[[], Step]) -> None:
-        """Check that an action raises and changes nothing."""
         before = self.machine.state.snapshot(), list(self.machine.messages)
         with pytest.raises(UsageError):
             act()
@@ -362,7 +336,6 @@ class World:
         assert self.machine.pending == tuple(map(self._requests.get, self.order.pending))
 
     def _expect(self, step: Step, outcomes: Mapping[str, str | None]) -> None:
-        """Check that a step has these decisions and no others."""
         decided = only(step.events, ApprovalDecided)
         assert {event.call_id: event.decision for event in decided} == outcomes
         for event in decided:
@@ -426,7 +399,7 @@ class World:
                 assert not self._is_stopped
                 check_history(messages, self.tools.offered)
                 self._turns += 1
-                turn = self.draw(turns(self._turns))
+                turn = self.draw(chance.turns(self._turns))
                 self._stream = Stream(turn, self.tools, self._assembler(turn))
             case loop.Execute(call_id, _, str(text)):
                 assert call_id not in self._running
@@ -452,7 +425,7 @@ class World:
         assert self._stream is None, "no stream is open"
         assert not self._running
 
-    def _assembler(self, turn: Turn) -> Assembler:
+    def _assembler(self, turn: chance.Turn) -> Assembler:
         return Assembler(turn.protocol, check=self.tools.check, after=self._numbering)
 
     def _check_text(self, call_id: str, text: str) -> None:
@@ -465,12 +438,11 @@ class World:
             assert text == call.raw or call.reinterpreted is not None or not call.raw.strip()
 
     def _check_turn(self) -> None:
-        """Check that the right calls of the last turn have run."""
         for call_id in self._of_turn:
             order, call = self.order.calls[call_id], self._calls[call_id]
             if not order.is_ours:
                 continue
-            fate = fate_of(call.name, call.raw, has_policy=self.tools.policy is not None)
+            fate = chance.fate_of(call.name, call.raw, has_policy=self.tools.policy is not None)
             if fate == "never":
                 assert order.outcome == "failed"
                 assert not order.is_started or call_id in self._texts
@@ -511,11 +483,8 @@ class World:
                 assert (use.result, use.error) == (None, failed.error)
 
 
-# A turn of the model, read as the driver reads it
-
-
 class Stream:
-    def __init__(self, turn: Turn, tools: Toolbox, assembler: Assembler) -> None:
+    def __init__(self, turn: chance.Turn, tools: Toolbox, assembler: Assembler) -> None:
         self.assembler = assembler
         self.listening = TurnReader(tools)
         self.is_left = False  # the loop does not want the rest
@@ -525,7 +494,6 @@ class Stream:
         self._has_ended = False
 
     def next_event(self) -> Event | None:
-        """Return the next event, or None at the end."""
         while not self._events:
             if self._has_ended:
                 return None
@@ -567,11 +535,7 @@ def possible_decisions(request: ApprovalRequested) -> list[tuple[Any, str | None
     ]
 
 
-# A run that was restored from its log has the same state
-
-
 def check_restored(restored: AgentLoop, lost: AgentLoop) -> None:
-    """Check that the state that later steps depend on is restored."""
     check_equal(restored, lost, "messages", "usage", "stop_kind", "is_over", "is_paused")
     check_equal(restored.state, lost.state, "history", "status", "turns", "stop_reason")
     assert restored.grants <= lost.grants

@@ -18,8 +18,8 @@ from argstream.runs import Lease, MemoryStore, Store
 from argstream.runs._batches import Batch
 from tests import claude_agent
 from tests import provider_streams as ps
-from tests.agent.following import complete, mailing, merged, one, only, send, steps
-from tests.agent.observing import FakeClaude, check_observed, followed, logged, playing, stuck_after
+from tests.agent.following import collect, complete, mailing, merged, one, only, send, steps
+from tests.agent.observing import FakeClaude, check_observed, logged, playing, stuck_after
 from tests.chance_runs import CLAUDE_CODE_LINES as STORY
 from tests.claude_agent import assistant, init, run_result, streamed, text, tool_result, use, user
 from tests.provider_streams import Payload
@@ -35,14 +35,12 @@ def observed(claude: FakeClaude, store: Store, **options: Any) -> Run:
 
 
 async def checked(lines: object) -> list[Event]:
-    """Observe these lines, check the order of the events, and return them."""
-    events = await followed(observe(lines, store=MemoryStore()))
+    events = await collect(observe(lines, store=MemoryStore()))
     check_observed(events)
     return events
 
 
-async def collect(run: Run, events: list[Event]) -> None:
-    """Follow a run that may raise in the end."""
+async def follow_until_error(run: Run, events: list[Event]) -> None:
     async for event in run:
         events.append(event)  # noqa: PERF401 - events before an error count
 
@@ -50,7 +48,7 @@ async def collect(run: Run, events: list[Event]) -> None:
 @pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
 async def test_sdk_query_is_logged_as_a_run(store: Store) -> None:
     run = observed(playing(STORY), store, conversation_id="session_7")
-    events = await followed(run)
+    events = await collect(run)
     expected = claude_agent.read("objects", STORY)[1]
     assert merged(events[1:-1]) == merged(expected[:-1])
     assert events[0] == ev.RunStarted(run.run_id, "Go", mode="observed")
@@ -96,7 +94,7 @@ async def test_run_cut_off_at_any_message_ends_with_all_its_calls(way: str, stor
         run = observe(source(cut), store=store, prompt="Go")
         events: list[Event] = []
         with pytest.raises(OSError, match="broken") if way == "error" else nullcontext():
-            await collect(run, events)
+            await follow_until_error(run, events)
         assert isinstance(events[-1], RunStopped if way == "stop" else RunFailed)
         log = await logged(store, run.run_id)
         assert snapshot_of(log) == snapshot_of(events)
@@ -132,7 +130,7 @@ async def test_failed_run_has_its_error_and_the_exception_of_the_sdk_is_raised()
     run = observe(raising(), store=MemoryStore())
     events: list[Event] = []
     with pytest.raises(ResultError):
-        await collect(run, events)
+        await follow_until_error(run, events)
     assert events[-1] == RunFailed("error_max_turns", message, run.run_id, ev.Usage(7, 5))
     with pytest.raises(RunError) as failure:
         await observe([init(), failed], store=MemoryStore())
@@ -201,7 +199,7 @@ async def test_run_stopped_before_it_begins_reads_nothing() -> None:
     assert await store.runs() == [], "a run that was closed before is not logged"
     run = observed(claude, store)
     run.stop("changed my mind")
-    assert steps(await followed(run)) == ["run_started", "run_stopped"]
+    assert steps(await collect(run)) == ["run_started", "run_stopped"]
     assert claude.given == 0
 
 
@@ -247,7 +245,7 @@ async def test_client_whose_interrupt_fails_is_left(monkeypatch: pytest.MonkeyPa
             raise OSError("not connected")
 
     run = observe(Client(), store=MemoryStore())
-    assert steps(await followed(run)) == ["run_started", "run_stopped"]
+    assert steps(await collect(run)) == ["run_started", "run_stopped"]
 
 
 def test_run_has_one_consumer_and_stop_after_its_end_does_nothing() -> None:
@@ -263,12 +261,12 @@ async def test_source_that_is_no_agent_raises_and_fails_the_run() -> None:
     store = MemoryStore()
     run = observe(ps.anthropic_call('{"a": 1}'), store=store)
     with pytest.raises(UsageError, match="Agent"):
-        await followed(run)
+        await collect(run)
     assert steps(await logged(store, run.run_id)) == ["run_started", "run_failed"]
     with pytest.raises(UsageError, match="Agent"):
         await observe([], store=MemoryStore(), protocol="openai-chat")
     with pytest.raises(UsageError, match="cannot read an object of type int"):
-        await followed(observe(5, store=MemoryStore()))
+        await collect(observe(5, store=MemoryStore()))
 
 
 class Watched(MemoryStore):
@@ -309,7 +307,7 @@ def long_text(count: int) -> list[Payload]:
 
 async def test_deltas_that_arrive_during_a_write_are_joined() -> None:
     store = Watched()
-    events = await followed(observe(long_text(500), store=store))
+    events = await collect(observe(long_text(500), store=store))
     written = only(store.written, ev.TextDelta)
     assert only(events, ev.TextDelta) == written
     assert len(written) < 10
@@ -353,7 +351,7 @@ async def test_observer_renews_its_lease_and_raises_when_it_has_lost_it() -> Non
     now += 100
     await store.acquire(run.run_id, "another", 10)
     with pytest.raises(RunBusyError, match="another"):
-        await followed(run)
+        await collect(run)
     assert claude.is_closed.is_set()
     assert (await store.info(run.run_id)).status == "running"
 
@@ -364,12 +362,12 @@ async def test_failing_store_closes_the_source_and_raises() -> None:
     await anext(run)
     store.is_full = True
     with pytest.raises(StoreError, match="full"):
-        await followed(run)
+        await collect(run)
     assert claude.is_closed.is_set()
     await store.aclose()
     unread = playing(STORY)
     with pytest.raises(StoreError, match="closed"):
-        await followed(observed(unread, store))
+        await collect(observed(unread, store))
     assert unread.given == 0
 
 
@@ -402,7 +400,7 @@ def test_end_of_the_event_loop_ends_the_run_in_the_log_or_logs_a_warning(
 async def test_crashed_run_can_be_stopped_at_any_record() -> None:
     whole = Watched()
     run = observed(playing(STORY), whole)
-    await followed(run)
+    await collect(run)
     records = await whole.read(run.run_id)
     for end in range(1, len(records)):
         store = MemoryStore()

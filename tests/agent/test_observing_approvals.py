@@ -17,8 +17,8 @@ from argstream.errors import AlreadyDecidedError, UsageError
 from argstream.events import ApprovalDecided, ApprovalRequested, Event, ToolCallCompleted
 from argstream.models import ScriptedModel
 from argstream.runs import MemoryStore, SqliteStore
-from tests.agent.following import one, only
-from tests.agent.observing import FakeClaude, check_observed, followed, logged
+from tests.agent.following import collect, one, only
+from tests.agent.observing import FakeClaude, check_observed, logged
 from tests.claude_agent import assistant, init, run_result, streamed, text, tool_result, use, user
 from tests.provider_streams import Payload, input_json, message_end, message_start, tool_use
 
@@ -69,7 +69,6 @@ class Claude(FakeClaude):
 
 
 def ended(result: str = "written", *, failed: bool = False) -> list[Payload]:
-    """Return the lines with the result of the call and of the run."""
     done = [assistant(text("Done."), id_="msg_2"), run_result(result="Done.")]
     return [user([tool_result(result, is_error=failed)]), *done]
 
@@ -92,7 +91,6 @@ async def follow(
     decision: Approve | Deny | Decider | None = None,
     observer: Observer | None = None,
 ) -> list[Event]:
-    """Follow a run, and decide when an approval is requested."""
     observer = observer or Observer(store=MemoryStore())
     decide = deciding(decision) if isinstance(decision, Approve | Deny) else decision
     run = observing(claude, observer)
@@ -272,7 +270,7 @@ async def test_calls_of_one_turn_are_pending_together_and_decided_one_by_one() -
 
     store = MemoryStore()
     run = observing(FakeClaude(script), Observer(store=store))
-    following = asyncio.create_task(followed(run))
+    following = asyncio.create_task(collect(run))
     while not run.pending or len((await store.info(run.run_id)).pending) < len(numbers):
         await asyncio.sleep(0.001)
     for number in reversed(numbers):
@@ -380,7 +378,7 @@ async def test_approver_can_close_its_run() -> None:
 
     runs: list[Run] = []
     runs.append(observing(Claude(), Observer(store=MemoryStore(), approver=approver)))
-    events = await followed(runs[0])
+    events = await collect(runs[0])
     check_observed(events)
     assert one(events, ApprovalDecided).decision == "withdrawn"
 

@@ -103,15 +103,12 @@ def test_fault_interrupts_a_tool_that_reads_its_text(fault: Fault) -> None:
     assert all(isinstance(end, TextInterruptedError) for end in ends)
 
 
-# Calls of tools that OpenAI Responses defines
-
 MISSING = "Error: the call was not run: this agent has no tool '{}'"
 DONE = {"type": "output_text", "text": "Done.", "annotations": []}
 SAYS_DONE = calls.turn(item_done(0, type="message", id="msg_1", role="assistant", content=[DONE]))
 
 
 def played(item: Payload, *tools: Any, **options: Any) -> tuple[RunResult, list[Payload]]:
-    """Run an agent whose model makes this call. Return the result and the next turn's input."""
     turns = [calls.turn(item_added(0, **item), item_done(0, **item)), SAYS_DONE]
     with serving(*(respond("200 OK", sse(turn)) for turn in turns)) as server:
         model = make_model("openai-responses:gpt-5", base_url=server.url, api_key="any")

@@ -7,7 +7,7 @@ import pytest
 from argstream.assembly import Assembler
 from argstream.events import StreamFailed, ToolArgsInvalid
 from tests import provider_streams as api
-from tests.provider_streams import anthropic_call, assemble, of_type, only_call, types
+from tests.provider_streams import anthropic_call, assemble, fed, of_type, only_call, types
 
 every_turn = pytest.mark.parametrize("turn", [anthropic_call, api.chat_call, api.responses_call])
 
@@ -83,9 +83,7 @@ def test_payload_that_is_no_object_fails_the_stream(payload: Any) -> None:
 
 
 def test_abort_ends_every_open_call() -> None:
-    assembler = Assembler()
-    for payload in anthropic_call('{"a":1}')[:3]:
-        assembler.feed(payload)
+    assembler = fed(anthropic_call('{"a":1}')[:3])
     (event,) = assembler.abort()
     assert isinstance(event, ToolArgsInvalid)
     assert event.verdict == assembler.calls[0].verdict == "aborted"

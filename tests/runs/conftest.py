@@ -20,5 +20,4 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 @pytest.fixture
 def path(place: Place) -> Path:
-    """The file of an SQLite store."""
     return place.path

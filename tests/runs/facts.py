@@ -67,7 +67,6 @@ def _rows(argument: Argument) -> Any:
 
 
 def without_blanks(facts: Any) -> Any:
-    """Omit the fields of a run, a block, a turn or a break that have no content."""
     kept = {name: value for name, value in facts.items() if value not in (None, "", [], False)}
     if "usage" in kept:
         kept["usage"] = {name: count for name, count in kept["usage"].items() if count is not None}

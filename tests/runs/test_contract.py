@@ -15,24 +15,13 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
-from argstream import Approve, Deny, errors
+from argstream import Approve, Deny, errors, runs
 from argstream import events as ev
 from argstream.errors import AlreadyDecidedError, RunBusyError, RunNotFoundError, UsageError
 from argstream.events import Event
-from argstream.runs import (
-    Commands,
-    ConversationInfo,
-    Launch,
-    Lease,
-    Owner,
-    Record,
-    SqliteStore,
-    Store,
-)
+from argstream.runs import Commands, Launch, Lease, Owner, Record, SqliteStore, Store
 from tests.runs.records import SECONDS, Writer, begin_run, decided, folded, paused, requested
 from tests.runs.stores import Place, follow_all, store_test, without_redis
-
-# Records
 
 
 @store_test
@@ -107,9 +96,6 @@ async def test_run_begins_once_and_with_seq_1(store: Store) -> None:
     assert await store.read("run-1") == records
 
 
-# Appending
-
-
 def writer_after(seq: int) -> Writer:
     writer = Writer()
     writer.seq = seq
@@ -142,9 +128,6 @@ async def test_rejected_batch_writes_nothing(store: Store) -> None:
         with pytest.raises(UsageError, match=reason):
             await store.append(lease, make(writer_after(3)))
         assert await store.read("run-1") == records
-
-
-# Leases
 
 
 async def assert_lease_lost(store: Store, lease: Lease, records: list[Record], why: str) -> None:
@@ -210,9 +193,6 @@ async def test_setting_the_clock_back_prolongs_no_lease(place: Place, store: Sto
     await place.advance(-1)
     await store.renew(lease, SECONDS)
     assert (await store.info("run-1")).owner == "you"
-
-
-# A run that is paused or over has no lease
 
 
 @store_test
@@ -319,9 +299,6 @@ async def test_launch_settings_are_kept(store: Store, other: Store) -> None:
     assert [info.launch for info in await other.runs()] == [launch]
 
 
-# Conversations
-
-
 async def begin_in(store: Store, run_id: str, conversation_id: str, prompt: str, **at: Any) -> None:
     writer = Writer(run_id, conversation_id=conversation_id, **at)
     started = writer.records(ev.RunStarted(run_id, prompt, user=writer.user))
@@ -338,7 +315,7 @@ async def test_conversations_have_a_title_and_are_listed_newest_first(
     await begin_in(store, "run-3", "a", "And dolphins.", time=3.0, user="ada")
     await begin_in(store, "run-4", "a", "Of another user.", time=4.0)
     found = await other.conversations(user="ada")
-    assert found[0] == ConversationInfo("a", "ada", "Find whales.", created=1.0, updated=3.0)
+    assert found[0] == runs.ConversationInfo("a", "ada", "Find whales.", created=1.0, updated=3.0)
     assert [one.conversation_id for one in found] == ["a", "b"]
     assert len(found[1].title) <= 80
     assert found[1].title.endswith("word…")
@@ -373,9 +350,6 @@ async def test_conversation_ends_with_its_last_run(store: Store) -> None:
     assert len(await store.conversations()) == 1
     await store.delete("run-2")
     assert await store.conversations(deleted=True) == []
-
-
-# Decisions
 
 
 @store_test
@@ -438,9 +412,6 @@ async def test_call_is_decided_again_only_if_reopened_or_requested_again(store: 
         await store.decide("run-1", {"c1": Deny()})
 
 
-# Queries
-
-
 @store_test
 async def test_newest_runs_are_listed_first_up_to_a_limit(store: Store, other: Store) -> None:
     users = ("ada", "", "ada", "bob")
@@ -464,9 +435,6 @@ async def test_newest_runs_are_listed_first_up_to_a_limit(store: Store, other: S
         assert runs == [await store.info(info.run_id) for info in runs]
     with pytest.raises(UsageError, match="unknown status 'busy'"):
         await store.runs(status="busy")  # type: ignore[arg-type]
-
-
-# Deletion
 
 
 @store_test
@@ -493,11 +461,7 @@ async def test_follower_does_not_continue_with_a_reused_name(store: Store, other
     await store.decide("run-1", {"c1": Approve()})
 
 
-# Errors
-
-
 def every_request(store: Store, lease: Lease, writer: Writer) -> list[Awaitable[object]]:
-    """Return all requests about one run."""
     run_id = lease.run_id
     return [
         store.acquire(run_id, "me", SECONDS),

@@ -19,20 +19,17 @@ from tests.runs.stores import Place, follow_all, store_test, wait_until, without
 
 
 def watched(store: Store) -> list[str]:
-    """Return the runs that the store thinks are followed."""
     runs: list[str] = cast("Any", store)._tails.watched()
     return runs
 
 
 async def following_tasks(store: Store, count: int) -> "list[asyncio.Task[list[Record]]]":
-    """Start followers of run-1, and wait until they are registered."""
     tasks = [asyncio.create_task(follow_all(store)) for _ in range(count)]
     await wait_until(lambda: bool(watched(store)))
     return tasks
 
 
 async def later_posts(store: Store) -> AsyncGenerator[Commands, None]:
-    """Yield the commands that come after those that were there at the start."""
     async with aclosing(store.watch_commands("run-1")) as listening:
         await anext(listening)
         async for commands in listening:
@@ -214,7 +211,6 @@ async def test_driver_receives_commands_until_the_run_is_over(store: Store, othe
 
 
 async def write_run(store: Store, lease: Lease, writer: Writer, random: random.Random) -> None:
-    """Write 300 records in batches, with pauses."""
     while writer.seq < 300:
         await store.append(lease, writer.texts(*map(str, range(random.randint(1, 12)))))
         await asyncio.sleep(random.choice([0, 0, 0.001, 0.002]))

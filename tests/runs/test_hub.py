@@ -1,9 +1,9 @@
 """The newest records that followers share, at moments that no store lets a test choose."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import wraps
 from typing import Any
+
+import pytest
 
 from argstream.errors import StoreError
 from argstream.events import TextDelta
@@ -11,13 +11,7 @@ from argstream.runs import MemoryStore, Record, from_json, to_json
 from argstream.runs._hub import Budget, Page, Tail, Tails
 from tests.runs.records import begin_run
 
-
-def async_test(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    @wraps(test)
-    def run() -> None:
-        asyncio.run(asyncio.wait_for(test(), 5))
-
-    return run
+pytestmark = pytest.mark.anyio
 
 
 def line(seq: int, size: int = 1) -> bytes:
@@ -65,7 +59,6 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-@async_test
 async def test_pushed_records_need_no_reading() -> None:
     log = Log(5)
     (waiting,) = await log.followers(1)
@@ -76,7 +69,6 @@ async def test_pushed_records_need_no_reading() -> None:
     assert log.reads == 0
 
 
-@async_test
 async def test_one_follower_reads_for_all() -> None:
     log = Log(3)
     waiting = await log.followers(10)
@@ -88,7 +80,6 @@ async def test_one_follower_reads_for_all() -> None:
     assert log.reads == 1
 
 
-@async_test
 async def test_another_follower_reads_if_the_reader_is_cancelled() -> None:
     log = Log(3)
     waiting = await log.followers(3)
@@ -110,7 +101,6 @@ def is_reading(task: "asyncio.Task[list[int]]") -> bool:
     return awaited is not None
 
 
-@async_test
 async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> None:
     log = Log(3, is_open=True)
     waiting: list[Any] = [*await log.followers(3)]
@@ -120,7 +110,6 @@ async def test_another_follower_reads_if_the_chosen_one_is_cancelled_first() -> 
     assert await asyncio.gather(*waiting) == [[2, 3]] * 2
 
 
-@async_test
 async def test_reader_that_was_served_meanwhile_leaves_the_rest_to_another() -> None:
     """A record comes while the first follower reads, too late for that read."""
     log = Log(3)
@@ -170,7 +159,6 @@ def test_tails_together_stay_within_their_budget() -> None:
     assert seqs(tails[0], 10) == [11]
 
 
-@async_test
 async def test_waiting_follower_is_served_though_the_budget_is_spent() -> None:
     budget = Budget(1_000)
     budget.spend(5_000)

@@ -55,7 +55,6 @@ def race(addresses: list[Address], name: str, barrier: Any, results: Any) -> Non
 
 
 async def final_states(address: Address) -> list[tuple[str | None, str]]:
-    """Return the driver of each run, and the author of its decision."""
     async with aclosing(open_at(address)) as store:
         return [
             ((await store.info(run)).owner, (await store.commands(run)).decisions["c1"].reason)

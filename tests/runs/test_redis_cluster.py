@@ -164,9 +164,6 @@ async def test_delta_is_one_request(store: RedisStore, monkeypatch: pytest.Monke
     assert sent == ["append"] * 20
 
 
-# Slots that move from node to node
-
-
 @store_test
 async def test_run_is_written_and_read_while_its_slot_moves(
     store: RedisStore, other: RedisStore
@@ -211,9 +208,6 @@ async def test_wrong_kind_of_address_is_named() -> None:
     with RedisServer(tcp=True) as server:
         async with opened(server.url.replace("redis:", "redis+cluster:")) as store:
             assert "Use redis://" in await error_of(begin_run(store))
-
-
-# Lost nodes
 
 
 @pytest.mark.hypothesis
@@ -313,9 +307,6 @@ async def test_cluster_without_a_primary_fails_in_time() -> None:
         assert "cannot be reached, tried for 0.2 s" in await error_of(begin_run(store))
     with pytest.raises(UsageError, match="only database 0"):
         RedisStore("redis+cluster://localhost:1/3")
-
-
-# Conversations: their rows are in other slots than the runs.
 
 
 @store_test

@@ -26,7 +26,6 @@ SECRET = "canary@ek/r?e#t:%"
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[RedisServer]:
-    """A server with a password, on a port."""
     with RedisServer(tcp=True, requirepass=SECRET) as server:
         yield server
 
@@ -274,8 +273,6 @@ class Loss:
 
 
 class LossyConnection(Connection):
-    """A connection to the shared server, whatever the address says."""
-
     loss: Loss  # set by a subclass
     request = b""
 

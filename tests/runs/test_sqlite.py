@@ -23,7 +23,6 @@ STORES = ["sqlite"]
 
 
 def execute(path: Path, statement: str) -> None:
-    """Change the file past the store."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute(statement)
 
@@ -113,7 +112,6 @@ def test_foreign_file_is_unchanged(path: Path, make: Callable[[Path], object], r
 
 
 def begin_in_six_threads(path: Path) -> None:
-    """Open a file in six threads at the same time, and begin a run in each."""
 
     async def use(number: int) -> None:
         async with SqliteStore(path) as store:

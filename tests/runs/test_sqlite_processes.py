@@ -187,7 +187,6 @@ async def length(path: Path | str) -> int:
 
 
 def run(program: str, path: Path) -> str:
-    """Run a program in another process, and return what it prints."""
     command = [sys.executable, "-c", program, str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=True)
     assert done.stderr == ""

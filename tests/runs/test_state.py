@@ -50,7 +50,6 @@ async def send(to: str) -> dict[str, list[str]]:
 
 
 def agent_run() -> list[Event]:
-    """Return the events of a run that pauses and is resumed."""
     model = ScriptedModel(
         Reply(Think("Hm."), Say("I write."), CallTool("send", {"to": "ada"})),
         Reply(CallTool("send", '{"to": ["ada"]}'), CallTool("unheard_of")),
@@ -81,9 +80,6 @@ CRASHED: list[Event] = [
     ev.RunResumed("r1", "crash"),
     ev.TurnStarted(2, 2),
 ]
-
-
-# Snapshots
 
 
 @given(runs(), st.data())
@@ -186,9 +182,6 @@ def test_state_shares_no_values_with_events_or_snapshots() -> None:
     late = RunState.from_snapshot(before)
     calls(before)[0].result.append("mine")
     assert late.snapshot() == state.snapshot()
-
-
-# Changes
 
 
 def test_kinds_of_the_changes_of_a_run() -> None:
@@ -312,11 +305,7 @@ def test_exact_text_and_edited_arguments_are_kept() -> None:
         assert (call.root.value, call.written.value) == ({"to": "eve"}, {"to": "ada"})
 
 
-# Arguments
-
-
 def value_of(argument: Argument) -> object:
-    """Return the value of a tree, read node by node."""
     if argument.kind == "object":
         return {key: value_of(child) for key, child in argument.children.items()}
     if argument.kind == "array":
@@ -489,9 +478,6 @@ def test_cost_is_linear_in_the_length_of_the_arguments() -> None:
         return read
 
     assert growth(job, 2_000) <= BOUND
-
-
-# Cost
 
 
 DELTAS: list[Event] = [

@@ -14,15 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import settings, stateful
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
 from argstream import Approve, Deny
@@ -65,8 +59,6 @@ IS_NEWEST = st.sampled_from([True, True, True, False])
 
 @dataclass
 class Model:
-    """A run as a list of records and a few facts."""
-
     writer: Writer
     records: list[Record]
     leases: list[Lease]
@@ -85,7 +77,6 @@ class Model:
         return self.status in ("stopped", "failed")
 
     def last_about(self, call_id: str) -> ev.ApprovalRequested | ev.ApprovalDecided | None:
-        """Return the last request or decision about a call."""
         found: ev.ApprovalRequested | ev.ApprovalDecided | None = None
         for event in (record.event for record in self.records):
             if (
@@ -125,8 +116,6 @@ on_existing_run = precondition(lambda self: self.models)
 
 
 class Machine(RuleBasedStateMachine):
-    """Does the same with a store and with models of its runs."""
-
     kind: ClassVar[str]
 
     def __init__(self) -> None:
@@ -151,7 +140,6 @@ class Machine(RuleBasedStateMachine):
 
     @property
     def store(self) -> Store:
-        """Return the two stores in turn."""
         self.turn += 1
         return self.stores[self.turn % 2]
 
@@ -183,8 +171,6 @@ class Machine(RuleBasedStateMachine):
             self.do(self.store.append(lease, batch))
             run.take(batch)
         run.writer.seq = len(run.records)
-
-    # Leases
 
     @rule(name=NAMES, events=EVENTS, session=st.sampled_from(["a", "b"]), user=USERS)
     def begin(self, name: str, events: list[Event], session: str, user: str) -> None:
@@ -241,8 +227,6 @@ class Machine(RuleBasedStateMachine):
     def expire_leases(self) -> None:
         self.do(self.place.advance(1_000))
 
-    # Records
-
     @rule(name=NAMES, events=EVENTS, newest=IS_NEWEST)
     def append(self, name: str, events: list[Event], newest: bool) -> None:
         if name not in self.models:
@@ -260,7 +244,6 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.last_batches)
     @rule(data=st.data())
     def append_again(self, data: st.DataObject) -> None:
-        """Repeat an append that succeeded or was refused, with the same lease."""
         name, lease, batch = data.draw(st.sampled_from(self.last_batches[-4:]))
         if (run := self.models.get(name)) is None:
             self.refused(RunNotFoundError, self.store.append(lease, batch))
@@ -272,15 +255,12 @@ class Machine(RuleBasedStateMachine):
     @on_existing_run
     @rule(data=st.data(), gap=st.sampled_from([-1, 1, 5]))
     def append_elsewhere(self, data: st.DataObject, gap: int) -> None:
-        """Append over existing records, or after a gap."""
         _, run = self.choose_run(data)
         run.writer.seq += gap
         batch = run.writer.texts("elsewhere")
         run.writer.seq = len(run.records)
         error = RunBusyError if run.is_released else UsageError
         self.refused(error, self.store.append(run.leases[-1], batch))
-
-    # Commands
 
     @on_existing_run
     @rule(data=st.data(), decisions=DECISIONS)
@@ -320,8 +300,6 @@ class Machine(RuleBasedStateMachine):
             run = self.models[name]
             run.stop_reason = reason if run.stop_reason is None else run.stop_reason
 
-    # Deletion
-
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
         if name not in self.models:
@@ -345,8 +323,6 @@ class Machine(RuleBasedStateMachine):
         assert self.do(self.store.delete_older_than(seconds, unfinished=unfinished)) == len(expired)
         for name in expired:
             del self.models[name]
-
-    # Reading
 
     @on_existing_run
     @rule(data=st.data(), after=st.integers(0, 12), limit=st.none() | st.integers(1, 5))
@@ -417,6 +393,6 @@ class Machine(RuleBasedStateMachine):
 def test_store_behaves_as_the_model(kind: str) -> None:
     machine = type("Machine", (Machine,), {"kind": kind})
     examples = settings().max_examples // 3
-    run_state_machine_as_test(
+    stateful.run_state_machine_as_test(
         machine, settings=settings(max_examples=examples, stateful_step_count=30)
     )

@@ -44,7 +44,6 @@ def every_way(text: str) -> Iterator[tuple[str, Sequence[str | bytes]]]:
 def run(
     chunks: Iterable[str | bytes], limits: Limits | None = None
 ) -> tuple[Parser, list[Fragment]]:
-    """Feed all chunks, close, and return the parser with all fragments."""
     parser = Parser(limits)
     fragments: list[Fragment] = []
     for chunk in chunks:
@@ -64,7 +63,6 @@ def feed_all(chunks: Iterable[str | bytes], limits: Limits | None = None) -> Par
 
 
 def encode(value: object) -> bytes:
-    """Encode all strings of a value. Fails for lone surrogates, which repr would escape."""
     return json.dumps(value, ensure_ascii=False, default=repr).encode()
 
 

@@ -39,7 +39,6 @@ def strict_provider(
     repeat: bool = False,
     **options: Any,
 ) -> MockProvider:
-    """Return a mock provider that refuses what the real providers refuse."""
     faults = tuple(faults)
     rules = ProviderRules([script] if isinstance(script, Reply) else script, faults)
     return MockProvider(script, faults=faults, repeat=repeat, check=rules, **options)
@@ -87,7 +86,6 @@ def request_problems(
 
 
 def signature(text: str) -> str:
-    """Return the signature that the mock provider puts on thinking."""
     return "mock_" + hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
@@ -102,21 +100,17 @@ def reasoning_item(item_id: str, text: str) -> dict[str, Any]:
 
 
 def _replaces_reply(fault: Fault, request: testing.ReceivedRequest) -> bool:
-    """Return True if the client gets an error and nothing of the reply."""
     is_error = isinstance(fault, ErrorEvent) and not request.is_streamed
     return isinstance(fault, testing.Status) or is_error
 
 
 @dataclass(frozen=True)
 class ServedReply:
-    """A reply that the mock provider has sent."""
-
     protocol: str
     number: int  # of the answer; the IDs of its parts contain it
     reply: Reply
 
     def ids(self, prefix: str) -> list[str]:
-        """Return the ID of each part, as the mock provider makes them."""
         return [
             (isinstance(part, CallTool) and part.call_id) or f"{prefix}mock_{self.number}_{index}"
             for index, part in enumerate(self.reply.parts)
@@ -124,7 +118,6 @@ class ServedReply:
 
     @property
     def call_ids(self) -> dict[str, int]:
-        """The index of each call among the parts, by call ID."""
         ids = self.ids("toolu_" if self.protocol == "anthropic" else "call_")
         parts = enumerate(zip(self.reply.parts, ids, strict=True))
         return {id_: index for index, (part, id_) in parts if isinstance(part, CallTool)}
@@ -134,7 +127,6 @@ class ServedReply:
         return "".join(part.text for part in self.reply.parts if isinstance(part, Say))
 
     def thinking(self, end: int | None = None) -> list[Think]:
-        """Return the thinking among the first parts."""
         return [part for part in self.reply.parts[:end] if isinstance(part, Think)]
 
     def index_of_last(self, call_ids: Collection[str]) -> int:
@@ -162,15 +154,11 @@ class Memory:
             self._by_text.setdefault((served.protocol, served.text), []).append(served)
 
     def with_call(self, protocol: str, call_ids: Collection[str]) -> list[ServedReply]:
-        """Return the replies with thinking that made one of these calls."""
         return [reply for id_ in call_ids for reply in self._by_call.get((protocol, id_), ())]
 
     def with_text(self, protocol: str, text: object) -> list[ServedReply]:
         """Return the replies with thinking, and without a call, that have this text."""
         return self._by_text.get((protocol, text), []) if isinstance(text, str) else []
-
-
-# Anthropic Messages
 
 
 def _anthropic(
@@ -220,7 +208,6 @@ def _anthropic_messages(messages: Placed, *, has_tools: bool) -> Iterator[str]:
 
 
 def _results(where: str, blocks: list[Any], asked: list[object]) -> Iterator[str]:
-    """Check that each call of the message before has one result, before other blocks."""
     answered = _ids(blocks, "tool_result", "tool_use_id")
     yield from _without_result(where, asked, answered)
     for n, id_ in enumerate(answered):
@@ -342,9 +329,6 @@ def _before(turn: ServedReply, call_ids: list[str]) -> list[tuple[str, str]]:
     return [(thought.text, signature(thought.text)) for thought in thoughts]
 
 
-# OpenAI Chat Completions
-
-
 def _chat(body: dict[str, Any], memory: Memory | None) -> Iterator[str]:
     for where, tool in _objects(body, "tools"):
         kind = str(tool["type"])
@@ -452,9 +436,6 @@ def _reasoning(turn: ServedReply, call_ids: list[str]) -> set[str]:
     parts = len(turn.reply.parts)
     ends = range(turn.index_of_last(call_ids), parts + 1) if call_ids else [parts]
     return {"".join(thought.text for thought in turn.thinking(end)) for end in ends}
-
-
-# OpenAI Responses
 
 
 def _responses(body: dict[str, Any], memory: Memory | None) -> Iterator[str]:
@@ -565,9 +546,6 @@ def _summary(item: dict[str, Any]) -> str:
     return "".join(str(part.get("text")) for part in parts if isinstance(part, dict))
 
 
-# Shared by the APIs
-
-
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -577,7 +555,6 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _objects(body: dict[str, Any], name: str) -> Placed:
-    """Return the objects of a list, each with its path; none if it is not a list."""
     items = enumerate(_list(body.get(name)))
     return [(f"{name}.{n}", item) for n, item in items if isinstance(item, dict)]
 
@@ -593,7 +570,6 @@ def _schema(where: str, schema: object) -> Iterator[str]:
 
 
 def _strict_schema(where: str, schema: object, *, is_root: bool = True) -> Iterator[str]:
-    """Check a schema of a tool with ``strict``, as OpenAI does."""
     if not isinstance(schema, dict):
         yield f"{where}: a strict schema is an object"
         return

@@ -40,7 +40,6 @@ class Emulator:
         self.frames: list[str] = []
 
     def size(self) -> tuple[int, int]:
-        """Return columns and rows, as a ``Screen`` asks for them."""
         return self._page.columns, self._page.lines
 
     def resize(self, columns: int, rows: int) -> None:
@@ -53,7 +52,6 @@ class Emulator:
             self._stream.feed(data)
 
     def paint(self, frame: str) -> None:
-        """Take one frame, and check it."""
         assert _FRAME.fullmatch(frame), f"not a frame: {frame!r}"
         with self._lock:
             parked = len(self._page.scrollback) + self._page.cursor.y
@@ -78,7 +76,6 @@ class Emulator:
         return _without_blank_end([line.rstrip() for line in joined])
 
     def tail_lines(self) -> list[str]:
-        """Return the rows at and below the cursor."""
         with self._lock:
             rows = self._page.rows()[self._page.cursor.y :]
             return _without_blank_end([row.text().rstrip() for row in rows])
@@ -87,7 +84,6 @@ class Emulator:
         return self._page.cursor.hidden
 
     def cursor(self) -> tuple[int, int]:
-        """Return column and row of the cursor."""
         return self._page.cursor.x, self._page.cursor.y
 
     def _rows(self) -> list[Row]:
@@ -106,8 +102,6 @@ class Emulator:
 
 
 class _Output(io.StringIO):
-    """The output of a screen. Each write is a frame."""
-
     def __init__(self, emulator: Emulator) -> None:
         super().__init__()
         self._emulator = emulator

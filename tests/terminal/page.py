@@ -35,8 +35,6 @@ class Row(StaticDefaultDict[int, Char]):
 
 
 class Page(pyte.Screen):
-    """A screen with its scrollback."""
-
     def __init__(self, columns: int, rows: int, kind: Kind) -> None:
         self.scrollback: list[Row] = []
         super().__init__(columns, rows)
@@ -142,7 +140,6 @@ class Page(pyte.Screen):
         self.cursor.x = min(column, columns - 1)
 
     def _arrange(self, everything: list[Row], top: int, lines: int, cursor: int) -> None:
-        """Show ``lines`` rows from ``top`` on. Those below the screen are dropped."""
         self.scrollback = everything[:top]
         self.buffer.clear()
         for y, row in enumerate(everything[top : top + lines]):
@@ -164,7 +161,6 @@ def _wrap(cells: list[Char], columns: int) -> list[Row]:
 
 
 def _place(cells: list[Char], index: int, columns: int) -> tuple[int, int]:
-    """Return row and column of a cell, which may be behind the last one."""
     before = _wrap([*cells[:index], *([_BLANK] * (index - len(cells))), _BLANK], columns)
     return len(before) - 1, before[-1].length() - 1
 

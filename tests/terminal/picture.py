@@ -66,7 +66,6 @@ async def run_agent() -> None:
 
 
 def draw(file: Path, title: str, command: list[str], columns: int, rows: int) -> None:
-    """Run a command until it asks, and draw what is on the screen then."""
     with Tmux(command, columns=columns, rows=rows) as terminal:
         terminal.wait_for("? help", timeout=60)
         asyncio.run(asyncio.sleep(0.5))  # until the keys count
@@ -74,7 +73,6 @@ def draw(file: Path, title: str, command: list[str], columns: int, rows: int) ->
 
 
 def save(file: Path, title: str, screen: str, columns: int) -> None:
-    """Write a screen with its colours as a picture."""
     console = Console(file=io.StringIO(), record=True, width=columns, force_terminal=True)
     # Rich cuts the lower half of the last row, so that one is blank.
     console.print(Text.from_ansi(screen.rstrip("\n")), end="\n\n")

@@ -18,7 +18,6 @@ from tests.terminal.looks.following import expanded, roles, text_of
 
 
 def written(*lines: str, language: str | None = None, path: str = "") -> list[Line]:
-    """Return the lines of a file as they are shown."""
     arguments = {"path": path, "content": "".join(f"{line}\n" for line in lines)}
     shown = ToolViews({"save": File(language=language)}).whole("save", arguments)
     return [line for line in shown if "│" in text_of(line.margin)][-len(lines) :]
@@ -143,7 +142,6 @@ def test_markdown_loses_nothing_but_its_marks(text: str) -> None:
 
 
 def from_model(*lines: str) -> list[Line]:
-    """Return the text of a model as it is shown."""
     scene = RunView()
     scene.take(TextDelta("".join(f"{line}\n" for line in lines), 0), 0.0)
     return scene.committed()

@@ -302,7 +302,6 @@ def start_in_terminal(script: str, terminal: int) -> "subprocess.Popen[bytes]":
 
 
 def run_in_terminal(script: str) -> str:
-    """Run Python in a pseudo-terminal, and return all that it writes."""
     ours, theirs = pty.openpty()
     with start_in_terminal(script, theirs):
         written = b""

@@ -45,8 +45,6 @@ COLOURED = "\x1b[1;31ma\x1b[0m\x1b[32mb\x1b[0m"
 
 
 class Pipe(io.StringIO):
-    """Keeps what had been written at each flush."""
-
     def __init__(self) -> None:
         super().__init__()
         self.flushed: list[str] = []
@@ -65,7 +63,6 @@ def written(events: Iterable[Event], looks: ToolViews | None = None) -> str:
 
 @contextmanager
 def output(kind: str, encoding: str = "utf-8") -> Iterator[TextIO]:
-    """Yield a terminal, or a pipe."""
     ours, theirs = pty.openpty() if kind == "terminal" else os.pipe()
     with open(theirs, "w", encoding=encoding) as file:  # noqa: PTH123 - it is no path
         yield file

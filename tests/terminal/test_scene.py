@@ -396,8 +396,6 @@ class TestSnapshots:
         assert watch([ended])[-1] == "✗ Failed: why · 7 in / 5 out tokens"
 
 
-# Edited arguments are shown as changes when a call is approved.
-
 LINES = "".join(f"line {number}\n" for number in range(1, 21))
 CHANGED = """content
 @@ -7,7 +7,7 @@

@@ -25,7 +25,6 @@ SIZES = [(50, 15), (80, 24), (120, 40)]
 
 
 def play(script: Script) -> Iterator[str]:
-    """Yield the screen at each moment of a script, and all that was committed at the end."""
     columns, rows = script.columns, script.rows
     yield f"{script.title}. {columns} × {rows}"
     events = list(script.events())
@@ -50,7 +49,6 @@ def play(script: Script) -> Iterator[str]:
 
 
 def screens(columns: int, rows: int) -> Iterator[str]:
-    """Yield what is on a terminal of this size in each state of a call."""
     yield f"Each state of a call, as it is on a terminal of {columns} × {rows}"
     for state, events in STATES.items():
         emulator = Emulator(columns, rows)

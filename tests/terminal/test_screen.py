@@ -165,7 +165,6 @@ def test_resizing_keeps_each_line_once_and_nothing_of_the_tail(
 
 @contextmanager
 def pseudo_terminal() -> Iterator[tuple[int, TextIO]]:
-    """Yield both sides of a terminal without a size."""
     ours, theirs = pty.openpty()
     with open(theirs, "w", encoding="utf-8") as output:  # noqa: PTH123 - it is no path
         yield ours, output

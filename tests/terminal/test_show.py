@@ -1,13 +1,12 @@
 """``show()`` and ``Agent(show=True)``: printing with one word."""
 
-import asyncio
 import io
 from contextlib import redirect_stdout
 
 import pytest
 
 import argstream
-from argstream import Agent, Event, RunStarted, UsageError, show, stream
+from argstream import Agent, RunStarted, UsageError, show, stream
 from argstream.models import CallTool, Reply, ScriptedModel
 from tests import provider_streams as api
 from tests.terminal.scenes.scripts import write_file
@@ -23,14 +22,12 @@ def test_events_are_printed_and_yielded() -> None:
     assert output.getvalue().splitlines()[-1].startswith("✓ Done in ")
 
 
-def test_async_events_are_printed_and_yielded() -> None:
+@pytest.mark.anyio
+async def test_async_events_are_printed_and_yielded() -> None:
     output = io.StringIO()
-
-    async def collect() -> list[Event]:
-        run = Agent(ScriptedModel("Hello."), []).run_stream("Go")
-        return [event async for event in show(run, output=output)]
-
-    assert isinstance(asyncio.run(collect())[0], RunStarted)
+    run = Agent(ScriptedModel("Hello."), []).run_stream("Go")
+    events = [event async for event in show(run, output=output)]
+    assert isinstance(events[0], RunStarted)
     assert "│ Hello.\n" in output.getvalue()
 
 

@@ -41,7 +41,6 @@ def call(
     asked: float | None = None,
     ran: float | None = None,
 ) -> list[Timed]:
-    """Return the events of a call that is written, maybe approved, and maybe run."""
     id_ = call_id or name
     end = at + took
     events: list[Timed] = [(at, e.ToolCallStarted(id_, 0, name, kind, parent))]
@@ -68,7 +67,6 @@ def call(
 
 
 def noted(*calls: Iterable[Timed], by: Literal["seconds", "bytes"] = "seconds") -> Waterfall:
-    """Return the waterfall of all calls. A second is a thousand bytes."""
     state = RunState()
     events = sorted((event for one in calls for event in one), key=lambda event: event[0])
     for at, event in events:
@@ -86,7 +84,6 @@ WORK = (
 
 
 def chance_waterfall(seed: int) -> Waterfall:
-    """Random calls, in sequence or at once, some of them of sub-agents."""
     random = Random(seed)
 
     def length() -> float:
@@ -125,7 +122,6 @@ waterfalls = st.integers(0, 2**32).map(chance_waterfall)
 
 
 def times_of(waterfall: Waterfall) -> list[tuple[JsonPath, float | None, float | None]]:
-    """Return path, start and end of each argument of the first call."""
     found = waterfall.arguments(waterfall.calls[0])
     return [(one.path, one.started_at, one.done_at) for one in found]
 
@@ -281,7 +277,6 @@ class TestAxis:
 
 
 def drawn(waterfall: Waterfall, columns: int = 79) -> list[str]:
-    """Return the rows of a screen, on which sentences are wrapped."""
     rows = (
         row for line in waterfall.lines(columns, detailed=True) for row in rows_of(line, columns)
     )
@@ -289,7 +284,6 @@ def drawn(waterfall: Waterfall, columns: int = 79) -> list[str]:
 
 
 def names(waterfall: Waterfall) -> list[str]:
-    """Return the left side of each row, with its indentation."""
     table = list(
         takewhile(bool, (text_of(line.spans) for line in waterfall.lines(200, detailed=True)))
     )[2:]

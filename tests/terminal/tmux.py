@@ -36,8 +36,6 @@ _numbers = itertools.count()
 
 
 class Tmux:
-    """A command that runs in a terminal of a given size."""
-
     def __init__(
         self,
         command: Sequence[str],
@@ -71,7 +69,6 @@ class Tmux:
         self.end()
 
     def press(self, *keys: str) -> None:
-        """Press keys: tmux's names for them ("Enter", "C-c", "Escape"), or text to type."""
         self._run("send-keys", *keys)
 
     def answer(self, key: str, question: str) -> None:
@@ -91,18 +88,15 @@ class Tmux:
         return "\n".join(row.rstrip() for row in captured.split("\n"))
 
     def everything(self) -> str:
-        """Return scrollback and screen."""
         return self.screen("-S", "-")
 
     def lines(self) -> list[str]:
-        """Return scrollback and screen as lines; rows that tmux has wrapped are joined."""
         return self.screen("-S", "-", "-J").rstrip().split("\n")
 
     def is_cursor_shown(self) -> bool:
         return self._run("display-message", "-p", "#{cursor_flag}").strip() == "1"
 
     def wait_for(self, text: str, *, timeout: float = 20) -> None:
-        """Wait until a text is in the scrollback or on the screen."""
         deadline = time.monotonic() + timeout
         while text not in self.everything():
             if time.monotonic() > deadline:
@@ -110,7 +104,6 @@ class Tmux:
             time.sleep(0.03)
 
     def end(self) -> None:
-        """End the command."""
         self._run("kill-server", check=False)
         self._temporary.cleanup()
 

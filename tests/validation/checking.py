@@ -39,7 +39,6 @@ def oracle(
 
 
 def batches(chunks: Iterable[str | bytes]) -> Iterator[list[Fragment]]:
-    """Yield the fragments of each chunk, and those of the end."""
     parser = Parser(unique_keys=True)
     for chunk in chunks:
         yield parser.feed(chunk)
@@ -68,19 +67,23 @@ def check_fragments(schema: Schema, fed: Iterable[Sequence[Fragment]]) -> Outcom
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Assert a limit on CPU time, which does not depend on the load of the machine."""
     start = time.process_time()
     yield
     assert time.process_time() - start < seconds
 
 
 def compiled(schema: Any, **options: Any) -> Schema | SchemaError:
-    """Return the compiled schema or the error. Other exceptions are raised."""
     with within(1):
         try:
             return Schema(schema, **options)
         except SchemaError as error:
             return error
+
+
+def refusal_of(schema: Any) -> SchemaError:
+    outcome = compiled(schema)
+    assert isinstance(outcome, SchemaError), schema
+    return outcome
 
 
 def refused_or_checked(

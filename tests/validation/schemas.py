@@ -103,7 +103,6 @@ def _reference(writer: _Writer, rank: int) -> dict[str, Any]:
 
 
 def _closed_object(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write what the schema of a tool looks like."""
     properties = writer.by_name(writer.below)
     required = [name for name in properties if writer.draw(st.booleans())]
     return {
@@ -115,7 +114,6 @@ def _closed_object(writer: _Writer, _rank: int) -> dict[str, Any]:
 
 
 def _patterned_object(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write keywords that divide the members of an object among them."""
     return {
         "properties": writer.by_name(writer.below),
         "patternProperties": {name: writer.below() for name in writer.draw(_unique(patterns, 1))},
@@ -124,7 +122,6 @@ def _patterned_object(writer: _Writer, _rank: int) -> dict[str, Any]:
 
 
 def _tuple(writer: _Writer, _rank: int) -> dict[str, Any]:
-    """Write keywords that divide the items of an array among them."""
     first, rest = writer.some_below(), writer.draw(st.booleans()) and writer.below()
     if writer.draft_7:
         return {"items": first, "additionalItems": rest}
@@ -206,5 +203,4 @@ _DRAFT_7: list[Keyword] = [
 
 @st.composite
 def schemas(draw: st.DrawFn) -> Any:
-    """Draw a schema of draft 2020-12, or sometimes of draft 7, with its ``$schema``."""
     return _Writer(draw, draft_7=draw(st.integers(0, 4)) == 0).root()

@@ -24,7 +24,6 @@ STRING, INTEGER, NULL = {"type": "string"}, {"type": "integer"}, {"type": "null"
 
 
 def fed(schema: Any, *chunks: str) -> SchemaCheck:
-    """Feed chunks and do not close."""
     check = Schema(schema).check()
     parser = Parser(unique_keys=True)
     for chunk in chunks:

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from argstream.assembly import Assembler
 from argstream.testing import cut
 from argstream.validation import Schema, typed
 from tests.growth import BOUND, cost_ratio, growth
-from tests.provider_streams import anthropic_call
+from tests.provider_streams import anthropic_call, fed
 from tests.validation.checking import batches, check_fragments
 
 pytestmark = pytest.mark.timing
@@ -76,9 +75,7 @@ def read_after_each_piece(arguments: Any) -> Callable[[], object]:
     """Read after each of the last pieces of a text. The text before them came at once."""
     text = json.dumps(arguments)
     payloads = anthropic_call(text[:-8_000], *cut(text[-8_000:], [4]))
-    assembler = Assembler()
-    for payload in payloads[:3]:
-        assembler.feed(payload)
+    assembler = fed(payloads[:3])
     rest = iter(payloads[3:-3])
     view = typed(WriteFile, assembler.calls[0])
 

@@ -251,7 +251,6 @@ def test_rejection_comes_with_the_earliest_possible_fragment(case: str) -> None:
 
 
 def _offset_of(reading: Reading, seen: int, text: str | None) -> int | None:
-    """Return the offset of the rejected character, by the fragment that contains it."""
     fragments = reading.fragments[:seen]
     last = fragments[-1]
     if not isinstance(last, Text):

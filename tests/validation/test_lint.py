@@ -221,7 +221,6 @@ def test_rules_about_short_values_or_without_effect_are_not_reported() -> None:
 
 
 def shapes(*required: str, **first: Any) -> list[dict[str, Any]]:
-    """Two forms with a discriminator after ``first``."""
     return [an_object(list(required), **first, kind={"const": kind}, r=NUMBER) for kind in "ab"]
 
 

@@ -445,9 +445,6 @@ def test_any_value_is_read_and_linted_or_refused(tool: Any, schema: Any) -> None
             lint(tool_specs([given_tool]))
 
 
-# Schemas of Gemini mean the same as JSON Schema, never more
-
-
 def translated(parameters: dict[str, Any]) -> Any:
     return ToolSpec.of({"functionDeclarations": [{"name": "f", "parameters": parameters}]}).schema
 

@@ -24,7 +24,7 @@ from argstream.errors import ArgumentUnavailableError, UsageError
 from argstream.events import ArgumentCompleted, ToolCallStarted
 from argstream.testing import chunkings, cut
 from argstream.validation import ToolSpec, TypedArguments, typed
-from tests.provider_streams import anthropic_call, chat_call, only_call
+from tests.provider_streams import anthropic_call, chat_call, fed, only_call, open_call
 from tests.streaming.test_readers import leaves, restated
 from tests.turns import STREAMED, Streamed
 
@@ -55,17 +55,6 @@ ORDER = {
     "edits": [{"line": 1, "text": "a"}, {"line": 2}],
     "tags": ["x", "x"],
 }
-
-
-def fed(payloads: Iterable[object]) -> Assembler:
-    assembler = Assembler()
-    for payload in payloads:
-        assembler.feed(payload)
-    return assembler
-
-
-def open_call(text: str) -> Call:
-    return fed(anthropic_call(text)[:3]).calls[0]
 
 
 def whole_call(arguments: object) -> Call:

@@ -26,7 +26,6 @@ class Vocabulary(NamedTuple):
 
 
 def continuations(fragments: Iterable[Fragment], vocabulary: Vocabulary) -> list[Any]:
-    """Return every value whose text starts with these fragments."""
     unfinished = _Unfinished(fragments)
     values = _endings(unfinished, vocabulary)
     for container, key in reversed(unfinished.containers):
@@ -56,7 +55,6 @@ def _endings(unfinished: "_Unfinished", vocabulary: Vocabulary) -> list[Any]:
 def _completed(
     container: Any, key: str | None, values: Iterable[Any], vocabulary: Vocabulary
 ) -> Iterator[Any]:
-    """Yield the container with each of the values at its end, and more after it."""
     for value in values:
         if isinstance(container, list):
             items = container if value is _NOTHING else [*container, value]
@@ -68,8 +66,6 @@ def _completed(
 
 
 class _Unfinished:
-    """The scalar and the containers that some fragments leave open."""
-
     def __init__(self, fragments: Iterable[Fragment]) -> None:
         self.containers: list[tuple[Any, str | None]] = []  # outermost first, with the open key
         self.open: str | None = "any"  # the kind of the open scalar; "any" before a value
@@ -107,8 +103,6 @@ class _Unfinished:
 
 
 class Reading(NamedTuple):
-    """A text of the universe, read by single characters."""
-
     text: str
     value: Any
     batches: list[list[Fragment]]  # the fragments of each character
@@ -153,7 +147,6 @@ class Universe:
                 self._continuations[prefix] = continuations(fragments[:count], vocabulary)
 
     def alive(self, validator: jsonschema_rs.Validator) -> frozenset[int]:
-        """Return the prefixes that can become a valid value."""
         valid = (one for one in self.readings if validator.is_valid(one.value))
         alive = {prefix for reading in valid for prefix in reading.prefixes}
         return frozenset(alive).union(
@@ -164,7 +157,6 @@ class Universe:
 
 
 def earliest(reading: Reading, alive: frozenset[int]) -> int | None:
-    """Return how many fragments it takes to know that the text is invalid; None if it is not."""
     dead = (number for number, prefix in enumerate(reading.prefixes, 1) if prefix not in alive)
     return next(dead, None)
 
@@ -182,20 +174,17 @@ def _without_offset(fragment: Fragment) -> object:
 
 
 def strings(alphabet: Sequence[str], longest: int) -> list[str]:
-    """Return the texts of all strings over an alphabet."""
     sizes = range(longest + 1)
     return [f'"{"".join(word)}"' for size in sizes for word in product(alphabet, repeat=size)]
 
 
 def arrays(items: Sequence[str], longest: int) -> Iterator[str]:
-    """Yield the texts of all arrays of these items."""
     for size in range(longest + 1):
         for chosen in product(items, repeat=size):
             yield "[" + ",".join(chosen) + "]"
 
 
 def objects(keys: Sequence[str], values: Sequence[str], longest: int) -> Iterator[str]:
-    """Yield the texts of all objects with these keys, in every order, and these values."""
     for size in range(longest + 1):
         for names in permutations(keys, size):
             if len({name.replace("\\u0061", "a") for name in names}) < size:

@@ -15,8 +15,6 @@ CANARY = "the canary sings\n"
 
 
 class Project:
-    """A folder, its tools, and all their answers."""
-
     def __init__(self, place: Path) -> None:
         self.root = place / "project"
         self.outside = place / "outside"
@@ -39,26 +37,22 @@ class Project:
         (self.root / path).symlink_to(target)
 
     def call(self, name: str, /, **arguments: Any) -> str:
-        """Call a tool and return its answer for the model."""
         answer: str = self.runner.run(run(self.tools[name], **arguments))
         self.answers.append(answer)
         return answer
 
     def refused(self, name: str, /, **arguments: Any) -> str:
-        """Call a tool that fails, and return its error for the model."""
         with pytest.raises(ToolError) as failure:
             self.call(name, **arguments)
         self.answers.append(failure_message(failure.value))
         return self.answers[-1]
 
     def edit(self, text: str | bytes, *edits: tuple[str, str]) -> bytes:
-        """Edit a file with this text, and return its new content."""
         target = self.file("a.txt", text)
         self.call("edit_file", path="a.txt", edits=[{"old": old, "new": new} for old, new in edits])
         return target.read_bytes()
 
     def refused_edit(self, text: str, *edits: tuple[str, str]) -> str:
-        """Make edits that are refused, and return the error. The file stays as it was."""
         with pytest.raises(ToolError) as failure:
             self.edit(text, *edits)
         assert (self.root / "a.txt").read_bytes() == text.encode()

@@ -49,7 +49,6 @@ OUTWARD = [
 
 @pytest.fixture
 def outward(project: Project) -> list[str]:
-    """Add links to the outside to the project. Return the paths that lead there."""
     project.file("src/deep/app.py", "print()\n")
     for path, target in (
         *(("link", project.secret), ("folder", project.outside), ("src/folder", "../../outside")),
@@ -196,12 +195,8 @@ def test_folders_of_version_control_are_not_written(project: Project) -> None:
     project.call("write_file", path=".gitignore", content="*.pyc\n")
 
 
-# Races
-
-
 @contextmanager
 def repeatedly(swap: Callable[[], None]) -> Iterator[None]:
-    """Call a function in another thread, all the time."""
     over = threading.Event()
 
     def work() -> None:
@@ -218,7 +213,6 @@ def repeatedly(swap: Callable[[], None]) -> Iterator[None]:
 
 
 def exchanged(place: Path, other: Path) -> Callable[[], None]:
-    """Return a function that puts another file into a place for a moment."""
     aside = place.with_name(f"{place.name}.aside")
 
     def swap() -> None:
@@ -244,7 +238,6 @@ def redirected(project: Project, path: str, inside: str) -> Callable[[], None]:
 
 
 def check_race(project: Project, swap: Callable[[], None], name: str, **arguments: Any) -> None:
-    """Call a tool many times during an exchange, until it has both succeeded and failed."""
     outcomes: set[str] = set()
     tool = project.tools[name]
     text = json.dumps(arguments)
@@ -294,9 +287,6 @@ def test_file_exchanged_for_a_link_or_pipe_is_not_read(project: Project, kind: s
     with repeatedly(swap):
         for _ in range(25):
             project.call("search_files", query="s")
-
-
-# Hidden files of the folder: the store of the agent, above all
 
 
 BESIDE = ["", "-journal", "-wal", "-shm"]

@@ -294,9 +294,6 @@ def test_cancelled_call_does_not_write(project: Project, name: str) -> None:
     assert (project.root / "a.txt").read_text(encoding="utf-8") == "x"
 
 
-# Edits are exact, all or none, and keep all other bytes
-
-
 def test_order_of_edits_does_not_matter(project: Project) -> None:
     edits = (("two", "2"), ("four\n", ""), ("one", "ONE\nand a half"))
     for ordered in (edits, reversed(edits)):

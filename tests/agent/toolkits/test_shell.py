@@ -135,7 +135,6 @@ async def test_slow_consumer_slows_the_command_down(tmp_path: Path) -> None:
 
 
 def is_at_rest(root: Path) -> bool:
-    """Return True if no process writes to the trace any more."""
     before = (root / "trace").stat().st_size
     time.sleep(0.1)
     return (root / "trace").stat().st_size == before > 0
@@ -147,7 +146,6 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 def timed_out(root: Path, command: str) -> str:
-    """Run a command until it times out after it has begun. Return the error."""
     timeout, message = 0.3, ""
     while not (root / "trace").exists():
         with pytest.raises(TimeoutError) as late:

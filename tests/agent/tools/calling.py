@@ -26,7 +26,6 @@ class Consumer:
         self.has_room = asyncio.Event()
 
     async def start(self, given: Tool, **arguments: Any) -> "asyncio.Task[Any]":
-        """Start a tool, and return when it has written and waits for room."""
 
         async def room() -> None:
             is_waiting.set()

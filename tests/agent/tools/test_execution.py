@@ -36,7 +36,6 @@ VARIABLE: contextvars.ContextVar[str] = contextvars.ContextVar("VARIABLE", defau
 
 
 def in_both(function: Callable[[], Any]) -> list[Callable[..., Any]]:
-    """Return the function as a tool that runs in a thread, and as one in the event loop."""
 
     def in_thread() -> Any:
         return function()

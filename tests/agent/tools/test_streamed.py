@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from argstream.agent.tools import Streamed, TextFeed, Tool, tool
-from argstream.assembly import Assembler, Call, Reinterpretation
+from argstream.assembly import Reinterpretation
 from argstream.errors import TextInterruptedError, UsageError
 from argstream.testing import chunkings
 from tests.agent.tools.calling import context_for, run
-from tests.provider_streams import anthropic_call, chat_call, only_call
+from tests.provider_streams import anthropic_call, chat_call, fed, only_call, open_call
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,6 @@ READERS: list[Tool] = [read_async, read_sync]
 
 
 def reading(each: Callable[[str], object], *, is_async: bool) -> Tool:
-    """Return a tool that passes each piece of its text to a function, in a thread."""
 
     @tool
     async def in_loop(text: Streamed[str]) -> None:
@@ -50,23 +49,13 @@ def reading(each: Callable[[str], object], *, is_async: bool) -> Tool:
     return in_loop if is_async else in_thread
 
 
-def open_call(text: str) -> Call:
-    """Return a call whose arguments have arrived up to this text."""
-    assembler = Assembler()
-    for payload in anthropic_call(text)[:3]:
-        assembler.feed(payload)
-    return assembler.calls[0]
-
-
 def executing(reader: Tool, feed: TextFeed) -> "asyncio.Task[Any]":
-    """Execute a tool with nothing but its text, which is still open."""
     bound = reader.bind_early(open_call('{"text": "'), feed)
     assert bound is not None
     return asyncio.create_task(reader.execute(bound, context_for(reader.name)))
 
 
 async def started(reader: Tool, feed: TextFeed) -> "asyncio.Task[Any]":
-    """Execute a tool, and let it begin to wait for its text."""
     task = executing(reader, feed)
     await asyncio.sleep(0.01)
     return task
@@ -267,9 +256,7 @@ def test_tool_starts_when_its_other_arguments_are_valid(text: str, starts: bool)
 def test_chunking_does_not_change_when_the_tool_starts() -> None:
     text = '{"path": "\\u00e9", "content": "x"}'
     for name, chunks in chunkings(text):
-        assembler = Assembler()
-        for payload in anthropic_call()[:2]:
-            assembler.feed(payload)
+        assembler = fed(anthropic_call()[:2])
         read = 0
         for chunk in chunks:
             for payload in anthropic_call(chunk)[2:3]:
@@ -296,9 +283,7 @@ def test_tool_does_not_start_for_an_invalid_or_reinterpreted_call() -> None:
         call = only_call(anthropic_call(text))
         assert call.verdict in ("truncated", "malformed")
         assert write.bind_early(call, TextFeed()) is None
-    assembler = Assembler()
-    for payload in chat_call("{}", '{"path": "a", "content": "')[:3]:
-        assembler.feed(payload)
+    assembler = fed(chat_call("{}", '{"path": "a", "content": "')[:3])
     assert assembler.calls[0].in_doubt
     assert write.bind_early(assembler.calls[0], TextFeed()) is None
     call = open_call('{"path": "a", "content": "')

@@ -39,7 +39,6 @@ def write_call(path: str = "app.py", content: str = CONTENT) -> CallTool:
 
 
 def editor(folder: Path, script: str) -> str:
-    """Return the command of an editor that is a shell script. Its arguments are the files."""
     path = folder / "my editor.sh"
     path.write_text(f"#!/bin/sh\n{script}", "utf-8")
     path.chmod(0o700)
@@ -47,8 +46,6 @@ def editor(folder: Path, script: str) -> str:
 
 
 class Sitting:
-    """What a user at the terminal sees and does."""
-
     terminal: LiveTerminal
     run: Run
     following: asyncio.Task[None]
@@ -82,13 +79,11 @@ class Sitting:
         return self._text
 
     def above(self, question: str) -> list[str]:
-        """Return the rows above a question, the nearest first."""
         rows = self.screen().split("\n")
         place = next(number for number, row in enumerate(rows) if question in row)
         return rows[:place][::-1]
 
     def come_back(self) -> None:
-        """Leave the terminal in the modes of a shell, as after ``fg``."""
         modes = self.modes()
         modes[3] |= termios.ICANON
         termios.tcsetattr(self._terminal, termios.TCSANOW, modes)
@@ -104,7 +99,6 @@ class Sitting:
         await self._until(lambda: text not in self.screen(), f"{text!r} stays")
 
     async def sees_above(self, question: str, rows: list[str]) -> None:
-        """Wait until these rows are right above a question, the nearest first."""
         await self._until(
             lambda: question in self.screen() and self.above(question)[: len(rows)] == rows,
             f"{rows} are not above {question!r}",
@@ -116,7 +110,6 @@ class Sitting:
         vars(_approval).update(_QUIET_SECONDS=0.05, _WARY_SECONDS=0.05)
 
     def type(self, keys: str) -> None:
-        """Press keys, all at once."""
         os.write(self._keys, keys.encode())
 
     async def press_too_early(self, key: str) -> None:
@@ -129,7 +122,6 @@ class Sitting:
             assert not self.decisions
 
     async def answer(self, key: str, question: str = PROMPT) -> None:
-        """Wait until a question can be answered, and press a key for it."""
         await self.sees(question)
         await self._until(self._can_have_read, "it cannot be read")
         self.type(key)
@@ -139,7 +131,6 @@ class Sitting:
         return since is not None and time.monotonic() - since >= self.quiet
 
     async def end(self) -> None:
-        """Wait until the run is over."""
         async with asyncio.timeout(_PATIENCE):
             await self.following
 

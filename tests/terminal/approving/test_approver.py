@@ -18,6 +18,8 @@ from argstream.policy import Policy, Rule
 from argstream.terminal import PlainTerminal, TerminalApprover, _approval, line
 from tests.terminal.approving.sitting import CONTENT, PROMPT, editor, sitting, write_call
 
+pytestmark = pytest.mark.anyio
+
 REQUEST = ApprovalRequested("call_1", "write_file", {}, "digest", "why")
 DENIED = Deny(
     "approval needed, but this is not an interactive terminal. To allow it, run it with --yes"
@@ -263,8 +265,6 @@ class TestScreens:
 
 
 class Nowhere:
-    """A terminal that must not be used."""
-
     def _used(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError("it was used")
 

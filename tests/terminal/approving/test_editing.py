@@ -15,7 +15,6 @@ Change = Callable[[Path], object]
 
 
 def edited(folder: Path, arguments: dict[str, Any], change: Change) -> dict[str, Any]:
-    """Return the arguments after their files were changed."""
     documents = Documents(folder, arguments)
     change(folder)
     return documents.read()

@@ -12,7 +12,6 @@ N = Key("character", "n")
 
 
 def keys_of(data: bytes, size: int = 1) -> list[Key]:
-    """Decode bytes in pieces of this size."""
     decoder = KeyDecoder()
     return [key for piece in cut(data, [size]) for key in decoder.feed(piece)]
 

@@ -17,8 +17,6 @@ ROWS = 4
 
 
 class Followed(NamedTuple):
-    """What was shown of a call."""
-
     title: str
     lines: list[Line]  # all that became final, in order
     settled: list[Line]  # those that were final before the end
@@ -26,7 +24,6 @@ class Followed(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The final lines, as one would copy them from the screen."""
         return "".join(f"{text}\n" for text in texts(self.lines))
 
 
@@ -39,12 +36,10 @@ def texts(lines: Sequence[Line]) -> list[str]:
 
 
 def committed_rows(lines: Iterable[Line], columns: int) -> Iterator[str]:
-    """Return lines as they stand in the scrollback."""
     return (text_of(row).rstrip() for line in lines for row in rows_of(line, columns - 1))
 
 
 def roles(line: Line) -> list[tuple[str, str]]:
-    """Return the spans of a line, without its margin."""
     return [(span.text, span.role) for span in line.spans]
 
 
@@ -87,7 +82,6 @@ def events(raw: str, name: str, kind: CallKind, size: int) -> list[ArgumentEvent
 
 
 def expanded(text: str) -> str:
-    """Return a text with its tabs as spaces up to the next multiple of four columns."""
     first, *others = text.split("\t")
     for other in others:
         first += " " * (4 - wcswidth(first) % 4) + other
@@ -95,7 +89,6 @@ def expanded(text: str) -> str:
 
 
 def is_shown(value: str, lines: Sequence[str]) -> bool:
-    """Return True if each line of a text is in one of the lines, in some spelling."""
     return all(any(_is_in(piece, line) for line in lines) for piece in value.split("\n"))
 
 

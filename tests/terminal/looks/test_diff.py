@@ -226,8 +226,6 @@ def _lines(text: str) -> list[str]:
     return text.splitlines(keepends=True)
 
 
-# The diff itself, while its new text is being written.
-
 Texts = tuple[list[str], list[str]]
 
 
@@ -252,7 +250,6 @@ few_lines = st.lists(
 
 @st.composite
 def edits(draw: st.DrawFn) -> Texts:
-    """A text, and the same with a few places changed."""
     old = draw(few_lines)
     new = old[:]
     for _ in range(draw(st.integers(0, 4))):

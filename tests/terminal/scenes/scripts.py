@@ -7,15 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from argstream import events as ev
 from argstream import stream
 from argstream.agent import Agent, Approval, Approve, Deny, ToolContext, tool
-from argstream.events import (
-    ApprovalRequested,
-    Event,
-    RunSnapshot,
-    ToolCallCompleted,
-    ToolOutputDelta,
-)
+from argstream.events import ApprovalRequested, Event, ToolCallCompleted, ToolOutputDelta
 from argstream.models import CallTool, Reply, Say, ScriptedModel, Think
 from argstream.policy import Policy
 from argstream.runs import Record
@@ -30,11 +25,9 @@ PIECE = 9
 
 
 class Script(NamedTuple):
-    """A scene, and when to look at it."""
-
     name: str
     title: str
-    events: Callable[[], Iterable[Event | RunSnapshot]]
+    events: Callable[[], Iterable[Event | ev.RunSnapshot]]
     moments: tuple[float, ...] = (0.5,)  # shares of the events, before the end
     columns: int = 80
     rows: int = 24
@@ -68,7 +61,6 @@ def write_file(path: str, content: str) -> str:
 
 
 def written(name: str, arguments: dict[str, Any] | str, **options: Any) -> Iterable[Event]:
-    """Return the events of one call, read by ``stream()``."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     payloads = api.anthropic_call(*cut(text, [PIECE]))
     payloads[1] = api.tool_use(0, name)
@@ -108,7 +100,6 @@ def three_hunks() -> Iterable[Event]:
 
 
 def parallel() -> Iterable[Event]:
-    """Three calls of OpenAI Chat Completions whose pieces alternate."""
     texts = [
         json.dumps({"path": f"src/{name}.py", "content": f"# {name}\n" * count})
         for name, count in (("one", 9), ("two", 5), ("three", 2))
@@ -131,7 +122,6 @@ def parallel() -> Iterable[Event]:
 
 
 def two_questions() -> list[Event]:
-    """Two calls need approval at once, and the second is decided first."""
     decided = asyncio.Event()
 
     async def decide(request: ApprovalRequested) -> Approval:
@@ -154,7 +144,6 @@ def two_questions() -> list[Event]:
 
 
 def two_tools() -> list[Event]:
-    """Two tools run at once, and one continues after the other has ended."""
     heard: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     def hear(record: Record) -> None:
@@ -207,7 +196,6 @@ def thinking() -> list[Event]:
 
 
 def hostile() -> list[Event]:
-    """Wide characters, emoji, right-to-left text, and control sequences."""
     content = (
         "日本語のテキストは二倍の幅がある。" * 3 + "\n"
         "🎉 👩‍💻 🇩🇪 é e\u0301\n"
@@ -227,8 +215,7 @@ def hostile() -> list[Event]:
     )
 
 
-def joined() -> list[Event | RunSnapshot]:
-    """A late viewer: a snapshot of the first part, then the rest."""
+def joined() -> list[Event | ev.RunSnapshot]:
     events = [event for event in file_write() if not event.type.startswith("argument_")]
     return late_view(events, len(events) * 2 // 3)
 

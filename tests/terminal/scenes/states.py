@@ -71,20 +71,17 @@ def asked(call: CallTool, answer: Any) -> list[Event]:
 
 
 def up_to(number: int, kind: type[Event], events: list[Event]) -> list[Event]:
-    """Return the events up to the one of this kind that has this number."""
     places = [place for place, event in enumerate(events, 1) if isinstance(event, kind)]
     return events[: places[number - 1]]
 
 
 def stopped() -> list[Event]:
-    """Return the events of a run that is stopped in the middle of a text."""
     agent = Agent(Stalling(Reply(WRITE), piece_size=PIECE), TOOLS)
     with patch("argstream.agent._driver._FLUSH_INTERVAL", 0):
         return stopped_at(agent.run_stream("Is the shop ready?"), ev.ToolArgsDelta)
 
 
 def running_two() -> list[Event]:
-    """Return the events up to the first line of the output of the second tool."""
     *before, output = up_to(2, ev.ToolOutputDelta, act(TESTS, REPORT))
     assert isinstance(output, ev.ToolOutputDelta)
     return [*before, replace(output, text=output.text.partition("\n")[0] + "\n")]
@@ -96,7 +93,6 @@ def retried() -> list[Event]:
 
 
 def failing() -> Iterable[Event]:
-    """Return the events of a provider that fails in the middle of a call."""
     payloads = api.anthropic_call(WRITE.arguments[:120])[:3]
     return stream([payloads[0], api.tool_use(0, "write_file"), payloads[2], OVERLOADED])
 
@@ -128,7 +124,6 @@ PENDING = {
 
 
 async def pending_screen(calls: list[CallTool], columns: int, rows: int) -> list[str]:
-    """Return the screen of a user who is asked about the first of these calls."""
     reply = Reply(Say("I will check it."), *calls, piece_size=PIECE)
     options: Any = {"columns": columns, "rows": rows, "policy": ASK, "tools": TOOLS}
     async with sitting(reply, is_slow=True, **options) as at:

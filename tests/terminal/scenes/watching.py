@@ -28,7 +28,6 @@ class Watcher:
         self._known: set[str] = set()
 
     def take(self, *events: e.Event | e.RunSnapshot) -> list[str]:
-        """Apply events, and return the newly committed rows."""
         before = len(self.seen)
         for event in events:
             self.now += self.step
@@ -51,7 +50,6 @@ class Watcher:
                 self.scene.take(one, self.now)
 
     def finish(self) -> list[str]:
-        """End the scene, and return the rows that this commits."""
         before = len(self.seen)
         self.scene.finish(self.now)
         self._see()
@@ -76,7 +74,6 @@ def wrote(text: str, call_id: str = "c1", name: str = "write") -> e.Event:
 
 
 def call(arguments: dict[str, Any], call_id: str = "c1", name: str = "write") -> list[e.Event]:
-    """Return the events of a call that is written completely."""
     text = wrote(json.dumps(arguments), call_id, name)
     return [started(call_id, name), text, e.ToolArgsCompleted(call_id, name, arguments)]
 
@@ -94,7 +91,6 @@ def returned(result: Any, call_id: str = "c1", name: str = "write") -> e.Event:
 
 
 def watch(events: Iterable[e.Event | e.RunSnapshot]) -> list[str]:
-    """Return all rows that are committed of some events."""
     watcher = Watcher()
     watcher.take(*events)
     watcher.finish()

@@ -87,7 +87,7 @@ def test_pending_call_is_never_in_a_group_and_failed_ones_are_counted(page: Page
         keep_run(stage.store, events, conversation="many")
         page.goto(f"{stage.url}/#/r/many")
         expect(group).to_have_count(2)
-        expect(group.first).to_have_text("4 tool calls · 4 done · 650 ms")
+        expect(group.first).to_have_text("4 tool calls · 4 done · 0.7 s")
         expect(visitor.pill("read_file")).to_have_count(1)
         expect(visitor.button("Approve")).to_be_visible()
 

@@ -324,7 +324,7 @@ class _Consumer:
         self._on_event = on_event
         self.has_hook = on_event is not None  # deltas are of no interest otherwise
         self._left_at_pause = False
-        self.is_closed = False
+        self.is_closed: bool = False
         self.is_awaited = False  # by begun()
 
     async def items(

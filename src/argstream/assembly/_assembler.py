@@ -288,7 +288,7 @@ class EventBuilder:
     ) -> None:
         is_continued, after = after is not None, after or Numbering()
         self.calls: list[Call] = []
-        self.is_empty = True  # no delta so far that begins anything
+        self.is_empty: bool = True  # no delta so far that begins anything
         self._calls_before = after.calls
         self._turn_number = after.turns
         self._limits = limits

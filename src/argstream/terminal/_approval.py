@@ -240,7 +240,7 @@ class TerminalApprover:
         self.status: Callable[[], str] = str  # shown above the keys
         self._place = terminal if isinstance(terminal, LiveTerminal) else None
         self._how_to = f"To allow it, {how_to_allow}"
-        self.looks = ToolViews() if looks is None else looks
+        self.looks: ToolViews = ToolViews() if looks is None else looks
         self._source = sys.stdin if source is None else source
 
     async def __call__(self, request: ApprovalRequested) -> Approval:

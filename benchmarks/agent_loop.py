@@ -42,11 +42,9 @@ def measure(*, quick: bool = False) -> Chapter:
         "The second has the longest wait of a delta for its write, writes at 200 deltas per "
         "second, store jobs from an approval to the start of the tool, and memory by "
         "`tracemalloc`. The third has the cost that agents add to a model whose output is "
-        "ready: a call of 20 kB in 4,000 deltas, a tool, a text. Only argstream parses and "
-        "checks arguments during the call. It joins deltas for 30 ms and logs all "
-        "events before they are shown. argstream and openai-agents read the events of OpenAI's "
-        "client, and pydantic-ai uses its `FunctionModel`. LangGraph's model creates its chunks "
-        "during the run, as LangChain's models do, or before it.",
+        "ready: a call of 20 kB in 4,000 deltas, a tool, a text. argstream and openai-agents read "
+        "the events of OpenAI's client, and pydantic-ai its `FunctionModel`. LangGraph's model "
+        "creates its chunks during the run, as LangChain's models do, or before it.",
         [_calls(quick=quick), _one_run(quick=quick), beside],
         peers,
     )

@@ -81,9 +81,9 @@ def measure(*, quick: bool = False) -> Chapter:
     header = ["load", "deltas/s", "frames/s", "p50 ms", "p99 ms", "most ms", "CPU", "µs", "memory"]
     return Chapter(
         "The server under load",
-        "Latency from the time when a delta was due at the provider until a viewer receives it "
-        "over HTTP; the server's share of a core; CPU time per delta and viewer; memory. "
-        "Stalled clients do not read and are disconnected, while 20 other viewers watch.",
+        "Latency from when a delta is due at the provider until a viewer has it; the server's "
+        "share of a core; CPU time per delta and viewer. Stalled clients do not read and are "
+        "disconnected, while 20 others watch.",
         [Table(header, rows)],
         versions("uvicorn"),
     )

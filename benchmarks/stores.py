@@ -13,7 +13,6 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time, time
-from typing import Any
 
 from argstream import Event, RunStarted, ToolArgsDelta, ToolExecutionStarted, open_store
 from argstream.runs import Lease, Record, Store
@@ -53,8 +52,7 @@ def measure(*, quick: bool = False) -> Chapter:
         "Stores",
         "Lists are measured with 1,000 open runs and with all of them. Recovery reads all "
         "unfinished runs. An append is a delta of 180 bytes. A follower has its own connection, "
-        "like another process; 50 runs write 20 deltas per second each. CPU times are those of "
-        "the client and of the busiest primary.",
+        "like another process; 50 runs write 20 deltas per second each. CPU: client, busiest node.",
         [Table(["store", *columns], rows)],
         f"SQLite {sqlite3.sqlite_version}, {versions('redis')}",
     )
@@ -66,25 +64,23 @@ async def _measure(url: str, nodes: Sequence[RedisServer], runs: int) -> dict[st
         load, before = _Load(store), await _bytes(url, nodes)
         await load.create(_FEW_RUNS, _MOST_SECONDS)
         few = await _list_times(store)
-        seconds = await load.create(runs - _FEW_RUNS, _MOST_SECONDS)
+        await load.create(runs - _FEW_RUNS, _MOST_SECONDS)
         used = await _bytes(url, nodes) - before
         many = await _list_times(store)
         size = f"{used / len(load.runs) / 1e3:.2g} kB" if used else "–"
         found: dict[str, Cell] = {
             "open runs": number(len(load.runs)),
             "memory or file, per run": size,
-            "runs created, per s": number((len(load.runs) - _FEW_RUNS) / seconds),
             **{f"{what}, ms": f"{_short(few[what])} → {_short(many[what])}" for what in many},
             "state changes, per s": number(await load.appends(1, 100, is_durable=True)),
             "appends to 50 runs at once, per s": number(await load.appends(50, 40)),
             "… CPU / of Redis, µs each": await _cost(nodes, load.appends(50, 40), 2_000),
         }
         delays: list[float] = []
-        cost = await _cost(nodes, load.follow(followed, delays), _FOLLOWED * _RECORDS)
+        await load.follow(followed, delays)
         delays.sort()
         p50, p99 = (_short(delays[len(delays) * share // 100]) for share in (50, 99))
         found["to a follower, p50 / p99, ms"] = f"{p50} / {p99}"
-        found["… CPU / of Redis, µs each, published"] = cost
         return found
 
 
@@ -104,8 +100,7 @@ class _Load:
         self.runs: list[_Run] = []
         self._store = store
 
-    async def create(self, runs: int, most_seconds: float) -> float:
-        """Create runs, some at once. Return how many seconds it took."""
+    async def create(self, runs: int, most_seconds: float) -> None:
         began, numbers = perf_counter(), iter(range(len(self.runs), len(self.runs) + runs))
 
         async def work() -> None:
@@ -119,7 +114,6 @@ class _Load:
                     progress(f"    {len(self.runs):,} runs after {perf_counter() - began:.0f} s")
 
         await asyncio.gather(*(work() for _ in range(_AT_ONCE)))
-        return perf_counter() - began
 
     async def appends(self, runs: int, batches: int, *, is_durable: bool = False) -> float:
         """Append to some runs at once. Return how many appends there were per second."""
@@ -156,10 +150,8 @@ class _Load:
 
 async def _list_times(store: Store) -> dict[str, float]:
     """Return the shortest time of each list, in seconds."""
-    first: Any = {"conversation_id": _conversation(0), "user": _user(0), "limit": 1}
     lists: dict[str, Callable[[], Awaitable[Sequence[object]]]] = {
         "newest 50 runs": lambda: store.runs(limit=50),
-        "newest run of a conversation": lambda: store.runs(**first),
         "all unfinished runs": lambda: store.runs(status="running"),
     }
     found = {}

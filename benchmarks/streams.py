@@ -37,10 +37,9 @@ def measure(*, quick: bool = False) -> Chapter:
     """Measure the SDKs, then argstream with every protocol."""
     return Chapter(
         "From bytes to events",
-        "CPU time per delta of a call with one long string. *On top* is the time of "
-        "`stream(sdk_stream)`, divided by that of the SDK alone. *Growth* is the time at 1 MB, "
-        "divided by that at 10 kB. Memory is measured with `tracemalloc` while a call is open, "
-        "per character of its arguments.",
+        "CPU time per delta of a call with one long string. *On top*: `stream(sdk_stream)`, "
+        "divided by the SDK alone. *Growth*: the time at 1 MB, divided by that at 10 kB. Memory: "
+        "`tracemalloc` while a call is open, per character of its arguments.",
         [_beside_sdks(quick=quick)],
         versions("anthropic", "openai", "pydantic", "httpx2"),
     )

@@ -20,10 +20,16 @@ from tests.provider_streams import sse
 from tests.terminal.tmux import Tmux
 
 SCREENS = Path(__file__).parents[1] / "screens"
-RUNS = {"finished": (FINISHED, 4330), "paused": (PAUSED, 70), "gone": (CRASHED, 7300)}
+RUNS = {
+    "finished": (FINISHED, 4330),
+    "paused": (PAUSED, 70),
+    "asking": (PAUSED, 71),
+    "gone": (CRASHED, 7300),
+}
 COMMANDS = (
     *("--help", "runs", "runs show paused", "runs show finished"),
     *("runs approve paused --no-resume", "runs resume paused", "runs stop paused"),
+    "runs deny asking --no-resume --reason Later",
     *("watch run:finished", "replay run:gone --speed max", "inspect run:finished"),
     *("runs delete gone finish", "runs list", "watch turn.rec", "inspect turn.rec"),
     *("lint tools.json", "record -o turn.rec", "inspect --fragments broken.json", "run Go"),

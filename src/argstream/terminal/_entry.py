@@ -36,7 +36,7 @@ from wcwidth import grapheme_boundary_before
 from argstream.jsonstream import Invalid, Parser, locate
 from argstream.sanitise import original, visible, visible_line
 from argstream.terminal._layout import width
-from argstream.terminal._screen import descriptor, is_in_background
+from argstream.terminal._screen import changing_modes, descriptor, is_in_background
 from argstream.terminal._text import Line, Role, Span, Spans, shown
 from argstream.terminal.tool_views import read_regular_file
 
@@ -251,13 +251,14 @@ class Keyboard:
 
     def _set_modes(self) -> bool:
         """Get each key at once. Return whether that has changed anything."""
-        modes = self._modes()
-        if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
-            return False
-        self._before = self._modes()
-        modes[_LOCAL_FLAGS] &= ~termios.ICANON
-        modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
-        termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        with changing_modes:
+            modes = self._modes()
+            if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
+                return False
+            self._before = self._modes()
+            modes[_LOCAL_FLAGS] &= ~termios.ICANON
+            modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
+            termios.tcsetattr(self.file, termios.TCSANOW, modes)
         return True
 
     def _restore_modes(self) -> None:
@@ -265,7 +266,7 @@ class Keyboard:
         before, self._before = self._before, []
         if not before or is_in_background(self._source):
             return  # it is the shell's, and as the shell wants it
-        with suppress(HangupError):
+        with suppress(HangupError), changing_modes:
             modes = self._modes()
             modes[_LOCAL_FLAGS] |= before[_LOCAL_FLAGS] & termios.ICANON
             for place in (termios.VMIN, termios.VTIME):

@@ -513,7 +513,6 @@ def _block_line(text: str, margin: Spans) -> Line:
 
 
 def _inline(text: str, role: Role) -> _Pieces:
-    """Return a part of a line with its marks."""
     tokens = [token for token in _parsed(text, is_inline=True) if token.type == "inline"]
     return _spans_of(tokens[0].children or (), role) if tokens else [(text, role)]
 

@@ -622,7 +622,6 @@ class RunView:
         return [behind((_BAR,) * depth, row) for row in rows] if depth else rows
 
     def _status(self, now: float) -> Iterator[str]:
-        """Yield what is going on; nothing if nothing is."""
         owner, running = self._scroll.writing, self._scroll.running
         if owner is not None and owner.is_over:
             owner = None
@@ -715,7 +714,6 @@ def _narrowed(margin: Spans) -> Spans:
 
 
 def _early_end(event: ev.TurnCompleted) -> Iterator[Line]:
-    """Yield why a turn ended early, if it did."""
     if event.characters_read is not None:
         told = f"Stopped reading after {count(event.characters_read, 'character')}"
         yield _marked("■ ", told, "warning")

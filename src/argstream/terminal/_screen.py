@@ -56,6 +56,8 @@ _STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for 
 _RESET: Final = "\x1b[0m"
 _Settings: TypeAlias = list[Any]
 _LOCAL = 3  # the index of the flags that ECHO is one of
+# Held to read and set modes: the painter and the keyboard would undo each other's changes.
+changing_modes: Final = threading.RLock()
 _BEGIN: Final = "\x1b[?2026h"
 _END: Final = "\x1b[?2026l"
 _HIDE_CURSOR: Final = "\x1b[?25l"
@@ -278,8 +280,7 @@ class Modes:
         self._remembered: list[tuple[TextIO, _Settings]] = []
 
     def remember(self) -> None:
-        known = ((keyboard, _settings(keyboard)) for keyboard in self._keyboards)
-        self._remembered = [(keyboard, found) for keyboard, found in known if found]
+        self._remembered = [(one, found) for one in self._keyboards if (found := _settings(one))]
 
     def quiet(self) -> None:
         """Do not echo keys, also if another program has switched that on meanwhile.
@@ -302,11 +303,12 @@ class Modes:
 
 
 def _switch_echo(keyboard: TextIO, *, on: bool) -> bool:
-    settings = _settings(keyboard)
-    if settings is None or bool(settings[_LOCAL] & termios.ECHO) is on:
-        return False
-    settings[_LOCAL] ^= termios.ECHO
-    return _set(keyboard, settings)
+    with changing_modes:
+        settings = _settings(keyboard)
+        if settings is None or bool(settings[_LOCAL] & termios.ECHO) is on:
+            return False
+        settings[_LOCAL] ^= termios.ECHO
+        return _set(keyboard, settings)
 
 
 def _settings(keyboard: TextIO) -> _Settings | None:

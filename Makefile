@@ -63,11 +63,12 @@ coverage:
 
 # A real terminal that tests can type into, and a real browser that they look at the page with.
 # Tests are skipped if their program is missing. If CI is set, they fail.
-test-deps: .venv/created ## install tmux and chromium for the tests, where that is allowed
+test-deps: .venv/created ## install tmux, openssl and chromium for the tests, where that is allowed
 	@has() { for program; do command -v $$program > .venv/report.log && return; done; return 1; }; \
 		get() { DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$$@" \
 			> .venv/report.log 2>&1; }; \
 		missing=; has tmux || missing=" tmux"; \
+		has openssl || missing="$$missing openssl"; \
 		has chromium-headless-shell chromium chromium-browser || missing="$$missing chromium"; \
 		test -z "$$missing" || { test "$$(id -u)" = 0 && has apt-get && echo "installing$$missing …" \
 		&& apt-get -qq update > .venv/report.log 2>&1 \

@@ -120,7 +120,7 @@ async def test_forged_result_does_not_end_a_call_that_waits_for_approval(kind: s
 
 
 async def test_call_id_cannot_add_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
-    """Such a line could claim that somebody approved a call."""
+    """Such a line could claim that a user approved a call."""
     caplog.set_level("DEBUG", "argstream")
     id_ = "t1\nCRITICAL argstream.audit FORGED"
     store = MemoryStore()

@@ -17,6 +17,7 @@ from argstream import UsageError
 from argstream.errors import MissingExtraError
 from argstream.models import Retries, Timeouts, make_model
 from tests.models.over_http import ask, failure_of, model_of, request_for, respond, serving
+from tests.support import program_is_missing
 
 NOWHERE = "http://127.0.0.1:1"
 
@@ -176,8 +177,9 @@ def test_store_of_the_system_is_used_where_openssl_has_no_certificates() -> None
     assert "cannot connect to" in failed
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
 def test_certificate_of_a_provider_must_be_trusted(tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        program_is_missing("openssl makes the certificate of this test: apt-get install openssl")
     certificate, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
     subject = ["-days", "2", "-subj", "/CN=a", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *subject]

@@ -450,7 +450,7 @@ export class Following {
   }
 }
 
-/** Calls a handler. What it throws is reported as what nobody has caught, and harms nobody else.
+/** Calls a handler. An error that it throws is reported as uncaught, and does not reach the caller.
  * @template {keyof Handlers} Name @param {Handlers} handlers @param {Name} name
  * @param {Parameters<Required<Handlers>[Name]>} words */
 function tell(handlers, name, words) {

@@ -15,7 +15,7 @@ import pytest
 
 from argstream import Agent, Approve, ScriptedModel
 from argstream.models import CallTool as ScriptedCall
-from argstream.testing import CallTool, MockProvider, Reply, Status
+from argstream.testing import CallTool, MockProvider, Reply, Slow, Status
 from tests.documents import ROOT, Document, keys_for, run_program
 from tests.server.talking import hosted
 from tests.support.provider_rules import strict_provider
@@ -67,7 +67,10 @@ SINGLE: dict[str, tuple[list[Reply], str]] = {
     AGENT.block("except RunError"): ([Reply(faults=[Status(401)])], "…authentication_error…"),
     AGENT.block(".records()"): ([HELLO], "… greeter run_…"),
     AGENT.block("Conversation()"): ([HELLO, Reply("Ada.")], "…Ada.\n4\n"),
-    AGENT.block("run.stop("): ([Reply("Once upon a time. " * 500)], "…stopped\n"),
+    AGENT.block("run.stop("): (
+        [Reply("Once upon a time. " * 500, faults=[Slow(total=30)])],  # stopped long before its end
+        "…stopped\n",
+    ),
     APPROVALS.block("def make_agent"): (
         [PUBLISH, Reply("2.0 is out.")],
         "paused [{'version': '2.0'}]\n2.0 is out.\n",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argstream import events as ev
-from argstream.agent import Agent, Approve, Conversation, tool
+from argstream.agent import Agent, Approve, Conversation, Streamed, tool
 from argstream.agent.observer import observe
 from argstream.errors import ProviderError, RunError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, ToolCallCompleted, TurnCompleted, Usage
@@ -408,6 +408,12 @@ async def test_run_whose_early_call_was_cut_off_does_not_warn_of_effects() -> No
 def test_only_read_only_tools_may_start_early() -> None:
     with pytest.raises(UsageError, match="read_only"):
         tool(start="when_complete")(look)
+
+    async def read(text: Streamed[str]) -> str:
+        return await text.read()
+
+    with pytest.raises(UsageError, match="read has a Streamed parameter"):
+        tool(read_only=True, start="when_complete")(read)
 
 
 async def test_state_of_a_run_has_its_calls_and_times() -> None:

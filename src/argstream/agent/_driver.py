@@ -204,7 +204,6 @@ class Driver:
         self._task = asyncio.create_task(self._drive())
 
     def _queue_first(self, step: Step, stop_reason: str | None) -> None:
-        """Queue the first step, and a stop that was requested before it."""
         self._queue.append(step)
         if stop_reason is not None:
             self.decider.stop(stop_reason)
@@ -242,7 +241,6 @@ class Driver:
         self._schedule()
 
     def _schedule(self) -> None:
-        """Wake the main task when deltas may be written again."""
         if self._timer is None and not self._is_woken:
             due = self._flushed_at + _FLUSH_INTERVAL
             self._timer = asyncio.get_running_loop().call_at(due, self._wake)
@@ -497,7 +495,6 @@ class Driver:
                 reading.task.cancel()
 
     async def _interrupt(self, interrupt: Callable[[], Awaitable[object]] | None) -> None:
-        """Let the source end by itself, for a while."""
         reading = cast("TurnReader", self._reading)
         try:
             async with asyncio.timeout(_INTERRUPT_GRACE):
@@ -704,8 +701,6 @@ class StreamedCall:
 
 @dataclass(eq=False)
 class TurnReader:
-    """What the driver knows of a stream beside its events."""
-
     tools: Toolbox
     task: "asyncio.Task[None]" = field(init=False)
     has_started: bool = False

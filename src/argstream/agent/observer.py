@@ -453,7 +453,6 @@ class ObserverLoop(RunLoop):
         return self._step()
 
     def _pause(self) -> None:
-        """Report that the run waits for decisions, if it does."""
         if self.pending and not self.is_stopped:
             self._emit(ev.RunPaused(self.run_id, self.pending, keeps_lease=True))
 

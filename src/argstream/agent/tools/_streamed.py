@@ -78,7 +78,6 @@ class TextFeed:
 
     @property
     def so_far(self) -> str:
-        """The text so far."""
         with self._changed:
             return self._text
 

@@ -139,9 +139,8 @@ class Tool:
         name, description = self._options.get("name"), self._options.get("description")
         found = read_function(self.function, name=name, description=description)
         if found.streamed is not None and self.start == "when_complete":
-            raise UsageError(
-                f"{found.spec.name} has a Streamed parameter, so it starts even earlier"
-            )
+            early = "has a Streamed parameter, so it starts while the model writes"
+            raise UsageError(f'{found.spec.name} {early}. Remove start="when_complete"')
         for number, example in enumerate(self._options.get("input_examples", ()), 1):
             if (problem := _example_problem(found.schema, example)) is not None:
                 name = found.spec.name

@@ -643,9 +643,10 @@ class RunState:
             case ev.ToolCallCompleted():
                 kind = "result"
                 call.outcome, call.ended_at = "completed", self.time
-                if encode_json(event.arguments) != encode_json(call.arguments):  # because 1 == True
-                    call.root = Argument(())
-                self._set_arguments(call, event.arguments)
+                if call.verdict in (None, "complete"):  # else they are the text, wrapped for models
+                    if encode_json(event.arguments) != encode_json(call.arguments):  # as 1 == True
+                        call.root = Argument(())
+                    self._set_arguments(call, event.arguments)
                 call.result = _copied_value(event.result)
             case ev.ToolCallFailed():
                 kind = "result"

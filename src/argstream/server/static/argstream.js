@@ -727,8 +727,11 @@ export class Run {
       case "tool_call_completed": {
         const { arguments: args, result } = event;
         call.endedAt = this.#now;
-        if (call.arguments === null) call.root = new Argument(null, []);
-        return this.#update(call, { outcome: "completed", arguments: args, result });
+        // The arguments of an invalid call are its text, wrapped for models.
+        const isValid = call.verdict === null || call.verdict === "complete";
+        if (isValid && call.arguments === null) call.root = new Argument(null, []);
+        const seen = isValid ? { arguments: args } : {};
+        return this.#update(call, { outcome: "completed", result, ...seen });
       }
       case "tool_call_failed":
         call.endedAt = this.#now;
@@ -778,7 +781,7 @@ export class Run {
     block.decidedAt = seen.decided_at;
     block.executedAt = seen.executed_at;
     block.endedAt = seen.ended_at;
-    block.interruptions = seen.interruptions;
+    this.#set(block, "interruptions", seen.interruptions);
   }
 
   // Turns and the run

@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager
 from functools import partial
 from typing import Any
@@ -271,7 +271,7 @@ async def test_viewers_are_asked_to_reconnect_when_the_server_drains(world: Worl
 
 
 class FailingStore(TroubledStore):
-    """A store whose ``follow`` raises ``failure``, and whose ``snapshot`` may be held."""
+    """A store that raises ``failure`` to its followers, and whose ``snapshot`` may be held."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,12 +279,14 @@ class FailingStore(TroubledStore):
         self.opens = asyncio.Event()
         self.opens.set()
 
-    async def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[Record, None]:
-        async with aclosing(super().follow(run_id, after)) as records:
-            async for record in records:
+    async def follow_pages(
+        self, run_id: str, after: int = 0
+    ) -> AsyncGenerator[Sequence[Record], None]:
+        async with aclosing(super().follow_pages(run_id, after)) as pages:
+            async for page in pages:
                 if self.failure is not None:
                     raise self.failure
-                yield record
+                yield page
 
     async def snapshot(self, run_id: str) -> ev.RunSnapshot:
         await self.opens.wait()

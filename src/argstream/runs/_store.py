@@ -298,6 +298,15 @@ class Store(ABC):
 
         Records that are not fetched wait in the store, not in memory.
         """
+        async with aclosing(self.follow_pages(run_id, after)) as pages:
+            async for page in pages:
+                for record in page:
+                    yield record
+
+    async def follow_pages(
+        self, run_id: str, after: int = 0
+    ) -> AsyncGenerator[Sequence[Record], None]:
+        """Yield the records as ``follow`` does, but all that are there at once."""
         self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
         watch, info = await self._watched(run_id)
@@ -309,10 +318,10 @@ class Store(ABC):
                 records = tail.after(after)
                 if records is None:
                     records = await self._old_page(info, after)
-                for record in records:
-                    after = record.seq
-                    yield record
-                    if record.event.ends_run:
+                if records:
+                    yield records
+                    after = records[-1].seq
+                    if records[-1].event.ends_run:
                         return
                 if tail.last is None or after >= tail.last:
                     await tail.wait_for_records(after)

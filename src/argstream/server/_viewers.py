@@ -114,7 +114,7 @@ class RunBroadcast:
         self._waiting: list[asyncio.Future[None]] = []  # done with the next write
         self._following: asyncio.Task[None] | None = None
         self._due = 0.0  # when the next chunk may be written
-        self._writing: asyncio.Handle | None = None
+        self._writing: asyncio.TimerHandle | None = None
         self._kept_at = 0.0
         self._heartbeat_timer: asyncio.TimerHandle | None = None
         self.opened = asyncio.create_task(self._open())
@@ -155,10 +155,10 @@ class RunBroadcast:
 
     async def _follow(self, after: int) -> None:
         try:
-            async with aclosing(self._store.follow(self.run_id, after)) as records:
-                async for record in records:
-                    self._unwritten.append(record)
-                    self._write_soon()
+            async with aclosing(self._store.follow_pages(self.run_id, after)) as pages:
+                async for page in pages:
+                    self._unwritten += page
+                    self._write_when_due()
         except ArgstreamError as error:  # of the store; or the run was deleted
             why = visible_line(str(error))
             logger.warning("the run %s cannot be followed: %s", self.run_id, why)
@@ -168,14 +168,14 @@ class RunBroadcast:
             self.disconnect("failure")
         else:
             self._has_all = True
-            self._write_soon()
+            self._write_when_due()
 
-    def _write_soon(self) -> None:
-        """Schedule the next write. Records that arrive before it are written together."""
+    def _write_when_due(self) -> None:
+        """Write now or when it is due. Records that arrive until then are written together."""
         if self._writing is None:
             loop = asyncio.get_running_loop()
             if self._due <= loop.time():
-                self._writing = loop.call_soon(self._write)
+                self._write()
             else:
                 self._writing = loop.call_at(self._due, self._write)
 

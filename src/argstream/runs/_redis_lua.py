@@ -40,7 +40,7 @@ lines of a message are its kind (``gone``, ``commands``, or empty if only record
 identity of the run, and for written records the seq of the first and, unless they are large, the
 records. A cluster forwards messages to all nodes. So records alone are published only while another
 store than the writer watches the run: ``watcher`` is that store, or ``*`` for several, until
-``watched``, by the clock of the server.
+``watched``, by the clock of the server. A store says so when it reads records for followers.
 
 Each script returns a list: a status, then its data.
 """
@@ -86,6 +86,15 @@ local function is_watched(by)
   -- Whether another store than this one watches the run.
   local found = redis.call('HMGET', run, 'watcher', 'watched')
   return found[1] and found[1] ~= by and tonumber(found[2]) > now()
+end
+
+local function watch(by, ms)
+  -- Have records published to this store. Reading works if the server refuses writes.
+  local found = redis.call('HMGET', run, 'watcher', 'watched')
+  local left = (tonumber(found[2]) or 0) - now()
+  if (found[1] == by or found[1] == '*') and left > ms / 2 then return end
+  local watcher = is_watched(by) and '*' or by
+  redis.pcall('HSET', run, 'watcher', watcher, 'watched', integer(now() + ms))
 end
 
 local function write(by, kind, first, at, ...)
@@ -150,11 +159,13 @@ redis.call('DEL', run, log)
 return {'done'}
 """
 
-# ARGV: the channel, after which seq, and how many. The records are returned as one text, because
-# the client reads that faster than many texts. At least one, however large.
+# ARGV: the channel, after which seq, how many, and if the store that reads watches the run, its ID
+# and for how many ms. The records are returned as one text, because the client reads that faster
+# than many texts. At least one, however large.
 _READ: Final = """
 local found = redis.call('HMGET', run, 'seq', 'created', 'identity', 'format')
 if not found[1] then return {'unknown'} end
+if ARGV[4] then watch(ARGV[4], ARGV[5]) end
 local records = redis.call('XRANGE', log, integer(ARGV[2] + 1) .. '-0', '+', 'COUNT', ARGV[3])
 local lines, size = {}, 0
 for place, entry in ipairs(records) do
@@ -163,14 +174,6 @@ for place, entry in ipairs(records) do
   lines[place] = entry[2][2]
 end
 return {'done', found[1], found[2], found[3], found[4] or '1', table.concat(lines, '\\n')}
-"""
-
-# ARGV: the channel, the store that watches, and for how many ms.
-_WATCH: Final = """
-if redis.call('EXISTS', run) == 0 then return {'unknown'} end
-local watcher = is_watched(ARGV[2]) and '*' or ARGV[2]
-redis.call('HSET', run, 'watcher', watcher, 'watched', integer(now() + ARGV[3]))
-return {'done'}
 """
 
 _VOID: Final = """
@@ -219,7 +222,6 @@ SCRIPTS: Final = {
     "change": _COMMON + _CHANGE,
     "delete": _COMMON + _DELETE,
     "read": _COMMON + _READ,
-    "watch": _COMMON + _WATCH,
     "void": _VOID,
     "newest": _NEWEST,
     "oldest": _OLDEST,

@@ -43,9 +43,9 @@ import re
 import secrets
 import zlib
 from asyncio import AbstractEventLoop, Lock, Semaphore
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import compress
+from itertools import chain, compress, repeat
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -71,7 +71,7 @@ try:
     from redis.asyncio import Redis
     from redis.asyncio.connection import AbstractConnection, parse_url
     from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
+    from redis.backoff import EqualJitterBackoff, NoBackoff
     from redis.client import NEVER_DECODE
     from redis.crc import REDIS_CLUSTER_HASH_SLOTS as SLOTS
     from redis.crc import key_slot
@@ -86,8 +86,7 @@ logger: Final = logging.getLogger("argstream.runs")
 _MAX_CONCURRENT: Final = 16
 """How many commands of an event loop may be in progress. More are not faster."""
 _CHECK_SECONDS: Final = 5.0  # seconds between two checks of the server and of the runs
-_FIRST_PAUSE: Final = 0.01
-_LONGEST_PAUSE: Final = 0.5
+_BACKOFF: Final = EqualJitterBackoff(cap=0.5, base=0.005)
 _PER_PAGE: Final = 200  # how many runs are loaded together
 _EXTRA_LISTED: Final = 300
 """How many runs are loaded beyond the limit of a list. If even more were written to in the last
@@ -101,7 +100,7 @@ _REPLICATED_WITHIN: Final = 1.0
 """Seconds to wait for a replica. If it does not answer, the store does not wait for a while."""
 _UNREPLICATED: Final = 10.0
 _WATCH_SECONDS: Final = 60.0
-"""For how many seconds the records of a run are published after a store asked for that."""
+"""For how many seconds the records of a run are published after a watching store has read it."""
 _LONGEST: Final = 1e9
 """Seconds, about thirty years. The time at which a run expires must not overflow."""
 _AUTHORITY_END: Final = re.compile("[/?#]")
@@ -201,7 +200,7 @@ class RedisStore(Store):
             await self._index.remove_gone([entry])
             raise run_exists(batch.run_id)
         self._report_written(batch)
-        await self._finalize(found)
+        await self._index.finalize([found])
 
     async def _change(
         self, run_id: str, change: Callable[[StoredRun, Now], _Answer], *, is_durable: bool = True
@@ -258,7 +257,7 @@ class RedisStore(Store):
             )
         self._report_written(batch)
         if found is not None:
-            await self._finalize(found)
+            await self._index.finalize([found])
 
     async def _lines(self, batch: Batch) -> list[bytes]:
         log = self._keys.log(batch.run_id)
@@ -297,21 +296,14 @@ class RedisStore(Store):
         void = [] if before else [self._keys.void(entry)]
         return await self._run("change", run.run_id, *arguments, void=void, is_durable=is_durable)
 
-    async def _finalize(self, found: "_Found") -> None:
-        if found.run.is_over:
-            await self._update_index(self._index.finalize([found]))
-
-    async def _update_index(self, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except StoreError as error:
-            logger.warning("the index of runs could not be updated: %s", visible_line(str(error)))
-
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
         return await self._page_of(run_id, None, after, limit)
 
     async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
-        answer = await self._run("read", run_id, str(after), str(limit))
+        # Followers read every few seconds, so that their store stays a watcher of the run.
+        channel = self._channel(run_id)
+        watch = () if channel is None else (self._id, _milliseconds(_WATCH_SECONDS))
+        answer = await self._run("read", run_id, str(after), str(limit), *watch)
         if answer == [b"unknown"]:
             raise RunNotFoundError(run_id)
         _, last, created_at, identity, version, joined = answer
@@ -324,7 +316,8 @@ class RedisStore(Store):
             raise _unreadable(run_id) from error
         if is_of_another_run:
             raise RunNotFoundError(run_id)
-        self._set_identity(run_id, identity)
+        if channel is not None:
+            channel.identity = channel.identity or identity
         lines: list[bytes] = joined.split(b"\n") if joined else []
         if not lines and newest > after:
             raise StoreError(
@@ -344,7 +337,8 @@ class RedisStore(Store):
         found = _Found.of(run_id, answer)
         if found is None:
             raise RunNotFoundError(run_id)
-        self._set_identity(run_id, found.entry.identity.encode())
+        if (channel := self._channel(run_id)) is not None:
+            channel.identity = channel.identity or found.entry.identity.encode()
         return found
 
     async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
@@ -378,7 +372,7 @@ class RedisStore(Store):
         if answer != [b"done"] and _fields(answer):  # it has changed meanwhile
             return await self._delete_one(run_id, allow)
         if found is not None:
-            await self._update_index(self._index.remove([found.entry]))
+            await self._index.remove([found.entry])
         return True
 
     async def _conversations(
@@ -445,21 +439,20 @@ class RedisStore(Store):
         if subscriptions is None:
             for other in [other for other in self._subscriptions if other.is_closed()]:
                 self._subscriptions.pop(other, None)
-            subscriptions = self._subscriptions[loop] = _Subscriptions(
-                self._calls, self._keys, self._tails, self._id
-            )
+            subscriptions = self._subscriptions[loop] = _Subscriptions(self._calls, self._tails)
         subscriptions.add(run_id, self._keys.channel(run_id))
+
+    def _channel(self, run_id: str) -> "_Channel | None":
+        """Return the channel of a run that is watched in this event loop."""
+        subscriptions = self._subscriptions.get(asyncio.get_running_loop())
+        return subscriptions and subscriptions.channels.get(self._keys.channel(run_id))
 
     def _unwatch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
         if (subscriptions := self._subscriptions.get(loop)) is not None:
             subscriptions.leave(self._keys.channel(run_id))
-            if not subscriptions.is_used:
+            if not subscriptions.channels:
                 self._subscriptions.pop(loop, None)
-
-    def _set_identity(self, run_id: str, identity: bytes) -> None:
-        if (subscriptions := self._subscriptions.get(asyncio.get_running_loop())) is not None:
-            subscriptions.set_identity(self._keys.channel(run_id), identity)
 
     async def _run(
         self,
@@ -482,10 +475,6 @@ def _is_transient(error: problems.RedisError) -> bool:
     is_lost = isinstance(error, problems.ConnectionError | problems.TimeoutError)
     is_moving = isinstance(error, problems.ClusterDownError | problems.TryAgainError)
     return (is_lost or is_moving) and not is_rejected
-
-
-def _failure(error: problems.RedisError | None, place: str, seconds: float) -> StoreError:
-    return StoreError(f"Redis at {place}: {_problem(error, f'{seconds:g} s')}")
 
 
 def _problem(error: problems.RedisError | None, time: str) -> str:
@@ -514,19 +503,10 @@ class _Client:
     the command, and closes all connections if a part of the cluster is down.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[str], Redis],
-        seeds: list[str],
-        *,
-        is_cluster: bool,
-        is_ours: bool,
-    ) -> None:
+    def __init__(self, calls: "_Calls") -> None:
         self.turns = Semaphore(_MAX_CONCURRENT)  # held while a command is under way
-        self._connect = connect
-        self._is_cluster = is_cluster
-        self._is_ours = is_ours
-        self._seeds = self._known = seeds  # the addresses of nodes
+        self._calls = calls
+        self._known = calls.seeds  # the addresses of nodes
         self._nodes: dict[str, Redis] = {}
         self._slots: list[str] = []  # the primary of each slot; empty if they must be looked up
         self._replicated: set[Redis] = set()  # nodes that have a replica
@@ -535,8 +515,8 @@ class _Client:
 
     async def node_of(self, key: bytes) -> Redis:
         """Return the client of the node that has this key."""
-        if not self._is_cluster:
-            return self._node(self._seeds[0])
+        if not self._calls.is_cluster:
+            return self._node(self._known[0])
         while not self._slots:
             async with self._lock:
                 if not self._slots:
@@ -556,7 +536,7 @@ class _Client:
 
     def redirected(self, error: problems.AskError) -> Redis:
         """Return the node that a redirection names. Store it if the slot has moved permanently."""
-        if not self._is_cluster:
+        if not self._calls.is_cluster:
             raise error
         if not error.host:  # the same host that sent the error
             raise problems.TryAgainError(*error.args)
@@ -575,18 +555,19 @@ class _Client:
         self.forget_slots()
 
     async def aclose(self) -> None:
-        """Close the connections, unless the user passed the client."""
-        for node in self._nodes.values() if self._is_ours else ():
+        for node in self._nodes.values():
             await node.aclose()
 
     def _node(self, address: str) -> Redis:
+        if self._calls.given is not None:
+            return self._calls.given
         if address not in self._nodes:
-            self._nodes[address] = self._connect(address)
+            self._nodes[address] = self._calls.connect(address)
         return self._nodes[address]
 
     async def _look_up_slots(self) -> None:
         problem: Exception = problems.TimeoutError()
-        addresses = {*self._seeds, *self._known}
+        addresses = {*self._calls.seeds, *self._known}
         for address in random.sample(sorted(addresses), len(addresses)):
             try:
                 async with asyncio.timeout(1.0):
@@ -638,19 +619,19 @@ class _Calls:
 
     def __init__(self, server: str | Redis, options: Mapping[str, Any], patience: float) -> None:
         self.patience = patience
-        self._given: Redis | None = None
+        self.given: Redis | None = None  # the client that the user passed
+        self.is_cluster = False
         self._given_loop = FirstLoop()
-        self._clients = PerLoop(self._open, _Client.aclose)
+        self._clients = PerLoop(lambda: _Client(self), _Client.aclose)
         self._is_closed = False
-        self._before, self._seeds, self._after = "", [""], ""  # the parts of each node's address
-        self._is_cluster = False
+        self._before, self.seeds, self._after = "", [""], ""  # the parts of each node's address
         if isinstance(server, str):
-            self._seeds, self._options = [server], {**_OPTIONS, **options}
+            self.seeds, self._options = [server], {**_OPTIONS, **options}
             if cluster := _CLUSTER.fullmatch(server):
                 scheme, user, hosts, self._after = cluster.groups(default="")
-                self._before, self._seeds = f"{scheme}://{user}", hosts.split(",")
-                self._is_cluster = True
-            self._set_address({**options, **_settings(self._url(self._seeds[0]))})
+                self._before, self.seeds = f"{scheme}://{user}", hosts.split(",")
+                self.is_cluster = True
+            self._set_address({**options, **_settings(self._url(self.seeds[0]))})
             if cluster:
                 self.place = cluster[3]
                 if self.database:
@@ -665,7 +646,7 @@ class _Calls:
             raise UsageError(
                 "options can be passed only with an address. A client has its own options"
             )
-        self._given = server
+        self.given = server
         self._set_address(server.connection_pool.connection_kwargs)
 
     def _set_address(self, settings: Mapping[str, Any]) -> None:
@@ -692,7 +673,10 @@ class _Calls:
             if not _is_transient(problem) or _clock() + pause >= deadline:
                 break
             await asyncio.sleep(pause)
-        raise _failure(problem, self.place, self.patience) from problem
+        raise self.failure(problem) from problem
+
+    def failure(self, error: problems.RedisError | None) -> StoreError:
+        return StoreError(f"Redis at {self.place}: {_problem(error, f'{self.patience:g} s')}")
 
     async def run_all(self, commands: Sequence[_Command]) -> list[Any]:
         """Send commands together, to each node its own. Failed ones are sent again one by one."""
@@ -737,7 +721,7 @@ class _Calls:
     async def client(self) -> _Client:
         if self._is_closed:  # a command in progress must not open connections again
             raise StoreError("the store is closed. Open a new one")
-        if self._given is not None and not self._given_loop.is_current():
+        if self.given is not None and not self._given_loop.is_current():
             raise UsageError(
                 "the client of this RedisStore belongs to another event loop. Use it in one loop, "
                 "or pass the address of the server"
@@ -749,13 +733,7 @@ class _Calls:
         self._is_closed = True
         await self._clients.close_all()
 
-    def _open(self) -> _Client:
-        is_ours = self._given is None
-        return _Client(self._connect, self._seeds, is_cluster=self._is_cluster, is_ours=is_ours)
-
-    def _connect(self, address: str) -> Redis:
-        if self._given is not None:
-            return self._given
+    def connect(self, address: str) -> Redis:
         # ``run`` retries, because it knows the deadline.
         retry = Retry(NoBackoff(), 0)
         client: Redis = Redis.from_url(self._url(address), retry=retry, **self._options)
@@ -797,11 +775,7 @@ async def _send_pipeline(
 
 
 def _pauses() -> Iterator[float]:
-    """Yield how long to wait before each retry: exponential backoff with jitter."""
-    longest = _FIRST_PAUSE
-    while True:
-        yield longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
-        longest = min(2 * longest, _LONGEST_PAUSE)
+    return map(_BACKOFF.compute, chain(range(1, 8), repeat(8)))
 
 
 class _Entry(NamedTuple):
@@ -883,6 +857,7 @@ def _shard(entry: _Entry) -> int:
 class _Channel(Struct):
     run_id: str
     identity: bytes | None = None
+    """Which run with this ID is watched, once that is known. Messages about others are ignored."""
 
 
 class _Subscriptions:
@@ -891,43 +866,30 @@ class _Subscriptions:
     If that fails, the followers in this loop fail. The next ``add`` tries again.
     """
 
-    def __init__(self, calls: "_Calls", keys: "_Keys", tails: Tails, store_id: str) -> None:
+    def __init__(self, calls: "_Calls", tails: Tails) -> None:
+        self.channels: dict[bytes, _Channel] = {}
         self._calls = calls
-        self._keys = keys
         self._tails = tails
-        self._store_id = store_id
-        self._channels: dict[bytes, _Channel] = {}
         self._changed = asyncio.Event()
-        self._unannounced = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._received_at = -math.inf
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def is_used(self) -> bool:
-        return bool(self._channels)
-
     def add(self, run_id: str, channel: bytes) -> None:
         """Subscribe to the channel of the run that has this ID now."""
-        self._channels[channel] = _Channel(run_id)
+        self.channels[channel] = _Channel(run_id)
         self._changed.set()
-        self._unannounced.set()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._listen())
 
     def leave(self, channel: bytes) -> None:
-        self._channels.pop(channel, None)
+        self.channels.pop(channel, None)
         self._changed.set()
-        if not self._channels:
+        if not self.channels:
             self.end()
 
-    def set_identity(self, channel: bytes, identity: bytes) -> None:
-        """Note which run has this channel. Messages about another run with its ID are ignored."""
-        if (wanted := self._channels.get(channel)) is not None and wanted.identity is None:
-            wanted.identity = identity
-
     def end(self) -> None:
-        self._channels.clear()
+        self.channels.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -959,7 +921,7 @@ class _Subscriptions:
                     await asyncio.sleep(pause)
                     break  # it had worked meanwhile, so the time for reconnecting starts again
                 if not _is_transient(problem) or _clock() - lost_at > self._calls.patience:
-                    return _failure(problem, self._calls.place, self._calls.patience)
+                    return self._calls.failure(problem)
                 await asyncio.sleep(pause)
 
     async def _until_lost(self, client: _Client) -> problems.RedisError:
@@ -975,7 +937,6 @@ class _Subscriptions:
         sides = [
             asyncio.create_task(self._receive(connection)),
             asyncio.create_task(self._subscribe(connection)),
-            asyncio.create_task(self._keep_announced()),
         ]
         try:
             done, _ = await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
@@ -1009,7 +970,7 @@ class _Subscriptions:
 
     def _forward(self, channel: bytes, message: bytes | None) -> None:
         """Report a published message about a run. ``_redis_lua`` describes its format."""
-        if (wanted := self._channels.get(channel)) is None:
+        if (wanted := self.channels.get(channel)) is None:
             return  # its last follower has just left
         run_id, identity = wanted.run_id, wanted.identity
         match (message or b"").split(b"\n"):
@@ -1035,14 +996,16 @@ class _Subscriptions:
         subscribed: set[bytes] = set()
         while True:
             self._changed.clear()
-            wanted = set(self._channels)
+            wanted = set(self.channels)
             new, old, subscribed = wanted - subscribed, subscribed - wanted, wanted
             try:
                 if new:
                     await connection.send_command("SUBSCRIBE", *new)
                 if old:
                     await connection.send_command("UNSUBSCRIBE", *old)
-                await _set_before(self._changed, check_at)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(check_at):
+                        await self._changed.wait()
                 if _clock() < check_at:
                     continue
                 await connection.send_command("PING")
@@ -1053,32 +1016,6 @@ class _Subscriptions:
                 return problems.ConnectionError("the server stopped answering")
             for channel in subscribed:
                 self._forward(channel, None)
-
-    async def _keep_announced(self) -> problems.RedisError:
-        """Ask the stores that write watched runs to publish. Earlier records are in the log."""
-        announced: dict[bytes, float] = {}
-        given = (self._store_id, _milliseconds(_WATCH_SECONDS))
-        while True:
-            self._unannounced.clear()
-            wanted, now = dict(self._channels), _clock()
-            announced = {channel: at for channel, at in announced.items() if channel in wanted}
-            due = [
-                one for one in wanted if now - announced.get(one, -math.inf) > _WATCH_SECONDS / 2
-            ]
-            keys = {channel: self._keys.of_run(wanted[channel].run_id) for channel in due}
-            commands = [_script("watch", keys[channel], channel, *given) for channel in due]
-            with suppress(StoreError):  # the next check tries again
-                await self._calls.run_all(commands)
-                announced.update(dict.fromkeys(due, now))
-                for channel in due:
-                    self._forward(channel, None)
-            await _set_before(self._unannounced, _clock() + _CHECK_SECONDS)
-
-
-async def _set_before(event: asyncio.Event, time: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout_at(time):
-            await event.wait()
 
 
 class _Found(NamedTuple):
@@ -1168,14 +1105,15 @@ class _Index:
         commands = [*also, *(_addition(key, entry, "GT", score) for key in keys)]
         return (await self._calls.run_all(commands))[: len(also)]
 
-    async def finalize(self, ended: Sequence[_Found]) -> None:
+    async def finalize(self, found: Sequence[_Found]) -> None:
         """Set the exact time in the entries of runs that are over."""
         commands = []
-        for run, _, entry, *_ in ended:
-            lists = self._keys.lists_of(entry)
-            commands += [_addition(key, entry, "XX", repr(run.updated)) for key in lists]
-            commands.append(_removal(self._keys.unfinished_of(entry), entry))
-        await self._calls.run_all(commands)
+        for run, _, entry, *_ in found:
+            if run.is_over:
+                lists = self._keys.lists_of(entry)
+                commands += [_addition(key, entry, "XX", repr(run.updated)) for key in lists]
+                commands.append(_removal(self._keys.unfinished_of(entry), entry))
+        await self._correct(commands)
 
     async def remove(self, entries: Sequence[_Entry]) -> None:
         """Remove entries whose runs can no longer exist, and conversations without entries."""
@@ -1186,7 +1124,13 @@ class _Index:
             keys = [conversation, self._keys.about(entry.conversation_id, entry.user)]
             commands += [_removal(key, entry) for key in others]
             commands.append(_script("leave", keys, entry.to_json(), entry.ending))
-        await self._calls.run_all(commands)
+        await self._correct(commands)
+
+    async def _correct(self, commands: Sequence[_Command]) -> None:
+        try:
+            await self._calls.run_all(commands)
+        except StoreError as error:  # the next list tries again
+            logger.warning("the index of runs could not be updated: %s", visible_line(str(error)))
 
     async def remove_gone(self, entries: Sequence[_Entry]) -> None:
         """Remove the entries of runs that were not found, unless they have just been created."""

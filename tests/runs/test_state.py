@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from argstream import events as ev
 from argstream import stream
 from argstream.agent import Agent, Approve, tool
-from argstream.assembly import Numbering
 from argstream.errors import UsageError
 from argstream.events import Event, from_json, to_json
 from argstream.history import CallPart, Message, ResultPart, TextPart, ThinkingPart
@@ -245,14 +244,13 @@ def test_keys_are_unique_although_a_repeated_turn_uses_the_same_ids() -> None:
     assert keys == ["/0", "/1", "c1", "/1~2", "c1~2"]
 
 
-def test_messages_and_position_of_a_run() -> None:
+def test_messages_of_a_run() -> None:
     state = state_of(agent_run())
     messages = state.messages or []
     assert [message.role for message in messages] == ["user", "assistant"] * 3
     assert messages[0].parts == (TextPart(text="Go"),)
     results = [part for one in messages for part in one.parts if isinstance(part, ResultPart)]
     assert [part.failed for part in results] == [False, True, True]
-    assert state.position == Numbering(3, 3, 3, frozenset(state.calls))
     assert RunState.from_snapshot(state.snapshot()).messages is None
 
 

@@ -23,13 +23,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isinf
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from argstream import events as ev
-from argstream.assembly import Numbering
 from argstream.errors import UsageError
 from argstream.history import CallKind, CallPart, Message, ResultPart, TextPart, Verdict
 from argstream.jsonstream import Done, Fragment, Invalid, JsonPath, Kind, Parser, Start, Text
@@ -74,8 +74,8 @@ ChangeKind: TypeAlias = Literal[
     "run_ended",  # the run completed, failed or was stopped: ``RunState.end``
     "stream_failed",  # the model's stream failed: ``RunState.failures``
 ]
+_Mode: TypeAlias = Literal["tree", "events", "off"]  # how arguments are parsed
 _RUN_FIELDS: Final = tuple(name for name in ev.RunSnapshot.__struct_fields__ if name != "blocks")
-_CALL_FIELDS: Final = ev.CallSnapshot.__struct_fields__
 _TextEvent: TypeAlias = ev.TextDelta | ev.ThinkingStarted | ev.ThinkingDelta | ev.ThinkingCompleted
 CallEvent: TypeAlias = (
     ev.ToolArgsCompleted
@@ -191,12 +191,10 @@ class TextBlock(Struct, eq=False):
         self.text = text
 
     def _snapshot(self) -> ev.BlockSnapshot:
-        facts: dict[str, Any] = {"block": self.block, "text": self.text, "turn": self.turn}
-        facts |= {"parent_id": self.parent_id, "is_lost": self.is_lost}
-        facts |= {"started_at": self.started_at, "last_text_at": self.last_text_at}
+        kind: type[ev.TextSnapshot | ev.ThinkingSnapshot] = ev.TextSnapshot
         if self.is_thinking:
-            return ev.ThinkingSnapshot(**facts, is_over=self.is_over)
-        return ev.TextSnapshot(**facts)
+            kind = ev.ThinkingSnapshot
+        return kind(**{name: getattr(self, name) for name in kind.__struct_fields__})
 
 
 class Call(Struct, eq=False):
@@ -318,7 +316,8 @@ class Call(Struct, eq=False):
         self._stop_reading()
 
     def _snapshot(self) -> ev.CallSnapshot:
-        return ev.CallSnapshot(**{name: getattr(self, name) for name in _CALL_FIELDS})
+        names = ev.CallSnapshot.__struct_fields__
+        return ev.CallSnapshot(**{name: getattr(self, name) for name in names})
 
 
 Block: TypeAlias = TextBlock | Call
@@ -348,7 +347,7 @@ class RunState:
     'Hello'
     """
 
-    def __init__(self, *, arguments: Literal["tree", "events", "off"] = "tree") -> None:
+    def __init__(self, *, arguments: _Mode = "tree") -> None:
         """Create an empty state.
 
         Calls are parsed while they are written. ``"tree"`` reports ``argument`` changes and keeps
@@ -377,7 +376,7 @@ class RunState:
         self.seq: int = 0  # of the last record
         self.time: float = 0.0  # of the last event; it never decreases
         self._before: float = 0.0  # the time of the event before
-        if arguments not in ("tree", "events", "off"):
+        if arguments not in get_args(_Mode):
             raise UsageError(f'arguments must be "tree", "events" or "off", not {arguments!r}')
         self._arguments = arguments
         self._turn_messages: list[Message] | None = []  # by the model, in complete turns
@@ -386,9 +385,7 @@ class RunState:
         self._known: Sequence[ev.ArgumentEvent] | None = None
 
     @classmethod
-    def from_records(
-        cls, records: Iterable[Record], *, arguments: Literal["tree", "events", "off"] = "tree"
-    ) -> "RunState":
+    def from_records(cls, records: Iterable[Record], *, arguments: _Mode = "tree") -> "RunState":
         """Return the state after these records, which start with the first of the run."""
         state = cls(arguments=arguments)
         for record in records:
@@ -396,9 +393,7 @@ class RunState:
         return state
 
     @classmethod
-    def from_snapshot(
-        cls, snapshot: ev.RunSnapshot, *, arguments: Literal["tree", "events", "off"] = "tree"
-    ) -> "RunState":
+    def from_snapshot(cls, snapshot: ev.RunSnapshot, *, arguments: _Mode = "tree") -> "RunState":
         """Continue from a snapshot. Arguments have no times, and ``messages`` is None."""
         state = cls(arguments=arguments)
         own = _copied(snapshot)
@@ -487,13 +482,6 @@ class RunState:
             if results:
                 messages.append(Message(role="user", parts=results))
         return messages
-
-    @property
-    def position(self) -> Numbering:
-        """The numbers and IDs that were used, so that the next stream continues after them."""
-        texts = sum(isinstance(block, TextBlock) for block in self.blocks)
-        calls = len(self.blocks) - texts
-        return Numbering(self.turns, texts, calls, frozenset(self.calls))
 
     def snapshot(self) -> ev.RunSnapshot:
         """Return the state as one value that shares nothing with it."""
@@ -743,17 +731,13 @@ class RunState:
         """Add a block of a snapshot."""
         block: Block
         if isinstance(seen, ev.CallSnapshot):
-            block = Call(**{name: getattr(seen, name) for name in _CALL_FIELDS})
+            block = Call(**asdict(seen))
             if seen.verdict is not None or seen.is_lost:
                 block._stop_reading()
             if self._arguments == "tree":
                 self._restore_tree(block)
         else:
-            is_thinking = isinstance(seen, ev.ThinkingSnapshot)
-            is_over = isinstance(seen, ev.ThinkingSnapshot) and seen.is_over
-            facts = (seen.block, seen.parent_id, seen.turn, is_thinking, seen.text)
-            times = (seen.started_at, seen.last_text_at)
-            block = TextBlock(*facts, is_over, seen.is_lost, *times)
+            block = TextBlock(**asdict(seen), is_thinking=isinstance(seen, ev.ThinkingSnapshot))
         self._add(block)
 
     def _restore_tree(self, call: Call) -> None:

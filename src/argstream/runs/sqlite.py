@@ -8,7 +8,6 @@ import stat
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from sqlite3 import Connection
 from tempfile import mkstemp
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -139,7 +138,7 @@ _Answer = TypeVar("_Answer")
 _decoder: Final = msgspec.json.Decoder(StoredRun)
 _FileId = tuple[int, int] | None
 """The device and the inode of the file at a path; None if there is no file."""
-_RunVersion = tuple[float, int, int]
+_RunVersion = list[Any]
 """When a run was created, its last seq, and the version of its commands."""
 
 
@@ -164,7 +163,7 @@ class SqliteStore(Store):
         self._now = partial(Now.here, clock)  # the processes of one machine share its clocks
         has_existed = threading.Event()
         self._writer = _Writer(self._path, busy_seconds, has_existed, self._tails)
-        self._reader = _Reader(self._path, busy_seconds, has_existed)
+        self._reader = _Worker(self._path, busy_seconds, has_existed)
         self._finalizer = weakref.finalize(self, _end, self._writer, self._reader)
 
     def __repr__(self) -> str:
@@ -191,7 +190,7 @@ class SqliteStore(Store):
         def work(connection: Connection) -> _Answer:
             key, run = _get(connection, run_id)
             answer = change(run, self._now())
-            _save(connection, key, run)
+            connection.execute(_UPDATE, (*_row(run), key))
             return answer
 
         return await self._writer.run(work, is_durable=is_durable)
@@ -204,7 +203,7 @@ class SqliteStore(Store):
                 found = partial(_stored_lines, connection, key, batch)
                 if not state.append(lease, batch, found, self._now):
                     return False
-                _save(connection, key, state)
+                connection.execute(_UPDATE, (*_row(state), key))
             _write(connection, key, batch)
             return True
 
@@ -277,17 +276,15 @@ def _end(*workers: "_Worker") -> None:
         worker.end()
 
 
-class _Opened:
-    """A connection, and the identity of the files that it uses."""
+class _Opened(NamedTuple):
+    """A connection, and the identities of the files that it uses."""
 
-    def __init__(self, path: Path, connection: Connection, database: _FileId) -> None:
-        self.connection = connection
-        log = _log(path)
-        self._file_ids = {path: database, log: _file_id(log)}
+    connection: Connection
+    file_ids: Mapping[Path, _FileId]
 
     def check(self) -> None:
         """Raise ``StoreError`` if the file was deleted or replaced. Writes would be lost then."""
-        for path, place in self._file_ids.items():
+        for path, place in self.file_ids.items():
             if _file_id(path) != place:
                 raise _deleted(path)
 
@@ -334,7 +331,7 @@ def _open_file(path: Path, busy_seconds: float) -> _Opened:
         address = f"file:{quote(os.fsencode(path))}?mode=rw"
         connection = sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None)
         _prepare(connection, path, busy_seconds)
-        opened = _Opened(path, connection, before)
+        opened = _Opened(connection, {path: before, _log(path): _file_id(_log(path))})
         opened.check()
     except (sqlite3.Error, OSError, StoreError) as error:
         if connection is not None:
@@ -370,10 +367,14 @@ def _make(path: Path) -> None:
 def _prepare(connection: Connection, path: Path, busy_seconds: float) -> None:
     if _file_format(connection) != (_APPLICATION_ID, _VERSION):
         _create(connection, path)
-    # SQLite does not wait for a lock when the journal mode changes.
-    mode = _retry_while_locked(
-        lambda: _value(connection, "PRAGMA journal_mode = WAL"), busy_seconds
-    )
+    end, mode = time.monotonic() + busy_seconds, None
+    while mode is None:  # SQLite does not wait for a lock when the journal mode changes
+        try:
+            mode = _value(connection, "PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname[:11] != "SQLITE_BUSY" or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
     if mode != "wal":
         raise StoreError(
             f"the file system of {str(path)!r} does not support SQLite's WAL mode. Put the file "
@@ -421,17 +422,6 @@ def _file_format(connection: Connection) -> tuple[object, object]:
 
 def _value(connection: Connection, statement: str) -> object:
     return connection.execute(statement).fetchone()[0]
-
-
-def _retry_while_locked(work: Callable[[], object], seconds: float) -> object:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            return work()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorname[:11] != "SQLITE_BUSY" or time.monotonic() > end:
-                raise
-        time.sleep(0.01)
 
 
 def _failure(path: Path, error: sqlite3.Error | OSError) -> StoreError:
@@ -489,10 +479,6 @@ def _newest(
         except StoreError as error:  # it must not hide the others, for example from recovery
             logger.warning("run %r is left out of a list: %s", run_id, visible_line(str(error)))
     return found
-
-
-def _save(connection: Connection, key: int, state: StoredRun) -> None:
-    connection.execute(_UPDATE, (*_row(state), key))
 
 
 def _drop(connection: Connection, run_id: str) -> None:
@@ -583,8 +569,11 @@ class _Job(Struct, eq=False):
     error: Exception | None = None
 
 
-class _Worker(ABC):
-    """A thread that runs jobs one after the other, with a connection of its own."""
+class _Worker:
+    """A thread that runs jobs one after the other, with a connection of its own.
+
+    Each job has a transaction of its own, which sees one version of the data.
+    """
 
     _begin = "BEGIN"
 
@@ -725,22 +714,15 @@ class _Worker(ABC):
                     job.answer, job.error = None, error
             opened.check()
 
-    @abstractmethod
-    def _do(self, jobs: Sequence[_Job]) -> None: ...
+    def _do(self, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            self._try(self._transaction, [job])
 
     def _wait_seconds(self) -> float | None:
         return None
 
-    def _after_round(self) -> None:  # noqa: B027 - optional
+    def _after_round(self) -> None:
         """Do more work after each round of jobs."""
-
-
-class _Reader(_Worker):
-    """Runs each read in a transaction of its own, which sees one version of the data."""
-
-    def _do(self, jobs: Sequence[_Job]) -> None:
-        for job in jobs:
-            self._try(self._transaction, [job])
 
 
 class _Writer(_Worker):
@@ -768,8 +750,7 @@ class _Writer(_Worker):
         except StoreError:  # the transaction could not begin, or the file is gone
             raise
         except Exception:  # noqa: BLE001 - the job that fails gets the error when it runs alone
-            for job in jobs:
-                self._try(self._transaction, [job])
+            super()._do(jobs)
         for job in jobs:
             if job.on_commit is not None and job.error is None:
                 job.on_commit(job.answer)
@@ -828,7 +809,12 @@ class _Writer(_Worker):
         if version == self._version and all(run_id in self._known for run_id in watched):
             return
         self._version = version
-        versions = _run_versions(connection, watched)
+        rows = connection.execute(
+            "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
+            f"WHERE run_id IN ({', '.join('?' * len(watched))})",
+            watched,
+        )
+        versions: dict[str, _RunVersion] = {run_id: version for run_id, *version in rows}
         for run_id in watched:
             # A deleted run is noticed by the followers that read it.
             found = versions.get(run_id)
@@ -846,15 +832,6 @@ class _Writer(_Worker):
     def _fail(self, error: BaseException, jobs: list[_Job]) -> None:
         super()._fail(error, jobs)
         self._fail_followers(self._fatal_error)
-
-
-def _run_versions(connection: Connection, run_ids: list[str]) -> dict[str, _RunVersion]:
-    rows = connection.execute(
-        "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
-        f"WHERE run_id IN ({', '.join('?' * len(run_ids))})",
-        run_ids,
-    )
-    return {run_id: (created, seq, commands) for run_id, created, seq, commands in rows}
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

@@ -85,6 +85,7 @@ class Tail:
 
     def __init__(self, run_id: str, read: ReadPage, budget: Budget | None = None) -> None:
         self.run_id = run_id
+        self.loop: Any = current_loop()
         self.created: float | None = None  # another run may get this ID later
         self.followers: int = 0  # watchers that read the records, which are kept only for them
         self.undelivered: Undelivered | None = None
@@ -249,9 +250,6 @@ class Tail:
                 woken.set_result(None)
 
 
-_Found = tuple[AbstractEventLoop, Tail]
-
-
 class Tails:
     """The tails of a store, one for each run and event loop. Thread-safe."""
 
@@ -278,7 +276,7 @@ class Tails:
                 tail.followers += 1
             else:
                 tail.listeners.append(notify)
-        watch = Watch(self, loop, tail, notify)
+        watch = Watch(self, tail, notify)
         if is_first:
             try:
                 self._watch(run_id)
@@ -299,27 +297,26 @@ class Tails:
                 tail.listeners.remove(watch.notify)
             if tail.is_watched:
                 return
-            run_id, loop = tail.run_id, watch.loop
             tail.drop_records()
-            self._drop(run_id, loop, tail)
-            if loop in self._tails.get(run_id, {}):
+            self._drop(tail)
+            if tail.loop in self._tails.get(tail.run_id, {}):
                 return  # this tail failed, and another has replaced it
-        if current_loop() is loop:
-            self._unwatch(run_id)
+        if current_loop() is tail.loop:
+            self._unwatch(tail.run_id)
         else:  # garbage collection ended the follower, perhaps in another thread
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._unwatch, run_id)
+                tail.loop.call_soon_threadsafe(self._unwatch, tail.run_id)
 
     def push(self, run_id: str, first: int, stored: Stored) -> None:
         """Pass stored records to the followers of a run, at once in the running event loop."""
         if run_id not in self._tails:
             return
         here = current_loop()
-        for loop, tail in self._of(run_id):
-            if loop is here and tail.undelivered is None:
+        for tail in self._of(run_id):
+            if tail.loop is here and tail.undelivered is None:
                 tail.push(first, stored)
             else:
-                self._notify([(loop, tail)], (first, stored))
+                self._notify([tail], (first, stored))
 
     def mark_stale(self, run_id: str) -> None:
         self._notify(self._of(run_id), is_stale=True)
@@ -334,34 +331,32 @@ class Tails:
     def end_older(self, run_id: str, created: float) -> None:
         """End the followers of an older run with this ID."""
         known = (None, created)
-        others = [found for found in self._of(run_id) if found[1].created not in known]
+        others = [tail for tail in self._of(run_id) if tail.created not in known]
         self._end(others, lambda: RunNotFoundError(run_id))
 
     def fail(self, failure: Callable[[], Exception], loop: AbstractEventLoop | None = None) -> None:
         """End all followers with an error, or those in one event loop. New followers try again."""
-        self._end([found for found in self._all() if loop in (None, found[0])], failure)
+        with self._lock:
+            tails = [tail for tails in self._tails.values() for tail in tails.values()]
+        self._end([tail for tail in tails if loop in (None, tail.loop)], failure)
 
     def watched(self) -> list[str]:
         with self._lock:
             return list(self._tails)
 
-    def _of(self, run_id: str) -> list[_Found]:
+    def _of(self, run_id: str) -> list[Tail]:
         with self._lock:
-            return list(self._tails.get(run_id, {}).items())
+            return list(self._tails.get(run_id, {}).values())
 
-    def _all(self) -> list[_Found]:
-        with self._lock:
-            return [found for run_id in list(self._tails) for found in self._of(run_id)]
-
-    def _end(self, tails: list[_Found], failure: Callable[[], Exception]) -> None:
-        for loop, tail in tails:
-            self._drop(tail.run_id, loop, tail)
+    def _end(self, tails: list[Tail], failure: Callable[[], Exception]) -> None:
+        for tail in tails:
+            self._drop(tail)
         self._notify(tails, failure=failure)
 
     def _notify(
-        self, tails: Iterable[_Found], push: tuple[int, Stored] | None = None, **changes: Any
+        self, tails: Iterable[Tail], push: tuple[int, Stored] | None = None, **changes: Any
     ) -> None:
-        for loop, tail in tails:
+        for tail in tails:
             with self._lock:
                 is_notified = tail.undelivered is not None
                 tail.undelivered = tail.undelivered or Undelivered()
@@ -372,9 +367,9 @@ class Tails:
             if is_notified:
                 continue
             try:
-                loop.call_soon_threadsafe(self._deliver, tail)
+                tail.loop.call_soon_threadsafe(self._deliver, tail)
             except RuntimeError:  # the loop was closed before its followers had left
-                self._drop(tail.run_id, loop, tail)
+                self._drop(tail)
 
     def _deliver(self, tail: Tail) -> None:
         with self._lock:
@@ -382,13 +377,13 @@ class Tails:
         if news is not None:
             tail.receive(news)
 
-    def _drop(self, run_id: str, loop: AbstractEventLoop, tail: Tail) -> None:
+    def _drop(self, tail: Tail) -> None:
         with self._lock:
-            tails = self._tails.get(run_id, {})
-            if tails.get(loop) is tail:
-                del tails[loop]
+            tails = self._tails.get(tail.run_id, {})
+            if tails.get(tail.loop) is tail:
+                del tails[tail.loop]
                 if not tails:
-                    del self._tails[run_id]
+                    del self._tails[tail.run_id]
 
 
 @dataclass(eq=False)
@@ -396,7 +391,6 @@ class Watch(AbstractContextManager[Tail]):
     """A watcher of a run, until it is closed or dropped."""
 
     tails: Tails
-    loop: AbstractEventLoop
     tail: Tail
     notify: Callable[[], None] | None  # called when commands may have changed; None: a follower
     is_closed: bool = False

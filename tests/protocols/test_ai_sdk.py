@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from argstream import Approve, Deny
 from argstream import events as ev
 from argstream.errors import UsageError
 from argstream.history import CallPart, Message, ResultPart, TextPart
 from argstream.protocols import Written, ai_sdk
-from argstream.protocols.ai_sdk import AiSdkEncoder, Answer, Answered, Said, history_before, meant
+from argstream.protocols.ai_sdk import AiSdkEncoder, Answered, Said, history_before, meant
 from tests.chance_runs import RUN
 from tests.protocols.ai_sdk_client import Client
 from tests.protocols.reading import read, records_of, snapshot_of
@@ -290,6 +291,7 @@ def responded(id: str, **approval: Any) -> Any:
 
 
 AGAIN = [user("one"), user("two", "u2")]
+ACCEPTED = responded("new", approved=True)
 DENIED = responded("new", approved=False, reason="no")
 
 
@@ -303,16 +305,22 @@ DENIED = responded("new", approved=False, reason="no")
         # Only the answers of the last message count.
         (
             {"messages": [responded("old", approved=True), DENIED]},
-            Answered({"new": Answer(False, "no")}),
+            Answered({"new": Deny("no")}),
         ),
         (
-            {"messages": [DENIED], "edits": {"new": {"to": "eve"}}},
-            Answered({"new": Answer(False, "no", {"to": "eve"})}),
+            {"messages": [ACCEPTED], "edits": {"new": {"to": "eve"}}},
+            Answered({"new": Approve(arguments={"to": "eve"}, digest="new")}),
         ),
     ],
 )
 def test_request_is_a_message_or_an_answer(fields: dict[str, Any], wanted: Said | Answered) -> None:
     assert meant(msgspec.convert({"id": "chat", **fields}, ai_sdk.ChatBody)) == wanted
+
+
+def test_edit_of_a_denied_call_is_refused() -> None:
+    body = {"id": "chat", "messages": [DENIED], "edits": {"new": {"to": "eve"}}}
+    with pytest.raises(UsageError, match="denied cannot be edited"):
+        meant(msgspec.convert(body, ai_sdk.ChatBody))
 
 
 def history(*texts: str) -> list[Message]:

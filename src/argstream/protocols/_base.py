@@ -14,13 +14,27 @@ from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
+    Callable,
     Generator,
     Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Concatenate,
+    Final,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    cast,
+    overload,
+)
 from uuid import uuid4
 
 from msgspec import Meta
@@ -130,12 +144,34 @@ class ChangeEncoder(Encoder):
         return Written(bytes(data), ends)
 
 
+Events: TypeAlias = Iterable[ev.Event] | AsyncIterable[ev.Event]
+Encoded: TypeAlias = Generator[bytes, None, None] | AsyncGenerator[bytes, None]
+_Options = ParamSpec("_Options")
+
+
+class Encode(Protocol[_Options]):
+    """The type of ``encode``: it writes the events of ``stream()`` or of a run."""
+
+    @overload
+    def __call__(
+        self, events: Iterable[ev.Event], *args: _Options.args, **options: _Options.kwargs
+    ) -> Generator[bytes, None, None]: ...
+    @overload
+    def __call__(
+        self, events: AsyncIterable[ev.Event], *args: _Options.args, **options: _Options.kwargs
+    ) -> AsyncGenerator[bytes, None]: ...
+
+
+def sync_or_async(
+    encode: Callable[Concatenate[Events, _Options], Encoded],
+) -> Encode[_Options]:
+    """Declare that the result of ``encode`` is async if the events are. It stays as it is."""
+    return cast("Encode[_Options]", encode)
+
+
 def encode_with(
-    encoder: Encoder,
-    events: Iterable[ev.Event] | AsyncIterable[ev.Event],
-    run_id: str = "",
-    conversation_id: str = "",
-) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+    encoder: Encoder, events: Events, run_id: str = "", conversation_id: str = ""
+) -> Encoded:
     """Write the events of ``stream()`` or of a run, each at once, and close their source.
 
     If the source raises, the client gets a failed run, and then the exception is raised.

@@ -19,9 +19,9 @@ Clients verify each stream on its own: a message must be started in it before it
 the encoder keeps which messages are open (``_Output``). The rest is read from the state of the run.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -35,12 +35,15 @@ from argstream.protocols._base import (
     ChangeEncoder,
     ChosenId,
     CloseReason,
+    Encoded,
+    Events,
     Json,
     Reason,
     Written,
     encode_with,
     frame,
     interval_for,
+    sync_or_async,
     text_of,
     usage_counts,
 )
@@ -76,20 +79,10 @@ _MAX_KNOWN: Final = 1_000
 """How many messages are sent back to a client. If it has more, it is sent those of the log."""
 
 
-@overload
+@sync_or_async
 def encode(
-    events: Iterable[ev.Event], thread_id: str = "", run_id: str = "", version: Version = "1.0"
-) -> Generator[bytes, None, None]: ...
-@overload
-def encode(
-    events: AsyncIterable[ev.Event], thread_id: str = "", run_id: str = "", version: Version = "1.0"
-) -> AsyncGenerator[bytes, None]: ...
-def encode(
-    events: Iterable[ev.Event] | AsyncIterable[ev.Event],
-    thread_id: str = "",
-    run_id: str = "",
-    version: Version = "1.0",
-) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+    events: Events, thread_id: str = "", run_id: str = "", version: Version = "1.0"
+) -> Encoded:
     """Encode the events of ``stream()`` or of a run, as server-sent events.
 
     ``thread_id`` and ``run_id`` are those of the request; random if empty. In a stream without a

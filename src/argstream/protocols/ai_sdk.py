@@ -5,16 +5,8 @@ server, where many clients watch one run. A stream ends where the run pauses, be
 answers requests only then. The next stream continues the same message.
 """
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import Any, ClassVar, Final, Literal, overload
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -28,23 +20,26 @@ from argstream.protocols._base import (
     ChangeEncoder,
     ChosenId,
     CloseReason,
+    Encoded,
+    Events,
     Json,
     Reason,
     Written,
     encode_with,
     interval_for,
+    sync_or_async,
     text_of,
     usage_counts,
 )
 from argstream.providers import stop_kind
 from argstream.providers._deltas import RUN_BY_PROVIDER
+from argstream.runs._records import Approval, Approve, Deny
 from argstream.runs._state import Block, Call, Change, TextBlock
 from argstream.sanitise import encode_json
 
 __all__ = [
     "HEADERS",
     "AiSdkEncoder",
-    "Answer",
     "Answered",
     "ChatBody",
     "ChatHistory",
@@ -74,15 +69,8 @@ _CHARACTERS_PER_SECOND: Final = 750_000
 this rate it spends a hundredth of its time on that."""
 
 
-@overload
-def encode(events: Iterable[ev.Event], *, message_id: str = "") -> Generator[bytes, None, None]: ...
-@overload
-def encode(
-    events: AsyncIterable[ev.Event], *, message_id: str = ""
-) -> AsyncGenerator[bytes, None]: ...
-def encode(
-    events: Iterable[ev.Event] | AsyncIterable[ev.Event], *, message_id: str = ""
-) -> Generator[bytes, None, None] | AsyncGenerator[bytes, None]:
+@sync_or_async
+def encode(events: Events, *, message_id: str = "") -> Encoded:
     """Encode the events of ``stream()`` or of a run as one UI message stream.
 
     Without a run, calls that have no result stay open: the application or the client runs them.
@@ -572,18 +560,10 @@ class Said(Struct, frozen=True):
     """The earlier messages of the user; None if the client did not send them."""
 
 
-class Answer(Struct, frozen=True):
-    """The user's answer to one approval request."""
-
-    approved: bool
-    reason: str = ""
-    edit: dict[str, Any] | None = None
-
-
 class Answered(Struct, frozen=True):
     """The user's answers to approval requests, by digest."""
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, Approval]
     unanswered: frozenset[str] = frozenset()
     """The requests that the client still shows as pending."""
 
@@ -614,7 +594,7 @@ def meant(body: ChatBody) -> Said | Answered:
 
 
 def _answers_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> Answered:
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Approval] = {}
     unanswered: set[str] = set()
     for part in message.parts:
         approval = part.approval
@@ -623,8 +603,13 @@ def _answers_in(message: ChatMessage, edits: Mapping[str, dict[str, Any]]) -> An
         if part.state == "approval-requested":
             unanswered.add(approval.id)
         elif part.state == "approval-responded" and approval.approved is not None:
-            edit = edits.get(approval.id)
-            answers[approval.id] = Answer(approval.approved, approval.reason or "", edit)
+            edit, reason = edits.get(approval.id), approval.reason or ""
+            if approval.approved:
+                answers[approval.id] = Approve(arguments=edit, digest=approval.id, reason=reason)
+            elif edit is not None:
+                raise UsageError("a call that is denied cannot be edited")
+            else:
+                answers[approval.id] = Deny(reason)
     if not answers:
         raise UsageError("the messages contain no new message and no answer")
     unknown = edits.keys() - answers.keys()

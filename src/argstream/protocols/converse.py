@@ -16,33 +16,29 @@
 Each call has one ``tool_start``, and then one ``block`` or ``invalid``.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import Any, overload
+from collections.abc import Iterator
+from typing import Any
 
 from argstream import events as ev
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
     ChangeEncoder,
     CloseReason,
+    Encoded,
+    Events,
     Json,
     Written,
     encode_with,
     frame,
+    sync_or_async,
 )
 from argstream.runs._state import Call, Change
 
 __all__ = ["ConverseEncoder", "encode"]
 
 
-@overload
-def encode(events: Iterable[ev.Event], *, with_deltas: bool = False) -> Iterator[bytes]: ...
-@overload
-def encode(
-    events: AsyncIterable[ev.Event], *, with_deltas: bool = False
-) -> AsyncIterator[bytes]: ...
-def encode(
-    events: Iterable[ev.Event] | AsyncIterable[ev.Event], *, with_deltas: bool = False
-) -> Iterator[bytes] | AsyncIterator[bytes]:
+@sync_or_async
+def encode(events: Events, *, with_deltas: bool = False) -> Encoded:
     """Encode the events of ``stream()`` or of a run."""
     return encode_with(ConverseEncoder(with_deltas=with_deltas), events)
 

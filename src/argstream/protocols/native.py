@@ -9,8 +9,8 @@ The message of a complete turn has no parts, because its content was already sen
 the provider understands (signatures, encrypted thinking) stays on the server.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from typing import ClassVar, overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +20,14 @@ from argstream.history import Message, OpaquePart
 from argstream.protocols._base import (
     CLOSE_MESSAGES,
     CloseReason,
+    Encoded,
     Encoder,
+    Events,
     Written,
     encode_with,
     frame,
     reconnect,
+    sync_or_async,
 )
 from argstream.runs._records import Record
 from argstream.runs._state import Call, RunState
@@ -44,13 +47,8 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     """The argument events of ``event``; with a snapshot, those of the calls in progress."""
 
 
-@overload
-def encode(events: Iterable[Event]) -> Iterator[bytes]: ...
-@overload
-def encode(events: AsyncIterable[Event]) -> AsyncIterator[bytes]: ...
-def encode(
-    events: Iterable[Event] | AsyncIterable[Event],
-) -> Iterator[bytes] | AsyncIterator[bytes]:
+@sync_or_async
+def encode(events: Events) -> Encoded:
     """Encode the events of ``stream()`` or of a run."""
     return encode_with(NativeEncoder(), events)
 

@@ -26,7 +26,6 @@ from argstream.errors import RunNotFoundError
 from argstream.protocols.ai_sdk import (
     HEADERS,
     AiSdkEncoder,
-    Answer,
     Answered,
     ChatBody,
     ChatHistory,
@@ -34,7 +33,7 @@ from argstream.protocols.ai_sdk import (
     history_before,
     meant,
 )
-from argstream.runs._records import Approval, Approve, Deny, RunInfo
+from argstream.runs._records import Approval, RunInfo
 from argstream.server._api import Context, json_response, not_pending
 from argstream.server._limits import read_json
 from argstream.server._security import Problem
@@ -125,12 +124,4 @@ def _decisions(info: RunInfo, answered: Answered) -> dict[str, Approval]:
     if not is_current or info.status != "paused":
         message = "the run has continued. Resume the stream, and decide on its pending requests"
         raise Problem(409, "out-of-date", message)
-    return {calls[digest]: _approval(digest, one) for digest, one in answered.answers.items()}
-
-
-def _approval(digest: str, answer: Answer) -> Approval:
-    if answer.approved:
-        return Approve(arguments=answer.edit, digest=digest, reason=answer.reason)
-    if answer.edit is not None:
-        raise Problem(422, "unusable", "a call that is denied cannot be edited")
-    return Deny(answer.reason)
+    return {calls[digest]: answer for digest, answer in answered.answers.items()}

@@ -110,7 +110,7 @@ class AiSdkEncoder(ChangeEncoder):
 
     def replayed_parts(self) -> list[Json]:
         """Return the parts of a replay."""
-        writer = _MessageWriter(self, limits=self._writer.missed)
+        writer = _MessageWriter(self, limits=self._writer.written)
         changes = self.state.replay(with_text=False)
         parts = [part for change in changes for part in writer.write(change)]
         return [*parts, *writer.end_texts(self._writer)]
@@ -143,17 +143,17 @@ class _MessageWriter:
     """Writes changes as parts of a message. It keeps only what its own output has open.
 
     Between a pause and the next stream, nothing is written. In an observed run blocks may change
-    meanwhile: they are ``missed``, and the next stream repeats them. Calls can be repeated, because
-    a client replaces them. A text cannot: what was missed of it is appended. So a replay for a
-    client that connects during the pause must not include it (``limits``).
+    meanwhile, and the next stream has the rest of them. Calls can be repeated, because a client
+    replaces them. A text cannot. So a replay for a client that connects during the pause has no
+    more of the texts than was ``written`` (``limits``).
     """
 
     def __init__(self, encoder: AiSdkEncoder, limits: Mapping[str, int] | None = None) -> None:
-        self.missed: dict[str, int] = {}  # keys of blocks: how much of a text was written before
+        self.written: dict[str, int] = {}  # keys of blocks: how much of a text
         self.texts: dict[str, TextBlock] = {}  # those that are open
         self._encoder = encoder
         self._state = encoder.state
-        self._limits = limits or {}  # lengths of texts, by key
+        self._limits = limits
         self._is_open = False  # a stream has started and not ended
         self._is_paused = False
         self._has_step = False
@@ -171,7 +171,6 @@ class _MessageWriter:
     def write(self, change: Change) -> list[Json]:
         """Return the parts of a change. It may be the start of a stream, or its end."""
         if self._is_paused and change.kind not in ("run_resumed", "run_ended"):
-            self._add_missed(change)
             return []
         return [*self._open(), *self._parts(change)]
 
@@ -203,7 +202,7 @@ class _MessageWriter:
     def _open(self) -> Iterator[Json]:
         if self._is_open:
             return
-        self._is_open, self._is_paused = True, False
+        was_paused, self._is_open, self._is_paused = self._is_paused, True, False
         start: Json = {"type": "start"}
         message_id = self._encoder.message_id
         run_id = "" if self._encoder.is_bare else self._state.run_id or message_id
@@ -212,26 +211,22 @@ class _MessageWriter:
         if run_id:
             start["messageMetadata"] = {"runId": run_id}
         yield start
-        missed, self.missed = self.missed, {}
-        for block in self._state.blocks if missed else ():
-            if block.key in missed and not block.is_lost:
-                yield from self._repeat(block, missed[block.key])
+        for block in self._state.blocks if was_paused else ():
+            if not block.is_lost:
+                yield from self._catch_up(block)
 
-    def _repeat(self, block: Block, length: int) -> Iterator[Json]:
+    def _catch_up(self, block: Block) -> Iterator[Json]:
+        """Write what came during the pause."""
+        length = self.written.get(block.key)
         if isinstance(block, Call):
-            self._calls[block.key] = _ShownCall(block)
-            yield from self._update_call(block)
-        else:
+            if length is None:
+                self._add_call(block)
+            if block.key in self._calls:
+                yield from self._update_call(block)
+        elif length is None or length < len(block.text):
             yield from self._append_text(block, block.text[length:])
             if block.is_over:
                 yield from self._end_text(block)
-
-    def _add_missed(self, change: Change) -> None:
-        block = change.block
-        if isinstance(block, TextBlock) and change.kind != "block_started":
-            self.missed.setdefault(block.key, len(block.text) - len(change.text))
-        elif block is not None:
-            self.missed.setdefault(block.key, 0)
 
     def assume_missed(self) -> None:
         """Find what the clients of a paused run may have missed, as the pause is not in a snapshot.
@@ -247,18 +242,21 @@ class _MessageWriter:
         while first and (isinstance(blocks[first - 1], Call) or blocks[first - 1].parent_id):
             first -= 1
         beside = (one for one in blocks[first:last] if isinstance(one, Call))
-        missed = [one for one in (*beside, *blocks[last + 1 :]) if not _is_pending(one)]
-        self.missed |= dict.fromkeys((one.key for one in missed), 0)
+        for block in (*beside, *blocks[last + 1 :]):
+            if isinstance(block, TextBlock):
+                self.written.pop(block.key, None)
+            elif not block.is_pending:
+                self._add_call(block)
 
     def _pause(self) -> Iterator[Json]:
         """End the stream. A client answers when all calls of the step have an answer or a result.
 
         So the other open calls get a placeholder. The next stream repeats them.
         """
-        for key, shown in self._calls.items():
+        for shown in self._calls.values():
             if not shown.call.is_pending:
-                self.missed[key] = 0
                 yield _output(shown.call, _UNFINISHED)
+                self._add_call(shown.call)
         yield from self._end_step()
         yield self._finish("tool-calls")
         self._is_open, self._is_paused = False, True
@@ -318,14 +316,16 @@ class _MessageWriter:
     # Text and thinking
 
     def _text_change(self, change: Change, block: TextBlock) -> Iterator[Json]:
-        limit = self._limits.get(block.key)
         self._has_lost = self._has_lost or change.kind == "block_lost"
         if change.kind in ("block_lost", "block_ended"):
             yield from self._end_text(block)
-        elif limit != 0:
-            yield from self._append_text(block, change.text[:limit])
+        elif self._limits is None:
+            yield from self._append_text(block, change.text)
+        elif block.key in self._limits:
+            yield from self._append_text(block, change.text[: self._limits[block.key]])
 
     def _append_text(self, block: TextBlock, text: str) -> Iterator[Json]:
+        self.written[block.key] = len(block.text)
         if block.key not in self.texts:
             yield from self._start_step(block)
             self.texts[block.key] = block
@@ -342,13 +342,18 @@ class _MessageWriter:
     def _call_change(self, change: Change, call: Call) -> Iterator[Json]:
         if change.kind == "block_started":
             yield from self._start_step(call)
-            self._calls[call.key] = _ShownCall(call)
+            self._add_call(call)
         if change.kind == "block_lost":
             self._has_lost = True
             if self._calls.pop(call.key, None) is not None:
                 yield _error(call, _LOST)
         elif call.key in self._calls:
             yield from self._update_call(call)
+
+    def _add_call(self, call: Call) -> None:
+        """Add a call whose next parts start it, also if a client has it already."""
+        self.written[call.key] = 0
+        self._calls[call.key] = _ShownCall(call)
 
     def _update_call(self, call: Call) -> Iterator[Json]:
         """Write the new parts of an open call."""

@@ -266,9 +266,10 @@ def test_paused_run_that_is_stopped_ends_with_the_results_of_its_calls() -> None
     encoder = AgUiEncoder("thread", "ask", "1.0")
     encoder.encode(records_of(PAUSED))
     stopped = (ev.ToolCallFailed("c1", "send", "given up"), ev.RunStopped("enough", "run_1"))
-    ends = ["TOOL_CALL_RESULT", "STEP_FINISHED", "RUN_FINISHED"]
     written = encoder.encode(records_of(stopped, first=len(PAUSED) + 1)).data
-    assert kinds(decoded(written)) == ["RUN_STARTED", "STEP_STARTED", *ends]
+    shown = ["MESSAGES_SNAPSHOT", "CUSTOM", "TOOL_CALL_RESULT"]
+    ends = ["STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"]
+    assert kinds(decoded(written)) == ["RUN_STARTED", *shown, *ends]
 
 
 def test_opening_keeps_the_other_messages_of_the_client() -> None:

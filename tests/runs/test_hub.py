@@ -35,7 +35,7 @@ class Log:
         self.tail.followers = 1
         self.tail.begin(1)
 
-    async def read(self, _run_id: str, _created: float | None, after: int, _limit: int) -> Page:
+    async def read(self, _run_id: str, after: int, _limit: int) -> Page:
         self.reads += 1
         records = [from_json(line) for line in self.lines[after:]]
         await self.gate.wait()

@@ -12,8 +12,8 @@ everything else   ``CUSTOM`` events whose names start with ``argstream.``
 ================  ================================================================================
 
 A stream ends when the run pauses, and the next one starts when the run is resumed or ends. A late
-viewer gets a ``MESSAGES_SNAPSHOT`` first. So does the next stream of an observed run, which may
-have gone on while it was paused.
+viewer gets a ``MESSAGES_SNAPSHOT`` first. So does the next stream of a run that went on while it
+was paused: an observed run, or one that was stopped.
 
 Clients verify each stream on its own: a message must be started in it before it grows or ends. So
 the encoder keeps which messages are open (``_Output``). The rest is read from the state of the run.
@@ -120,7 +120,6 @@ class AgUiEncoder(ChangeEncoder):
         self._known = known
         self._output = _Output(self)
         self._is_streaming = False
-        self._held: list[Json] = []  # events since the pause, for the next stream
 
     @property
     def interval(self) -> float:
@@ -157,8 +156,6 @@ class AgUiEncoder(ChangeEncoder):
         events = self._start_stream(change)
         shown = self._output.encode(change)
         if not self._is_streaming:
-            if self.state.status == "paused" and self.state.mode == "agent":
-                self._held += shown
             return []
         events += shown
         if change.kind == "run_paused":
@@ -178,12 +175,12 @@ class AgUiEncoder(ChangeEncoder):
         if self._is_streaming or not (is_end or self.state.status == "running"):
             return []
         self._is_streaming = True
-        if self.state.mode == "observed" and (is_end or change.kind == "run_resumed"):
+        if is_end or (self.state.mode == "observed" and change.kind == "run_resumed"):
             # It went on while it was paused: sub-agents, and calls that need no decision.
             self._output, events = self._so_far()
             return [*events, *self._output.reopen()]
-        held, self._held, self._known = self._held, [], None
-        return [self._run_started(), *self._output.reopen(), *held]
+        self._known = None
+        return [self._run_started(), *self._output.reopen()]
 
     def _so_far(self) -> "tuple[_Output, list[Json]]":
         """Return the run so far, for a new stream, and what is open after it.

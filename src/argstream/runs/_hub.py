@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
@@ -25,7 +25,7 @@ from argstream._asyncio import current_loop
 from argstream.errors import RunNotFoundError, StoreError
 from argstream.events import RunSnapshot
 from argstream.runs._batches import records_of
-from argstream.runs._records import Record, RunInfo, size_of
+from argstream.runs._records import Record, size_of
 from argstream.runs._state import RunState
 
 PAGE: Final = 500  # how many records are read at once
@@ -38,8 +38,8 @@ _MAX_UNDELIVERED: Final = 64_000
 
 Page = tuple[Sequence[Record], bool]
 """Records, and whether there are more."""
-ReadPage = Callable[[str, float | None, int, int], Awaitable[Page]]
-"""Reads records of a run: its ID, when it was created, after which seq, and how many at most."""
+ReadPage = Callable[[str, int, int], Awaitable[Page]]
+"""Reads records of a run: its ID, after which seq, and how many at most."""
 
 
 class Budget:
@@ -86,7 +86,6 @@ class Tail:
     def __init__(self, run_id: str, read: ReadPage, budget: Budget | None = None) -> None:
         self.run_id = run_id
         self.loop: Any = current_loop()
-        self.created: float | None = None  # another run may get this ID later
         self.followers: int = 0  # watchers that read the records, which are kept only for them
         self.undelivered: Undelivered | None = None
         self.is_over: bool = False  # whether ``last`` is the record that ends the run
@@ -109,11 +108,6 @@ class Tail:
     @property
     def has_failed(self) -> bool:
         return self._failure is not None
-
-    def is_of(self, created: float) -> bool:
-        if self.created is None:
-            self.created = created
-        return self.created == created
 
     def receive(self, undelivered: Undelivered) -> None:
         for push in undelivered.pushes:
@@ -191,7 +185,7 @@ class Tail:
         self._is_reading, self._is_stale = True, False
         try:
             after = self.last or 0
-            records, is_more = await self._read(self.run_id, self.created, after, PAGE)
+            records, is_more = await self._read(self.run_id, after, PAGE)
             self._is_stale = self._is_stale or is_more
             # Records that were pushed while this was read are already kept.
             self._add(records[(self.last or 0) - after :])
@@ -325,14 +319,8 @@ class Tails:
         self._notify(self._of(run_id), has_commands=True)
 
     def forget(self, run_id: str) -> None:
-        """End all followers of a deleted run. Another run may get its ID."""
+        """End all followers of a deleted run."""
         self._end(self._of(run_id), lambda: RunNotFoundError(run_id))
-
-    def end_older(self, run_id: str, created: float) -> None:
-        """End the followers of an older run with this ID."""
-        known = (None, created)
-        others = [tail for tail in self._of(run_id) if tail.created not in known]
-        self._end(others, lambda: RunNotFoundError(run_id))
 
     def fail(self, failure: Callable[[], Exception], loop: AbstractEventLoop | None = None) -> None:
         """End all followers with an error, or those in one event loop. New followers try again."""
@@ -408,40 +396,33 @@ class Watch(AbstractContextManager[Tail]):
         self.tails.end(self)
 
 
-class _Kept(NamedTuple):
-    state: RunState
-    created: float  # differs from that of a deleted run with the same ID
-
-
 class Snapshots:
     """Creates snapshots, and keeps the states of the newest few. Thread-safe."""
 
     def __init__(self, read: ReadPage) -> None:
         self._read = read
         self._guard = threading.Lock()
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, RunState] = OrderedDict()
         self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
 
-    async def snapshot(self, info: RunInfo) -> RunSnapshot:
-        run_id, is_more = info.run_id, True
+    async def snapshot(self, run_id: str) -> RunSnapshot:
+        is_more = True
         with self._guard:
             lock = self._locks.setdefault((run_id, id(asyncio.get_running_loop())), asyncio.Lock())
         # One at a time: if many viewers connect at once, only the first reads the log.
         async with lock:
             with self._guard:
-                kept = self._kept.pop(run_id, None)  # so that no other thread changes it
-            if kept is None or kept.created != info.created:
-                kept = _Kept(RunState(arguments="off"), info.created)
-            state = kept.state
+                state = self._kept.pop(run_id, None)  # so that no other thread changes it
+            state = state or RunState(arguments="off")
             while is_more:
-                records, is_more = await self._read(run_id, kept.created, state.seq, PAGE)
+                records, is_more = await self._read(run_id, state.seq, PAGE)
                 for record in records:
                     state.apply_record(record)
                 if is_more:
                     await asyncio.sleep(0)  # a long log must not block the event loop
             snapshot = state.snapshot()
             with self._guard:
-                self._kept[run_id] = kept
+                self._kept[run_id] = state
                 while len(self._kept) > _KEPT_STATES:
                     self._kept.popitem(last=False)
             return snapshot

@@ -3,8 +3,8 @@
 They do not contain the rules of runs, which are in ``StoredRun``. A run has two keys, which share a
 slot:
 
-- ``PREFIX:{RUN}:run``, a hash: ``format``; ``state``, a ``StoredRun`` in JSON; ``created``,
-  ``token``, ``status`` and ``commands`` (its ``commands_version``), copied from there; ``seq`` and
+- ``PREFIX:{RUN}:run``, a hash: ``format``; ``state``, a ``StoredRun`` in JSON; ``token``,
+  ``status`` and ``commands`` (its ``commands_version``), copied from there; ``seq`` and
   ``updated``, which deltas change and which are older in ``state``; ``changes``, the nonces of the
   last changes of the state, the newest first; ``identity``, the nonce of its creation, because
   another run may get the same ID later; ``listed``, the score of its index entries.
@@ -36,9 +36,8 @@ whole ID. The tag of an empty ID is ``%``.
 Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``. Channels are not part
 of a database, so they need its number. The channel is the first argument and not a key: while a
 slot moves to another node of a cluster, a script with a key that does not exist is refused. The
-lines of a message are its kind (``gone``, ``commands``, or empty if only records were written), the
-identity of the run, and for written records the seq of the first and, unless they are large, the
-records. A cluster forwards messages to all nodes. So records alone are published only while another
+lines of a message are its kind (``gone``, ``commands``, or empty if only records were written), and
+for written records the seq of the first and, unless they are large, the records. A cluster forwards messages to all nodes. So records alone are published only while another
 store than the writer watches the run: ``watcher`` is that store, or ``*`` for several, until
 ``watched``, by the clock of the server. A store says so when it reads records for followers.
 
@@ -106,10 +105,10 @@ local function write(by, kind, first, at, ...)
   end
   redis.call('HSET', run, ...)
   if kind == '' and (at > #ARGV or not is_watched(by)) then return end
-  local words = {kind, redis.call('HGET', run, 'identity')}
+  local words = {kind}
   if at <= #ARGV then
-    words[3] = first
-    if size <= 16384 then words[4] = table.concat(ARGV, '\\n', at) end
+    words[2] = first
+    if size <= 16384 then words[3] = table.concat(ARGV, '\\n', at) end
   end
   redis.call('PUBLISH', news, table.concat(words, '\\n'))
 end
@@ -154,7 +153,7 @@ return {'done'}
 # ARGV: the channel, and the version and the seq that were read.
 _DELETE: Final = """
 if is_newer(ARGV[2], ARGV[3]) then return load() end
-redis.call('PUBLISH', news, 'gone\\n' .. (redis.call('HGET', run, 'identity') or ''))
+redis.call('PUBLISH', news, 'gone')
 redis.call('DEL', run, log)
 return {'done'}
 """
@@ -163,7 +162,7 @@ return {'done'}
 # and for how many ms. The records are returned as one text, because the client reads that faster
 # than many texts. At least one, however large.
 _READ: Final = """
-local found = redis.call('HMGET', run, 'seq', 'created', 'identity', 'format')
+local found = redis.call('HMGET', run, 'seq', 'format')
 if not found[1] then return {'unknown'} end
 if ARGV[4] then watch(ARGV[4], ARGV[5]) end
 local records = redis.call('XRANGE', log, integer(ARGV[2] + 1) .. '-0', '+', 'COUNT', ARGV[3])
@@ -173,7 +172,7 @@ for place, entry in ipairs(records) do
   if place > 1 and size > 4000000 then break end
   lines[place] = entry[2][2]
 end
-return {'done', found[1], found[2], found[3], found[4] or '1', table.concat(lines, '\\n')}
+return {'done', found[1], found[2] or '1', table.concat(lines, '\\n')}
 """
 
 _VOID: Final = """

@@ -114,8 +114,8 @@ class Store(ABC):
     """
 
     def __init__(self) -> None:
-        self._tails = Tails(self._page_of, self._watch, self._unwatch)
-        self._snapshots = Snapshots(self._page_of)
+        self._tails = Tails(self._page, self._watch, self._unwatch)
+        self._snapshots = Snapshots(self._page)
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -225,7 +225,6 @@ class Store(ABC):
             return StoredRun.created_with(batch, process, lasts, launch or Launch(), now)
 
         await self._create(make, batch, title_of(records))
-        self._tails.end_older(batch.run_id, records[0].time)
         return Lease(batch.run_id, process.name, FIRST_TOKEN, batch.last)
 
     async def acquire(self, run_id: str, owner: str | Owner, seconds: float) -> Lease:
@@ -309,15 +308,15 @@ class Store(ABC):
         """Yield the records as ``follow`` does, but all that are there at once."""
         self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
-        watch, info = await self._watched(run_id)
-        with watch as tail:
+        with self._tails.watch(run_id) as tail:
+            info = await self._info(run_id)
             if info.is_over and after >= info.seq:
                 return
             tail.begin(info.seq)
             while not (tail.is_over and tail.last is not None and after >= tail.last):
                 records = tail.after(after)
                 if records is None:
-                    records = await self._old_page(info, after)
+                    records = await self._old_page(run_id, after)
                 if records:
                     yield records
                     after = records[-1].seq
@@ -326,38 +325,17 @@ class Store(ABC):
                 if tail.last is None or after >= tail.last:
                     await tail.wait_for_records(after)
 
-    async def _watched(self, run_id: str) -> tuple[Watch, RunInfo]:
-        while True:
-            watch = self._tails.watch(run_id)
-            try:
-                info = await self._info(run_id)
-            except BaseException:
-                watch.close()
-                raise
-            if watch.tail.is_of(info.created):
-                return watch, info
-            # The tail belongs to an older run with this ID.
-            watch.close()
-            self._tails.end_older(run_id, info.created)
-
-    async def _old_page(self, info: RunInfo, after: int) -> Sequence[Record]:
+    async def _old_page(self, run_id: str, after: int) -> Sequence[Record]:
         self._check_open()
-        records, _ = await self._page_of(info.run_id, info.created, after, PAGE)
+        records, _ = await self._page(run_id, after, PAGE)
         if not records:
-            raise StoreError(f"the log of run {info.run_id!r} has lost its records after {after}")
+            raise StoreError(f"the log of run {run_id!r} has lost its records after {after}")
         return records
-
-    async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
-        """Return records of the run that was created then, not of a newer one with its ID."""
-        page = await self._page(run_id, after, limit)
-        if created not in (None, (await self._info(run_id)).created):
-            raise RunNotFoundError(run_id)
-        return page
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return the run so far."""
         self._check_open()
-        return await self._snapshots.snapshot(await self._info(checked_id(run_id)))
+        return await self._snapshots.snapshot(checked_id(run_id))
 
     async def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
         """Yield a snapshot, then the records that follow it, until the run is over."""

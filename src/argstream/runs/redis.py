@@ -49,8 +49,6 @@ from itertools import chain, compress, repeat
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
-
 from argstream._asyncio import FirstLoop, PerLoop
 from argstream.errors import (
     ArgstreamError,
@@ -283,7 +281,7 @@ class RedisStore(Store):
             bound = ""  # so that the next record repairs the indexes
         if not before:
             nonce = entry.identity
-            written += ["format", FORMAT, "identity", nonce, "created", repr(run.created)]
+            written += ["format", FORMAT, "identity", nonce]
         if bound is not None:
             written += ["listed", bound]
         arguments = [
@@ -297,27 +295,20 @@ class RedisStore(Store):
         return await self._run("change", run.run_id, *arguments, void=void, is_durable=is_durable)
 
     async def _page(self, run_id: str, after: int, limit: int) -> Page:
-        return await self._page_of(run_id, None, after, limit)
-
-    async def _page_of(self, run_id: str, created: float | None, after: int, limit: int) -> Page:
         # Followers read every few seconds, so that their store stays a watcher of the run.
-        channel = self._channel(run_id)
-        watch = () if channel is None else (self._id, _milliseconds(_WATCH_SECONDS))
+        subscriptions = self._subscriptions.get(asyncio.get_running_loop())
+        is_watched = subscriptions is not None and self._keys.channel(run_id) in subscriptions.runs
+        watch = (self._id, _milliseconds(_WATCH_SECONDS)) if is_watched else ()
         answer = await self._run("read", run_id, str(after), str(limit), *watch)
         if answer == [b"unknown"]:
             raise RunNotFoundError(run_id)
-        _, last, created_at, identity, version, joined = answer
+        _, last, version, joined = answer
         if version != FORMAT.encode():
             raise _other_format(run_id, version)
         try:
-            is_of_another_run = created not in (None, float(created_at))
             newest = int(last)
         except ValueError as error:
             raise _unreadable(run_id) from error
-        if is_of_another_run:
-            raise RunNotFoundError(run_id)
-        if channel is not None:
-            channel.identity = channel.identity or identity
         lines: list[bytes] = joined.split(b"\n") if joined else []
         if not lines and newest > after:
             raise StoreError(
@@ -337,8 +328,6 @@ class RedisStore(Store):
         found = _Found.of(run_id, answer)
         if found is None:
             raise RunNotFoundError(run_id)
-        if (channel := self._channel(run_id)) is not None:
-            channel.identity = channel.identity or found.entry.identity.encode()
         return found
 
     async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
@@ -442,16 +431,11 @@ class RedisStore(Store):
             subscriptions = self._subscriptions[loop] = _Subscriptions(self._calls, self._tails)
         subscriptions.add(run_id, self._keys.channel(run_id))
 
-    def _channel(self, run_id: str) -> "_Channel | None":
-        """Return the channel of a run that is watched in this event loop."""
-        subscriptions = self._subscriptions.get(asyncio.get_running_loop())
-        return subscriptions and subscriptions.channels.get(self._keys.channel(run_id))
-
     def _unwatch(self, run_id: str) -> None:
         loop = asyncio.get_running_loop()
         if (subscriptions := self._subscriptions.get(loop)) is not None:
             subscriptions.leave(self._keys.channel(run_id))
-            if not subscriptions.channels:
+            if not subscriptions.runs:
                 self._subscriptions.pop(loop, None)
 
     async def _run(
@@ -854,12 +838,6 @@ def _shard(entry: _Entry) -> int:
     return zlib.crc32(entry.run_id.encode()) % _SHARDS
 
 
-class _Channel(Struct):
-    run_id: str
-    identity: bytes | None = None
-    """Which run with this ID is watched, once that is known. Messages about others are ignored."""
-
-
 class _Subscriptions:
     """Subscribes to the channels of followed runs. Belongs to one event loop.
 
@@ -867,7 +845,7 @@ class _Subscriptions:
     """
 
     def __init__(self, calls: "_Calls", tails: Tails) -> None:
-        self.channels: dict[bytes, _Channel] = {}
+        self.runs: dict[bytes, str] = {}  # by channel
         self._calls = calls
         self._tails = tails
         self._changed = asyncio.Event()
@@ -876,20 +854,19 @@ class _Subscriptions:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, run_id: str, channel: bytes) -> None:
-        """Subscribe to the channel of the run that has this ID now."""
-        self.channels[channel] = _Channel(run_id)
+        self.runs[channel] = run_id
         self._changed.set()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._listen())
 
     def leave(self, channel: bytes) -> None:
-        self.channels.pop(channel, None)
+        self.runs.pop(channel, None)
         self._changed.set()
-        if not self.channels:
+        if not self.runs:
             self.end()
 
     def end(self) -> None:
-        self.channels.clear()
+        self.runs.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -970,15 +947,12 @@ class _Subscriptions:
 
     def _forward(self, channel: bytes, message: bytes | None) -> None:
         """Report a published message about a run. ``_redis_lua`` describes its format."""
-        if (wanted := self.channels.get(channel)) is None:
+        if (run_id := self.runs.get(channel)) is None:
             return  # its last follower has just left
-        run_id, identity = wanted.run_id, wanted.identity
         match (message or b"").split(b"\n"):
-            case [b"commands", of] if of == identity:
+            case [b"commands"]:
                 self._tails.commands_changed(run_id)
-            case [b"commands" | b"" as kind, of, first, *lines] if (
-                of == identity and _SEQ.fullmatch(first)
-            ):
+            case [b"commands" | b"" as kind, first, *lines] if _SEQ.fullmatch(first):
                 if kind:
                     self._tails.commands_changed(run_id)
                 if lines:
@@ -986,7 +960,7 @@ class _Subscriptions:
                 else:
                     self._tails.mark_stale(run_id)
             case _:
-                # The run was deleted, or another one has its ID. Its followers find out.
+                # The run was deleted: its followers find out. Or it is not one of our messages.
                 self._tails.mark_stale(run_id)
                 self._tails.commands_changed(run_id)
 
@@ -996,7 +970,7 @@ class _Subscriptions:
         subscribed: set[bytes] = set()
         while True:
             self._changed.clear()
-            wanted = set(self.channels)
+            wanted = set(self.runs)
             new, old, subscribed = wanted - subscribed, subscribed - wanted, wanted
             try:
                 if new:

@@ -138,8 +138,6 @@ _Answer = TypeVar("_Answer")
 _decoder: Final = msgspec.json.Decoder(StoredRun)
 _FileId = tuple[int, int] | None
 """The device and the inode of the file at a path; None if there is no file."""
-_RunVersion = list[Any]
-"""When a run was created, its last seq, and the version of its commands."""
 
 
 class SqliteStore(Store):
@@ -740,7 +738,8 @@ class _Writer(_Worker):
         self._tails = weakref.ref(tails)
         self._polled_at = 0.0
         self._version: int | None = None  # of the file, at the last poll
-        self._known: dict[str, _RunVersion | None] = {}
+        self._known: dict[str, tuple[int, int] | None] = {}
+        """The last seqs of the watched runs, and the versions of their commands."""
         self._last_count = 0  # the number of jobs in the last round
         self._is_durable: bool | None = None
 
@@ -810,17 +809,14 @@ class _Writer(_Worker):
             return
         self._version = version
         rows = connection.execute(
-            "SELECT run_id, created, seq, commands_version FROM runs "  # noqa: S608 - only question marks
+            "SELECT run_id, seq, commands_version FROM runs "  # noqa: S608 - only question marks
             f"WHERE run_id IN ({', '.join('?' * len(watched))})",
             watched,
         )
-        versions: dict[str, _RunVersion] = {run_id: version for run_id, *version in rows}
+        versions = {run_id: (seq, commands) for run_id, seq, commands in rows}
         for run_id in watched:
             # A deleted run is noticed by the followers that read it.
-            found = versions.get(run_id)
-            if found is not None:
-                tails.end_older(run_id, found[0])
-            if run_id not in self._known or found != self._known[run_id]:
+            if run_id not in self._known or versions.get(run_id) != self._known[run_id]:
                 tails.mark_stale(run_id)
                 tails.commands_changed(run_id)
         self._known = {run_id: versions.get(run_id) for run_id in watched}

@@ -6,8 +6,8 @@ slot:
 - ``PREFIX:{RUN}:run``, a hash: ``format``; ``state``, a ``StoredRun`` in JSON; ``token``,
   ``status`` and ``commands`` (its ``commands_version``), copied from there; ``seq`` and
   ``updated``, which deltas change and which are older in ``state``; ``changes``, the nonces of the
-  last changes of the state, the newest first; ``identity``, the nonce of its creation, because
-  another run may get the same ID later; ``listed``, the score of its index entries.
+  last changes of the state, the newest first; ``identity``, the nonce of its creation,
+  which is in its index entries; ``listed``, the score of these.
 - ``PREFIX:{RUN}:log``, a stream: the records under their seq, ``SEQ-0``, each with the one field
   ``record``: a line of JSON.
 
@@ -37,9 +37,10 @@ Changes of a run are published on the channel ``PREFIX:{RUN}:news:DATABASE``. Ch
 of a database, so they need its number. The channel is the first argument and not a key: while a
 slot moves to another node of a cluster, a script with a key that does not exist is refused. The
 lines of a message are its kind (``gone``, ``commands``, or empty if only records were written), and
-for written records the seq of the first and, unless they are large, the records. A cluster forwards messages to all nodes. So records alone are published only while another
-store than the writer watches the run: ``watcher`` is that store, or ``*`` for several, until
-``watched``, by the clock of the server. A store says so when it reads records for followers.
+for written records the seq of the first and, unless they are large, the records. A cluster forwards
+messages to all nodes. So records alone are published only while another store than the writer
+watches the run: ``watcher`` is that store, or ``*`` for several, until ``watched``, by the clock of
+the server. A store becomes a watcher when it reads records for followers.
 
 Each script returns a list: a status, then its data.
 """

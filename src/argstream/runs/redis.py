@@ -49,6 +49,7 @@ from itertools import chain, compress, repeat
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
+
 from argstream._asyncio import FirstLoop, PerLoop
 from argstream.errors import (
     ArgstreamError,

@@ -16,7 +16,7 @@ from argstream import Deny, errors
 from argstream.errors import RunNotFoundError, StoreError, UsageError
 from argstream.runs import Record, RedisStore, RunInfo
 from tests.runs import redis_server
-from tests.runs.records import Writer, begin_run, contiguous, requested
+from tests.runs.records import Writer, begin_run, requested
 from tests.runs.redis_server import error_of, execute, new_prefix, opened, shared_server
 from tests.runs.stores import Place, follow_all, store_test, wait_until
 
@@ -245,38 +245,9 @@ def test_closing_a_store_closes_it_in_every_event_loop() -> None:
         thread.join()
 
 
-def test_given_client_stays_open_and_in_its_event_loop() -> None:
-    prefix = new_prefix()
-
-    async def here(client: Redis) -> RedisStore:
-        store = RedisStore(client, prefix=prefix)
-        writer, lease, _ = await begin_run(store)
-        followed = await following(store)
-        async with opened(prefix=prefix) as other:
-            await other.append(lease, [*writer.texts("a"), *writer.completed()])
-        assert contiguous(await followed)
-        return store
-
-    async def ping() -> bool:
-        return bool(await client.ping())
-
-    # A client may use the newer protocol and decode responses.
-    client = Redis.from_url(shared_server().url, protocol=3, decode_responses=True)
-    with asyncio.Runner() as runner:
-        store = runner.run(here(client))
-        for attempt in (store.info("run-1"), follow_all(store)):
-            with pytest.raises(UsageError, match="another event loop"):
-                asyncio.run(attempt)
-        runner.run(store.aclose())
-        assert runner.run(ping())
-        runner.run(client.aclose())
-
-
 def test_invalid_settings_raise() -> None:
-    with pytest.raises(UsageError, match=r"not builtins\.int"):
+    with pytest.raises(UsageError, match="not int"):
         RedisStore(6379)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="has its own"):
-        RedisStore(Redis(), socket_timeout=1)
     values: dict[str, list[Any]] = {
         "prefix": ["", "\ud800"],
         "ttl": [0, float("inf"), float("nan"), 1e17],

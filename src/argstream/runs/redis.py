@@ -50,7 +50,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
-from argstream._asyncio import FirstLoop, PerLoop
+from argstream._asyncio import PerLoop
 from argstream.errors import (
     ArgstreamError,
     MissingExtraError,
@@ -146,17 +146,16 @@ _Item = TypeVar("_Item")
 class RedisStore(Store):
     """Keeps runs in Redis.
 
-    ``server`` is its address (``redis://``, ``rediss://``, ``unix://``), some nodes of a cluster
-    (``redis+cluster://HOST:PORT,HOST:PORT``, ``rediss+cluster://``), or a client of redis-py: then
-    the store can be used in one event loop only, and does not close the client. All keys of the
-    store begin with ``prefix``. The server deletes a run ``ttl`` seconds after its end. A run that
-    is not over never expires. While the connection is lost, the store retries for ``patience``
-    seconds. Then it raises ``StoreError``.
+    ``server`` is its address (``redis://``, ``rediss://``, ``unix://``), or some nodes of a cluster
+    (``redis+cluster://HOST:PORT,HOST:PORT``, ``rediss+cluster://``). All keys of the store begin
+    with ``prefix``. The server deletes a run ``ttl`` seconds after its end. A run that is not over
+    never expires. While the connection is lost, the store retries for ``patience`` seconds. Then it
+    raises ``StoreError``. ``options`` are those of a client of redis-py.
     """
 
     def __init__(
         self,
-        server: str | Redis,
+        server: str,
         *,
         prefix: str = "argstream",
         ttl: float | None = None,
@@ -501,7 +500,7 @@ class _Client:
     async def node_of(self, key: bytes) -> Redis:
         """Return the client of the node that has this key."""
         if not self._calls.is_cluster:
-            return self._node(self._known[0])
+            return self._node(self._calls.seeds[0])
         while not self._slots:
             async with self._lock:
                 if not self._slots:
@@ -544,8 +543,6 @@ class _Client:
             await node.aclose()
 
     def _node(self, address: str) -> Redis:
-        if self._calls.given is not None:
-            return self._calls.given
         if address not in self._nodes:
             self._nodes[address] = self._calls.connect(address)
         return self._nodes[address]
@@ -599,45 +596,29 @@ def _script(
 class _Calls:
     """Sends commands, and repeats them while a server or a node of a cluster is unreachable.
 
-    Each event loop has a client of its own. A client that the user passed is never closed.
+    Each event loop has a client of its own.
     """
 
-    def __init__(self, server: str | Redis, options: Mapping[str, Any], patience: float) -> None:
+    def __init__(self, server: str, options: Mapping[str, Any], patience: float) -> None:
+        if not isinstance(server, str):
+            kind = type(server).__name__  # the value may contain a password
+            raise UsageError(f"server must be an address such as redis://localhost, not {kind}")
         self.patience = patience
-        self.given: Redis | None = None  # the client that the user passed
-        self.is_cluster = False
-        self._given_loop = FirstLoop()
+        self._options = {**_OPTIONS, **options}
         self._clients = PerLoop(lambda: _Client(self), _Client.aclose)
         self._is_closed = False
-        self._before, self.seeds, self._after = "", [""], ""  # the parts of each node's address
-        if isinstance(server, str):
-            self.seeds, self._options = [server], {**_OPTIONS, **options}
-            if cluster := _CLUSTER.fullmatch(server):
-                scheme, user, hosts, self._after = cluster.groups(default="")
-                self._before, self.seeds = f"{scheme}://{user}", hosts.split(",")
-                self.is_cluster = True
-            self._set_address({**options, **_settings(self._url(self.seeds[0]))})
-            if cluster:
-                self.place = cluster[3]
-                if self.database:
-                    raise UsageError(f"a cluster has only database 0, not {self.database}")
-            return
-        if not isinstance(server, Redis):
-            raise UsageError(
-                "server must be an address such as redis://localhost:6379, or a "
-                f"redis.asyncio.Redis, not {type(server).__module__}.{type(server).__name__}"
-            )
-        if options:
-            raise UsageError(
-                "options can be passed only with an address. A client has its own options"
-            )
-        self.given = server
-        self._set_address(server.connection_pool.connection_kwargs)
-
-    def _set_address(self, settings: Mapping[str, Any]) -> None:
+        self._before, self.seeds, self._after = "", [server], ""  # the parts of each node's address
+        cluster = _CLUSTER.fullmatch(server)
+        self.is_cluster = cluster is not None
+        if cluster:
+            scheme, user, hosts, self._after = cluster.groups(default="")
+            self._before, self.seeds = f"{scheme}://{user}", hosts.split(",")
+        settings = {**options, **_settings(self._url(self.seeds[0]))}
         address = f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}"
-        self.place = str(settings.get("path") or address)
+        self.place = cluster[3] if cluster else str(settings.get("path") or address)
         self.database = int(settings.get("db") or 0)
+        if cluster and self.database:
+            raise UsageError(f"a cluster has only database 0, not {self.database}")
 
     async def run(self, command: _Command) -> Any:
         """Return the answer to a command. It may be sent repeatedly: each script detects that."""
@@ -706,11 +687,6 @@ class _Calls:
     async def client(self) -> _Client:
         if self._is_closed:  # a command in progress must not open connections again
             raise StoreError("the store is closed. Open a new one")
-        if self.given is not None and not self._given_loop.is_current():
-            raise UsageError(
-                "the client of this RedisStore belongs to another event loop. Use it in one loop, "
-                "or pass the address of the server"
-            )
         return await self._clients.get()
 
     async def close(self) -> None:

@@ -601,8 +601,10 @@ class _Calls:
 
     def __init__(self, server: str, options: Mapping[str, Any], patience: float) -> None:
         if not isinstance(server, str):
-            kind = type(server).__name__  # the value may contain a password
-            raise UsageError(f"server must be an address such as redis://localhost, not {kind}")
+            raise UsageError(  # the value may contain a password
+                "server must be an address such as redis://localhost:6379, "
+                f"not {type(server).__name__}"
+            )
         self.patience = patience
         self._options = {**_OPTIONS, **options}
         self._clients = PerLoop(lambda: _Client(self), _Client.aclose)
@@ -867,16 +869,14 @@ class _Subscriptions:
 
     async def _until_cut_off(self, client: _Client) -> StoreError:
         """Receive messages, and reconnect, until the connection has been lost for too long."""
+        lost_at, pauses = _clock(), _pauses()
         while True:
-            lost_at = _clock()
-            for pause in _pauses():
-                problem = await self._until_lost(client)
-                if self._received_at > lost_at:
-                    await asyncio.sleep(pause)
-                    break  # it had worked meanwhile, so the time for reconnecting starts again
-                if not _is_transient(problem) or _clock() - lost_at > self._calls.patience:
-                    return self._calls.failure(problem)
-                await asyncio.sleep(pause)
+            problem = await self._until_lost(client)
+            if self._received_at > lost_at:  # it had worked meanwhile
+                lost_at, pauses = _clock(), _pauses()
+            elif not _is_transient(problem) or _clock() - lost_at > self._calls.patience:
+                return self._calls.failure(problem)
+            await asyncio.sleep(next(pauses))
 
     async def _until_lost(self, client: _Client) -> problems.RedisError:
         try:

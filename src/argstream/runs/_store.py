@@ -213,6 +213,7 @@ class Store(ABC):
     ) -> Lease:
         """Create a run from its first records and acquire a lease on it, all or nothing.
 
+        Its ID must be new, also after a run is deleted: followers do not tell two runs apart.
         ``launch`` is how the run can be resumed from a shell.
         """
         self._check_open()

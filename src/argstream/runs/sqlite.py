@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -556,7 +556,6 @@ def _page(connection: Connection, run_id: str, after: int, limit: int) -> Page:
 
 class _Job(Struct, eq=False):
     work: Callable[[Connection], Any]
-    loop: AbstractEventLoop
     future: Future[Any]
     is_durable: bool
     makes_file: bool
@@ -565,6 +564,9 @@ class _Job(Struct, eq=False):
     """Called with the result in the thread, in the order of commits, before the caller gets it."""
     answer: Any = None
     error: Exception | None = None
+
+
+_Done = tuple[Future[Any], Any, Exception | None]
 
 
 class _Worker:
@@ -596,9 +598,8 @@ class _Worker:
         on_commit: Callable[[_Answer], None] | None = None,
     ) -> _Answer:
         """Run a function with the connection in the thread, and return its result."""
-        loop = asyncio.get_running_loop()
-        future: Future[_Answer] = loop.create_future()
-        self._put(_Job(work, loop, future, is_durable, makes_file, on_commit))
+        future: Future[_Answer] = asyncio.get_running_loop().create_future()
+        self._put(_Job(work, future, is_durable, makes_file, on_commit))
         return await future
 
     def wake(self) -> None:
@@ -831,22 +832,21 @@ class _Writer(_Worker):
 
 
 def _answer(jobs: Sequence[_Job]) -> None:
-    by_loop: dict[AbstractEventLoop, list[_Job]] = {}
+    by_loop: dict[AbstractEventLoop, list[_Done]] = {}
     for job in jobs:
-        # Drop references to the store, so that it can be garbage-collected.
-        job.work, job.on_commit = lambda _: None, None
-        by_loop.setdefault(job.loop, []).append(job)
-    for loop, done in by_loop.items():
-        # In a closed loop no task waits for the answer.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_set_results, done)
+        # Not the jobs, which may refer to the store, so that it can be garbage-collected.
+        done = (job.future, job.answer, job.error)
+        by_loop.setdefault(job.future.get_loop(), []).append(done)
+    for loop, results in by_loop.items():
+        with suppress(RuntimeError):  # in a closed loop no task waits for the answer
+            loop.call_soon_threadsafe(_set_results, results)
 
 
-def _set_results(jobs: Sequence[_Job]) -> None:
-    for job in jobs:
-        if job.future.done():
+def _set_results(results: Iterable[_Done]) -> None:
+    for future, answer, error in results:
+        if future.done():
             continue  # the caller was cancelled
-        if job.error is not None:
-            job.future.set_exception(job.error)
+        if error is not None:
+            future.set_exception(error)
         else:
-            job.future.set_result(job.answer)
+            future.set_result(answer)

@@ -31,6 +31,7 @@ The rules:
 """
 
 import asyncio
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -84,6 +85,7 @@ from argstream.runs._records import (
 _Answer = TypeVar("_Answer")
 
 FIRST_TOKEN: Final = 1
+_TOKENS: Final = 2**20
 _BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 """Unlike the monotonic clock, it advances while the machine is suspended. Only on Linux."""
 
@@ -180,10 +182,6 @@ class Store(ABC):
     @abstractmethod
     async def _aclose(self) -> None: ...
 
-    def _token_growth(self) -> int:
-        """Return by how much the token grows when a lease is acquired."""
-        return 1
-
     def _watch(self, run_id: str) -> None:  # noqa: B027 - optional
         """Called in the event loop of the first follower or listener of a run.
 
@@ -232,9 +230,7 @@ class Store(ABC):
         """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
         self._check_open()
         run_id, process, lasts = checked_id(run_id), checked_owner(owner), checked_seconds(seconds)
-        return await self._change(
-            run_id, lambda run, now: run.acquire(process, lasts, now, self._token_growth())
-        )
+        return await self._change(run_id, lambda run, now: run.acquire(process, lasts, now))
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
@@ -546,10 +542,12 @@ class StoredRun(Struct, kw_only=True):
     def is_over(self) -> bool:
         return self.status not in ("running", "paused")
 
-    def acquire(self, owner: Owner, seconds: float, now: Now, growth: int = 1) -> Lease:
+    def acquire(self, owner: Owner, seconds: float, now: Now) -> Lease:
         if self._is_driven(now):
             raise self._busy(now)
-        self.token += growth
+        # If a cluster loses a lease in a failover, the next lease has another token, so the process
+        # that held the lost one is still fenced off.
+        self.token += 1 + secrets.randbelow(_TOKENS)
         self.owner = owner
         self._extend(seconds, now)
         return Lease(self.run_id, owner.name, self.token, self.seq)

@@ -94,7 +94,6 @@ _AHEAD: Final = 60.0
 """By how many seconds the score of a run that is not over is ahead of its newest record."""
 _REDIRECTIONS: Final = 5  # how often a node of a cluster may send a request to another one
 _SHARDS: Final = 16  # how many sets the index of all runs has
-_TOKENS: Final = 2**20
 _REPLICATED_WITHIN: Final = 1.0
 """Seconds to wait for a replica. If it does not answer, the store does not wait for a while."""
 _UNREPLICATED: Final = 10.0
@@ -234,11 +233,6 @@ class RedisStore(Store):
                     f"for {self._calls.patience:g} s"
                 )
             found = self._found(run_id, written)
-
-    def _token_growth(self) -> int:
-        # If a cluster loses a lease in a failover, the next lease has another token, so the process
-        # that held the lost one is still fenced off.
-        return 1 + secrets.randbelow(_TOKENS)
 
     async def _append(self, lease: Lease, batch: Batch) -> None:
         answer, found = None, None

@@ -9,7 +9,7 @@ The message of a complete turn has no parts, because its content was already sen
 the provider understands (signatures, encrypted thinking) stays on the server.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ from argstream.protocols._base import (
     sync_or_async,
 )
 from argstream.runs._records import Record
-from argstream.runs._state import Call, RunState
+from argstream.runs._state import Call
 from argstream.sanitise import encode_json
 
 __all__ = ["Frame", "NativeEncoder", "encode"]
@@ -86,7 +86,9 @@ class NativeEncoder(Encoder):
         """Write a snapshot of the run."""
         snapshot = self.state.snapshot()
         snapshot = replace(snapshot, history=self._history(snapshot.history))
-        arguments = tuple(_arguments_of(self.state))
+        calls = (block for block in self.state.blocks if isinstance(block, Call))
+        open_calls = (call for call in calls if call.arguments is None and not call.is_lost)
+        arguments = tuple(event for call in open_calls for event in call.argument_events())
         first = Frame(snapshot.seq, snapshot.time, None, snapshot, arguments)
         return Written(frame(first, snapshot.seq), ends=snapshot.end is not None)
 
@@ -101,10 +103,3 @@ class NativeEncoder(Encoder):
 def _without_items(message: Message) -> Message:
     shown = (part for part in message.parts if not isinstance(part, OpaquePart))
     return replace(message, parts=tuple(replace(part, item=None) for part in shown))
-
-
-def _arguments_of(state: RunState) -> Iterator[ArgumentEvent]:
-    """Yield the argument events of the calls in progress."""
-    for call in state.blocks:
-        if isinstance(call, Call) and call.arguments is None and not call.is_lost:
-            yield from call.argument_events()

@@ -75,33 +75,29 @@ def open_store(where: "str | Path | Store") -> "Store":
     >>> open_store("memory:")  # doctest: +ELLIPSIS
     <argstream.runs.memory.MemoryStore object at 0x...>
     """
-    if isinstance(where, Path):
-        return _open_file(where)
-    if not isinstance(where, str):
-        if hasattr(where, "follow") and hasattr(where, "append"):
-            return where
-        raise UsageError(f"{type(where).__name__} is not a store: {_HOW}")
     if where == "memory:":
         from argstream.runs.memory import MemoryStore
 
         return MemoryStore()
-    if where.startswith(_REDIS):
-        from argstream.runs.redis import RedisStore
+    if isinstance(where, str):
+        if where.startswith(_REDIS):
+            from argstream.runs.redis import RedisStore
 
-        return RedisStore(where)
-    path = where.removeprefix("sqlite:")
-    if not path.strip() or path == ":memory:":
-        raise UsageError(f"{where!r} is not the path of a store: {_HOW}")
-    if path.startswith(("//", *_MISTYPED)) or "://" in path:
-        # The address is not shown: it may contain a password.
-        raise UsageError(f"not the address of a store: {_HOW}")
-    return _open_file(Path(path))
+            return RedisStore(where)
+        path = where.removeprefix("sqlite:")
+        if not path.strip() or path == ":memory:":
+            raise UsageError(f"{where!r} is not the path of a store: {_HOW}")
+        if path.startswith(("//", *_MISTYPED)) or "://" in path:
+            # The address is not shown: it may contain a password.
+            raise UsageError(f"not the address of a store: {_HOW}")
+        where = Path(path)
+    if isinstance(where, Path):
+        from argstream.runs.sqlite import SqliteStore
 
-
-def _open_file(path: Path) -> "Store":
-    from argstream.runs.sqlite import SqliteStore
-
-    return SqliteStore(path)
+        return SqliteStore(where)
+    if hasattr(where, "follow") and hasattr(where, "append"):
+        return where
+    raise UsageError(f"{type(where).__name__} is not a store: {_HOW}")
 
 
 if not TYPE_CHECKING:

@@ -232,7 +232,7 @@ class RedisStore(Store):
                     f"Redis at {self._calls.place}: other processes kept changing run {run_id!r} "
                     f"for {self._calls.patience:g} s"
                 )
-            found = self._found(run_id, written)
+            found = _Found.of(run_id, written)
 
     async def _append(self, lease: Lease, batch: Batch) -> None:
         answer, found = None, None
@@ -316,13 +316,7 @@ class RedisStore(Store):
         return found.run, found.now
 
     async def _find(self, run_id: str) -> "_Found":
-        return self._found(run_id, await self._calls.run(self._load_command(run_id)))
-
-    def _found(self, run_id: str, answer: Sequence[Any]) -> "_Found":
-        found = _Found.of(run_id, answer)
-        if found is None:
-            raise RunNotFoundError(run_id)
-        return found
+        return _Found.of(run_id, await self._calls.run(self._load_command(run_id)))
 
     async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
         if wanted.older_than is None:
@@ -346,9 +340,11 @@ class RedisStore(Store):
     async def _delete_one(self, run_id: str, allow: Callable[[StoredRun, Now], bool]) -> bool:
         answer = await self._calls.run(self._load_command(run_id))
         fields, found = _fields(answer), None
+        if not fields:
+            return False
         if not _is_of_another_format(fields):  # such a run cannot be read, only deleted
             found = _Found.of(run_id, answer)
-            if found is None or not allow(found.run, found.now):
+            if not allow(found.run, found.now):
                 return False
         seen = fields.get(b"changes", b"")[:NONCE], fields.get(b"seq", b"")
         answer = await self._run("delete", run_id, *seen, is_durable=True)
@@ -973,11 +969,11 @@ class _Found(NamedTuple):
     listed: float = -math.inf  # the score of its entry: no record is later
 
     @classmethod
-    def of(cls, run_id: str, answer: Sequence[Any]) -> "_Found | None":
-        """Decode what ``load`` returned; None if there is no such run."""
+    def of(cls, run_id: str, answer: Sequence[Any]) -> "_Found":
+        """Decode what ``load`` returned."""
         fields, time = _fields(answer), float(answer[1])
         if not fields:
-            return None
+            raise RunNotFoundError(run_id)
         if _is_of_another_format(fields):
             raise _other_format(run_id, fields.get(b"format", b"1"))
         try:
@@ -1137,17 +1133,16 @@ class _Index:
         for one, answer in zip(listed, await self._calls.run_all(commands), strict=True):
             try:
                 seen = _Found.of(one.entry.run_id, answer)
-            except StoreError as error:
-                logger.warning(
-                    "%s. The run is not listed", visible_line(str(error))
-                )  # but the others are
-                continue
-            if seen is None or seen.entry != one.entry:
+                if seen.entry != one.entry:
+                    raise RunNotFoundError(one.entry.run_id)
+            except RunNotFoundError:
                 gone.append(one.entry)
-                continue
-            found.append(seen)
-            if seen.run.is_over and (is_open or one.score != seen.run.updated):
-                over.append(seen)
+            except StoreError as error:  # the other runs are listed
+                logger.warning("%s. The run is not listed", visible_line(str(error)))
+            else:
+                found.append(seen)
+                if seen.run.is_over and (is_open or one.score != seen.run.updated):
+                    over.append(seen)
         await self.remove_gone(gone)
         await self.finalize(over)
         return found

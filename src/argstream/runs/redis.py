@@ -861,48 +861,45 @@ class _Subscriptions:
         """Receive messages, and reconnect, until the connection has been lost for too long."""
         lost_at, pauses = _clock(), _pauses()
         while True:
-            problem = await self._until_lost(client)
+            problem: problems.RedisError = problems.TimeoutError()
+            try:
+                with suppress(TimeoutError):
+                    await self._until_lost(client)
+            except problems.RedisError as error:
+                problem = error
+            client.forget_slots()
             if self._received_at > lost_at:  # it had worked meanwhile
                 lost_at, pauses = _clock(), _pauses()
             elif not _is_transient(problem) or _clock() - lost_at > self._calls.patience:
                 return self._calls.failure(problem)
             await asyncio.sleep(next(pauses))
 
-    async def _until_lost(self, client: _Client) -> problems.RedisError:
-        try:
-            async with asyncio.timeout(self._calls.patience):
-                pool = (await client.any_node()).connection_pool
-                connection = await pool.get_connection()  # type: ignore[no-untyped-call] # in redis-py
-        except TimeoutError:
-            return problems.TimeoutError()
-        except problems.RedisError as error:
-            client.forget_slots()
-            return error
+    async def _until_lost(self, client: _Client) -> None:
+        async with asyncio.timeout(self._calls.patience):
+            pool = (await client.any_node()).connection_pool
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call] # in redis-py
         sides = [
             asyncio.create_task(self._receive(connection)),
             asyncio.create_task(self._subscribe(connection)),
         ]
         try:
             done, _ = await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
-            return done.pop().result()
+            done.pop().result()
         finally:
             for side in sides:
                 side.cancel()
-            await asyncio.wait(sides)
+            await asyncio.gather(*sides, return_exceptions=True)
             await connection.disconnect(nowait=True)
             await pool.release(connection)
 
-    async def _receive(self, connection: AbstractConnection) -> problems.RedisError:
+    async def _receive(self, connection: AbstractConnection) -> None:
         while True:
-            try:
-                said = await connection.read_response(
-                    disable_decoding=True,
-                    timeout=math.inf,
-                    disconnect_on_error=False,
-                    push_request=True,
-                )
-            except problems.RedisError as error:
-                return error
+            said = await connection.read_response(
+                disable_decoding=True,
+                timeout=math.inf,
+                disconnect_on_error=False,
+                push_request=True,
+            )
             self._received_at = _clock()
             match said:
                 case [b"message", bytes() as channel, bytes() as data]:
@@ -931,7 +928,7 @@ class _Subscriptions:
                 self._tails.mark_stale(run_id)
                 self._tails.commands_changed(run_id)
 
-    async def _subscribe(self, connection: AbstractConnection) -> problems.RedisError:
+    async def _subscribe(self, connection: AbstractConnection) -> None:
         begun_at = _clock()
         check_at = begun_at + _CHECK_SECONDS
         subscribed: set[bytes] = set()
@@ -939,22 +936,19 @@ class _Subscriptions:
             self._changed.clear()
             wanted = set(self.runs)
             new, old, subscribed = wanted - subscribed, subscribed - wanted, wanted
-            try:
-                if new:
-                    await connection.send_command("SUBSCRIBE", *new)
-                if old:
-                    await connection.send_command("UNSUBSCRIBE", *old)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(check_at):
-                        await self._changed.wait()
-                if _clock() < check_at:
-                    continue
-                await connection.send_command("PING")
-            except problems.RedisError as error:
-                return error
+            if new:
+                await connection.send_command("SUBSCRIBE", *new)
+            if old:
+                await connection.send_command("UNSUBSCRIBE", *old)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(check_at):
+                    await self._changed.wait()
+            if _clock() < check_at:
+                continue
+            await connection.send_command("PING")
             check_at = _clock() + _CHECK_SECONDS
             if _clock() - max(self._received_at, begun_at) > 2 * _CHECK_SECONDS:
-                return problems.ConnectionError("the server stopped answering")
+                raise problems.ConnectionError("the server stopped answering")
             for channel in subscribed:
                 self._forward(channel, None)
 

@@ -29,8 +29,8 @@ from argstream.runs._records import Record, size_of
 from argstream.runs._state import RunState
 
 PAGE: Final = 500  # how many records are read at once
-_KEPT: Final = 1_000
-_KEPT_BYTES: Final = 4_000_000
+_KEPT: Final = 2_000
+_KEPT_BYTES: Final = 8_000_000
 _KEPT_IN_ALL: Final = 32_000_000
 _KEPT_STATES: Final = 16
 _RECORD_BYTES: Final = 500  # the approximate size of a record without its text
@@ -93,7 +93,6 @@ class Tail:
         self._read = read
         self._budget = budget or Budget()
         self._records: list[Record] = []  # up to the last, without gaps
-        self._sizes: list[int] = []
         self._bytes = 0
         self._waiting: dict[Future[None], None] = {}
         self.listeners: list[Callable[[], None]] = []  # called when commands may have changed
@@ -203,38 +202,25 @@ class Tail:
         self.last = records[-1].seq
         self.is_over = records[-1].event.ends_run
         if self.followers:
-            self._keep(records, [size_of(record) + _RECORD_BYTES for record in records])
+            self._keep(records, sum([size_of(record) + _RECORD_BYTES for record in records]))
         elif self._records:
             self.drop_records()
         self._wake()
 
-    def _keep(self, records: Sequence[Record], sizes: list[int]) -> None:
-        if self._budget.spend(sum(sizes)):
-            # Drop the kept records. Drop these too, unless a follower waits for them.
+    def _keep(self, records: Sequence[Record], size: int) -> None:
+        are_too_many = len(self._records) + len(records) > _KEPT or self._bytes + size > _KEPT_BYTES
+        is_budget_spent = self._budget.spend(size)
+        if are_too_many or is_budget_spent:
             self.drop_records()
-            if not (self._waiting or self._is_reading):
-                self._budget.spend(-sum(sizes))
-                return
+        if is_budget_spent and not (self._waiting or self._is_reading):
+            self._budget.spend(-size)  # no follower waits for these
+            return
         self._records += records
-        self._sizes += sizes
-        self._bytes += sum(sizes)
-        if len(self._records) > 2 * _KEPT or self._bytes > 2 * _KEPT_BYTES:
-            self._trim()
-
-    def _trim(self) -> None:
-        """Drop the oldest records. Rarely, because all others are moved."""
-        kept, size = 1, self._sizes[-1]
-        for one in reversed(self._sizes[:-1]):
-            if kept == _KEPT or size + one > _KEPT_BYTES:
-                break
-            kept, size = kept + 1, size + one
-        del self._records[:-kept], self._sizes[:-kept]
-        self._budget.spend(size - self._bytes)
-        self._bytes = size
+        self._bytes += size
 
     def drop_records(self) -> None:
         self._budget.spend(-self._bytes)
-        self._records, self._sizes, self._bytes = [], [], 0
+        self._records, self._bytes = [], 0
 
     def _wake(self) -> None:
         """Wake the followers that wait. If records must be read, the first one reads for all."""

@@ -145,9 +145,9 @@ async def test_listing_a_few_runs_reads_only_those(store: RedisStore) -> None:
     read: list[int] = []
     look_at = store._index._load_listed
 
-    async def counted(entries: Sequence[Any], *, is_open: bool) -> Any:
+    async def counted(entries: Sequence[Any]) -> Any:
         read.append(len(entries))
-        return await look_at(entries, is_open=is_open)
+        return await look_at(entries)
 
     store._index._load_listed = counted  # type: ignore[assignment]
     assert len(await store.runs(user="ada")) == 3
@@ -168,8 +168,8 @@ async def test_list_is_complete_though_runs_change_meanwhile(store: RedisStore) 
     assert ids(await store.runs(limit=300)) == all_ids[:-301:-1]
     look_at = store._index._load_listed
 
-    async def read_then_change(entries: Sequence[Any], *, is_open: bool) -> Any:
-        found = await look_at(entries, is_open=is_open)
+    async def read_then_change(entries: Sequence[Any]) -> Any:
+        found = await look_at(entries)
         while len(leases) > 300:
             await store.release(leases[-1])
             await store.delete(leases.pop().run_id)

@@ -361,19 +361,18 @@ class _Output:
         return [*self._step_event("STEP_STARTED"), *starts]
 
     def _run_events(self, change: Change) -> list[Json]:
-        match change.kind:
-            case "run_paused":  # the messages are open again in the next stream
-                events = [event for message in self._open() for event in message.end()]
-                return events + self._step_event("STEP_FINISHED")
-            case "turn_started" | "run_ended":
-                events = [event for message in self._open() for event in message.close()]
-            case _:
-                return []
-        if not isinstance(change.event, ev.TurnStarted):
-            return [*events, *self._missing_results(), *self._step_event("STEP_FINISHED")]
-        events += [*self._lose(), *self._step_event("STEP_FINISHED")]
-        self._step = change.event.turn
-        return events + self._step_event("STEP_STARTED")
+        if change.kind == "run_paused":  # the messages are open again in the next stream
+            events = [event for message in self._open() for event in message.end()]
+            return events + self._step_event("STEP_FINISHED")
+        if change.kind not in ("turn_started", "run_ended"):
+            return []
+        events = [event for message in self._open() for event in message.close()]
+        events += self._missing_results() if change.kind == "run_ended" else self._lose()
+        events += self._step_event("STEP_FINISHED")
+        if isinstance(change.event, ev.TurnStarted):
+            self._step = change.event.turn
+            events += self._step_event("STEP_STARTED")
+        return events
 
     def _add(self, block: Block) -> list[Json]:
         before = self._texts.pop(block.parent_id, None)

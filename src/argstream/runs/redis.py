@@ -436,7 +436,8 @@ class RedisStore(Store):
         void: Sequence[bytes] = (),
         is_durable: bool = False,
     ) -> list[Any]:
-        keys, channel = [*self._keys.of_run(run_id), *void], self._keys.channel(run_id)
+        keys = [self._keys.run(run_id), self._keys.log(run_id), *void]
+        channel = self._keys.channel(run_id)
         command = _script(name, keys, channel, *arguments, is_durable=is_durable)
         return list(await self._calls.run(command))
 
@@ -762,9 +763,6 @@ class _Keys:
 
     def log(self, run_id: str) -> bytes:
         return self._named(run_id) + b"log"
-
-    def of_run(self, run_id: str) -> list[bytes]:
-        return [self.run(run_id), self.log(run_id)]
 
     def void(self, entry: _Entry) -> bytes:
         return self._named(entry.run_id) + b"void:" + entry.identity.encode()
@@ -1100,7 +1098,7 @@ class _Index:
             size = min(limit or _PER_PAGE, _PER_PAGE)
             while new and not is_enough(new[0].score):
                 page, new, examined = new[:size], new[size:], examined + size
-                for one in await self._load_listed(page, is_open=keys is self._keys.unfinished):
+                for one in await self._load_listed(page):
                     if wanted.status in (None, one.run.status):
                         found[one.run.run_id] = one
                 size = min(2 * size, _PER_PAGE)
@@ -1117,13 +1115,13 @@ class _Index:
         found: list[_Found] = []
         for till, pairs in await self._calls.run_all(commands):
             for page in _pages(self._listed(pairs)):
-                some = await self._load_listed(page, is_open=False)
+                some = await self._load_listed(page)
                 found += [one for one in some if one.run.updated <= float(till)]
         return _newest_first(found)
 
-    async def _load_listed(self, listed: Sequence[_Listed], *, is_open: bool) -> list[_Found]:
+    async def _load_listed(self, listed: Sequence[_Listed]) -> list[_Found]:
         commands = [_script("load", [self._keys.run(one.entry.run_id)]) for one in listed]
-        found, gone, over = [], [], []
+        found, gone, inexact = [], [], []
         for one, answer in zip(listed, await self._calls.run_all(commands), strict=True):
             try:
                 seen = _Found.of(one.entry.run_id, answer)
@@ -1135,10 +1133,10 @@ class _Index:
                 logger.warning("%s. The run is not listed", visible_line(str(error)))
             else:
                 found.append(seen)
-                if seen.run.is_over and (is_open or one.score != seen.run.updated):
-                    over.append(seen)
+                if one.score != seen.run.updated:
+                    inexact.append(seen)
         await self.remove_gone(gone)
-        await self.finalize(over)
+        await self.finalize(inexact)
         return found
 
     def _listed(self, pairs: Sequence[bytes]) -> list[_Listed]:

@@ -231,10 +231,12 @@ class SqliteStore(Store):
         def delete(connection: Connection) -> list[str]:
             now = self._now()
             found = filter(None, (_find(connection, run_id) for run_id in run_ids))
-            allowed = [run.run_id for _, run in found if allow(run, now)]
-            for run_id in allowed:
-                _drop(connection, run_id)
-            return allowed
+            allowed = [(key, run) for key, run in found if allow(run, now)]
+            for key, run in allowed:
+                connection.execute("DELETE FROM records WHERE run = ?", (key,))
+                connection.execute("DELETE FROM runs WHERE key = ?", (key,))
+                connection.execute(_DROP_CONVERSATION, (run.user, run.conversation_id))
+            return [run.run_id for _, run in allowed]
 
         return await self._writer.run(delete, is_durable=True)
 
@@ -433,9 +435,8 @@ def _failure(path: Path, error: sqlite3.Error | OSError) -> StoreError:
 
 
 def _find(connection: Connection, run_id: str) -> tuple[int, StoredRun] | None:
-    row = connection.execute(
-        "SELECT key, seq, updated, state FROM runs WHERE run_id = ?", (run_id,)
-    ).fetchone()
+    statement = "SELECT key, seq, updated, state FROM runs WHERE run_id = ?"
+    row = connection.execute(statement, (run_id,)).fetchone()
     return None if row is None else (row[0], _state(*row[1:]))
 
 
@@ -479,17 +480,6 @@ def _newest(
     return found
 
 
-def _drop(connection: Connection, run_id: str) -> None:
-    connection.execute(
-        "DELETE FROM records WHERE run = (SELECT key FROM runs WHERE run_id = ?)", (run_id,)
-    )
-    rows = connection.execute(
-        "DELETE FROM runs WHERE run_id = ? RETURNING user, conversation_id", (run_id,)
-    ).fetchall()
-    for row in rows:
-        connection.execute(_DROP_CONVERSATION, row)
-
-
 def _row(run: StoredRun) -> list[Any]:
     return [*(getattr(run, name) for name in _FIELDS), msgspec.json.encode(run).decode()]
 
@@ -528,11 +518,8 @@ def _write(connection: Connection, key: int, batch: Batch) -> None:
 
 
 def _stored_lines(connection: Connection, key: int, batch: Batch) -> list[bytes]:
-    rows = connection.execute(
-        "SELECT line FROM records WHERE run = ? AND seq BETWEEN ? AND ? ORDER BY seq",
-        (key, batch.first, batch.last),
-    )
-    return [line for (line,) in rows]
+    statement = "SELECT line FROM records WHERE run = ? AND seq BETWEEN ? AND ? ORDER BY seq"
+    return [line for (line,) in connection.execute(statement, (key, batch.first, batch.last))]
 
 
 def _page(connection: Connection, run_id: str, after: int, limit: int) -> Page:

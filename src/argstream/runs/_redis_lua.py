@@ -182,10 +182,6 @@ redis.call('SET', KEYS[2], '', 'PX', 3600000)
 return {'done'}
 """
 
-_NEWEST: Final = """
-return {'done', redis.call('ZREVRANGE', KEYS[1], 0, ARGV[1], 'WITHSCORES')}
-"""
-
 # ARGV: the age in seconds, and how far the score of an entry may be ahead of its run.
 _OLDEST: Final = """
 local time = redis.call('TIME')
@@ -223,7 +219,6 @@ SCRIPTS: Final = {
     "delete": _COMMON + _DELETE,
     "read": _COMMON + _READ,
     "void": _VOID,
-    "newest": _NEWEST,
     "oldest": _OLDEST,
     "conversation": _CONVERSATION,
     "leave": _LEAVE,

@@ -1089,9 +1089,10 @@ class _Index:
             return score < times[limit - 1] or examined > limit + _EXTRA_LISTED
 
         while True:
-            last = "-1" if limit is None else str(count - 1)
-            answers = await self._calls.run_all([_script("newest", [key], last) for key in keys])
-            listed = [one for _, pairs in answers for one in self._listed(pairs)]
+            last = -1 if limit is None else count - 1
+            commands = [_Command(key, ["ZREVRANGE", key, 0, last, "WITHSCORES"]) for key in keys]
+            answers = await self._calls.run_all(commands)
+            listed = [one for pairs in answers for one in self._listed(pairs)]
             new = sorted((one for one in listed if one.entry not in seen), reverse=True)
             new = [one for one in new if wanted.matches(wanted.status or "", *one.entry[2:])]
             seen.update(one.entry for one in listed)
@@ -1102,7 +1103,7 @@ class _Index:
                     if wanted.status in (None, one.run.status):
                         found[one.run.run_id] = one
                 size = min(2 * size, _PER_PAGE)
-            rest = [float(pairs[-1]) for _, pairs in answers if len(pairs) == 2 * count]
+            rest = [float(pairs[-1]) for pairs in answers if len(pairs) == 2 * count]
             if limit is None or not rest or is_enough(max(rest)):
                 break
             count *= 4

@@ -92,17 +92,12 @@ _REASONS: Final = {
     "SQLITE_BUSY": "another process has locked it for longer than busy_seconds",
     "SQLITE_LOCKED": "another process has locked it for longer than busy_seconds",
     "SQLITE_FULL": "the disk is full",
-    "SQLITE_READONLY": "it is read-only",
+    "SQLITE_READONLY": "it is read-only. Make the file and its folder writable",
     "SQLITE_PERM": "permission denied",
-    "SQLITE_NOTADB": "it is not an SQLite database",
+    "SQLITE_NOTADB": "it is not an SQLite database. Use another file",
     "SQLITE_CORRUPT": "it is damaged",
-    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_CANTOPEN": "it cannot be opened. Check the permissions of the file and its folder",
     "SQLITE_IOERR": "the disk failed",
-}
-_FIXES: Final = {
-    "SQLITE_CANTOPEN": ". Check the permissions of the file and its folder",
-    "SQLITE_NOTADB": ". Use another file",
-    "SQLITE_READONLY": ". Make the file and its folder writable",
 }
 _COLUMNS: Final = (
     "run_id, conversation_id, user, status, seq, created, updated, token, commands_version"
@@ -430,8 +425,8 @@ def _failure(path: Path, error: sqlite3.Error | OSError) -> StoreError:
     name = getattr(error, "sqlite_errorname", "")
     # Extended names have a suffix, such as SQLITE_IOERR_WRITE.
     kind = "_".join(name.split("_")[:2])
-    reason, fix = _REASONS.get(kind, "SQLite failed"), _FIXES.get(kind, "")
-    return StoreError(f"the store {str(path)!r} cannot be used: {reason} ({error}){fix}")
+    reason = _REASONS.get(kind, "SQLite failed")
+    return StoreError(f"the store {str(path)!r} cannot be used: {reason} ({error})")
 
 
 def _find(connection: Connection, run_id: str) -> tuple[int, StoredRun] | None:
@@ -572,8 +567,7 @@ class _Worker:
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._process: int | None = None  # the PID that the thread belongs to
-        self._is_ending = False
-        self._fatal_error: str | None = None  # why the thread ended
+        self._refusal: str | None = None  # why there can be no more jobs
         self._open: _Opened | None = None  # used only by the thread
 
     async def run(
@@ -598,7 +592,7 @@ class _Worker:
         if self._process not in (None, os.getpid()):
             return  # after a fork, the thread and perhaps the lock belong to the parent
         with self._guard:
-            self._is_ending = True
+            self._refusal = "the store is closed. Open a new one"
             self._queue.put(None)
 
     def join(self) -> None:
@@ -612,10 +606,8 @@ class _Worker:
                 "again here"
             )
         with self._guard:
-            if self._fatal_error is not None:
-                raise StoreError(self._fatal_error)
-            if self._is_ending:
-                raise StoreError("the store is closed. Open a new one")
+            if self._refusal is not None:
+                raise StoreError(self._refusal)
             if self._thread is None:
                 self._process = os.getpid()
                 # A daemon, so that a program that does not close the store can end.
@@ -626,7 +618,7 @@ class _Worker:
     def _work(self) -> None:
         jobs: list[_Job] = []
         try:
-            while not (self._is_ending and self._queue.empty()):
+            while self._refusal is None or not self._queue.empty():
                 if jobs := self._next():
                     self._try(self._do, jobs)
                     _answer(jobs)
@@ -640,7 +632,7 @@ class _Worker:
         """Raise the error for all callers that wait, because the thread ends."""
         message = f"the store {str(self._path)!r} has broken down ({error!r}). Open it again"
         with self._guard:
-            self._fatal_error = message
+            self._refusal = message
             while not self._queue.empty():
                 jobs += filter(None, [self._queue.get_nowait()])
         for job in jobs:
@@ -729,7 +721,7 @@ class _Writer(_Worker):
         self._known: dict[str, tuple[int, int] | None] = {}
         """The last seqs of the watched runs, and the versions of their commands."""
         self._last_count = 0  # the number of jobs in the last round
-        self._is_durable: bool | None = None
+        self._is_durable: bool | None = None  # whether commits wait for the disk
 
     def _do(self, jobs: Sequence[_Job]) -> None:
         try:
@@ -743,7 +735,11 @@ class _Writer(_Worker):
                 job.on_commit(job.answer)
 
     def _transaction(self, jobs: Sequence[_Job]) -> None:
-        self._set_durability(jobs)
+        is_durable = any(job.is_durable for job in jobs)
+        if is_durable is not self._is_durable:
+            level = "FULL" if is_durable else "NORMAL"
+            self._opened(jobs).connection.execute(f"PRAGMA synchronous = {level}")
+            self._is_durable = is_durable
         super()._transaction(jobs)
 
     def _next(self) -> list[_Job]:
@@ -757,14 +753,6 @@ class _Writer(_Worker):
         self._is_durable = None
         self._version = None  # data_version is counted per connection
         super()._close()
-
-    def _set_durability(self, jobs: Sequence[_Job]) -> None:
-        """Set whether commits wait for the disk. Call it between transactions."""
-        is_durable = any(job.is_durable for job in jobs)
-        if is_durable is not self._is_durable:
-            level = "FULL" if is_durable else "NORMAL"
-            self._opened(jobs).connection.execute(f"PRAGMA synchronous = {level}")
-            self._is_durable = is_durable
 
     def _wait_seconds(self) -> float | None:
         return _POLL_SECONDS if self._watched() else None
@@ -815,7 +803,7 @@ class _Writer(_Worker):
 
     def _fail(self, error: BaseException, jobs: list[_Job]) -> None:
         super()._fail(error, jobs)
-        self._fail_followers(self._fatal_error)
+        self._fail_followers(self._refusal)
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

@@ -373,7 +373,7 @@ class _MessageWriter:
                 yield _tool("input-delta", call, inputTextDelta=text)
             return
         yield from self._update_written(call, shown)
-        if _is_over(call):
+        if call.state in ("completed", "failed", "denied", "invalid"):
             del self._calls[call.key]
 
     def _update_written(self, call: Call, shown: _ShownCall) -> Iterator[Json]:
@@ -410,11 +410,6 @@ class _MessageWriter:
 
 def _is_pending(block: Block) -> bool:
     return isinstance(block, Call) and block.is_pending
-
-
-def _is_over(call: Call) -> bool:
-    is_refused = call.decision and call.decision.decision not in ("approved", "edited")
-    return bool(is_refused or call.outcome or call.verdict not in (None, "complete"))
 
 
 def _input_of(call: Call) -> dict[str, Any] | str | None:
@@ -746,7 +741,6 @@ _CALL_STATES: Final = {
     "tool-output-error": "output-error",
     "tool-output-denied": "output-denied",
 }
-_IS_APPROVED: Final = {"approved": True, "edited": True, "denied": False, "expired": False}
 
 
 def _read(encoder: AiSdkEncoder) -> Json:
@@ -779,11 +773,9 @@ def _read(encoder: AiSdkEncoder) -> Json:
                 calls[key].append(part)
             case _:
                 pass  # a message keeps nothing of ``finish-step``, ``abort`` and ``error``
-    blocks = {block.key: block for block in encoder.state.blocks}
-    for key, written in calls.items():
-        call = blocks[key]
-        if isinstance(call, Call):
-            shown[key] |= _call_fields(call, written)
+    for block in encoder.state.blocks:
+        if isinstance(block, Call) and block.key in calls:
+            shown[block.key] |= _call_fields(block, calls[block.key])
     return {"id": encoder.message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
 
@@ -811,11 +803,11 @@ def _approval(call: Call, request: ev.ApprovalRequested, state: str) -> Json | N
     approval["descriptor"] = _descriptor(request)
     if state == "approval-requested":
         return approval
-    if not state.startswith("output") or call.decision is None:
+    decision = call.decision
+    if not state.startswith("output") or decision is None or decision.decision == "withdrawn":
         return None
-    if (is_approved := _IS_APPROVED.get(call.decision.decision)) is None:
-        return None
-    return approval | {"approved": is_approved, "reason": call.decision.reason}
+    is_approved = decision.decision in ("approved", "edited")
+    return approval | {"approved": is_approved, "reason": decision.reason}
 
 
 def _chosen(part: Json, *names: str) -> Json:

@@ -182,15 +182,6 @@ redis.call('SET', KEYS[2], '', 'PX', 3600000)
 return {'done'}
 """
 
-# ARGV: the age in seconds, and how far the score of an entry may be ahead of its run.
-_OLDEST: Final = """
-local time = redis.call('TIME')
-local till = time[1] + time[2] / 1000000 - ARGV[1]
-local score = string.format('%.6f', till + ARGV[2])
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', score, 'WITHSCORES')
-return {string.format('%.6f', till), found}
-"""
-
 # ARGV: the title and the time of a conversation if it is new, and the time of its newest run.
 _CONVERSATION: Final = """
 redis.call('HSETNX', KEYS[1], 'title', ARGV[1])
@@ -219,7 +210,6 @@ SCRIPTS: Final = {
     "delete": _COMMON + _DELETE,
     "read": _COMMON + _READ,
     "void": _VOID,
-    "oldest": _OLDEST,
     "conversation": _CONVERSATION,
     "leave": _LEAVE,
 }

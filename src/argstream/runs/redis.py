@@ -41,6 +41,7 @@ import math
 import random
 import re
 import secrets
+import time
 import zlib
 from asyncio import AbstractEventLoop, Lock, Semaphore
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -1110,14 +1111,15 @@ class _Index:
         return _newest_first([*found.values()])[:limit]
 
     async def older_than(self, seconds: float) -> list[_Found]:
-        """Return the runs whose last record is older, by the clocks of the servers."""
-        arguments = [repr(float(seconds)), repr(_AHEAD)]
-        commands = [_script("oldest", [key], *arguments) for key in self._keys.runs]
+        """Return the runs whose last record is older."""
+        till = time.time() - seconds
+        words = ["-inf", repr(till + _AHEAD), "WITHSCORES"]
+        commands = [_Command(key, ["ZRANGEBYSCORE", key, *words]) for key in self._keys.runs]
         found: list[_Found] = []
-        for till, pairs in await self._calls.run_all(commands):
+        for pairs in await self._calls.run_all(commands):
             for page in _pages(self._listed(pairs)):
                 some = await self._load_listed(page)
-                found += [one for one in some if one.run.updated <= float(till)]
+                found += [one for one in some if one.run.updated <= till]
         return _newest_first(found)
 
     async def _load_listed(self, listed: Sequence[_Listed]) -> list[_Found]:

@@ -229,24 +229,22 @@ class _MessageWriter:
                 yield from self._end_text(block)
 
     def assume_missed(self) -> None:
-        """Find what the clients of a paused run may have missed, as the pause is not in a snapshot.
-
-        These are the blocks after the newest pending call, and the calls beside it: the results
-        that come while an observed run is paused are theirs.
-        """
-        blocks = self._state.blocks
-        places = [place for place, one in enumerate(blocks) if _is_pending(one)]
-        if not (self._is_paused and self._state.mode == "observed" and places):
+        """Find what clients of a paused run have missed, because it came after the pause began."""
+        breaks = self._state.breaks
+        if not (self._is_paused and self._state.mode == "observed" and breaks):
             return
-        first, last = places[0], places[-1]
-        while first and (isinstance(blocks[first - 1], Call) or blocks[first - 1].parent_id):
-            first -= 1
-        beside = (one for one in blocks[first:last] if isinstance(one, Call))
-        for block in (*beside, *blocks[last + 1 :]):
+        paused_at = breaks[-1].started_at
+        for earlier in reversed(breaks[:-1]):
+            if earlier.ended_at == paused_at:  # another request came while it was paused
+                paused_at = earlier.started_at
+        for block in self._state.blocks:
             if isinstance(block, TextBlock):
-                self.written.pop(block.key, None)
-            elif not block.is_pending:
-                self._add_call(block)
+                if (block.started_at or 0.0) > paused_at:
+                    self.written.pop(block.key, None)
+            else:
+                seen_at = block.requested_at if block.is_pending else block.ended_at
+                if seen_at is None or seen_at > paused_at:
+                    self._add_call(block)
 
     def _pause(self) -> Iterator[Json]:
         """End the stream. A client answers when all calls of the step have an answer or a result.
@@ -406,10 +404,6 @@ class _MessageWriter:
         parent = self._state.calls.get(block.parent_id)
         key = block.parent_id if parent is None else parent.key
         return {"providerMetadata": {"argstream": {"parentToolCallId": key}}}
-
-
-def _is_pending(block: Block) -> bool:
-    return isinstance(block, Call) and block.is_pending
 
 
 def _input_of(call: Call) -> dict[str, Any] | str | None:

@@ -106,6 +106,13 @@ class PendingCondition:
             (n for n, step in enumerate(pattern) if isinstance(step, Item)), len(pattern)
         )
 
+    def concerns(self, path: JsonPath) -> bool:
+        """Return True for a path to the argument, or to a container of it."""
+        return len(path) <= len(self.pattern) and all(
+            isinstance(step, int) if isinstance(own, Item) else step == own
+            for step, own in zip(path, self.pattern, strict=False)
+        )
+
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
         """Test a complete value: the argument, or a container of it.
 
@@ -186,85 +193,6 @@ class PendingCondition:
     def _refute(self, miss: Tested) -> None:
         self.is_open = False
         self.state.outcome, self.state.miss = False, miss
-
-
-class _Node:
-    """A step of the patterns of pending conditions."""
-
-    def __init__(self) -> None:
-        self.children: dict[str | int, _Node] = {}
-        self.items: _Node | None = None
-        self.ending: list[PendingCondition] = []  # their pattern ends here
-        self.beyond: list[PendingCondition] = []  # their pattern continues
-
-
-class ConditionTree:
-    """The pending conditions of a call, by the steps of their patterns."""
-
-    def __init__(self, states: list[RuleState]) -> None:
-        self._root = _Node()
-        for state in states:
-            for pending in state.conditions:
-                self._add(pending)
-
-    def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
-        """Test the value at a path. Return True if a condition has changed."""
-        nodes = [self._root]
-        for step in path:
-            following = []
-            for node in nodes:
-                child = node.children.get(step)
-                if child is not None:
-                    following.append(child)
-                if node.items is not None and isinstance(step, int):
-                    following.append(node.items)
-            if not following:
-                return False
-            nodes = following
-        settled = [_settle(node, path, value, offset) for node in nodes]
-        return any(settled)
-
-    def settle_whole(self, value: Any) -> None:
-        """Test complete arguments: first the inner values, then their containers."""
-        _walk(self._root, (), value)
-
-    def settle_free_text(self) -> None:
-        """Test the conditions that need an object of arguments: free text has none."""
-        for pending in self._root.beyond:
-            pending.settle((), "", None)
-
-    def _add(self, pending: PendingCondition) -> None:
-        node = self._root
-        for step in pending.pattern:
-            node.beyond.append(pending)
-            if isinstance(step, Item):
-                node.items = node.items or _Node()
-                node = node.items
-            else:
-                node = node.children.setdefault(step, _Node())
-        node.ending.append(pending)
-
-
-def _settle(node: _Node, path: JsonPath, value: Any, offset: int | None) -> bool:
-    pending = (*node.ending, *node.beyond)
-    settled = [one.settle(path, value, offset) for one in pending]
-    return any(settled)
-
-
-def _walk(node: _Node, path: JsonPath, value: Any) -> None:
-    """Test a value after the values in it that a pattern names."""
-    if isinstance(value, dict):
-        for key, child in node.children.items():
-            if isinstance(key, str) and key in value:
-                _walk(child, (*path, key), value[key])
-    elif isinstance(value, list):
-        for key, child in node.children.items():
-            if isinstance(key, int) and key < len(value):
-                _walk(child, (*path, key), value[key])
-        if node.items is not None:
-            for index, item in enumerate(value):
-                _walk(node.items, (*path, index), item)
-    _settle(node, path, value, None)
 
 
 _MAX_MISSES: Final = 3  # maximum number of rules that a reason explains
@@ -359,8 +287,10 @@ class PolicyCheck:
         )
         self._has_rejected = False
         self._reset()
-        if kind in FREE_TEXT_KINDS:
-            self._tree.settle_free_text()
+        if kind in FREE_TEXT_KINDS:  # there is no object of arguments
+            for pending in self._conditions:
+                if pending.pattern:
+                    pending.settle((), "", None)
         self._decide()
 
     @property
@@ -380,7 +310,7 @@ class PolicyCheck:
             if type(fragment) is not Done:
                 continue
             path, value, offset = fragment
-            if self._tree.settle(path, value, offset) and self._decide(fragment):
+            if self._settle(path, value, offset) and self._decide(fragment):
                 return self._reject(seen)
         return None
 
@@ -388,7 +318,7 @@ class PolicyCheck:
         """Decide on complete arguments. A missing argument does not match."""
         if self.policy_decision is None or not as_read:
             self._reset()
-            self._tree.settle_whole(arguments)
+            self._settle_whole((), arguments)
             self._decide()
         return self.error
 
@@ -402,9 +332,32 @@ class PolicyCheck:
 
     def _reset(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
-        self._tree = ConditionTree(self._states)
+        self._conditions = [one for state in self._states for one in state.conditions]
+        # By the first step of their patterns, which is a key: most values concern no condition.
+        self._by_key: dict[str | int, list[PendingCondition]] = {}
+        for pending in self._conditions:
+            for key in pending.pattern[:1]:
+                self._by_key.setdefault(key, []).append(pending)
         self.policy_decision: PolicyDecision | None = None  # None while it depends on what follows
         self._offset: int | None = None
+
+    def _settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
+        """Test the value at a path. Return True if a condition has changed."""
+        found = self._by_key.get(path[0], ()) if path else self._conditions
+        settled = [one.settle(path, value, offset) for one in found if one.concerns(path)]
+        return any(settled)
+
+    def _settle_whole(self, path: JsonPath, value: Any) -> None:
+        """Test complete arguments: first the inner values, then their containers."""
+        found = self._by_key.get(path[0], ()) if path else self._conditions
+        if any(len(one.pattern) > len(path) and one.concerns(path) for one in found):
+            if isinstance(value, dict):
+                for key, inner in value.items():
+                    self._settle_whole((*path, key), inner)
+            elif isinstance(value, list):
+                for index, inner in enumerate(value):
+                    self._settle_whole((*path, index), inner)
+        self._settle(path, value, None)
 
     def _decide(self, done: Done | None = None) -> bool:
         """Decide once the remaining arguments cannot change the effect. Return True if decided.

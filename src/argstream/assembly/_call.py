@@ -161,7 +161,7 @@ StopOn: TypeAlias = Literal["denied", "rejected", "never"]
 class StreamChecks:
     """The check of a stream, and whether a rejection stops reading."""
 
-    def __init__(self, check: Check | None = None, stop_on: StopOn = "never") -> None:
+    def __init__(self, check: Check | None, stop_on: StopOn) -> None:
         self.check = check
         self._stop_on = stop_on
         self.must_stop = False

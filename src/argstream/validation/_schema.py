@@ -209,8 +209,8 @@ class SchemaCheck:
         if again.error is not None:
             self.error = replace(again.error, offset=None)  # of another text
 
-    def _reject(self, error: ArgumentsError) -> None:
-        self.verdict, self.error = "rejected", error
+    def _fail(self, failure: Failure) -> None:
+        self.verdict, self.error = "rejected", error_of(failure)
         self._stack, self._container, self._child, self._scalar = [], None, None, None
         self._text, self._branches = None, None
 
@@ -218,7 +218,7 @@ class SchemaCheck:
         if self._library.is_valid(value):
             self.verdict, self.error = "valid", None
         else:
-            self._reject(error_of(Failure("", (), offset)))
+            self._fail(Failure("", (), offset))
 
     def _feed_key(self, fragment: Key) -> None:
         container = self._container
@@ -334,9 +334,6 @@ class SchemaCheck:
             if not fragment.path:
                 self._conclude(fragment.value, fragment.offset)
         return cut
-
-    def _fail(self, failure: Failure) -> None:
-        self._reject(error_of(failure))
 
 
 class _Branches:
@@ -472,15 +469,13 @@ class _Branches:
                     failures.append((good, check))
         # In the order of the text, so that chunking does not matter (invariant 1).
         for length, check in sorted(failures, key=itemgetter(0)):
-            self._fail(check, self._text_failure(check, fragment, length))
+            before = check.length - len(fragment.text)
+            offset = self.start + 1 + before + length
+            failure = _text_failure(check.node, check.low, fragment, (before, length), offset)
+            self._fail(check, failure)
             if self.failure is not None:
                 return fragment.text[: length + 1]
         return None
-
-    def _text_failure(self, check: _NodeCheck, fragment: Text, length: int) -> Failure:
-        before = check.length - len(fragment.text)
-        offset = self.start + 1 + before + length
-        return _text_failure(check.node, check.low, fragment, (before, length), offset)
 
     def feed_done(self, fragment: Done) -> None:
         value = fragment.value

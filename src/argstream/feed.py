@@ -31,17 +31,6 @@ from argstream.errors import UsageError
 from argstream.events import Usage
 from argstream.history import CallKind
 
-__all__ = [
-    "CallClosed",
-    "CallResult",
-    "CallStarted",
-    "CallText",
-    "Item",
-    "Text",
-    "Thinking",
-    "TurnEnded",
-]
-
 _TEXTS: Final = ("id", "name", "text")
 
 

@@ -1,9 +1,8 @@
 """``stream()``: any kind of source → events."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
-from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn, Self, overload
 
 from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
 from argstream.checks import Check, OnAsk
@@ -15,12 +14,9 @@ from argstream.streaming._input import (
     AsyncSource,
     InputDecoder,
     Source,
-    awaited,
-    close_async_source,
     close_source,
     is_async,
     items,
-    open_async_items,
 )
 from argstream.streaming._pump import OUTCOMES, CallProgress, Pump, StreamProgress, stream_failure
 from argstream.streaming._readers import AsyncCallReader, CallReader, live_calls, live_calls_async
@@ -139,8 +135,7 @@ def make_check(
 class _Reading:
     """What both kinds of stream share."""
 
-    def __init__(self, source: object, intake: InputDecoder) -> None:
-        self._source = source
+    def __init__(self, intake: InputDecoder) -> None:
         self._intake = intake
         self._progress = StreamProgress(intake.assembler)
 
@@ -190,7 +185,8 @@ class EventStream(_Reading, Iterator[Event]):
     """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
 
     def __init__(self, source: object, intake: InputDecoder) -> None:
-        super().__init__(source, intake)
+        super().__init__(intake)
+        self._source = source
         self._pump = Pump(_read(source, intake, self._progress), self._progress)
         self._events = self._pump.events()
 
@@ -291,11 +287,11 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
     def __init__(self, source: object, intake: InputDecoder) -> None:
-        from argstream.streaming._async_pump import AsyncPump
+        from argstream.streaming._async_pump import AsyncBatches, AsyncPump
 
-        super().__init__(source, intake)
-        batches = _AsyncBatches(source, intake, self._progress)
-        self._pump = AsyncPump(batches, self._progress)
+        super().__init__(intake)
+        self._batches = AsyncBatches(source, intake, self._progress)
+        self._pump = AsyncPump(self._batches, self._progress)
         self._events = self._pump.events()
         self.rest_of_batch: Callable[[], list[Event]] = self._events.rest_of_batch
 
@@ -339,156 +335,10 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         """
         await self._pump.close()
         self._events.stop()
-        await _abandon_async(self._source, self._intake)
+        await self._batches.abandon()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
-
-
-class _AsyncBatches:
-    """Reads an async source and returns the events of each item.
-
-    Not an async generator: see ``_async_pump``.
-    """
-
-    def __init__(self, source: object, intake: InputDecoder, progress: StreamProgress) -> None:
-        self._source = source
-        self._intake = intake
-        self._progress = progress
-        # Of the source. Most have none, and a stack takes 800 bytes of each open stream.
-        self._contexts: AsyncExitStack | None = None
-        self._items: AsyncIterator[object] | None = None
-        self._has_begun = False
-        self._is_over = False
-        self._error: Exception | None = None  # raised after the last events
-        self.is_running = False  # the source is being read or closed at the moment
-
-    async def __anext__(self) -> list[Event]:
-        self.is_running = True
-        try:
-            if self._is_over:
-                error, self._error = self._error, None
-                raise error or StopAsyncIteration
-            intake, items = self._intake, self._items
-            if items is None:
-                self._has_begun = True
-                self._source = await awaited(self._source)
-                items = self._items = aiter(await open_async_items(self._source, self._enter))
-            while True:
-                try:
-                    item = await items.__anext__()
-                except StopAsyncIteration:
-                    return await self._finish()
-                if events := intake.feed(item):
-                    for event in events:
-                        if type(event) in OUTCOMES:  # rare
-                            self._progress.note(event)
-                    return await self._stop(events) if intake.assembler.stopped else events
-                if intake.assembler.closed:  # by another task
-                    self._is_over = True
-                    await self._close_source()
-                    raise StopAsyncIteration
-        except GeneratorExit:
-            raise  # this coroutine is being closed: it must not await anything
-        except BaseException as error:
-            if self._is_over:
-                raise
-            return await self._finish(error)
-        finally:
-            self.is_running = False
-
-    async def aclose(self) -> None:
-        """Leave the source and close it, if it was opened.
-
-        Exceptions of the source's contexts are raised.
-        """
-        if self.is_running:
-            return  # called by the source while it is read: the stream ends after the current item
-        was_over, self._is_over = self._is_over, True
-        if was_over or not self._has_begun:
-            return
-        self._intake.assembler.abort()  # even if closing the source fails
-        self.is_running = True
-        try:
-            await self._close_source(GeneratorExit())
-        finally:
-            self.is_running = False
-
-    async def _enter(self, context: Any) -> object:
-        self._contexts = self._contexts or AsyncExitStack()
-        return await self._contexts.enter_async_context(context)
-
-    async def _stop(self, events: list[Event]) -> list[Event]:
-        """Close the source because a call was rejected, then return the last events."""
-        self._is_over = True
-        try:
-            await self._leave()
-            await _abandon_async(self._source, self._intake)
-        except Exception as error:  # noqa: BLE001 - it is raised after the last events
-            self._progress.fail(error)
-            self._error = error
-        return events
-
-    async def _finish(self, error: BaseException | None = None) -> list[Event]:
-        """Leave a source that has ended or raised, and return the last events."""
-        self._is_over = True
-        try:
-            is_suppressed = await self._leave(error)
-        except Exception as another:  # noqa: BLE001 - it is raised in place of the first
-            return await self._interrupt(another)
-        if error is None or is_suppressed:
-            return self._close()
-        if isinstance(error, Exception):
-            return await self._interrupt(error)
-        await self._abandon()
-        raise error
-
-    async def _interrupt(self, error: Exception) -> list[Event]:
-        """Return the verdicts of the open calls. The error is raised after them."""
-        self._progress.fail(error)
-        events = self._intake.interrupt(error)
-        await self._abandon()
-        if not events:
-            raise error
-        self._error = error
-        return events
-
-    def _close(self) -> list[Event]:
-        events = self._intake.close()
-        if not events:
-            raise StopAsyncIteration
-        for event in events:
-            self._progress.note(event)
-        return events
-
-    async def _leave(self, error: BaseException | None = None) -> bool:
-        """Leave the contexts of the source, and return True if they suppress the error."""
-        items, self._items = self._items, None
-        try:
-            if isinstance(items, AsyncGeneratorType) and items is not self._source:
-                with suppress(Exception):  # do not hide the reason why the stream ended
-                    await items.aclose()
-        finally:
-            contexts, self._contexts = self._contexts or AsyncExitStack(), None
-            kind = None if error is None else type(error)
-            traceback = None if error is None else error.__traceback__
-            is_suppressed = bool(await contexts.__aexit__(kind, error, traceback))
-        return is_suppressed
-
-    async def _close_source(self, error: BaseException | None = None) -> None:
-        try:
-            await self._leave(error)
-        finally:
-            await self._abandon()
-
-    async def _abandon(self) -> None:
-        with suppress(Exception):  # do not hide the reason why the stream ended
-            await _abandon_async(self._source, self._intake)
-
-
-async def _abandon_async(source: object, intake: InputDecoder) -> None:
-    if intake.abort():
-        await close_async_source(source)

@@ -40,7 +40,7 @@ from argstream.recording._format import (
     read_line,
 )
 from argstream.wire import Broken, Frame
-from argstream.wire._frames import BYTE_ORDER_MARK, is_json
+from argstream.wire._decoders import BYTE_ORDER_MARK, is_json
 
 
 class _Response(Protocol):

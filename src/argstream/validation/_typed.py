@@ -315,7 +315,6 @@ def _message(error: Any, depth: int) -> str:
 
 
 _UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
-_CALL_ATTRIBUTES: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
 
 
 class CallHolder(Protocol):
@@ -327,12 +326,13 @@ class CallHolder(Protocol):
 
 
 def live_call(given: LiveCall | CallHolder) -> LiveCall:
-    for found in (given, getattr(given, "call", None)):
-        if not isinstance(found, type) and all(hasattr(found, name) for name in _CALL_ATTRIBUTES):
-            return cast("LiveCall", found)
-    raise UsageError(
-        f"{describe(given)} is not a call. Pass one of events.calls, or a reader of live_calls()"
-    )
+    call = getattr(given, "call", given)
+    if isinstance(call, type) or not hasattr(call, "in_leaves"):
+        raise UsageError(
+            f"{describe(given)} is not a call. Pass one of events.calls, or a reader of "
+            "live_calls()"
+        )
+    return cast("LiveCall", call)
 
 
 def is_certain(call: LiveCall) -> bool:

@@ -79,11 +79,11 @@ class StreamProgress:
     def failure_of(self, call: Call) -> BaseException | None:
         return self.failure if call.index in self._failed_calls else None
 
-    def call_by_id(self, call_id: str) -> Call:
+    def call_progress(self, call_id: str) -> "CallProgress":
         calls = self.assembler.calls_from(0)
         for call in reversed(calls):
             if call.id == call_id:
-                return call
+                return CallProgress(call, self)
         known = ", ".join(repr(call.id) for call in calls) or "none"
         raise UsageError(f"no call {call_id!r} has started. Started calls: {known}")
 

@@ -1,15 +1,17 @@
-"""``stream()``: any kind of source → events."""
+"""``stream()``: any kind of source → events, and readers of single calls."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, overload
 
-from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
+from argstream.assembly import Assembler, Call, CallVerdict, Numbering, Quirk, StopOn
 from argstream.checks import Check, OnAsk
 from argstream.errors import UsageError
-from argstream.events import Event, Usage
-from argstream.jsonstream import Limits
+from argstream.events import ArgumentsError, Event, Usage
+from argstream.history import CallKind
+from argstream.jsonstream import JsonPath, Limits
 from argstream.providers import ProtocolName
+from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.streaming._input import (
     AsyncSource,
     InputDecoder,
@@ -18,11 +20,27 @@ from argstream.streaming._input import (
     is_async,
     items,
 )
-from argstream.streaming._pump import OUTCOMES, CallProgress, Pump, StreamProgress, stream_failure
-from argstream.streaming._readers import AsyncCallReader, CallReader, live_calls, live_calls_async
+from argstream.streaming._pump import (
+    OUTCOMES,
+    AllArguments,
+    Argument,
+    Awaited,
+    CallProgress,
+    End,
+    FreeTextPieces,
+    Items,
+    NextCall,
+    Pump,
+    StreamProgress,
+    StringPieces,
+    stream_failure,
+)
 
 if TYPE_CHECKING:
     from argstream.policy import Policy
+    from argstream.streaming._async_pump import AsyncPump  # which loads asyncio
+
+Value = TypeVar("Value")
 
 
 @overload
@@ -201,7 +219,7 @@ class EventStream(_Reading, Iterator[Event]):
         def __aiter__(self) -> NoReturn:
             raise TypeError('the source of this stream is not async: use "for", not "async for"')
 
-    def live_calls(self) -> Iterator[CallReader]:
+    def live_calls(self) -> "Iterator[CallReader]":
         """Iterate over the calls, each as soon as it starts, to read its arguments as they arrive.
 
         Calls that started earlier are included. Events that are fetched are dropped, unless a loop
@@ -210,17 +228,17 @@ class EventStream(_Reading, Iterator[Event]):
         If the stream fails, ``StreamError`` is raised after the last call, unless the stream had
         failed before ``live_calls()`` was first called.
         """
-        return live_calls(self._pump)
+        pump = self._pump
+        return _Iteration(NextCall(self._progress, lambda call: CallReader(call, pump)), pump)
 
-    def live_call(self, call_id: str) -> CallReader:
+    def live_call(self, call_id: str) -> "CallReader":
         """Return a reader for a call that has started, for use in a loop over the events.
 
         Events that are fetched for it are kept for the loop, which gets every event once. They are
         also kept after ``break``, because a loop can be continued. To avoid that, read long calls
         with ``live_calls()``, without a loop over the events.
         """
-        progress = self._pump.progress
-        return CallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
+        return CallReader(self._progress.call_progress(call_id), self._pump)
 
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
@@ -306,7 +324,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         def __iter__(self) -> NoReturn:
             raise TypeError('the source of this stream is async: use "async for", not "for"')
 
-    def live_calls(self) -> AsyncIterator[AsyncCallReader]:
+    def live_calls(self) -> "AsyncIterator[AsyncCallReader]":
         """Iterate over the calls, each as soon as it starts: see ``EventStream.live_calls``.
 
         Several tasks may read calls at once, and be cancelled. This needs asyncio: one task fetches
@@ -318,15 +336,16 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         starts, also if you only use ``live_call``.
         """
         self._pump.expect_readers()
-        return live_calls_async(self._pump)
+        pump = self._pump
+        calls = NextCall(self._progress, lambda call: AsyncCallReader(call, pump))
+        return _AsyncIteration(calls, pump)
 
-    def live_call(self, call_id: str) -> AsyncCallReader:
+    def live_call(self, call_id: str) -> "AsyncCallReader":
         """Return a reader for a call that has started: see ``EventStream.live_call``.
 
         See ``live_calls`` for sources that must stay in one task.
         """
-        progress = self._pump.progress
-        return AsyncCallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
+        return AsyncCallReader(self._progress.call_progress(call_id), self._pump)
 
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source.
@@ -342,3 +361,190 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+_TYPES: Final = (str, int, float, bool, dict, list)
+
+
+class _CallReader:
+    """Base class of the sync and async readers.
+
+    There is no queue. A reader reads from the call itself. Only a call that is ``reinterpreted`` at
+    its end can have values that differ from those read before. As soon as its text is ambiguous,
+    none of its values are settled. If the source itself raises, readers of missing values raise
+    that exception.
+    """
+
+    def __init__(self, progress: CallProgress) -> None:
+        self._progress = progress
+
+    @property
+    def call(self) -> Call:
+        """The call, which is updated while it is written."""
+        return self._progress.call
+
+    @property
+    def id(self) -> str:
+        """The call ID. The result of the call must have the same ID."""
+        return self._progress.call.id
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self._progress.call.name
+
+    @property
+    def kind(self) -> CallKind:
+        """The kind of the call."""
+        return self._progress.call.kind
+
+    @property
+    def verdict(self) -> CallVerdict:
+        """The verdict, or ``open`` while the call is written."""
+        return self._progress.call.verdict
+
+    @property
+    def error(self) -> ArgumentsError | None:
+        """Why the call is not valid, or None if it is valid or open."""
+        return self._progress.call.error
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} {self.id} {self.verdict}>"
+
+    def _argument(self, path: JsonPath, type_: type | None) -> Argument:
+        if type_ is not None and type_ not in _TYPES:
+            known = ", ".join(known.__name__ for known in _TYPES)
+            raise UsageError(f"type must be one of {known}, not {type_!r}")
+        return Argument(self._progress, self._checked(path, "argument"), type_)
+
+    def _text(self, path: JsonPath) -> StringPieces | FreeTextPieces:
+        if not path and self.kind in FREE_TEXT_KINDS:
+            return FreeTextPieces(self._progress)
+        return StringPieces(self._progress, self._checked(path, "text"))
+
+    def _items(self, path: JsonPath) -> Items:
+        return Items(self._progress, self._checked(path, "items"))
+
+    def _checked(self, path: JsonPath, method: str) -> JsonPath:
+        if self.kind in FREE_TEXT_KINDS:
+            raise UsageError(
+                f"{self.name!r} takes free text and has no arguments. Use text() without a path"
+            )
+        if not path:
+            raise UsageError(f'{method}() needs a path, such as {method}("edits", 0, "path")')
+        for key in path:
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                raise UsageError(
+                    f"a path must consist of keys (str) and indexes (int), not {key!r}"
+                )
+            if isinstance(key, int) and key < 0:
+                raise UsageError(f"an index must not be negative: {key}. The array may still grow")
+        return path
+
+
+class CallReader(_CallReader):
+    """Reads one call of a sync stream while it is written.
+
+    Each method waits for its value, and fetches from the source for all readers of the stream. Use
+    all readers of a stream in one thread.
+    """
+
+    def __init__(self, progress: CallProgress, pump: Pump) -> None:
+        super().__init__(progress)
+        self._pump = pump
+
+    @overload
+    def argument(self, *path: str | int) -> Any: ...
+    @overload
+    def argument(self, *path: str | int, type: type[Value]) -> Value: ...
+    def argument(self, *path: str | int, type: type | None = None) -> Any:
+        """Return the value at this path as soon as it is settled, while the rest is being written.
+
+        With ``type`` (str, int, float, bool, dict or list) it must be of this type. The value is
+        final, but the call may still become invalid. Copy the value before you change it.
+
+        Raises ``ArgumentUnavailableError`` as soon as it is certain that there is no such value.
+        """
+        return self._pump.value_of(self._argument(path, type))
+
+    def text(self, *path: str | int) -> Iterator[str]:
+        """Iterate over the string at this path while it grows, to its closing quote.
+
+        Each step returns all text since the last one. After the text of a truncated string,
+        ``ArgumentUnavailableError`` is raised. Without a path, iterate over the text of a call
+        without JSON (the kinds ``custom`` and ``code``).
+        """
+        return _Iteration(self._text(path), self._pump)
+
+    def items(self, *path: str | int) -> Iterator[Any]:
+        """Iterate over the items of the array at this path, each when it is complete.
+
+        After the items of a truncated array, ``ArgumentUnavailableError`` is raised.
+        """
+        return _Iteration(self._items(path), self._pump)
+
+    def arguments(self) -> dict[str, Any] | str:
+        """Return all arguments when the call is complete and may be run.
+
+        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError``
+        with the verdict if the call is not complete.
+        """
+        return self._pump.value_of(AllArguments(self._progress))
+
+
+class AsyncCallReader(_CallReader):
+    """Reads one call of an async stream while it is written.
+
+    Any number of tasks can read calls, also the same one. Cancelling a task, for instance by a
+    timeout, does not affect the others, and the value can be read again.
+    """
+
+    def __init__(self, progress: CallProgress, pump: "AsyncPump") -> None:
+        super().__init__(progress)
+        self._pump = pump
+
+    @overload
+    async def argument(self, *path: str | int) -> Any: ...
+    @overload
+    async def argument(self, *path: str | int, type: type[Value]) -> Value: ...
+    async def argument(self, *path: str | int, type: type | None = None) -> Any:
+        """Return the value at this path as soon as it is settled: see ``CallReader.argument``."""
+        return await self._pump.value_of(self._argument(path, type))
+
+    def text(self, *path: str | int) -> AsyncIterator[str]:
+        """Iterate over the string at this path while it grows: see ``CallReader.text``."""
+        return _AsyncIteration(self._text(path), self._pump)
+
+    def items(self, *path: str | int) -> AsyncIterator[Any]:
+        """Iterate over the items of the array at this path: see ``CallReader.items``."""
+        return _AsyncIteration(self._items(path), self._pump)
+
+    async def arguments(self) -> dict[str, Any] | str:
+        """Return all arguments when the call is complete: see ``CallReader.arguments``."""
+        return await self._pump.value_of(AllArguments(self._progress))
+
+
+class _Iteration(Iterator[Value]):
+    """An iterator that continues after an error or a timeout. A generator would be closed."""
+
+    def __init__(self, awaited: Awaited[Value | End], pump: Pump) -> None:
+        self._awaited = awaited
+        self._pump = pump
+
+    def __next__(self) -> Value:
+        found = self._pump.value_of(self._awaited)
+        if isinstance(found, End):
+            raise StopIteration
+        return found
+
+
+class _AsyncIteration(AsyncIterator[Value]):
+    def __init__(self, awaited: Awaited[Value | End], pump: "AsyncPump") -> None:
+        self._awaited = awaited
+        self._pump = pump
+
+    async def __anext__(self) -> Value:
+        found = await self._pump.value_of(self._awaited)
+        if isinstance(found, End):
+            raise StopAsyncIteration
+        return found

@@ -170,17 +170,15 @@ class PendingCondition:
 
     def _set_finding(self, finding: Tested) -> bool:
         """Replace the finding if the new one is more severe. Return True if it was replaced."""
-        known = self.finding
-        if known is not None:
-            if known.failure is not None:
-                return False
-            is_more_severe = (
-                self._every and finding.why_undecided is not None and known.why_undecided is None
-            )
-            if finding.failure is None and not is_more_severe:
-                return False
+        if self.finding is not None and self._severity(finding) <= self._severity(self.finding):
+            return False
         self.finding = finding
         return True
+
+    def _severity(self, finding: Tested) -> int:
+        if finding.failure is not None:
+            return 2
+        return int(self._every and finding.why_undecided is not None)
 
     @property
     def _suffices(self) -> bool:
@@ -198,31 +196,18 @@ class PendingCondition:
 _MAX_MISSES: Final = 3  # maximum number of rules that a reason explains
 
 
-def rejection_message(tool: str, decision: PolicyDecision) -> str:
-    by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
-    if decision.action == "ask":
-        return (
-            f"a call to {name_words(tool)} needs approval under the policy{by}, but this stream "
-            f"has no approver: {decision.reason}"
-        )
-    return f"a call to {name_words(tool)} is denied by the policy{by}: {decision.reason}"
-
-
-def default_reason(action: Action, misses: Sequence[Tested] = ()) -> str:
-    reason = f"the default is {action}, and no rule overrides it"
-    return f"{reason} ({_missed(misses)})" if misses else reason
-
-
-def rule_reason(rule: Rule, findings: Sequence[Tested], misses: Sequence[Tested] = ()) -> str:
-    found = " and ".join(map(_words, findings)) or _missed(misses)
-    if rule.reason and found:
-        return f"{rule.reason} ({found})"
-    return rule.reason or found or "the rule applies to every call of this tool"
-
-
-def _missed(misses: Sequence[Tested]) -> str:
-    """Join the reasons why rules do not match one value, without repetitions."""
-    return " and ".join(list(dict.fromkeys(map(_words, misses)))[:_MAX_MISSES])
+def _reason(
+    rule: Rule | None, action: Action, findings: Sequence[Tested], misses: Sequence[Tested]
+) -> str:
+    """Explain a decision: of a rule, or of the default if there is no rule."""
+    # Several rules may not match one value for the same reason.
+    missed = list(dict.fromkeys(map(_words, misses)))[:_MAX_MISSES]
+    found = " and ".join(map(_words, findings) if findings else missed)
+    default = f"the default is {action}, and no rule overrides it"
+    reason = default if rule is None else rule.reason
+    if reason and found:
+        return f"{reason} ({found})"
+    return reason or found or "the rule applies to every call of this tool"
 
 
 def _words(tested: Tested) -> str:
@@ -299,7 +284,13 @@ class PolicyCheck:
         decision = self.policy_decision
         if decision is None or decision.action not in self._rejecting:
             return None
-        message = rejection_message(self._name, decision)
+        by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
+        effect = (
+            f"needs approval under the policy{by}, but this stream has no approver"
+            if decision.action == "ask"
+            else f"is denied by the policy{by}"
+        )
+        message = f"a call to {name_words(self._name)} {effect}: {decision.reason}"
         return ArgumentsError("denied", message, self._offset, decision.path)
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
@@ -396,13 +387,9 @@ class PolicyCheck:
             path, _, self._offset, *_ = findings[0] if findings else misses[0]
         elif done is not None and action in self._rejecting:
             path, _, self._offset = done
-        if state is None:
-            self.policy_decision = PolicyDecision(
-                action, default_reason(action, misses), None, path
-            )
-        else:
-            reason = rule_reason(state.rule, findings, misses)
-            self.policy_decision = PolicyDecision(action, reason, state.name, path)
+        rule, name = (None, None) if state is None else (state.rule, state.name)
+        reason = _reason(rule, action, findings, misses)
+        self.policy_decision = PolicyDecision(action, reason, name, path)
 
 
 def _misses(before: list[RuleState], action: Action) -> list[Tested]:

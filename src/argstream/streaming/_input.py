@@ -415,8 +415,7 @@ class InputDecoder:
         self._payload_types: tuple[type, ...] = (dict,)
         self._held: list[bytes] = []  # items until it is known whether they are lines
         self._first = b""  # the first item that is not empty
-        self._lines = False  # whether items are lines
-        self._is_unsure = False  # whether the next item decides that
+        self._lines: bool | None = None  # whether items are lines; None until that is known
         self._line_end = b""  # appended to lines that lack it
         self._exhausted = False
         self._first_bytes = b""
@@ -424,7 +423,7 @@ class InputDecoder:
 
     def feed(self, item: object) -> list[Event]:
         if type(item) is bytes:
-            if self._decoder is None or self._is_unsure or self._lines:
+            if self._decoder is None or self._lines is not False:
                 return self._feed_bytes(item)
             return self._decode(self._decoder, item)
         if type(item) in self._payload_types:
@@ -477,8 +476,7 @@ class InputDecoder:
     def _feed_bytes(self, chunk: bytes) -> list[Event]:
         if self._decoder is None:
             return self._feed_first(chunk)
-        if self._is_unsure and chunk:
-            self._is_unsure = False
+        if self._lines is None and chunk:
             self._lines = _are_lines(self._first, chunk)
         if self._lines:
             chunk = _with_line_end(chunk, self._line_end)
@@ -499,14 +497,14 @@ class InputDecoder:
                 return []
             self._line_end = b"" if self._first.endswith((b"\n", b"\r")) else b"\n"
             if not _may_be_a_line(self._first):
+                self._lines = False
                 return self._begin()
             if not _is_event(self._first):
                 return []
             # The event is complete, so decode it now. The next item shows whether items are lines.
             self._held = [_with_line_end(self._first, self._line_end)]
-            self._is_unsure = True
             return self._begin()
-        self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
+        self._lines = _are_lines(self._first, chunk)
         return self._begin()
 
     def _begin(self) -> list[Event]:

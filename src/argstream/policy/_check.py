@@ -325,7 +325,7 @@ class PolicyCheck:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
         self._conditions = [one for state in self._states for one in state.conditions]
         # By the first step of their patterns, which is a key: most values concern no condition.
-        self._by_key: dict[str | int, list[PendingCondition]] = {}
+        self._by_key: dict[str | int | Item, list[PendingCondition]] = {}
         for pending in self._conditions:
             for key in pending.pattern[:1]:
                 self._by_key.setdefault(key, []).append(pending)

@@ -56,7 +56,7 @@ class AsyncBatches:
         self._has_begun = False
         self._is_over = False
         self._error: Exception | None = None  # raised after the last events
-        self.is_running = False  # the source is being read or closed at the moment
+        self.is_running: bool = False  # the source is being read or closed at the moment
 
     async def __anext__(self) -> list[Event]:
         self.is_running = True

@@ -177,11 +177,14 @@ class Library:
         try:
             if self._dialect.name:
                 return self.of(schema, base_uri=_HOME)
-            return library.validator_for(schema, base_uri=_HOME, **self._options())
+            detected: jsonschema_rs.Validator = library.validator_for(
+                schema, base_uri=_HOME, **self._options()
+            )
         except library.ValidationError as error:
             raise _schema_error(error) from None
         except (library.ReferencingError, ValueError) as error:
             raise SchemaError(f"the schema cannot be used: {_line(error)}") from None
+        return detected
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -396,15 +396,10 @@ def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> To
     if not isinstance(name, str) or not name:
         raise UsageError(f"{where}: a tool needs a name, not {_short.repr(name)}")
     key = _schema_key(tool)
-    if key is None and (keyword := _bare_schema(tool)) is not None:
+    if key is None and (ignored := _bare_schema(tool) or _misspelt_schema(tool)) is not None:
         raise UsageError(
-            f"{where} ({name!r}): the keyword {keyword!r} of JSON Schema is ignored beside the"
-            " name. Put the whole schema under 'input_schema' or 'parameters'"
-        )
-    if key is None and (misspelt := _misspelt_schema(tool)) is not None:
-        raise UsageError(
-            f"{where} ({name!r}): {misspelt!r} is ignored, but looks like the schema of the"
-            " arguments. Rename it to 'input_schema' or 'parameters', or remove it"
+            f"{where} ({name!r}): {ignored!r} is ignored, but looks like the schema of the "
+            "arguments or a part of it. Put the whole schema under 'input_schema' or 'parameters'"
         )
     raw = None if key is None else tool[key]
     if raw is None and tool.get("parameter_definitions") is not None:

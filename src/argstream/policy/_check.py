@@ -85,10 +85,7 @@ class RuleState:
         """An undecided condition, which prevents a rule from allowing the call."""
         if self.rule.action != "allow":
             return None
-        found = (pending.finding for pending in self.conditions)
-        return next(
-            (one for one in found if one is not None and one.why_undecided is not None), None
-        )
+        return next((one for one in self.findings if one.why_undecided is not None), None)
 
 
 class PendingCondition:
@@ -122,19 +119,21 @@ class PendingCondition:
             return False
         test = self._test if len(path) == len(self.pattern) else self._test_container
         tested = test(path, value, offset)
-        holds = tested is not None and tested.holds
-        has_changed = tested is not None and holds and self._set_finding(tested)
-        if tested is not None and not holds and self._every:
+        before, holds = self.finding, tested is not None and tested.holds
+        if tested is not None and holds:
+            # The most severe finding counts, else the first one.
+            self.finding = max(before or tested, tested, key=self._severity)
+        elif tested is not None and self._every:
             self._refute(tested)
-        elif len(path) <= self._first_item or (holds and self._suffices):
+        if self.is_open and (len(path) <= self._first_item or (holds and self._suffices)):
             self.is_open = False
             if self.finding is None:
                 step = self.pattern[len(path)] if len(path) < len(self.pattern) else None
                 self._refute(tested or Tested(path, value, offset, step=step))
-        has_changed = has_changed or not self.is_open
-        if has_changed:
-            self.state.update()
-        return has_changed
+        if self.is_open and self.finding is before:
+            return False
+        self.state.update()
+        return True
 
     def _test(self, path: JsonPath, value: Any, offset: int | None) -> Tested:
         condition = self.condition
@@ -167,13 +166,6 @@ class PendingCondition:
         kind = "free text" if not path else kind_of(value)
         why = f"it is {kind}, not {expected}"
         return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
-
-    def _set_finding(self, finding: Tested) -> bool:
-        """Replace the finding if the new one is more severe. Return True if it was replaced."""
-        if self.finding is not None and self._severity(finding) <= self._severity(self.finding):
-            return False
-        self.finding = finding
-        return True
 
     def _severity(self, finding: Tested) -> int:
         if finding.failure is not None:

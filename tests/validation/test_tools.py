@@ -539,7 +539,7 @@ def test_deepest_allowed_schema_is_translated_and_deeper_ones_are_refused() -> N
     endless: dict[str, Any] = {"type": "OBJECT"}
     endless["anyOf"] = [endless, endless]
     for schema in (deep(200), deep(5_000), endless):
-        with pytest.raises(SchemaError, match="nested too deeply"):
+        with pytest.raises(UsageError, match="nested too deeply"):
             Schema(translated(schema))
 
 

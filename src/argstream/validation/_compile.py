@@ -11,6 +11,7 @@ keywords with subschemas that are not followed (``WAITING``), it checks the whol
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -35,22 +36,12 @@ from argstream.validation._dialects import (
 if TYPE_CHECKING:
     import jsonschema_rs
 
-# Keywords that wait, and the kinds of value that they apply to.
-ALONE: Final[dict[str, tuple[Kind, ...]]] = {
-    "minimum": ("number",),
-    "maximum": ("number",),
-    "exclusiveMinimum": ("number",),
-    "exclusiveMaximum": ("number",),
-    "multipleOf": ("number",),
-    "minLength": ("string",),
-    "pattern": ("string",),
-    "format": ("string",),
-    "contentEncoding": ("string",),
-    "contentMediaType": ("string",),
-    "minItems": ("array",),
-    "uniqueItems": ("array",),
-    "minProperties": ("object",),
-    "dependentRequired": ("object",),
+# Keywords that wait, by the kind of value that they apply to.
+ALONE: Final[dict[Kind, tuple[str, ...]]] = {
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "string": ("minLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+    "array": ("minItems", "uniqueItems"),
+    "object": ("minProperties", "dependentRequired"),
 }
 WAITING: Final[dict[str, tuple[Kind, ...]]] = {
     "not": KINDS,
@@ -292,7 +283,7 @@ class Late:
 
     def failed_keyword(self, value: object) -> str:
         keywords = self.subschema.keywords
-        for keyword in self._keywords or ("enum", "const", *ALONE):
+        for keyword in self._keywords or ("enum", "const", *chain(*ALONE.values())):
             if keyword in keywords:
                 validator = self._library.of({keyword: keywords[keyword]})
                 if not is_valid(validator, value):
@@ -436,11 +427,7 @@ class Node:
         for kind in KINDS:
             if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
                 self.late[kind].append(self._nodes.late(subschema))
-            elif alone := tuple(
-                name
-                for name, kinds in ALONE.items()
-                if kind in kinds and name in subschema.keywords
-            ):
+            elif alone := tuple(one for one in ALONE.get(kind, ()) if one in subschema.keywords):
                 self.late[kind].append(Late(self._nodes.library, subschema, alone))
 
     def wait_for(self, subschemas: Iterable[Subschema]) -> None:

@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from argstream.errors import UsageError
 from argstream.providers._payloads import snake
-from argstream.validation._dialects import DEFAULT_SCHEMA_LIMITS
+from argstream.validation._dialects import BY_NAME, ONE, SEVERAL
 from argstream.validation._schema import Schema
 from argstream.validation._signatures import (
     describe,
@@ -406,7 +406,7 @@ def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> To
         raw = _schema_of_definitions(tool["parameter_definitions"], f"{where} ({name!r})")
     schema = _schema(raw, f"{where} ({name!r})")
     if is_gemini and key == "parameters":
-        schema = _json_schema_of(schema)
+        schema = _gemini_schema(schema)
     description = tool.get("description")
     return ToolSpec(name, description if isinstance(description, str) else "", schema)
 
@@ -591,45 +591,30 @@ _COUNTS: Final = {
     *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
     *("maximum", "minimum"),
 }
-_SCHEMAS: Final = {"items", "additionalProperties", "not"}
-_LISTS: Final = {"anyOf", "allOf", "oneOf", "prefixItems"}
-_MAPS: Final = {"properties", "$defs", "definitions", "patternProperties"}
 
 
-class _TooDeepError(Exception): ...
-
-
-def _json_schema_of(parameters: Any) -> Any:
-    # Invalid parts and schemas that are nested too deeply are kept: the compiler reports them.
-    try:
-        return _gemini_schema(parameters, 0)
-    except _TooDeepError:
-        return parameters
-
-
-def _gemini_schema(schema: Any, depth: int) -> Any:
+def _gemini_schema(schema: Any) -> Any:
+    """Translate a schema of Gemini. Invalid parts are kept: the compiler reports them."""
     if not isinstance(schema, Mapping):
         return schema
-    if depth >= DEFAULT_SCHEMA_LIMITS.max_depth:
-        raise _TooDeepError
     raw: Mapping[str, Any] = schema
     found: dict[str, Any] = {}
     for name, value in raw.items():
         keyword = _SPELLINGS.get(name, name)
         if name not in _OMITTED and (value is not None or name == "const"):
-            found[keyword] = _translated(keyword, value, depth + 1)
+            found[keyword] = _translated(keyword, value)
     _fix_type(found)
     _fix_enum(found)
     return _with_null(found) if raw.get("nullable") is True else found
 
 
-def _translated(keyword: str, value: Any, depth: int) -> Any:
-    if keyword in _SCHEMAS:
-        return _gemini_schema(value, depth)
-    if keyword in _LISTS and isinstance(value, list | tuple):
-        return [_gemini_schema(one, depth + 1) for one in value]
-    if keyword in _MAPS and isinstance(value, Mapping):
-        return {name: _gemini_schema(one, depth + 1) for name, one in value.items()}
+def _translated(keyword: str, value: Any) -> Any:
+    if keyword in SEVERAL and isinstance(value, list | tuple):
+        return [_gemini_schema(one) for one in value]
+    if keyword in BY_NAME and isinstance(value, Mapping):
+        return {name: _gemini_schema(one) for name, one in value.items()}
+    if keyword in ONE:
+        return _gemini_schema(value)
     if keyword in _COUNTS and isinstance(value, str):
         number = _number(value)
         return value if number is None else number

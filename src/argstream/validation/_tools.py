@@ -81,14 +81,14 @@ _HOSTED_TYPES: Final = frozenset(
 
 _APPLY_PATCH: Final = "apply_patch"  # has no name in the request; its calls have this name
 _COMPUTER_USE: Final = "computer_use"  # the provider chooses the names of its calls
-_GEMINI_HOSTED: Final = frozenset(
-    {
-        *("retrieval", "fileSearch", "googleSearch", "googleSearchRetrieval", "googleMaps"),
-        *("codeExecution", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"),
-        *("urlContext", "mcpServers"),
-    }
-)
-"""The keys of such tools in a ``Tool`` of Gemini."""
+_HOSTED_KEYS: Final = _HOSTED_TYPES | {
+    # Gemini generateContent
+    *("google_search_retrieval", "enterprise_web_search", "parallel_ai_search", "exa_ai_search"),
+    "mcp_servers",
+    # Bedrock
+    *("cache_point", "system_tool"),
+}
+"""The keys of tools without a type and a name, in snake case."""
 _POINTING: Final = (
     *("double_click", "hold_key", "key", "left_click", "left_click_drag", "left_mouse_down"),
     *("left_mouse_up", "middle_click", "mouse_move", "right_click", "screenshot", "scroll"),
@@ -463,14 +463,7 @@ def _of_message(value: Any) -> Any:
 def _is_hosted(tool: Mapping[str, Any], where: str) -> bool:
     """Return True if a tool without a type and a name is one that the provider runs."""
     _refuse_computer_use(tool, where)
-    keys = {_camel_case(str(key)) for key in tool}
-    of_bedrock = {"cachePoint", "systemTool"}
-    return bool(keys) and (keys <= _GEMINI_HOSTED or keys <= of_bedrock or keys <= _HOSTED_TYPES)
-
-
-def _camel_case(key: str) -> str:
-    head, *rest = key.split("_")
-    return key if key in _HOSTED_TYPES else head + "".join(word.capitalize() for word in rest)
+    return bool(tool) and all(snake(str(key)) in _HOSTED_KEYS for key in tool)
 
 
 def _schema_key(tool: Mapping[str, Any]) -> str | None:

@@ -415,13 +415,12 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
         return failure
     call = progress.call
     place, value, is_whole_path = _nearest(call.partial, path)
-    subject = f"{_format_path(path)} of {_name(progress)}"
     if is_whole_path:
-        return _error(progress, path, f"{subject} is incomplete: {verdict_words(call)}")
+        return _error(progress, path, f"is incomplete: {verdict_words(call)}")
     contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{subject} is missing: {verdict_words(call)}; {contents}")
-    return _error(progress, path, f"{subject} is missing: {contents}")
+        contents = f"{verdict_words(call)}; {contents}"
+    return _error(progress, path, f"is missing: {contents}")
 
 
 def incomplete(progress: CallProgress) -> BaseException:
@@ -431,26 +430,20 @@ def incomplete(progress: CallProgress) -> BaseException:
     call = progress.call
     # A call without JSON has no parts to list.
     contents = "" if call.partial is PENDING else f"; {_contents((), call.partial)}"
-    message = f"the arguments of {_name(progress)} are unavailable: {verdict_words(call)}{contents}"
-    return _error(progress, (), message)
+    return _error(progress, (), f"are unavailable: {verdict_words(call)}{contents}")
 
 
 def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: str) -> Exception:
-    message = f"{_format_path(path)} of {_name(progress)} is {_kind_words(value)}, not {wanted}"
-    return _error(progress, path, message)
+    return _error(progress, path, f"is {_kind_words(value)}, not {wanted}")
 
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
     """Return the error for a value that differs from what was read before."""
-    subject = (
-        f"{_format_path(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
+    problem = (
+        "differs from what was read before: the call was reinterpreted at its end "
+        f"({progress.call.reinterpreted}). Use arguments() for the final values"
     )
-    reason = progress.call.reinterpreted
-    message = (
-        f"{subject} differs from what was read before: the call was reinterpreted at its "
-        f"end ({reason}). Use arguments() for the final values"
-    )
-    return _error(progress, path, message)
+    return _error(progress, path, problem, whole="the text")
 
 
 def _kind_words(value: object) -> str:
@@ -458,10 +451,12 @@ def _kind_words(value: object) -> str:
     return "nothing" if kind is None else KIND_WORDS[kind]
 
 
-def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnavailableError:
-    return ArgumentUnavailableError(
-        message, path=path, verdict=progress.call.verdict, error=progress.call.error
-    )
+def _error(
+    progress: CallProgress, path: JsonPath, problem: str, *, whole: str = "the arguments"
+) -> ArgumentUnavailableError:
+    call = progress.call
+    message = f"{_format_path(path) or whole} of {_short.repr(call.name)} {problem}"
+    return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
 def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
@@ -495,7 +490,3 @@ def _keys(found: dict[str, Any]) -> str:
 
 def _format_path(path: JsonPath) -> str:
     return ", ".join(map(_short.repr, path))
-
-
-def _name(progress: CallProgress) -> str:
-    return _short.repr(progress.call.name)

@@ -137,7 +137,12 @@ class AsyncBatches:
         except Exception as another:  # noqa: BLE001 - it is raised in place of the first
             return await self._interrupt(another)
         if error is None or is_suppressed:
-            return self._close()
+            events = self._intake.close()
+            if not events:
+                raise StopAsyncIteration
+            for event in events:
+                self._progress.note(event)
+            return events
         if isinstance(error, Exception):
             return await self._interrupt(error)
         await self._abandon_quietly()
@@ -151,14 +156,6 @@ class AsyncBatches:
         if not events:
             raise error
         self._error = error
-        return events
-
-    def _close(self) -> list[Event]:
-        events = self._intake.close()
-        if not events:
-            raise StopAsyncIteration
-        for event in events:
-            self._progress.note(event)
         return events
 
     async def _leave(self, error: BaseException | None = None) -> bool:

@@ -363,6 +363,8 @@ class _Branches:
         self._text: list[_NodeCheck] = []  # those that check the text of the open string
         self.start = 0  # the offset of that string
         self._children: _Children = {}  # of the next value
+        self._frame: list[_NodeCheck] = []  # of the value that starts
+        self._known: dict[Node, _NodeCheck] = {}  # by node, because equal checks are shared
 
     @property
     def failure(self) -> Failure | None:
@@ -401,11 +403,10 @@ class _Branches:
             children = self._item_nodes(path[-1], path, offset)
         else:
             children, self._children = self._children, {}
-        frame: list[_NodeCheck] = []
-        if children:
-            known: dict[Node, _NodeCheck] = {}
-            for node, dependents in children.items():
-                self._begin(node, dependents, fragment, frame, known)
+        frame = self._frame = []
+        self._known = {}
+        for node, dependents in children.items():
+            self._begin(node, dependents, fragment)
         if kind == "object" or kind == "array":
             self._stack.append(self._open)
             self._open = frame
@@ -429,46 +430,35 @@ class _Branches:
         return children
 
     def _begin(
-        self,
-        node: Node,
-        dependents: "list[_NodeCheck | _OpenChoice]",
-        fragment: Start,
-        frame: list[_NodeCheck],
-        known: dict[Node, _NodeCheck],
+        self, node: Node, dependents: list[_NodeCheck | _OpenChoice], fragment: Start
     ) -> _NodeCheck | None:
         """Open the check of a value; None if every value of this kind is valid."""
         path, kind, offset = fragment
         start = node.starts[kind]
         if start == "sure":
             return None
-        check = known[node] = _NodeCheck(node, dependents)
+        check = self._known[node] = _NodeCheck(node, dependents)
         if self._root is None:
             self._root = check
         if start == "dead":
             self._fail(check, Failure("start", path, offset, node, kind))
             return check
-        frame.append(check)
+        self._frame.append(check)
         for choice in node.choices:
-            self._begin_choice(_OpenChoice(choice, check, path), fragment, frame, known)
+            self._begin_choice(_OpenChoice(choice, check, path), fragment)
         return check
 
-    def _begin_choice(
-        self,
-        choice: _OpenChoice,
-        fragment: Start,
-        frame: list[_NodeCheck],
-        known: dict[Node, _NodeCheck],
-    ) -> None:
+    def _begin_choice(self, choice: _OpenChoice, fragment: Start) -> None:
         path, _, offset = fragment
         choice.holder.open_choices.append(choice)
         for node in choice.choice.branches:
             if node is None:
                 choice.sure += 1
-            elif (branch := known.get(node)) is not None:  # share the check
+            elif (branch := self._known.get(node)) is not None:  # share the check
                 branch.dependents.append(choice)
                 if branch.failure is not None and (lost := _remove_branch(choice, branch.failure)):
                     self._fail(choice.holder, lost)
-            elif self._begin(node, [choice], fragment, frame, known) is None:
+            elif self._begin(node, [choice], fragment) is None:
                 choice.sure += 1
         if choice.choice.keyword == "oneOf" and choice.sure > 1:
             self._fail(choice.holder, Failure("oneOf", path, offset))

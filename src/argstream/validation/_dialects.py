@@ -20,8 +20,6 @@ JsonSchema: TypeAlias = dict[str, Any] | bool
 
 
 class Dialect(NamedTuple):
-    """A draft of JSON Schema."""
-
     name: str  # in jsonschema-rs; empty if the library must detect the draft
     ref_stands_alone: bool = False  # keywords beside ``$ref`` are ignored
     items_may_be_list: bool = False  # with ``additionalItems``, and without ``prefixItems``
@@ -42,8 +40,8 @@ DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
-_LIBRARY_ONLY: Final = ("http://json-schema.org/draft-04/schema",)
 _BY_URI: Final = {
+    "http://json-schema.org/draft-04/schema": _UNKNOWN,
     "http://json-schema.org/draft-06/schema": Dialect(
         "Draft6", ref_stands_alone=True, items_may_be_list=True
     ),
@@ -64,15 +62,15 @@ def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
     if isinstance(schema, bool):
         return _NEWEST
     uri = _declared(schema)
-    if uri in _LIBRARY_ONLY or uri in others:
+    if uri in others:
         return _UNKNOWN
-    return _BY_URI.get(uri, _LISTS if _has_lists(schema) else _NEWEST)
+    return _BY_URI.get(uri) or (_LISTS if _has_lists(schema) else _NEWEST)
 
 
 def declares_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
     """Return True if a schema declares a known dialect."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
-    return uri in _BY_URI or uri in _LIBRARY_ONLY or uri in others
+    return uri in _BY_URI or uri in others
 
 
 def _declared(schema: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ matches decides. A rule whose argument has not arrived delays the rules after it
 have the same effect: then the decision is made at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from argstream.checks import OnAsk, Rejection
@@ -105,10 +105,27 @@ class PendingCondition:
 
     def concerns(self, path: JsonPath) -> bool:
         """Return True for a path to the argument, or to a container of it."""
-        return len(path) <= len(self.pattern) and all(
-            isinstance(step, int) if isinstance(own, Item) else step == own
-            for step, own in zip(path, self.pattern, strict=False)
-        )
+        pattern, at = self.pattern, len(path)
+        if at > len(pattern):
+            return False
+        while at:  # from the end, where most paths differ
+            at -= 1
+            if path[at] != pattern[at] and not (
+                type(pattern[at]) is Item and type(path[at]) is int
+            ):
+                return False
+        return True
+
+    def values(self, path: JsonPath, value: Any) -> Iterator[tuple[JsonPath, Any]]:
+        """Yield the values to which the pattern leads from here, before their containers."""
+        if len(path) < len(self.pattern):
+            step = self.pattern[len(path)]
+            keys: Iterable[str | int] = ()
+            if _has_step(value, step):
+                keys = range(len(value)) if isinstance(step, Item) else (step,)
+            for key in keys:
+                yield from self.values((*path, key), value[key])
+        yield path, value
 
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
         """Test a complete value: the argument, or a container of it.
@@ -123,9 +140,9 @@ class PendingCondition:
         if tested is not None and holds:
             # The most severe finding counts, else the first one.
             self.finding = max(before or tested, tested, key=self._severity)
-        elif tested is not None and self._every:
+        if tested is not None and not holds and self._every:
             self._refute(tested)
-        if self.is_open and (len(path) <= self._first_item or (holds and self._suffices)):
+        elif len(path) <= self._first_item or (holds and self._suffices):
             self.is_open = False
             if self.finding is None:
                 step = self.pattern[len(path)] if len(path) < len(self.pattern) else None
@@ -150,21 +167,15 @@ class PendingCondition:
     def _test_container(self, path: JsonPath, value: Any, offset: int | None) -> Tested | None:
         """Check that a container has the next step. The value at that step was tested before."""
         step = self.pattern[len(path)]
-        if isinstance(step, str):
-            expected, exists = "an object", isinstance(value, dict) and step in value
-        else:
-            is_item = isinstance(value, list) and (isinstance(step, Item) or step < len(value))
-            expected, exists = "an array", is_item
-        if exists:
+        if _has_step(value, step):
             return None
         # A rule for all tools does not apply to free text, which has no arguments. A rule that
         # names a tool expects the argument to exist.
         is_exempt = isinstance(value, str) and not path and self.state.rule.tools is None
-        has_kind = isinstance(value, dict if isinstance(step, str) else list)
-        if value is None or has_kind or is_exempt:
+        kind, expected = (dict, "an object") if isinstance(step, str) else (list, "an array")
+        if value is None or isinstance(value, kind) or is_exempt:
             return Tested(path, value, offset, step=step)
-        kind = "free text" if not path else kind_of(value)
-        why = f"it is {kind}, not {expected}"
+        why = f"it is {kind_of(value) if path else 'free text'}, not {expected}"
         return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
 
     def _severity(self, finding: Tested) -> int:
@@ -183,6 +194,12 @@ class PendingCondition:
     def _refute(self, miss: Tested) -> None:
         self.is_open = False
         self.state.outcome, self.state.miss = False, miss
+
+
+def _has_step(value: Any, step: str | int | Item) -> bool:
+    if isinstance(step, str):
+        return isinstance(value, dict) and step in value
+    return isinstance(value, list) and (isinstance(step, Item) or step < len(value))
 
 
 _MAX_MISSES: Final = 3  # maximum number of rules that a reason explains
@@ -301,7 +318,7 @@ class PolicyCheck:
         """Decide on complete arguments. A missing argument does not match."""
         if self.policy_decision is None or not as_read:
             self._reset()
-            self._settle_whole((), arguments)
+            self._settle_whole(arguments)
             self._decide()
         return self.error
 
@@ -330,17 +347,13 @@ class PolicyCheck:
         settled = [one.settle(path, value, offset) for one in found if one.concerns(path)]
         return any(settled)
 
-    def _settle_whole(self, path: JsonPath, value: Any) -> None:
-        """Test complete arguments: first the inner values, then their containers."""
-        found = self._by_key.get(path[0], ()) if path else self._conditions
-        if any(len(one.pattern) > len(path) and one.concerns(path) for one in found):
-            if isinstance(value, dict):
-                for key, inner in value.items():
-                    self._settle_whole((*path, key), inner)
-            elif isinstance(value, list):
-                for index, inner in enumerate(value):
-                    self._settle_whole((*path, index), inner)
-        self._settle(path, value, None)
+    def _settle_whole(self, arguments: Any) -> None:
+        """Test complete arguments: first the inner values, then the object of all."""
+        for pending in self._conditions:
+            for path, value in pending.values((), arguments):
+                if path:
+                    pending.settle(path, value, None)
+        self._settle((), arguments, None)
 
     def _decide(self, done: Done | None = None) -> bool:
         """Decide once the remaining arguments cannot change the effect. Return True if decided.

@@ -156,9 +156,8 @@ class ToolSpec(Struct, frozen=True):
             problem = f"contains {len(specs)} tools" if specs else "is run by the provider itself"
             raise UsageError(f"{_shown(tool)} {problem}. Use tool_specs for a list")
         (spec,) = specs
-        name = spec.name if name is None else name
-        description = spec.description if description is None else description
-        return cls(name, description, spec.schema, spec.kind, spec.source)
+        given = {"name": name, "description": description}
+        return replace(spec, **{key: text for key, text in given.items() if text is not None})
 
 
 def tool_specs(tools: Iterable[object]) -> list[ToolSpec]:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from argstream import Agent, errors, events
+from argstream import Agent, errors, events, history
 from argstream.server import Limits
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -29,11 +29,11 @@ def values(alias: object) -> set[str]:
 @pytest.mark.parametrize(
     ("heading", "alias"),
     [
-        ("Verdicts of a call", events.Verdict),
+        ("Verdicts of a call", history.Verdict),
         ("Why a turn ended", events.StopKind),
         ("Why a stream failed", events.FailureCode),
         ("Why arguments are invalid", events.ErrorReason),
-        ("Kinds of calls", events.CallKind),
+        ("Kinds of calls", history.CallKind),
     ],
 )
 def test_table_lists_the_values_of_the_type(heading: str, alias: object) -> None:

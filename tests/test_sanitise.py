@@ -1,12 +1,9 @@
 """Text of a model, made safe to show (invariant 13)."""
 
-import json
 import time
 import unicodedata
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
-from random import Random
 from typing import Any, Final
 
 import pytest
@@ -15,11 +12,9 @@ from hypothesis import strategies as st
 
 from argstream.sanitise import (
     SurrogateReplacer,
-    Table,
     original,
     replace_lone_surrogates,
     replace_lone_surrogates_in_json,
-    table,
     visible,
     visible_line,
     warnings_about,
@@ -27,6 +22,7 @@ from argstream.sanitise import (
 from argstream.testing import cut
 from tests.growth import BOUND, growth
 from tests.strategies import cuts
+from tests.support import hidden_ranges
 
 # Unicode's property Default_Ignorable_Code_Point, from DerivedCoreProperties.txt: a renderer that
 # does not support such a character should show nothing.
@@ -55,9 +51,9 @@ def spellings() -> dict[str, str]:
     """Return how characters are shown in a line.
 
     These are the first two planes, where nearly all are assigned, the tags, which some models read,
-    and both sides of each edge of a range. `table()` lists the ranges for all other characters.
+    and both sides of each edge of a range of escaped characters.
     """
-    edges = {code + step for pair in table()["ranges"] for code in pair for step in (-1, 0, 1)}
+    edges = {code + step for pair in hidden_ranges() for code in pair for step in (-1, 0, 1)}
     codes = {*range(0x20000), *range(0xE0000, 0xE1000), *edges} & set(range(0x110000))
     return {chr(code): visible_line(chr(code)) for code in sorted(codes)}
 
@@ -224,31 +220,9 @@ def test_warnings_about_a_long_text_are_cheap(unit: str) -> None:
     assert time.process_time() - started < 0.5
 
 
-def _shown_by_table(rules: Table, text: str, kept: str) -> str:
-    """Show a text as the page does, with nothing but the table."""
-    shown = ""
-    for character in text:
-        code = ord(character)
-        if character in kept or not any(a <= code <= b for a, b in rules["ranges"]):
-            shown += character
-        else:
-            number = f"U+{code:04X}"
-            shown += rules["opening"] + rules["names"].get(number, number) + rules["closing"]
-    return shown
-
-
 @pytest.mark.bulk
-def test_table_for_the_page_gives_the_same_spellings() -> None:
-    rules: Table = json.loads(json.dumps(table()))
-    edges = [chr(code) for pair in rules["ranges"] for code in pair]
-    others = map(chr, Random(3).sample(range(0x110000), 2_000))
-    text = "".join([*edges, *others, "\t\n⟦⟧ \u3000aé漢"])
-    assert _shown_by_table(rules, text, rules["kept"]) == visible(text)
-    assert _shown_by_table(rules, text, "") == visible_line(text)
-    ranges = rules["ranges"]
-    assert all(first <= last for first, last in ranges)
-    assert all(last + 1 < first for (_, last), (first, _) in pairwise(ranges))
-    listed = [chr(code) for first, last in ranges for code in range(first, last + 1)]
+def test_characters_that_must_be_escaped_are_and_no_others() -> None:
+    listed = [chr(code) for first, last in hidden_ranges() for code in range(first, last + 1)]
     assert listed == list(filter(must_be_escaped, map(chr, range(0x110000))))
 
 

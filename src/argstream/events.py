@@ -23,63 +23,6 @@ from argstream.history import CallKind, Message, Verdict
 from argstream.jsonstream import JsonPath, Kind, Reason
 from argstream.sanitise import warnings_about
 
-__all__ = [
-    "Action",
-    "ApprovalDecided",
-    "ApprovalOutcome",
-    "ApprovalRequested",
-    "ApprovalScope",
-    "ArgumentCompleted",
-    "ArgumentDelta",
-    "ArgumentEvent",
-    "ArgumentStarted",
-    "ArgumentsError",
-    "BaseEvent",
-    "BlockSnapshot",
-    "Break",
-    "CallEnd",
-    "CallKind",
-    "CallSnapshot",
-    "ErrorReason",
-    "Event",
-    "FailureCode",
-    "InvalidVerdict",
-    "PolicyDecision",
-    "RunCompleted",
-    "RunEnd",
-    "RunFailed",
-    "RunMode",
-    "RunPaused",
-    "RunResumed",
-    "RunSnapshot",
-    "RunStarted",
-    "RunStatus",
-    "RunStopped",
-    "StopKind",
-    "StreamFailed",
-    "TextDelta",
-    "TextSnapshot",
-    "ThinkingCompleted",
-    "ThinkingDelta",
-    "ThinkingSnapshot",
-    "ThinkingStarted",
-    "ToolArgsCompleted",
-    "ToolArgsDelta",
-    "ToolArgsInvalid",
-    "ToolCallCompleted",
-    "ToolCallFailed",
-    "ToolCallStarted",
-    "ToolExecutionStarted",
-    "ToolOutputDelta",
-    "TurnCompleted",
-    "TurnStarted",
-    "Usage",
-    "Verdict",
-    "from_json",
-    "to_json",
-]
-
-
 RunStatus: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
 
 
@@ -148,7 +91,14 @@ class ToolCallStarted(BaseEvent, frozen=True, tag="tool_call_started"):
     parent_id: str | None = None
 
 
-class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
+class CallEvent(BaseEvent, frozen=True):
+    """Base class of the events of a call that has started."""
+
+    call_id: str
+    name: str
+
+
+class ToolArgsDelta(CallEvent, frozen=True, gc=False, tag="tool_args_delta"):
     """The next piece of the arguments' raw text.
 
     Joined, the pieces are the whole text, unless ``ToolArgsCompleted.text`` is set.
@@ -156,40 +106,32 @@ class ToolArgsDelta(BaseEvent, frozen=True, gc=False, tag="tool_args_delta"):
 
     type: ClassVar[Literal["tool_args_delta"]] = "tool_args_delta"
     is_delta: ClassVar[bool] = True
-    call_id: str
-    name: str
     delta: str
 
 
-class ArgumentStarted(BaseEvent, frozen=True, gc=False, tag="argument_started"):
+class ArgumentStarted(CallEvent, frozen=True, gc=False, tag="argument_started"):
     """A value inside the arguments started."""
 
     type: ClassVar[Literal["argument_started"]] = "argument_started"
     is_computed: ClassVar[bool] = True
-    call_id: str
-    name: str
     path: JsonPath
     kind: Kind
 
 
-class ArgumentDelta(BaseEvent, frozen=True, gc=False, tag="argument_delta"):
+class ArgumentDelta(CallEvent, frozen=True, gc=False, tag="argument_delta"):
     """The next piece of a string inside the arguments, decoded."""
 
     type: ClassVar[Literal["argument_delta"]] = "argument_delta"
     is_computed: ClassVar[bool] = True
-    call_id: str
-    name: str
     path: JsonPath
     text: str
 
 
-class ArgumentCompleted(BaseEvent, frozen=True, tag="argument_completed"):
+class ArgumentCompleted(CallEvent, frozen=True, tag="argument_completed"):
     """A value inside the arguments is complete: later text cannot change it."""
 
     type: ClassVar[Literal["argument_completed"]] = "argument_completed"
     is_computed: ClassVar[bool] = True
-    call_id: str
-    name: str
     path: JsonPath
     value: Any
 
@@ -206,15 +148,13 @@ class PolicyDecision(Struct, frozen=True):
     """The argument that decided; empty if the answer does not depend on an argument."""
 
 
-class ToolArgsCompleted(BaseEvent, frozen=True, tag="tool_args_completed", omit_defaults=True):
+class ToolArgsCompleted(CallEvent, frozen=True, tag="tool_args_completed", omit_defaults=True):
     """The provider closed the call and its arguments are complete.
 
     If ``policy_decision.action`` is ``ask``, the call needs approval before it runs.
     """
 
     type: ClassVar[Literal["tool_args_completed"]] = "tool_args_completed"
-    call_id: str
-    name: str
     arguments: dict[str, Any] | str
     """A dict; for calls of the kinds ``custom`` and ``code``, a str."""
     policy_decision: PolicyDecision | None = None
@@ -254,12 +194,10 @@ class ArgumentsError(Struct, frozen=True):
     """The keyword of the schema that was violated, if a schema rejected the call."""
 
 
-class ToolArgsInvalid(BaseEvent, frozen=True, tag="tool_args_invalid"):
+class ToolArgsInvalid(CallEvent, frozen=True, tag="tool_args_invalid"):
     """The arguments cannot become valid, or will not be completed. Do not run this call."""
 
     type: ClassVar[Literal["tool_args_invalid"]] = "tool_args_invalid"
-    call_id: str
-    name: str
     verdict: InvalidVerdict
     raw: str
     """The text so far."""
@@ -389,12 +327,10 @@ ApprovalScope: TypeAlias = Literal["call", "rule", "conversation"]
 calls of this tool in the conversation."""
 
 
-class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
+class ApprovalRequested(CallEvent, frozen=True, tag="approval_requested"):
     """A person must decide whether this call may run."""
 
     type: ClassVar[Literal["approval_requested"]] = "approval_requested"
-    call_id: str
-    name: str
     arguments: dict[str, Any]
     digest: str
     """SHA-256 over run, call, tool and the exact argument text: a decision applies to this."""
@@ -413,12 +349,10 @@ class ApprovalRequested(BaseEvent, frozen=True, tag="approval_requested"):
         return warnings_about(self.arguments)
 
 
-class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
+class ApprovalDecided(CallEvent, frozen=True, tag="approval_decided"):
     """The approval request has a decision."""
 
     type: ClassVar[Literal["approval_decided"]] = "approval_decided"
-    call_id: str
-    name: str
     decision: ApprovalOutcome
     reason: str = ""
     edited_arguments: dict[str, Any] | None = None
@@ -426,44 +360,36 @@ class ApprovalDecided(BaseEvent, frozen=True, tag="approval_decided"):
     always: ApprovalScope = "call"
 
 
-class ToolExecutionStarted(BaseEvent, frozen=True, tag="tool_execution_started"):
+class ToolExecutionStarted(CallEvent, frozen=True, tag="tool_execution_started"):
     """The tool is about to run. From here on it may have had effects."""
 
     type: ClassVar[Literal["tool_execution_started"]] = "tool_execution_started"
-    call_id: str
-    name: str
     idempotency_key: str
     """The same each time this call runs, so a tool can detect what it has already done."""
     attempt: int = 1
     """How often the tool was started: more than once only after a crash, if it is idempotent."""
 
 
-class ToolOutputDelta(BaseEvent, frozen=True, gc=False, tag="tool_output_delta"):
+class ToolOutputDelta(CallEvent, frozen=True, gc=False, tag="tool_output_delta"):
     """The next piece of the output of a running tool."""
 
     type: ClassVar[Literal["tool_output_delta"]] = "tool_output_delta"
     is_delta: ClassVar[bool] = True
-    call_id: str
-    name: str
     text: str
 
 
-class ToolCallCompleted(BaseEvent, frozen=True, tag="tool_call_completed"):
+class ToolCallCompleted(CallEvent, frozen=True, tag="tool_call_completed"):
     """The call ran and returned ``result``."""
 
     type: ClassVar[Literal["tool_call_completed"]] = "tool_call_completed"
-    call_id: str
-    name: str
     arguments: dict[str, Any] | str
     result: Any
 
 
-class ToolCallFailed(BaseEvent, frozen=True, tag="tool_call_failed"):
+class ToolCallFailed(CallEvent, frozen=True, tag="tool_call_failed"):
     """The call failed, or did not run."""
 
     type: ClassVar[Literal["tool_call_failed"]] = "tool_call_failed"
-    call_id: str
-    name: str
     error: Any
 
 

@@ -23,6 +23,7 @@ truncated, as with a provider that closes the connection. A field of a wrong typ
 ``UsageError`` when the item is created.
 """
 
+from types import NoneType
 from typing import Any, Final, TypeAlias, get_args
 
 from msgspec import Struct
@@ -31,32 +32,28 @@ from argstream.errors import UsageError
 from argstream.events import Usage
 from argstream.history import CallKind
 
-__all__ = [
-    "CallClosed",
-    "CallResult",
-    "CallStarted",
-    "CallText",
-    "Item",
-    "Text",
-    "Thinking",
-    "TurnEnded",
-]
-
-_TEXTS: Final = ("id", "name", "text")
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("id", "name", "text"), (str,)),
+    "arguments": (str, dict, NoneType),
+    "stop": (str, NoneType),
+    "usage": (Usage,),
+}
 
 
 class _Item(Struct, frozen=True, dict=True):  # with a __dict__, as other payloads
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
-            if field in _TEXTS:
-                self._check(field, getattr(self, field), str)
-                if field == "id" and not getattr(self, field):
-                    raise UsageError(f"{type(self).__name__}.id must not be empty")
-
-    def _check(self, field: str, value: object, *types: type) -> None:
-        if not isinstance(value, types):
-            name, expected = type(self).__name__, " or ".join(one.__name__ for one in types)
-            raise UsageError(f"{name}.{field} must be {expected}, not {type(value).__name__}")
+            value = getattr(self, field)
+            if not isinstance(value, _TYPES.get(field, object)):
+                expected = " or ".join(one.__name__ for one in _TYPES[field] if one is not NoneType)
+                problem = f"be {expected}, not {type(value).__name__}"
+            elif field == "id" and not value:
+                problem = "not be empty"
+            elif field == "kind" and value not in get_args(CallKind):
+                problem = f"be one of {', '.join(get_args(CallKind))}, not {value!r}"
+            else:
+                continue
+            raise UsageError(f"{type(self).__name__}.{field} must {problem}")
 
 
 class Text(_Item, frozen=True):
@@ -79,13 +76,6 @@ class CallStarted(_Item, frozen=True):
     kind: CallKind = "function"
     """``server`` or ``mcp`` if the provider runs the call itself, ``custom`` for free text."""
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        if self.kind not in get_args(CallKind):
-            choices = ", ".join(get_args(CallKind))
-            raise UsageError(f"CallStarted.kind must be one of {choices}, not {self.kind!r}")
-
 
 class CallText(_Item, frozen=True):
     """The next piece of the arguments: JSON, cut anywhere, never repeated."""
@@ -105,12 +95,6 @@ class CallClosed(_Item, frozen=True):
     arguments: str | dict[str, Any] | None = None
     """All arguments, if the framework repeats them, or if it sent no pieces."""
 
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        super().__post_init__()
-        if self.arguments is not None:
-            self._check("arguments", self.arguments, str, dict)
-
 
 class CallResult(_Item, frozen=True):
     """The result of a call that the framework or the provider ran."""
@@ -129,12 +113,6 @@ class TurnEnded(_Item, frozen=True):
     Without it, it is not known whether a call without arguments was cut. Such a call is truncated.
     """
     usage: Usage = Usage()
-
-    def __post_init__(self) -> None:
-        """Check the fields."""
-        if self.stop is not None:
-            self._check("stop", self.stop, str)
-        self._check("usage", self.usage, Usage)
 
 
 Item: TypeAlias = Text | Thinking | CallStarted | CallText | CallClosed | CallResult | TurnEnded

@@ -38,7 +38,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import groupby
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 import msgspec
 
@@ -131,19 +131,6 @@ _escaped: Final = re.compile(
 )
 
 
-class Table(TypedDict):
-    """The escaping rules as JSON data, for other implementations such as the page."""
-
-    opening: str
-    closing: str
-    kept: str  # in ``ranges``, but escaped by ``visible_line`` only
-    ranges: list[tuple[int, int]]  # first and last escaped code points, in order
-    names: dict[str, str]  # names that replace numbers: {"U+001B": "ESC", …}
-    latin: str  # classes of a regular expression, for ``warnings_about``
-    scripts: dict[str, str]
-    marks: str
-
-
 def visible(text: str) -> str:
     r"""Escape control and invisible characters, except newlines and tabs.
 
@@ -176,20 +163,6 @@ def original(shown: str) -> str:
     '\x1b[0m ⟦ESC⟧ ⟦what?⟧'
     """
     return _escaped.sub(_unescape, shown)
-
-
-def table() -> Table:
-    """Return the escaping rules. This takes about 0.1 s, so cache the result."""
-    return {
-        "opening": _OPENING,
-        "closing": _CLOSING,
-        "kept": _KEPT,
-        "ranges": list(_ranges(0x110000, "")),
-        "names": {_number(code): name for code, name in _NAMES.items()},
-        "latin": _LATIN,
-        "scripts": _SCRIPTS,
-        "marks": _MARKS,
-    }
 
 
 def warnings_about(value: Any) -> tuple[str, ...]:
@@ -242,19 +215,6 @@ def _is_hidden(character: str) -> bool:
     return character != _IDEOGRAPHIC_SPACE
 
 
-def _ranges(end: int, kept: str) -> Iterator[tuple[int, int]]:
-    """Yield the first and last code point of each hidden range below ``end``."""
-
-    def is_hidden(code: int) -> bool:
-        character = chr(code)
-        return _is_hidden(character) and character not in kept
-
-    for hidden, run in groupby(range(end), is_hidden):
-        if hidden:
-            codes = list(run)
-            yield codes[0], codes[-1]
-
-
 @cache  # not at import, because it takes about 20 ms and ASCII does not need it
 def _pattern(kept: str) -> re.Pattern[str]:
     """Return a pattern that matches all characters that ``_escape`` must look at.
@@ -262,7 +222,12 @@ def _pattern(kept: str) -> re.Pattern[str]:
     ``re`` uses a bitmap for a character set below U+10000 and tries range after range beyond. So
     the pattern matches all characters beyond, and ``_escape`` decides.
     """
-    hidden = "".join(f"\\u{first:04x}-\\u{last:04x}" for first, last in _ranges(0x10000, kept))
+
+    def is_escaped(code: int) -> bool:
+        return _is_hidden(chr(code)) and chr(code) not in kept
+
+    runs = [list(run) for escaped, run in groupby(range(0x10000), is_escaped) if escaped]
+    hidden = "".join(f"\\u{codes[0]:04x}-\\u{codes[-1]:04x}" for codes in runs)
     return re.compile(f"[{hidden}\U00010000-\U0010ffff]")
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argstream import events as ev
-from argstream.assembly import Call, Numbering
-from argstream.assembly._assembler import EventBuilder
+from argstream.assembly import Assembler, Call
 from argstream.assembly._text_repair import JsonWriter
 from argstream.jsonstream import Done, Limits, Parser, parse
 from argstream.jsonstream._parser import DEFAULT_LIMITS
@@ -76,10 +75,10 @@ def write(puts: Iterable[Put], limits: Limits = DEFAULT_LIMITS) -> list[str]:
 
 
 def take(*deltas: Delta, limits: Limits | None = None) -> tuple[Call, list[ev.Event]]:
-    builder = EventBuilder(Numbering(), limits, ())
+    assembler = Assembler(limits=limits)
     events: list[ev.Event] = []
-    builder.apply(list(deltas), events)
-    (call,) = builder.calls
+    assembler._apply(deltas, events)
+    (call,) = assembler.calls
     return call, events
 
 

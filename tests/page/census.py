@@ -3,12 +3,11 @@
 import json
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from playwright.sync_api import Page
 
-from argstream import sanitise
+from argstream.sanitise import visible_line
 from tests.page.looking import browser_script, settle
 
 
@@ -38,14 +37,7 @@ def open_everything(page: Page) -> None:
         settle(page)
 
 
-@cache
-def _hidden_ranges() -> list[tuple[int, int]]:
-    ranges = sanitise.table()["ranges"]
-    return [(first, last) for first, last in ranges if not first <= ord("⟦") <= last]
-
-
 def hidden_characters(text: str) -> set[str]:
     """Return the characters that are invisible or act on others."""
     odd = {one for one in set(text) if not one.isascii() or not one.isprintable()} - {"\n", "\t"}
-    ranges = _hidden_ranges()
-    return {one for one in odd if any(first <= ord(one) <= last for first, last in ranges)}
+    return {one for one in odd if one != "⟦" and visible_line(one) != one}

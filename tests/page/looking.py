@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from playwright.sync_api import Page
 
-from argstream import sanitise, server
+from argstream import server
 from tests.support import program_is_missing
 
 _HERE = Path(__file__).parent
@@ -78,8 +78,6 @@ class _Handler(BaseHTTPRequestHandler):
         folder, _, name = self.path[1:].partition("/")
         if folder == "favicon.ico":
             body = b""
-        elif name == "visible-table.js":
-            body = f"export const table = {json.dumps(sanitise.table())};".encode()
         else:
             body = ((_STATIC if folder == "static" else _HERE / folder) / name).read_bytes()
         kind = _TYPES.get(Path(name).suffix, "image/png")

@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Mount
 
 from argstream import server
-from argstream.sanitise import table
 from argstream.server import AgentServer, Limits
 from tests.server.raw import call
 from tests.server.talking import Client, agent_for, hosted, problem, talking
+from tests.support import hidden_ranges
 
 TOKEN = "a-token-nobody-guesses"
 FRIEND = "http://friend.example:3000"
@@ -203,7 +203,7 @@ def test_table_of_hidden_characters_is_that_of_the_terminal() -> None:
     for gap, _, more in (one.partition(".") for one in text.split()):
         ranges.append((last + int(gap, 36), last + int(gap, 36) + int(more or "0", 36)))
         last = ranges[-1][1]
-    assert ranges == table()["ranges"]
+    assert ranges == hidden_ranges()
 
 
 # The text of the files

@@ -4,12 +4,15 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from argstream.jsonstream import Fragment, Limits, Parser, Text
+from argstream.sanitise import visible_line
 from argstream.testing import chunkings
 
 # A fragment as a plain tuple whose first item is its type and whose values compare exactly: a named
@@ -27,6 +30,14 @@ def exact(fragments: Iterable[Fragment]) -> list[Exact]:
         else:
             joined.append(fragment)
     return [(type(fragment).__name__, *map(repr, fragment)) for fragment in joined]
+
+
+@cache
+def hidden_ranges() -> list[tuple[int, int]]:
+    """Return the first and last code points of the ranges of characters that are escaped."""
+    runs = groupby(range(0x110000), lambda code: visible_line(chr(code)) != chr(code))
+    found = [list(run) for is_hidden, run in runs if is_hidden]
+    return [(codes[0], codes[-1]) for codes in found]
 
 
 def screen(name: str) -> list[str]:

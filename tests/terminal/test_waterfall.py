@@ -15,6 +15,7 @@ from wcwidth import wcswidth
 
 from argstream import events as e
 from argstream import stream
+from argstream.history import CallKind, Verdict
 from argstream.jsonstream import JsonPath
 from argstream.runs import RunState
 from argstream.sanitise import visible_line
@@ -34,8 +35,8 @@ def call(
     arguments: Sequence[Argument] = (),
     *,
     took: float,
-    verdict: e.Verdict | None = "complete",
-    kind: e.CallKind = "function",
+    verdict: Verdict | None = "complete",
+    kind: CallKind = "function",
     call_id: str = "",
     parent: str | None = None,
     asked: float | None = None,
@@ -91,7 +92,7 @@ def chance_waterfall(seed: int) -> Waterfall:
 
     def one(number: int) -> list[Timed]:
         took = length()
-        verdicts: list[e.Verdict | None] = ["complete", "rejected", None]
+        verdicts: list[Verdict | None] = ["complete", "rejected", None]
         verdict = random.choice(verdicts)
         times = sorted(random.random() * took for _ in range(2 * random.randrange(9)))
         arguments: list[Argument] = [

@@ -509,39 +509,6 @@ def test_field_is_validated_once() -> None:
     assert len(seen) == 2
 
 
-class Lazy(BaseModel):
-    numbers: Iterable[int]
-    inner: "Lazy | None" = None
-    rows: list[Iterable[int]] = []
-    reverse: Annotated[list[int], AfterValidator(reversed)] = []
-    total: int = 0
-
-    @field_validator("total")
-    @classmethod
-    def _add(cls, value: int, info: pydantic.ValidationInfo) -> int:
-        numbers: Iterable[int] = info.data["numbers"]
-        return value + sum(numbers)
-
-
-def test_iterator_is_new_for_each_reader() -> None:
-    inner = {"numbers": [3]}
-    lists = {"rows": [[4], [5]], "reverse": [6, 7]}
-    whole = {"numbers": [1, 2], "inner": inner, **lists, "total": 10}
-    text = json.dumps(whole)[:-1]
-    view: Any = typed(Lazy, open_call(text + ', "'))
-    for _ in range(2):
-        assert "numbers" in view
-        assert view.errors == {}
-        assert list(view.so_far.numbers) == [1, 2]
-        assert list(view.get("numbers")) == [1, 2]
-        assert list(view.so_far.inner.numbers) == [3]
-        assert [list(row) for row in view.so_far.rows] == [[4], [5]]
-        assert list(view.so_far.reverse) == [7, 6]
-        assert view.so_far.total == 13
-    rows: Any = typed(Lazy, open_call('{"rows": [[4], [5], ')).so_far.rows
-    assert [list(rows[0]), list(rows[0])] == [[4], [4]]
-
-
 def test_settled_fields_are_kept_when_the_call_fails() -> None:
     view = typed(Order, only_call(anthropic_call('{"number": 7, "note": "a', 'b", "day": !')))
     assert view.settled == {"number", "note"}

@@ -11,8 +11,8 @@ from msgspec import Struct
 from argstream.agent.approvals import Grant
 from argstream.assembly import Numbering
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested, Usage, Verdict
-from argstream.history import CallPart, Message, TextPart, ThinkingPart
+from argstream.events import ApprovalRequested, Usage
+from argstream.history import CallPart, Message, TextPart, ThinkingPart, Verdict
 from argstream.runs._state import Call
 
 RunOutcome: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]

@@ -3,11 +3,11 @@
 Feed each payload to an ``Assembler``, then close it. ``stream()`` does that for bytes, an SDK's
 stream or an HTTP response.
 
-A decoder translates payloads into deltas without checking them. ``EventBuilder`` may have several
-open turns, because agents can run in parallel in one stream. ``TurnSwitched`` selects the turn of
-the deltas that follow. A provider's error ends the calls of the current turn; an unreadable payload
-ends the calls of all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``. Usage is added
-up as it is reported, so it includes turns that are rejected or cut off.
+A decoder translates payloads into deltas without checking them. Several turns may be open, because
+agents can run in parallel in one stream. ``TurnSwitched`` selects the turn of the deltas that
+follow. A provider's error ends the calls of the current turn; an unreadable payload ends the calls
+of all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``. Usage is added up as it is
+reported, so it includes turns that are rejected or cut off.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -15,14 +15,23 @@ from reprlib import Repr
 from typing import Any, ClassVar, Final, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from argstream import events as ev
 from argstream.assembly._call import Call, CallBuilder, StopOn, StreamChecks
 from argstream.assembly._text_repair import Quirk, checked_quirks, make_quirks
-from argstream.assembly._turn import TextBlock, ThinkingBlock, Turn
 from argstream.checks import Check
 from argstream.errors import UsageError
-from argstream.history import ResultPart
+from argstream.history import (
+    CallPart,
+    Item,
+    Message,
+    OpaquePart,
+    Part,
+    ResultPart,
+    TextPart,
+    ThinkingPart,
+)
 from argstream.jsonstream import Limits
 from argstream.providers import (
     AGENTS,
@@ -36,16 +45,22 @@ from argstream.providers import (
     explain_unsupported,
     make_decoder,
     payloads_in,
+    stop_kind,
     unwrapping,
 )
 from argstream.providers import _deltas as d
-from argstream.sanitise import replace_lone_surrogates, replace_lone_surrogates_in_json
+from argstream.sanitise import (
+    SurrogateReplacer,
+    replace_lone_surrogates,
+    replace_lone_surrogates_in_json,
+)
 
 _MAX_UNREAD = 100  # payloads that are held until the protocol is known
 _short = Repr()
 _short.maxstring = _short.maxother = 200
 # Names of events that keep a connection open. Their data may be anything.
 _HEARTBEATS = {"ping", "keepalive", "keep-alive", "heartbeat"}
+_NO_BEGINNING: Final = (d.UsageReported, d.TurnEnded, d.TurnClosed)
 
 
 class Numbering(Struct, frozen=True):
@@ -105,7 +120,23 @@ class Assembler:
         self._provider: ProviderDecoder | None = self._use(protocol) if is_named else None
         self._read: Feed = self._read_named  # the decoder's feed, once it is known
         self._unread: list[tuple[object, str]] = []  # payloads, until the protocol is known
-        self._builder = EventBuilder(after, limits, checked_quirks(quirks), self._stream_checks)
+        self._limits = limits
+        self._quirks = checked_quirks(quirks)
+        self._is_empty = True  # no delta so far that begins anything
+        self._calls: list[Call] = []
+        is_continued, after = after is not None, after or Numbering()
+        self._calls_before = after.calls
+        self._turn_number = after.turns
+        self._blocks = after.blocks
+        self._call_ids = set(after.call_ids)
+        # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
+        # keeps repeated IDs, because the caller returns results under them.
+        self._reserved_ids = self._call_ids if is_continued else set[str]()
+        self._turn: Turn | None = None  # the current one
+        self._turn_key = d.TurnSwitched()
+        self._other_turns: dict[d.TurnSwitched, Turn] = {}  # open turns that are not current
+        self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
+        self._past_usage = ev.Usage()  # of completed turns
         self.closed: bool = False
         """Whether it has been closed or aborted."""
         self.stopped: bool = False
@@ -119,20 +150,21 @@ class Assembler:
     @property
     def calls(self) -> list[Call]:
         """All calls so far, in order."""
-        return list(self._builder.calls)
+        return list(self._calls)
 
     @property
     def numbering(self) -> Numbering:
         """The numbers used so far. Pass it as ``after`` to the stream of the next turn."""
-        return self._builder.numbering
+        calls = self._calls_before + len(self._calls)
+        return Numbering(self._turn_number, self._blocks, calls, frozenset(self._call_ids))
 
     @property
     def usage(self) -> ev.Usage:
         """The usage of all turns that the provider has reported so far."""
-        return self._builder.usage
+        return sum((turn.usage for turn in self._open_turns()), self._past_usage)
 
     def calls_from(self, start: int) -> list[Call]:
-        return self._builder.calls[start:]
+        return self._calls[start:]
 
     def feed(self, payload: object, event: str = "") -> list[ev.Event]:
         """Return the events of a payload (bytes, text, a dict, an SDK's object).
@@ -146,7 +178,7 @@ class Assembler:
         decoder = self._provider or self._find_decoder(payload, event, events)
         if decoder is not None:
             try:
-                self._builder.apply(self._read(payload, event), events)
+                self._apply(self._read(payload, event), events)
             except RecursionError:
                 self._fail_payload(decoder, "a payload is nested too deeply", events)
             except UsageError:
@@ -171,7 +203,7 @@ class Assembler:
         """End the stream because the rest cannot be read. No open call becomes complete."""
         events: list[ev.Event] = []
         if not self.closed:
-            self._builder.fail(code, message, events, is_end=True)
+            self._fail(code, message, events, is_end=True)
         return events
 
     def close(self) -> list[ev.Event]:
@@ -181,14 +213,19 @@ class Assembler:
             return events
         self.closed = True
         if self._provider is not None:
-            self._builder.apply(self._provider.close(), events)
-            self._builder.end(events)
-        if self._builder.is_empty and self._unread:
+            self._apply(self._provider.close(), events)
+            turns = self._open_turns()
+            self._cut_all("the stream ended before the provider closed the call", events)
+            if any(not turn.failed for turn in turns):
+                message = "the stream ended before the model did"
+                events.append(ev.StreamFailed("truncated", message, retryable=True))
+            self._forget_turns()
+        if self._is_empty and self._unread:
             first = _short.repr(self._unread[0][0]).removeprefix("b").strip("'")
             fix = "Use --from (Python: protocol=…)"
             message = f"unknown protocol: the stream begins with {first}. {fix}"
             events.append(ev.StreamFailed("unknown_protocol", message))
-        elif self._builder.is_empty:
+        elif self._is_empty:
             message = "the stream ended before a message began"
             events.append(ev.StreamFailed("empty", message, retryable=True))
         return events
@@ -200,23 +237,24 @@ class Assembler:
         events: list[ev.Event] = []
         if not self.closed:
             self.closed = True
-            self._builder.abort(verdict, message, events)
+            self._cut_all(message, events, verdict)
+            self._forget_turns()
         return events
 
     def _stop_if_idle(self, decoder: ProviderDecoder, events: list[ev.Event]) -> None:
         """Stop reading after a rejection, once no other call is being written."""
-        if self.closed or not self._builder.has_rejected_call():
+        if self.closed or not self._has_rejected_call():
             self._stream_checks.must_stop = False
             return
         over = decoder.implicit_closes() if isinstance(decoder, ImplicitClose) else []
-        if not self._builder.is_busy({delta.key for delta in over}):
-            self._builder.apply(over, events)
-            self._builder.stop(events)
+        if not self._is_busy({delta.key for delta in over}):
+            self._apply(over, events)
+            self._stop(events)
             self.closed = self.stopped = True
 
     def _fail_payload(self, decoder: ProviderDecoder, message: str, events: list[ev.Event]) -> None:
-        self._builder.apply(decoder.interrupt(), events)
-        self._builder.fail("bad_payload", replace_lone_surrogates(message), events, is_end=False)
+        self._apply(decoder.interrupt(), events)
+        self._fail("bad_payload", replace_lone_surrogates(message), events, is_end=False)
 
     def _use(self, protocol: str) -> ProviderDecoder:
         self._stream_checks.knows_all_tools = protocol not in AGENTS
@@ -232,7 +270,7 @@ class Assembler:
             name = wrapping.protocol
         if name is None:
             if (message := explain_unsupported(payload)) is not None:
-                self._builder.fail("unknown_protocol", message, events, is_end=True)
+                self._fail("unknown_protocol", message, events, is_end=True)
                 self.closed = self.stopped = True
             elif len(self._unread) < _MAX_UNREAD:
                 self._unread.append((payload, event))
@@ -262,97 +300,33 @@ class Assembler:
             self._read = decoder.feed
         return deltas
 
-
-def _reject_bare_policy(check: Check | None) -> None:
-    """Raise UsageError for a policy that can answer ``ask``, which would be ignored."""
-    if getattr(check, "can_ask", False):
-        raise UsageError(
-            'the policy can answer "ask". Pass check=make_check(policy=policy, on_ask="deny") to '
-            'reject such calls, or on_ask="report" to complete them with the answer in '
-            "ToolArgsCompleted.policy_decision"
-        )
-
-
-_NO_BEGINNING: Final = (d.UsageReported, d.TurnEnded, d.TurnClosed)
-
-
-class EventBuilder:
-    """Turns the deltas of one stream into events."""
-
-    def __init__(
-        self,
-        after: Numbering | None,
-        limits: Limits | None,
-        quirks: tuple[Quirk, ...],
-        stream_checks: StreamChecks | None = None,
-    ) -> None:
-        is_continued, after = after is not None, after or Numbering()
-        self.calls: list[Call] = []
-        self.is_empty: bool = True  # no delta so far that begins anything
-        self._calls_before = after.calls
-        self._turn_number = after.turns
-        self._limits = limits
-        self._stream_checks = stream_checks or StreamChecks()
-        self._quirks = quirks
-        self._turn: Turn | None = None  # the current one
-        self._turn_key = d.TurnSwitched()
-        self._other_turns: dict[d.TurnSwitched, Turn] = {}  # open turns that are not current
-        self._result_targets: dict[str, CallBuilder] = {}  # by our call ID and by the provider's
-        self._call_ids = set(after.call_ids)
-        # IDs that a new call must not get: all earlier ones of a conversation. A standalone stream
-        # keeps repeated IDs, because the caller returns results under them.
-        self._reserved_ids = self._call_ids if is_continued else set[str]()
-        self._blocks = after.blocks
-        self._past_usage = ev.Usage()  # of completed turns
-
-    @property
-    def numbering(self) -> Numbering:
-        calls = self._calls_before + len(self.calls)
-        return Numbering(self._turn_number, self._blocks, calls, frozenset(self._call_ids))
-
-    @property
-    def usage(self) -> ev.Usage:
-        return sum((turn.usage for turn in self._open_turns()), self._past_usage)
-
-    def apply(self, deltas: Sequence[d.Delta], events: list[ev.Event]) -> None:
+    def _apply(self, deltas: Sequence[d.Delta], events: list[ev.Event]) -> None:
         for delta in deltas:
             if type(delta) is d.ArgumentText and self._turn is not None:  # most deltas
                 builder = self._turn.calls.get(delta.key)
                 if builder is not None:
                     builder.feed(delta.text, events)
                     continue
-            self.is_empty = self.is_empty and type(delta) in _NO_BEGINNING
+            self._is_empty = self._is_empty and type(delta) in _NO_BEGINNING
             self._handlers[type(delta)](self, delta, events)
 
-    def fail(
+    def _fail(
         self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool
     ) -> None:
         """Report unreadable data. Every open call is truncated: a piece of it may be missing."""
         self._cut_all(f"a part of the stream is unreadable: {message}", events)
         events.append(ev.StreamFailed(code, message))
-        self.is_empty = False
+        self._is_empty = False
         if is_end:
             self._forget_turns()
 
-    def end(self, events: list[ev.Event]) -> None:
-        turns = self._open_turns()
-        self._cut_all("the stream ended before the provider closed the call", events)
-        if any(not turn.failed for turn in turns):
-            message = "the stream ended before the model did"
-            events.append(ev.StreamFailed("truncated", message, retryable=True))
-        self._forget_turns()
-
-    def abort(self, verdict: ev.InvalidVerdict, message: str, events: list[ev.Event]) -> None:
-        self._cut_all(message, events, verdict)
-        self._forget_turns()
-
-    def has_rejected_call(self) -> bool:
+    def _has_rejected_call(self) -> bool:
         """Return True if a call was rejected in a turn that has not ended."""
         stops_reading = self._stream_checks.stops_reading
         turns = [turn for turn in self._open_turns() if not (turn.ended or turn.failed)]
         return any(stops_reading(one.call) for turn in turns for one in turn.calls.values())
 
-    def is_busy(self, over: Collection[Hashable]) -> bool:
+    def _is_busy(self, over: Collection[Hashable]) -> bool:
         """Return True if a call is being written, other than those whose keys are in ``over``."""
         return any(
             not (builder.has_verdict or builder.closed or (key in over and builder.is_whole))
@@ -360,7 +334,7 @@ class EventBuilder:
             for key, builder in turn.calls.items()
         )
 
-    def stop(self, events: list[ev.Event]) -> None:
+    def _stop(self, events: list[ev.Event]) -> None:
         for turn in self._open_turns():
             self._cut(turn, "reading was stopped because a call was rejected", events, "aborted")
             if not turn.failed:
@@ -378,7 +352,7 @@ class EventBuilder:
             self._turn_key = delta
             self._turn = self._other_turns.pop(delta, None)
 
-    def _open_turns(self) -> list[Turn]:
+    def _open_turns(self) -> "list[Turn]":
         current = [] if self._turn is None else [self._turn]
         return current + list(self._other_turns.values())
 
@@ -401,13 +375,13 @@ class EventBuilder:
             replace_lone_surrogates(delta.id), replace_lone_surrogates(delta.model)
         )
 
-    def _open_turn(self) -> Turn:
+    def _open_turn(self) -> "Turn":
         """Return the open turn, or a new one: some providers do not announce turns."""
         if self._turn is None:
             self._turn = self._new_turn()
         return self._turn
 
-    def _new_turn(self, id_: str = "", model: str = "") -> Turn:
+    def _new_turn(self, id_: str = "", model: str = "") -> "Turn":
         self._turn_number += 1
         parent_id = self._turn_key.parent_id
         parent_id = None if parent_id is None else replace_lone_surrogates(parent_id)
@@ -461,7 +435,7 @@ class EventBuilder:
 
     def _cut(
         self,
-        turn: Turn,
+        turn: "Turn",
         message: str,
         events: list[ev.Event],
         verdict: ev.InvalidVerdict = "truncated",
@@ -495,7 +469,7 @@ class EventBuilder:
     def _thinking_opened(self, delta: d.ThinkingOpened, events: list[ev.Event]) -> None:
         self._thinking_block(delta.block, events)
 
-    def _thinking_block(self, key: Hashable, events: list[ev.Event]) -> TextBlock:
+    def _thinking_block(self, key: Hashable, events: list[ev.Event]) -> "TextBlock":
         turn = self._open_turn()
         block = turn.texts.get(key)
         if block is None or (isinstance(block, ThinkingBlock) and block.closed):
@@ -524,7 +498,7 @@ class EventBuilder:
         if isinstance(block, ThinkingBlock) and not block.closed:
             events.append(block.completed())
 
-    def _close_thinking(self, turn: Turn, events: list[ev.Event]) -> None:
+    def _close_thinking(self, turn: "Turn", events: list[ev.Event]) -> None:
         events.extend(block.completed() for block in turn.pop_open_thinking())
 
     def _call_opened(self, delta: d.CallOpened, events: list[ev.Event]) -> None:
@@ -536,7 +510,7 @@ class EventBuilder:
         if not is_new:
             self._reserved_ids.add(id_)
         self._call_ids.add(id_)
-        index = self._calls_before + len(self.calls)
+        index = self._calls_before + len(self._calls)
         call = Call(id_, index, replace_lone_surrogates(delta.name), delta.kind, turn.parent_id)
         quirks = () if delta.kind in d.FREE_TEXT_KINDS else self._quirks
         builder = CallBuilder(call, self._limits, make_quirks(quirks), self._stream_checks)
@@ -545,7 +519,7 @@ class EventBuilder:
         if (before := turn.calls.get(delta.key)) is not None:
             before.cut("another call with the same key started before it was closed", events)
         turn.open_call(delta.key, builder)
-        self.calls.append(call)
+        self._calls.append(call)
         for known_id in {id_, sent_id or id_}:
             self._add_result_target(known_id, builder)
         builder.start(events, may_be_renamed=delta.may_be_renamed)
@@ -626,3 +600,173 @@ class EventBuilder:
         d.RunEnded: _run_ended,
         d.ProviderFailed: _provider_failed,
     }
+
+
+class TextBlock:
+    def __init__(self, number: int, parent_id: str | None) -> None:
+        self.number = number
+        self.parent_id = parent_id
+        self.item: Item | None = None
+        self.text = ""
+        self._surrogates = SurrogateReplacer()
+
+    def append(self, piece: str) -> str:
+        """Append a piece. Return it with surrogate pairs joined."""
+        if not piece.isascii() or self._surrogates.held:
+            piece = self._surrogates.feed(piece)
+        text, self.text = self.text, ""
+        text += piece  # in place: nothing else refers to it (invariant 6)
+        self.text = text
+        return piece
+
+    def event(self, piece: str) -> ev.Event:
+        return ev.TextDelta(piece, self.number, self.parent_id)
+
+    def part(self) -> Part | None:
+        text = self.text + self._surrogates.close()
+        return TextPart(text=text, item=self.item) if text or self.item else None
+
+
+class ThinkingBlock(TextBlock):
+    def __init__(self, number: int, parent_id: str | None) -> None:
+        super().__init__(number, parent_id)
+        self.closed = False
+
+    def event(self, piece: str) -> ev.Event:
+        return ev.ThinkingDelta(piece, self.number, self.parent_id)
+
+    def started(self) -> ev.Event:
+        return ev.ThinkingStarted(self.number, self.parent_id)
+
+    def completed(self) -> ev.Event:
+        self.closed = True
+        self.text += self._surrogates.close()
+        return ev.ThinkingCompleted(self.text, self.number, self.parent_id)
+
+    def part(self) -> Part | None:
+        return ThinkingPart(text=self.text, item=self.item)
+
+
+class _SilentBlock:
+    """A block that creates no events: a result, or data that only its provider reads."""
+
+    def __init__(self, result: ResultPart | None = None) -> None:
+        self.item: Item | None = None
+        self._result = result
+
+    def part(self) -> Part | None:
+        if self._result is None:
+            return OpaquePart(item=self.item or {})
+        return replace(self._result, item=self.item)
+
+
+class Turn:
+    """The blocks of one message, by the provider's keys."""
+
+    def __init__(
+        self, number: int, id_: str = "", model: str = "", parent_id: str | None = None
+    ) -> None:
+        self.id = id_
+        self.model = model
+        self.parent_id = parent_id
+        self._number = number
+        self.calls: dict[Hashable, CallBuilder] = {}
+        self._unfinished: dict[Hashable, CallBuilder] = {}
+        self._thinking: list[ThinkingBlock] = []  # some may be closed
+        self.ids: set[str] = set()
+        self._last_number = 0  # the number in the newest generated call ID
+        self.ended = False
+        self.failed = False
+        self.stop_reason: str | None = None
+        self._tokens = d.Tokens()
+        self.texts: dict[Hashable, TextBlock] = {}
+        self._results: dict[Hashable, _SilentBlock] = {}
+        self._blocks: list[TextBlock | CallBuilder | _SilentBlock] = []  # in order
+
+    @property
+    def usage(self) -> ev.Usage:
+        return ev.Usage(*self._tokens)
+
+    def update_usage(self, tokens: d.Tokens) -> None:
+        """Replace the counts that are not None. Providers send cumulative counts."""
+        before = self._tokens
+        self._tokens = d.Tokens(
+            *[b if a is None else a for a, b in zip(tokens, before, strict=True)]
+        )
+
+    def open_text(self, block: Hashable, text: TextBlock) -> None:
+        self.texts[block] = text
+        self._blocks.append(text)
+        if isinstance(text, ThinkingBlock):
+            self._thinking.append(text)
+
+    def open_call(self, key: Hashable, call: CallBuilder) -> None:
+        self.calls[key] = call
+        self._unfinished[key] = call
+        self.ids.add(call.call.id)
+        self._blocks.append(call)
+
+    def pop_open_thinking(self) -> list[ThinkingBlock]:
+        """Remove and return the open thinking blocks. The caller closes them."""
+        blocks, self._thinking = self._thinking, []
+        return [block for block in blocks if not block.closed]
+
+    def add_item(self, block: Hashable, item: Any) -> None:
+        """Store the provider's own form of a block. Add a new block if the key is unknown."""
+        item = replace_lone_surrogates_in_json(dict(item))
+        owner = self.texts.get(block) or self.calls.get(block) or self._results.get(block)
+        if owner is None:
+            owner = _SilentBlock()
+            self._blocks.append(owner)
+        owner.item = {**(owner.item or {}), **item}
+
+    def add_result(self, block: Hashable, result: ResultPart) -> None:
+        added = _SilentBlock(result)
+        if block is not None:
+            self._results[block] = added
+        self._blocks.append(added)
+
+    def pop_unfinished(self, scope: Hashable = None) -> list[CallBuilder]:
+        """Remove and return the calls that may still need a verdict. The caller finishes them."""
+        unfinished, self._unfinished = self._unfinished, {}
+        if scope is not None:  # only the calls of one choice
+            for key in [key for key in unfinished if not isinstance(key, tuple) or key[0] != scope]:
+                self._unfinished[key] = unfinished.pop(key)
+        return list(unfinished.values())
+
+    def make_id(self, stem: str, taken: Collection[str]) -> str:
+        """Return an unused ID for a call without one, the same each time the stream is read."""
+        prefix = f"call_{stem or self.id or 'turn'}_{self._number}"
+        self._last_number = max(self._last_number, len(self.ids))
+        while (id_ := f"{prefix}_{self._last_number}") in taken:
+            self._last_number += 1  # never reset, so each taken ID is tested once (invariant 6)
+        return id_
+
+    @property
+    def characters(self) -> int:
+        return sum(
+            len(block.call.raw if isinstance(block, CallBuilder) else block.text)
+            for block in self._blocks
+            if not isinstance(block, _SilentBlock)
+        )
+
+    def stop_kind_of(self, message: Message) -> ev.StopKind:
+        # Some providers send the same stop reason with and without calls.
+        kind = stop_kind(self.stop_reason)
+        calls = (part for part in message.parts if isinstance(part, CallPart))
+        is_waiting = any(call.kind not in d.RUN_BY_PROVIDER for call in calls)
+        return "tool_calls" if kind == "end_turn" and is_waiting else kind
+
+    def message(self) -> Message:
+        parts = tuple(part for block in self._blocks if (part := block.part()) is not None)
+        return Message(role="assistant", parts=parts, id=self.id, model=self.model)
+
+
+def _reject_bare_policy(check: Check | None) -> None:
+    """Raise UsageError for a policy that can answer ``ask``, which would be ignored."""
+    if getattr(check, "can_ask", False):
+        raise UsageError(
+            'the policy can answer "ask". Pass check=make_check(policy=policy, on_ask="deny") to '
+            'reject such calls, or on_ask="report" to complete them with the answer in '
+            "ToolArgsCompleted.policy_decision"
+        )

@@ -161,7 +161,7 @@ StopOn: TypeAlias = Literal["denied", "rejected", "never"]
 class StreamChecks:
     """The check of a stream, and whether a rejection stops reading."""
 
-    def __init__(self, check: Check | None = None, stop_on: StopOn = "never") -> None:
+    def __init__(self, check: Check | None, stop_on: StopOn) -> None:
         self.check = check
         self._stop_on = stop_on
         self.must_stop = False
@@ -187,7 +187,11 @@ class CallBuilder:
         self.item: Item | None = None
         self._limits = limits or DEFAULT_LIMITS
         self._is_json = call.kind not in FREE_TEXT_KINDS
-        self._reader = ArgumentsReader(call, self._limits)
+        # Parses the text as streamed. The parser of the call may be another one: see _set_partial.
+        self._parser = call.parser = Parser(self._limits, unique_keys=True)
+        self._pieces: list[str] | None = []  # None once there are too many for a cumulative text
+        self._root_end: int | None = None  # offset of the end of the root value
+        self._second: SecondInterpretation | None = None  # set if the text has a fault
         self._surrogates = SurrogateReplacer()
         self._quirks = quirks
         self._writer: JsonWriter | None = None
@@ -206,7 +210,7 @@ class CallBuilder:
     @property
     def is_whole(self) -> bool:
         """Whether the JSON is complete, even if the provider has not closed the call."""
-        return self._reader.root_end is not None and self._reader.second is None
+        return self._root_end is not None and self._second is None
 
     def start(self, events: list[ev.Event], *, may_be_renamed: bool) -> None:
         call = self.call
@@ -256,15 +260,14 @@ class CallBuilder:
             return
         if len(raw) == len(text) and self._reject(self._checks.reopen(), events):
             return
-        reader = self._reader
-        if (pieces := reader.pieces) is not None:
-            reader.pieces = [*pieces, text] if len(pieces) < _EARLY_PIECES else None
-        if reader.second is not None:
-            reader.second.feed(text)
-            if not reader.second.possible:
-                self._end_invalid(reader.second.fault, events)
+        if (pieces := self._pieces) is not None:
+            self._pieces = [*pieces, text] if len(pieces) < _EARLY_PIECES else None
+        if self._second is not None:
+            self._second.feed(text)
+            if not self._second.possible:
+                self._end_invalid(self._second.fault, events)
             return
-        fragments = reader.parser.feed(text)
+        fragments = self._parser.feed(text)
         rejection = None if call.check is None else self._checks.feed(fragments)
         if rejection is not None:
             fragments = _up_to_rejection(fragments, rejection)
@@ -275,7 +278,7 @@ class CallBuilder:
                     events.append(ev.ArgumentDelta(call_id, name, path, piece))
             else:
                 self._apply(fragment, events)
-                if self.has_verdict or reader.second is not None:
+                if self.has_verdict or self._second is not None:
                     return  # the remaining fragments were misread
         if rejection is not None:
             self._reject_early(rejection, fragments[-1], events)
@@ -302,7 +305,7 @@ class CallBuilder:
             self.feed(writer.close(), events)
             if writer.has_late:
                 try:
-                    self._restated = writer.complete_text(self._reader.parser.value)
+                    self._restated = writer.complete_text(self._parser.value)
                 except UnwritableError as error:
                     self._fail_value(error, events)
         if text:
@@ -343,7 +346,7 @@ class CallBuilder:
         self._flush(events)
         if not self.has_verdict:
             raw = self.call.raw
-            error = ev.ArgumentsError(verdict, message, len(raw), self._reader.parser.path)
+            error = ev.ArgumentsError(verdict, message, len(raw), self._parser.path)
             self._end_invalid(Fault(verdict, error), events)
 
     def outcome(self) -> tuple[Verdict, dict[str, Any] | str]:
@@ -378,13 +381,13 @@ class CallBuilder:
         match fragment:
             case Start((), kind):
                 if kind == "object":
-                    call.partial = self._reader.parser.value
+                    call.partial = self._parser.value
                 elif kind != "string" and kind != "null":  # these two may stand for an object
                     self._fail(Invalid((), fragment.offset, "not_an_object"), events)
             case Start(path, kind):
                 events.append(ev.ArgumentStarted(call.id, call.name, path, kind))
             case Done((), _, offset):
-                self._reader.root_end = offset
+                self._root_end = offset
             case Done(path, float(value), offset) if isinf(value):
                 # JSON allows any number of digits, but infinity cannot be encoded again.
                 self._fail(Invalid(path, offset, "number_too_large"), events)
@@ -428,22 +431,22 @@ class CallBuilder:
     def _fail(self, invalid: Invalid, events: list[ev.Event]) -> None:
         """Report the first error, unless the text may be reinterpreted."""
         fault = _fault_of(invalid)
-        end = self._reader.root_end if invalid.reason == "extra_text" else None
-        if self._reader.may_reinterpret(fault, end):
+        end = self._root_end if invalid.reason == "extra_text" else None
+        if self._may_reinterpret(fault, end):
             return
         if invalid.reason == "number_too_large":
-            self._reader.set_partial(self.call.raw[: invalid.offset])
+            self._set_partial(self.call.raw[: invalid.offset])
         self._end_invalid(fault, events)
 
     def _reject_early(self, rejection: Rejection, last: Fragment, events: list[ev.Event]) -> None:
         """Reject an incomplete text, unless its pieces may repeat each other."""
         raw = self.call.raw
         error = _with_raw_offset(rejection, raw)
-        if self._reader.may_reinterpret(Fault("rejected", error)):
+        if self._may_reinterpret(Fault("rejected", error)):
             return
         end = _end_of_rejected(last, error)
         if end < len(raw):
-            self._reader.set_partial(raw[:end])
+            self._set_partial(raw[:end])
         self._reject(error, events)
 
     def _reject(self, error: ev.ArgumentsError | None, events: list[ev.Event]) -> bool:
@@ -451,18 +454,58 @@ class CallBuilder:
             self._end_invalid(Fault("rejected", error), events)
         return error is not None
 
+    def _may_reinterpret(self, fault: Fault, root_end: int | None = None) -> bool:
+        """Return True if a text with a fault may be reinterpreted. The call then stays open."""
+        second = SecondInterpretation(fault, self._pieces, self.call.raw, root_end, self._limits)
+        if not second.possible:
+            return False
+        self._second = second
+        self.call.in_doubt = True
+        if self._pieces is not None:
+            self._set_partial("".join(self._pieces[:-1]))  # the last piece may be the real text
+        return True
+
+    def _set_partial(self, text: str) -> None:
+        """Set ``partial`` to the value of this prefix, because the rest was misread."""
+        parser = self.call.parser = Parser(self._limits, unique_keys=True)
+        parser.feed(text)
+        self.call.partial = parser.value if isinstance(parser.value, dict) else PENDING
+
     def _finish(self, events: list[ev.Event]) -> None:
-        found: Outcome | Fault
-        if self._is_json:
-            found = self._reader.finish(self._restated)
-        elif self._restated is None:
-            found = Outcome(self.call.raw)
-        else:
-            found = Outcome(self._restated, "restated")
+        found = self._interpret_json() if self._is_json else Outcome(self.call.raw)
+        if self._restated is not None:
+            found = self._restate(self._restated)
         if isinstance(found, Outcome):
             self._complete(found, events)
         else:
             self._end_invalid(found, events)
+
+    def _interpret_json(self) -> Outcome | Fault:
+        self._parser.close()
+        if self._second is not None:
+            return self._second.close()
+        if self._parser.error is not None:
+            return _fault_of(self._parser.error, "truncated")
+        value = self._parser.value
+        if isinstance(value, dict):
+            return Outcome(value)
+        if value is None:
+            return Outcome({}, "null")
+        if isinstance(value, str) and (found := _parse_object(value, self._limits)) is not None:
+            return Outcome(found, "double_encoded")
+        return _fault_of(Invalid((), 0, "not_an_object"))
+
+    def _restate(self, text: str) -> Outcome | Fault:
+        if not self._is_json:
+            return Outcome(text, "restated")
+        if (found := _parse_object(text, self._limits)) is None:
+            message = "the provider closed the call with a different text, which is not valid"
+            return _contradiction(message)
+        parser = self._parser
+        same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
+        if same and isinstance(parser.value, dict):
+            return Outcome(parser.value)
+        return Outcome(found, "restated")
 
     def _complete(self, found: Outcome, events: list[ev.Event]) -> None:
         call, arguments = self.call, found.arguments
@@ -470,7 +513,7 @@ class CallBuilder:
             error = ev.ArgumentsError("no_name", "the call has no tool name")
             self._end_invalid(Fault("malformed", error), events)
             return
-        as_read = arguments is self._reader.parser.value
+        as_read = arguments is self._parser.value
         if self._reject(self._checks.reopen(), events) or self._reject(
             self._checks.finish(arguments, as_read=as_read), events
         ):
@@ -490,69 +533,9 @@ class CallBuilder:
         if verdict == "rejected":
             checks = self._stream_checks
             checks.must_stop = checks.must_stop or checks.stops_reading(call)
-        if self._reader.second is not None:
+        if self._second is not None:
             call.in_doubt = False
         events.append(ev.ToolArgsInvalid(call.id, call.name, verdict, call.raw, error))
-
-
-class ArgumentsReader:
-    """Reads the text of one call and keeps ``Call.partial`` up to date."""
-
-    def __init__(self, call: Call, limits: Limits) -> None:
-        self._call = call
-        self._limits = limits
-        self.parser = call.parser = Parser(limits, unique_keys=True)
-        """Parses the text as streamed. ``set_partial`` replaces only the parser of the call."""
-        self.pieces: list[str] | None = []
-        """The first pieces; None once there are too many for a cumulative text."""
-        self.root_end: int | None = None  # offset of the end of the root value
-        self.second: SecondInterpretation | None = None  # set if the text has a fault
-
-    def may_reinterpret(self, fault: Fault, root_end: int | None = None) -> bool:
-        """Return True if a text with a fault may be reinterpreted. The call then stays open."""
-        second = SecondInterpretation(fault, self.pieces, self._call.raw, root_end, self._limits)
-        if not second.possible:
-            return False
-        self.second = second
-        self._call.in_doubt = True
-        if self.pieces is not None:
-            self.set_partial("".join(self.pieces[:-1]))  # the last piece may be the real text
-        return True
-
-    def set_partial(self, text: str) -> None:
-        """Set ``partial`` to the value of this prefix, because the rest was misread."""
-        call = self._call
-        parser = call.parser = Parser(self._limits, unique_keys=True)
-        parser.feed(text)
-        call.partial = parser.value if isinstance(parser.value, dict) else PENDING
-
-    def finish(self, restated: str | None) -> Outcome | Fault:
-        parser = self.parser
-        parser.close()
-        if restated is not None:
-            return self._finish_restated(restated)
-        if self.second is not None:
-            return self.second.close()
-        if parser.error is not None:
-            return _fault_of(parser.error, "truncated")
-        value = parser.value
-        if isinstance(value, dict):
-            return Outcome(value)
-        if value is None:
-            return Outcome({}, "null")
-        if isinstance(value, str) and (found := _parse_object(value, self._limits)) is not None:
-            return Outcome(found, "double_encoded")
-        return _fault_of(Invalid((), 0, "not_an_object"))
-
-    def _finish_restated(self, text: str) -> Outcome | Fault:
-        if (found := _parse_object(text, self._limits)) is None:
-            message = "the provider closed the call with a different text, which is not valid"
-            return _contradiction(message)
-        parser = self.parser
-        same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
-        if same and isinstance(parser.value, dict):
-            return Outcome(parser.value)
-        return Outcome(found, "restated")
 
 
 class SecondInterpretation:

@@ -34,7 +34,6 @@ from argstream.jsonstream._parser import (
 )
 
 if TYPE_CHECKING:
-    from argstream.jsonstream._aggregator import FragmentAggregator
     from argstream.jsonstream._tool_args import (
         ToolArgStream,
         ToolFieldDelta,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
         ToolFieldEvent,
         ToolFieldStart,
     )
-    from argstream.jsonstream.recursive import NestedParser, nested
+    from argstream.jsonstream.recursive import FragmentAggregator, NestedParser, nested
 
 __all__ = [
     "PENDING",
@@ -74,9 +73,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "_aggregator": "FragmentAggregator",
     "_tool_args": "ToolArgStream ToolFieldDelta ToolFieldEnd ToolFieldEvent ToolFieldStart",
-    "recursive": "NestedParser nested",
+    "recursive": "FragmentAggregator NestedParser nested",
 }
 
 if not TYPE_CHECKING:

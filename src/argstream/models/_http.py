@@ -40,7 +40,7 @@ from argstream.providers import ProtocolName, UnreadableError, make_decoder
 from argstream.providers._deltas import ProviderFailed
 from argstream.providers._requests import Api, ModelRequest, ModelSettings
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
-from argstream.wire._frames import BYTE_ORDER_MARK
+from argstream.wire._decoders import BYTE_ORDER_MARK
 
 try:
     import aiohttp

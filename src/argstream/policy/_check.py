@@ -5,7 +5,7 @@ matches decides. A rule whose argument has not arrived delays the rules after it
 have the same effect: then the decision is made at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from argstream.checks import OnAsk, Rejection
@@ -85,10 +85,7 @@ class RuleState:
         """An undecided condition, which prevents a rule from allowing the call."""
         if self.rule.action != "allow":
             return None
-        found = (pending.finding for pending in self.conditions)
-        return next(
-            (one for one in found if one is not None and one.why_undecided is not None), None
-        )
+        return next((one for one in self.findings if one.why_undecided is not None), None)
 
 
 class PendingCondition:
@@ -106,6 +103,30 @@ class PendingCondition:
             (n for n, step in enumerate(pattern) if isinstance(step, Item)), len(pattern)
         )
 
+    def concerns(self, path: JsonPath) -> bool:
+        """Return True for a path to the argument, or to a container of it."""
+        pattern, at = self.pattern, len(path)
+        if at > len(pattern):
+            return False
+        while at:  # from the end, where most paths differ
+            at -= 1
+            if path[at] != pattern[at] and not (
+                type(pattern[at]) is Item and type(path[at]) is int
+            ):
+                return False
+        return True
+
+    def values(self, path: JsonPath, value: Any) -> Iterator[tuple[JsonPath, Any]]:
+        """Yield the values to which the pattern leads from here, before their containers."""
+        if len(path) < len(self.pattern):
+            step = self.pattern[len(path)]
+            keys: Iterable[str | int] = ()
+            if _has_step(value, step):
+                keys = range(len(value)) if isinstance(step, Item) else (step,)
+            for key in keys:
+                yield from self.values((*path, key), value[key])
+        yield path, value
+
     def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
         """Test a complete value: the argument, or a container of it.
 
@@ -115,8 +136,10 @@ class PendingCondition:
             return False
         test = self._test if len(path) == len(self.pattern) else self._test_container
         tested = test(path, value, offset)
-        holds = tested is not None and tested.holds
-        has_changed = tested is not None and holds and self._set_finding(tested)
+        before, holds = self.finding, tested is not None and tested.holds
+        if tested is not None and holds:
+            # The most severe finding counts, else the first one.
+            self.finding = max(before or tested, tested, key=self._severity)
         if tested is not None and not holds and self._every:
             self._refute(tested)
         elif len(path) <= self._first_item or (holds and self._suffices):
@@ -124,10 +147,10 @@ class PendingCondition:
             if self.finding is None:
                 step = self.pattern[len(path)] if len(path) < len(self.pattern) else None
                 self._refute(tested or Tested(path, value, offset, step=step))
-        has_changed = has_changed or not self.is_open
-        if has_changed:
-            self.state.update()
-        return has_changed
+        if self.is_open and self.finding is before:
+            return False
+        self.state.update()
+        return True
 
     def _test(self, path: JsonPath, value: Any, offset: int | None) -> Tested:
         condition = self.condition
@@ -144,36 +167,21 @@ class PendingCondition:
     def _test_container(self, path: JsonPath, value: Any, offset: int | None) -> Tested | None:
         """Check that a container has the next step. The value at that step was tested before."""
         step = self.pattern[len(path)]
-        if isinstance(step, str):
-            expected, exists = "an object", isinstance(value, dict) and step in value
-        else:
-            is_item = isinstance(value, list) and (isinstance(step, Item) or step < len(value))
-            expected, exists = "an array", is_item
-        if exists:
+        if _has_step(value, step):
             return None
         # A rule for all tools does not apply to free text, which has no arguments. A rule that
         # names a tool expects the argument to exist.
         is_exempt = isinstance(value, str) and not path and self.state.rule.tools is None
-        has_kind = isinstance(value, dict if isinstance(step, str) else list)
-        if value is None or has_kind or is_exempt:
+        kind, expected = (dict, "an object") if isinstance(step, str) else (list, "an array")
+        if value is None or isinstance(value, kind) or is_exempt:
             return Tested(path, value, offset, step=step)
-        kind = "free text" if not path else kind_of(value)
-        why = f"it is {kind}, not {expected}"
+        why = f"it is {kind_of(value) if path else 'free text'}, not {expected}"
         return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
 
-    def _set_finding(self, finding: Tested) -> bool:
-        """Replace the finding if the new one is more severe. Return True if it was replaced."""
-        known = self.finding
-        if known is not None:
-            if known.failure is not None:
-                return False
-            is_more_severe = (
-                self._every and finding.why_undecided is not None and known.why_undecided is None
-            )
-            if finding.failure is None and not is_more_severe:
-                return False
-        self.finding = finding
-        return True
+    def _severity(self, finding: Tested) -> int:
+        if finding.failure is not None:
+            return 2
+        return int(self._every and finding.why_undecided is not None)
 
     @property
     def _suffices(self) -> bool:
@@ -188,113 +196,27 @@ class PendingCondition:
         self.state.outcome, self.state.miss = False, miss
 
 
-class _Node:
-    """A step of the patterns of pending conditions."""
-
-    def __init__(self) -> None:
-        self.children: dict[str | int, _Node] = {}
-        self.items: _Node | None = None
-        self.ending: list[PendingCondition] = []  # their pattern ends here
-        self.beyond: list[PendingCondition] = []  # their pattern continues
-
-
-class ConditionTree:
-    """The pending conditions of a call, by the steps of their patterns."""
-
-    def __init__(self, states: list[RuleState]) -> None:
-        self._root = _Node()
-        for state in states:
-            for pending in state.conditions:
-                self._add(pending)
-
-    def settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
-        """Test the value at a path. Return True if a condition has changed."""
-        nodes = [self._root]
-        for step in path:
-            following = []
-            for node in nodes:
-                child = node.children.get(step)
-                if child is not None:
-                    following.append(child)
-                if node.items is not None and isinstance(step, int):
-                    following.append(node.items)
-            if not following:
-                return False
-            nodes = following
-        settled = [_settle(node, path, value, offset) for node in nodes]
-        return any(settled)
-
-    def settle_whole(self, value: Any) -> None:
-        """Test complete arguments: first the inner values, then their containers."""
-        _walk(self._root, (), value)
-
-    def settle_free_text(self) -> None:
-        """Test the conditions that need an object of arguments: free text has none."""
-        for pending in self._root.beyond:
-            pending.settle((), "", None)
-
-    def _add(self, pending: PendingCondition) -> None:
-        node = self._root
-        for step in pending.pattern:
-            node.beyond.append(pending)
-            if isinstance(step, Item):
-                node.items = node.items or _Node()
-                node = node.items
-            else:
-                node = node.children.setdefault(step, _Node())
-        node.ending.append(pending)
-
-
-def _settle(node: _Node, path: JsonPath, value: Any, offset: int | None) -> bool:
-    pending = (*node.ending, *node.beyond)
-    settled = [one.settle(path, value, offset) for one in pending]
-    return any(settled)
-
-
-def _walk(node: _Node, path: JsonPath, value: Any) -> None:
-    """Test a value after the values in it that a pattern names."""
-    if isinstance(value, dict):
-        for key, child in node.children.items():
-            if isinstance(key, str) and key in value:
-                _walk(child, (*path, key), value[key])
-    elif isinstance(value, list):
-        for key, child in node.children.items():
-            if isinstance(key, int) and key < len(value):
-                _walk(child, (*path, key), value[key])
-        if node.items is not None:
-            for index, item in enumerate(value):
-                _walk(node.items, (*path, index), item)
-    _settle(node, path, value, None)
+def _has_step(value: Any, step: str | int | Item) -> bool:
+    if isinstance(step, str):
+        return isinstance(value, dict) and step in value
+    return isinstance(value, list) and (isinstance(step, Item) or step < len(value))
 
 
 _MAX_MISSES: Final = 3  # maximum number of rules that a reason explains
 
 
-def rejection_message(tool: str, decision: PolicyDecision) -> str:
-    by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
-    if decision.action == "ask":
-        return (
-            f"a call to {name_words(tool)} needs approval under the policy{by}, but this stream "
-            f"has no approver: {decision.reason}"
-        )
-    return f"a call to {name_words(tool)} is denied by the policy{by}: {decision.reason}"
-
-
-def default_reason(action: Action, misses: Sequence[Tested] = ()) -> str:
-    reason = f"the default is {action}, and no rule overrides it"
-    return f"{reason} ({_missed(misses)})" if misses else reason
-
-
-def rule_reason(rule: Rule, findings: Sequence[Tested], misses: Sequence[Tested] = ()) -> str:
-    found = " and ".join(map(_words, findings)) or _missed(misses)
-    if rule.reason and found:
-        return f"{rule.reason} ({found})"
-    return rule.reason or found or "the rule applies to every call of this tool"
-
-
-def _missed(misses: Sequence[Tested]) -> str:
-    """Join the reasons why rules do not match one value, without repetitions."""
-    return " and ".join(list(dict.fromkeys(map(_words, misses)))[:_MAX_MISSES])
+def _reason(
+    rule: Rule | None, action: Action, findings: Sequence[Tested], misses: Sequence[Tested]
+) -> str:
+    """Explain a decision: of a rule, or of the default if there is no rule."""
+    # Several rules may not match one value for the same reason.
+    missed = list(dict.fromkeys(map(_words, misses)))[:_MAX_MISSES]
+    found = " and ".join(map(_words, findings) if findings else missed)
+    default = f"the default is {action}, and no rule overrides it"
+    reason = default if rule is None else rule.reason
+    if reason and found:
+        return f"{reason} ({found})"
+    return reason or found or "the rule applies to every call of this tool"
 
 
 def _words(tested: Tested) -> str:
@@ -359,8 +281,10 @@ class PolicyCheck:
         )
         self._has_rejected = False
         self._reset()
-        if kind in FREE_TEXT_KINDS:
-            self._tree.settle_free_text()
+        if kind in FREE_TEXT_KINDS:  # there is no object of arguments
+            for pending in self._conditions:
+                if pending.pattern:
+                    pending.settle((), "", None)
         self._decide()
 
     @property
@@ -369,7 +293,13 @@ class PolicyCheck:
         decision = self.policy_decision
         if decision is None or decision.action not in self._rejecting:
             return None
-        message = rejection_message(self._name, decision)
+        by = "" if decision.rule is None else f" ({name_words(decision.rule)})"
+        effect = (
+            f"needs approval under the policy{by}, but this stream has no approver"
+            if decision.action == "ask"
+            else f"is denied by the policy{by}"
+        )
+        message = f"a call to {name_words(self._name)} {effect}: {decision.reason}"
         return ArgumentsError("denied", message, self._offset, decision.path)
 
     def feed(self, fragments: Sequence[Fragment]) -> Rejection | None:
@@ -380,7 +310,7 @@ class PolicyCheck:
             if type(fragment) is not Done:
                 continue
             path, value, offset = fragment
-            if self._tree.settle(path, value, offset) and self._decide(fragment):
+            if self._settle(path, value, offset) and self._decide(fragment):
                 return self._reject(seen)
         return None
 
@@ -388,7 +318,7 @@ class PolicyCheck:
         """Decide on complete arguments. A missing argument does not match."""
         if self.policy_decision is None or not as_read:
             self._reset()
-            self._tree.settle_whole(arguments)
+            self._settle_whole(arguments)
             self._decide()
         return self.error
 
@@ -402,9 +332,28 @@ class PolicyCheck:
 
     def _reset(self) -> None:
         self._states = [RuleState(rule, name) for name, rule in self._rules]
-        self._tree = ConditionTree(self._states)
+        self._conditions = [one for state in self._states for one in state.conditions]
+        # By the first step of their patterns, which is a key: most values concern no condition.
+        self._by_key: dict[str | int | Item, list[PendingCondition]] = {}
+        for pending in self._conditions:
+            for key in pending.pattern[:1]:
+                self._by_key.setdefault(key, []).append(pending)
         self.policy_decision: PolicyDecision | None = None  # None while it depends on what follows
         self._offset: int | None = None
+
+    def _settle(self, path: JsonPath, value: Any, offset: int | None) -> bool:
+        """Test the value at a path. Return True if a condition has changed."""
+        found = self._by_key.get(path[0], ()) if path else self._conditions
+        settled = [one.settle(path, value, offset) for one in found if one.concerns(path)]
+        return any(settled)
+
+    def _settle_whole(self, arguments: Any) -> None:
+        """Test complete arguments: first the inner values, then the object of all."""
+        for pending in self._conditions:
+            for path, value in pending.values((), arguments):
+                if path:
+                    pending.settle(path, value, None)
+        self._settle((), arguments, None)
 
     def _decide(self, done: Done | None = None) -> bool:
         """Decide once the remaining arguments cannot change the effect. Return True if decided.
@@ -443,13 +392,9 @@ class PolicyCheck:
             path, _, self._offset, *_ = findings[0] if findings else misses[0]
         elif done is not None and action in self._rejecting:
             path, _, self._offset = done
-        if state is None:
-            self.policy_decision = PolicyDecision(
-                action, default_reason(action, misses), None, path
-            )
-        else:
-            reason = rule_reason(state.rule, findings, misses)
-            self.policy_decision = PolicyDecision(action, reason, state.name, path)
+        rule, name = (None, None) if state is None else (state.rule, state.name)
+        reason = _reason(rule, action, findings, misses)
+        self.policy_decision = PolicyDecision(action, reason, name, path)
 
 
 def _misses(before: list[RuleState], action: Action) -> list[Tested]:

@@ -97,23 +97,17 @@ class Under(StringCondition):
         return unclear or False
 
     def _leads_into(self, text: str, directory: str) -> bool:
-        answers = {
-            _is_inside(_join(base, text), directory) for base in self._bases(text, directory)
-        }
-        if len(answers) > 1:
-            raise AmbiguousPathError("it is relative, and the policy has no root")
-        return answers.pop()
-
-    def _bases(self, text: str, directory: str) -> list[str]:
-        if self._base is not None:
-            return [self._base]
-        if _isabs(text):
-            return [directory]
+        if self._base is not None or _isabs(text):
+            return _is_inside(_join(self._base or directory, text), directory)
         try:
-            return [directory, str(Path.cwd())]
+            here = str(Path.cwd())
         except OSError:
             message = "it is relative, and the current directory does not exist"
             raise AmbiguousPathError(message) from None
+        is_inside = _is_inside(_join(directory, text), directory)
+        if is_inside is not _is_inside(_join(here, text), directory):
+            raise AmbiguousPathError("it is relative, and the policy has no root")
+        return is_inside
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'is not' if negated else 'is'} under {listed(self._parts)}"

@@ -77,7 +77,7 @@ class Policy:
             name: action_of(action) for name, action in (defaults or {}).items()
         }
         self.root: str | None = None if root is None else _absolute(root)
-        self._default_names = [(ToolNames(name), name) for name in self.defaults]
+        self._default_tools = [(ToolNames(name), one) for name, one in self.defaults.items()]
         by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
             if not isinstance(rule, Rule):
@@ -89,7 +89,6 @@ class Policy:
             except UsageError as error:
                 raise UsageError(f"{name_words(name)}: {error}") from None
         self._rules_by_name = by_name
-        self._rules = tuple(by_name.items())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -132,7 +131,7 @@ class Policy:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules, in order."""
-        return tuple(rule for _, rule in self._rules)
+        return tuple(self._rules_by_name.values())
 
     def find_rule(self, name: str) -> Rule | None:
         """Return the rule with this name, or None."""
@@ -178,16 +177,10 @@ class Policy:
         return decision
 
     def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
-        rules = [(label, rule) for label, rule in self._rules if rule.concerns(name)]
-        return PolicyCheck(name, kind, rules, self._default_of(name), on_ask=on_ask)
-
-    def _default_of(self, name: str) -> Action:
-        if name in self.defaults:
-            return self.defaults[name]
-        for tools, key in self._default_names:
-            if name in tools:
-                return self.defaults[key]
-        return self.default
+        rules = [one for one in self._rules_by_name.items() if one[1].concerns(name)]
+        globs = (action for tools, action in self._default_tools if name in tools)
+        default = self.defaults[name] if name in self.defaults else next(globs, self.default)
+        return PolicyCheck(name, kind, rules, default, on_ask=on_ask)
 
 
 def _check_name(name: str, number: int, taken: Collection[str]) -> None:

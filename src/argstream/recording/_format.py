@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from argstream.errors import UsageError
-from argstream.wire._frames import BYTE_ORDER_MARK
+from argstream.wire._decoders import BYTE_ORDER_MARK
 
 VERSION: Final = 1
 """Version of the format. It increases when old readers would misread new files."""

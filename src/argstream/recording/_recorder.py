@@ -37,7 +37,7 @@ from argstream.recording._format import (
     end_line,
     header_line,
 )
-from argstream.wire._frames import is_json
+from argstream.wire._decoders import is_json
 
 REQUEST_HEADERS: Final = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}

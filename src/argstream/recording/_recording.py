@@ -23,7 +23,7 @@ from argstream.recording._format import (
     read_header,
     read_line,
 )
-from argstream.wire._frames import BYTE_ORDER_MARK, is_json
+from argstream.wire._decoders import BYTE_ORDER_MARK, is_json
 
 # An event with its final blank line, or the rest of the data.
 _EVENT: Final = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r)[\r\n]*|.+", re.DOTALL)

@@ -23,23 +23,164 @@ from asyncio import (
 )
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from contextlib import AsyncExitStack, suppress
+from types import AsyncGeneratorType
+from typing import Any, TypeVar
 
 from argstream.errors import UsageError
 from argstream.events import Event
-from argstream.streaming._pump import Awaited, StreamProgress
+from argstream.streaming._input import (
+    InputDecoder,
+    awaited,
+    close_async_source,
+    open_async_items,
+)
+from argstream.streaming._pump import OUTCOMES, Awaited, StreamProgress
 
 Value = TypeVar("Value")
 
 
-class AsyncBatches(Protocol):
-    """Iterates over the events of each item of a source."""
+class AsyncBatches:
+    """Reads an async source and returns the events of each item.
 
-    is_running: bool
+    Not an async generator: see above.
+    """
 
-    async def __anext__(self) -> list[Event]: ...
-    async def aclose(self) -> None: ...
+    def __init__(self, source: object, intake: InputDecoder, progress: StreamProgress) -> None:
+        self._source = source
+        self._intake = intake
+        self._progress = progress
+        # Of the source. Most have none, and a stack takes 800 bytes of each open stream.
+        self._contexts: AsyncExitStack | None = None
+        self._items: AsyncIterator[object] | None = None
+        self._has_begun = False
+        self._is_over = False
+        self._error: Exception | None = None  # raised after the last events
+        self.is_running: bool = False  # the source is being read or closed at the moment
+
+    async def __anext__(self) -> list[Event]:
+        self.is_running = True
+        try:
+            if self._is_over:
+                error, self._error = self._error, None
+                raise error or StopAsyncIteration
+            intake, items = self._intake, self._items
+            if items is None:
+                self._has_begun = True
+                self._source = await awaited(self._source)
+                items = self._items = aiter(await open_async_items(self._source, self._enter))
+            while True:
+                try:
+                    item = await items.__anext__()
+                except StopAsyncIteration:
+                    return await self._finish()
+                if events := intake.feed(item):
+                    for event in events:
+                        if type(event) in OUTCOMES:  # rare
+                            self._progress.note(event)
+                    return await self._stop(events) if intake.assembler.stopped else events
+                if intake.assembler.closed:  # by another task
+                    self._is_over = True
+                    await self._close_source()
+                    raise StopAsyncIteration
+        except GeneratorExit:
+            raise  # this coroutine is being closed: it must not await anything
+        except BaseException as error:
+            if self._is_over:
+                raise
+            return await self._finish(error)
+        finally:
+            self.is_running = False
+
+    async def aclose(self) -> None:
+        """Leave the source and close it, if it was opened.
+
+        Exceptions of the source's contexts are raised.
+        """
+        if self.is_running:
+            return  # called by the source while it is read: the stream ends after the current item
+        was_over, self._is_over = self._is_over, True
+        if was_over or not self._has_begun:
+            return
+        self._intake.assembler.abort()  # even if closing the source fails
+        self.is_running = True
+        try:
+            await self._close_source(GeneratorExit())
+        finally:
+            self.is_running = False
+
+    async def abandon(self) -> None:
+        """Close a source that was not read to its end, once."""
+        if self._intake.abort():
+            await close_async_source(self._source)
+
+    async def _enter(self, context: Any) -> object:
+        self._contexts = self._contexts or AsyncExitStack()
+        return await self._contexts.enter_async_context(context)
+
+    async def _stop(self, events: list[Event]) -> list[Event]:
+        """Close the source because a call was rejected, then return the last events."""
+        self._is_over = True
+        try:
+            await self._leave()
+            await self.abandon()
+        except Exception as error:  # noqa: BLE001 - it is raised after the last events
+            self._progress.fail(error)
+            self._error = error
+        return events
+
+    async def _finish(self, error: BaseException | None = None) -> list[Event]:
+        """Leave a source that has ended or raised, and return the last events."""
+        self._is_over = True
+        try:
+            is_suppressed = await self._leave(error)
+        except Exception as another:  # noqa: BLE001 - it is raised in place of the first
+            return await self._interrupt(another)
+        if error is None or is_suppressed:
+            events = self._intake.close()
+            if not events:
+                raise StopAsyncIteration
+            for event in events:
+                self._progress.note(event)
+            return events
+        if isinstance(error, Exception):
+            return await self._interrupt(error)
+        await self._abandon_quietly()
+        raise error
+
+    async def _interrupt(self, error: Exception) -> list[Event]:
+        """Return the verdicts of the open calls. The error is raised after them."""
+        self._progress.fail(error)
+        events = self._intake.interrupt(error)
+        await self._abandon_quietly()
+        if not events:
+            raise error
+        self._error = error
+        return events
+
+    async def _leave(self, error: BaseException | None = None) -> bool:
+        """Leave the contexts of the source, and return True if they suppress the error."""
+        items, self._items = self._items, None
+        try:
+            if isinstance(items, AsyncGeneratorType) and items is not self._source:
+                with suppress(Exception):  # do not hide the reason why the stream ended
+                    await items.aclose()
+        finally:
+            contexts, self._contexts = self._contexts or AsyncExitStack(), None
+            kind = None if error is None else type(error)
+            traceback = None if error is None else error.__traceback__
+            is_suppressed = bool(await contexts.__aexit__(kind, error, traceback))
+        return is_suppressed
+
+    async def _close_source(self, error: BaseException | None = None) -> None:
+        try:
+            await self._leave(error)
+        finally:
+            await self._abandon_quietly()
+
+    async def _abandon_quietly(self) -> None:
+        with suppress(Exception):  # do not hide the reason why the stream ended
+            await self.abandon()
 
 
 class AsyncPump:

@@ -1,7 +1,8 @@
 """Combines the schemas of tools and a policy into one check for assembly."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final, get_args
 
 from argstream.checks import CallCheck, Check, OnAsk, Rejection
@@ -9,7 +10,7 @@ from argstream.errors import SchemaError, UsageError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Fragment
-from argstream.policy import Policy, PolicyCheck
+from argstream.policy import Policy
 from argstream.validation import Schema, ToolSpec, tool_specs
 
 _OUR_KINDS: Final = ("function", "custom")  # other kinds are tools that the provider defines
@@ -23,84 +24,68 @@ def combine_checks(
 ) -> Check | None:
     if on_ask is not None and on_ask not in get_args(OnAsk):
         raise UsageError(f'on_ask must be "deny" or "report", not {on_ask!r}')
-    checks: list[Check] = []
-    if tools is not None:
-        checks.append(_SchemaChecks(tool_specs(tools)))
-    if policy is not None:
-        if not isinstance(policy, Policy):
-            raise UsageError(
-                f"policy must be a Policy, not {type(policy).__name__}. "
-                "Use Policy.load(path) to read one from a file"
-            )
-        if on_ask is None and policy.can_ask:
-            raise UsageError(
-                'the policy can answer "ask", and a stream has no approver. Pass on_ask="deny" to '
-                'reject such calls, or on_ask="report" to complete them with the answer in '
-                "ToolArgsCompleted.policy_decision"
-            )
-        checks.append(_PolicyChecks(policy, on_ask or "report"))
-    return checks[0] if len(checks) == 1 else _AllChecks(checks) if checks else None
+    if policy is not None and not isinstance(policy, Policy):
+        raise UsageError(
+            f"policy must be a Policy, not {type(policy).__name__}. "
+            "Use Policy.load(path) to read one from a file"
+        )
+    if policy is not None and on_ask is None and policy.can_ask:
+        raise UsageError(
+            'the policy can answer "ask", and a stream has no approver. Pass on_ask="deny" to '
+            'reject such calls, or on_ask="report" to complete them with the answer in '
+            "ToolArgsCompleted.policy_decision"
+        )
+    if tools is None and policy is None:
+        return None
+    specs = None if tools is None else tool_specs(tools)
+    return _Checks(specs, policy, on_ask or "report")
 
 
-class _SchemaChecks:
-    """Checks calls by the schemas of the known tools."""
+class _Checks:
+    """Checks calls by the schemas of the known tools, and by a policy."""
 
-    def __init__(self, tools: Iterable[ToolSpec]) -> None:
-        self._schemas = {tool.name: _schema(tool) for tool in tools}
+    def __init__(
+        self, tools: Iterable[ToolSpec] | None, policy: Policy | None, on_ask: OnAsk
+    ) -> None:
+        self._schemas = None if tools is None else {tool.name: _schema(tool) for tool in tools}
+        self._policy = policy
+        self._on_ask = on_ask
 
     def open(
         self, name: str, kind: CallKind, *, may_grow: bool = False
     ) -> CallCheck | ArgumentsError | None:
-        if not name or (kind not in _OUR_KINDS and kind != "client"):
-            return None
-        # A tool that the provider defines and the client runs need not be listed.
-        if kind == "client" and name not in self._schemas:
-            return None
-        if name in self._schemas:
-            schema = self._schemas[name]
-            if schema is not None and kind == "custom":
-                message = f"the tool {name!r} takes JSON arguments, not free text"
-                return ArgumentsError("schema", message, keyword="type")
-            return None if schema is None else schema.check()
-        if may_grow and any(known.startswith(name) for known in self._schemas):
-            return None  # it is opened again when the arguments start
-        return ArgumentsError("unknown_tool", self._unknown_message(name))
-
-    def _unknown_message(self, name: str) -> str:
-        known = list(self._schemas)
-        close = get_close_matches(name[:100], known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        listed = ", ".join(known[:_MAX_LISTED]) + (" …" if len(known) > _MAX_LISTED else "")
-        return f"there is no tool {name[:100]!r}.{hint} Known tools: {listed or 'none'}"
+        by_schema = None
+        if self._schemas is not None:
+            by_schema = _open_schema(self._schemas, name, kind, may_grow=may_grow)
+        if self._policy is None:
+            return by_schema
+        by_policy = self._policy.open(name, kind, may_grow=may_grow, on_ask=self._on_ask)
+        if by_schema is None or by_policy is None:
+            return by_policy if by_schema is None else by_schema
+        if isinstance(by_schema, ArgumentsError):
+            return _AllCallChecks([by_policy], by_schema)
+        return _AllCallChecks([by_schema, by_policy], None)
 
 
-class _PolicyChecks:
-    """Checks calls by a policy, and handles its ``ask`` according to ``on_ask``."""
-
-    def __init__(self, policy: Policy, on_ask: OnAsk) -> None:
-        self._policy = policy
-        self._on_ask = on_ask
-
-    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> PolicyCheck | None:
-        return self._policy.open(name, kind, may_grow=may_grow, on_ask=self._on_ask)
-
-
-class _AllChecks:
-    def __init__(self, checks: Sequence[Check]) -> None:
-        self._checks = checks
-
-    def open(self, name: str, kind: CallKind, *, may_grow: bool = False) -> CallCheck | None:
-        found: list[CallCheck] = []
-        error: ArgumentsError | None = None
-        for check in self._checks:
-            opened = check.open(name, kind, may_grow=may_grow)
-            if isinstance(opened, ArgumentsError):
-                error = error or opened
-            elif opened is not None:
-                found.append(opened)
-        if error is None and len(found) < 2:
-            return found[0] if found else None
-        return _AllCallChecks(found, error)
+def _open_schema(
+    schemas: Mapping[str, Schema | None], name: str, kind: CallKind, *, may_grow: bool
+) -> CallCheck | ArgumentsError | None:
+    # A tool that the provider defines and the client runs ("client") need not be listed.
+    if not name or not (kind in _OUR_KINDS or (kind == "client" and name in schemas)):
+        return None
+    if name in schemas:
+        schema = schemas[name]
+        if schema is not None and kind == "custom":
+            message = f"the tool {name!r} takes JSON arguments, not free text"
+            return ArgumentsError("schema", message, keyword="type")
+        return None if schema is None else schema.check()
+    if may_grow and any(known.startswith(name) for known in schemas):
+        return None  # it is opened again when the arguments start
+    close = get_close_matches(name[:100], schemas, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(islice(schemas, _MAX_LISTED)) + (" …" if len(schemas) > _MAX_LISTED else "")
+    message = f"there is no tool {name[:100]!r}.{hint} Known tools: {listed or 'none'}"
+    return ArgumentsError("unknown_tool", message)
 
 
 class _AllCallChecks:

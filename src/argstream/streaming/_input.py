@@ -14,7 +14,6 @@ from collections.abc import (
     Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import (
     AbstractAsyncContextManager,
@@ -24,7 +23,7 @@ from contextlib import (
 )
 from functools import partial
 from types import AsyncGeneratorType
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 from argstream import wire
 from argstream.assembly import Assembler
@@ -35,12 +34,13 @@ from argstream.recording._format import (
     NOT_ENDED,
     Chunk,
     End,
+    Ending,
     is_recording,
     read_header,
     read_line,
 )
 from argstream.wire import Broken, Frame
-from argstream.wire._frames import BYTE_ORDER_MARK, is_json
+from argstream.wire._decoders import BYTE_ORDER_MARK, is_json
 
 
 class _Response(Protocol):
@@ -312,91 +312,9 @@ def _unknown(source: object) -> UsageError:
     return UsageError(f"stream() cannot read an object of type {type(source).__name__}. {fix}")
 
 
-class Ended(NamedTuple):
-    """A recording ended before the recorded stream was complete."""
-
-    code: FailureCode
-    message: str
-
-
 class Decoder(Protocol):
     def feed(self, chunk: bytes) -> list[Frame | Broken]: ...
     def close(self) -> list[Frame | Broken]: ...
-
-
-class RecordingDecoder:
-    """Unwraps the lines of a recording and feeds the bytes in them to their decoder.
-
-    ``lines`` decodes the lines, and has already returned ``first``. ``choose`` returns the decoder
-    for the recorded bytes, given the first of them.
-    """
-
-    def __init__(self, lines: Decoder, first: bytes, choose: Callable[[bytes], Decoder]) -> None:
-        self._lines = lines
-        self._choose = choose
-        self._inner: Decoder | None = None
-        self._is_over = False
-        self._is_orderly = False
-        self._unreadable = ""
-        self.first_bytes = b""  # recorded bytes until their format is known
-        try:
-            read_header(first)
-        except UsageError as error:
-            self._unreadable = str(error)
-
-    def feed(self, chunk: bytes) -> list[Frame | Broken | Ended]:
-        return self.feed_lines(self._lines.feed(chunk))
-
-    def feed_lines(self, lines: list[Frame | Broken]) -> list[Frame | Broken | Ended]:
-        frames: list[Frame | Broken | Ended] = []
-        for line in lines:
-            if self._is_over:
-                if self._is_orderly:  # else a failure has been reported already
-                    frames += [*self._close_inner(), Ended("unreadable", DATA_AFTER_END)]
-                    self._is_orderly = False
-                break
-            frames += [line] if isinstance(line, Broken) else self._feed_line(line.data)
-        return frames
-
-    def close(self) -> list[Frame | Broken | Ended]:
-        frames = self.feed_lines(self._lines.close())
-        if not self._is_over:
-            frames.append(self._ended("truncated", NOT_ENDED))
-        return frames + self._close_inner()
-
-    def _close_inner(self) -> list[Frame | Broken]:
-        return self._inner.close() if self._inner is not None and self._is_orderly else []
-
-    def _feed_line(self, line: bytes) -> list[Frame | Broken] | list[Ended]:
-        if self._unreadable:
-            return [self._ended("unreadable", self._unreadable)]
-        try:
-            read = read_line(line)
-        except ValueError:
-            return [self._ended("truncated", NOT_ENDED)]
-        if isinstance(read, Chunk):
-            return self._feed_recorded(read.data)
-        if not isinstance(read, End):
-            return []
-        if read.ending == "orderly":
-            self._is_over = self._is_orderly = True
-            return []
-        code: FailureCode = "aborted" if read.ending == "aborted" else "truncated"
-        return [self._ended(code, read.reason or f"it was {read.ending}")]
-
-    def _feed_recorded(self, data: bytes) -> list[Frame | Broken]:
-        if self._inner is not None:
-            return self._inner.feed(data)
-        self.first_bytes += data
-        start = self.first_bytes
-        if BYTE_ORDER_MARK.startswith(start) or not start.strip():
-            return []
-        self._inner = self._choose(start)
-        return self._inner.feed(start)
-
-    def _ended(self, code: FailureCode, reason: str) -> Ended:
-        self._is_over = True
-        return Ended(code, f"the recording ends here: {reason}" if code != "unreadable" else reason)
 
 
 _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:")
@@ -411,12 +329,12 @@ class InputDecoder:
 
     def __init__(self, assembler: Assembler) -> None:
         self.assembler = assembler
-        self._decoder: Decoder | RecordingDecoder | None = None
+        self._decoder: Decoder | None = None
+        self._recording: _RecordingReader | None = None  # reads what the decoder returns
         self._payload_types: tuple[type, ...] = (dict,)
         self._held: list[bytes] = []  # items until it is known whether they are lines
         self._first = b""  # the first item that is not empty
-        self._lines = False  # whether items are lines
-        self._is_unsure = False  # whether the next item decides that
+        self._lines: bool | None = None  # whether items are lines; None until that is known
         self._line_end = b""  # appended to lines that lack it
         self._exhausted = False
         self._first_bytes = b""
@@ -424,7 +342,7 @@ class InputDecoder:
 
     def feed(self, item: object) -> list[Event]:
         if type(item) is bytes:
-            if self._decoder is None or self._is_unsure or self._lines:
+            if self._decoder is None or self._lines is not False:
                 return self._feed_bytes(item)
             return self._decode(self._decoder, item)
         if type(item) in self._payload_types:
@@ -450,13 +368,17 @@ class InputDecoder:
     def close(self) -> list[Event]:
         self._exhausted = True
         events = self._begin() if self._held else []
-        for frame in self._close_decoder():
+        frames = [] if self._decoder is None else self._decoder.close()
+        if not self._any_frame:
+            frames = self._detect_recording(frames)
+        if self._recording is not None:
+            events += self._recording.close(frames)
+            return events + self.assembler.close()
+        for frame in frames:
             # An incomplete last frame is dropped. The assembler reports the missing end anyway.
             if isinstance(frame, Frame) and _is_complete(frame.data):
                 self._any_frame = True
                 events += self.assembler.feed(frame.data, frame.event)
-            elif isinstance(frame, Ended):
-                events += self._end_recording(frame)
         if self._first_bytes and not self._any_frame:
             self.assembler.abort()
             shown = ascii(self._first_bytes)[1:]
@@ -477,8 +399,7 @@ class InputDecoder:
     def _feed_bytes(self, chunk: bytes) -> list[Event]:
         if self._decoder is None:
             return self._feed_first(chunk)
-        if self._is_unsure and chunk:
-            self._is_unsure = False
+        if self._lines is None and chunk:
             self._lines = _are_lines(self._first, chunk)
         if self._lines:
             chunk = _with_line_end(chunk, self._line_end)
@@ -499,14 +420,14 @@ class InputDecoder:
                 return []
             self._line_end = b"" if self._first.endswith((b"\n", b"\r")) else b"\n"
             if not _may_be_a_line(self._first):
+                self._lines = False
                 return self._begin()
             if not _is_event(self._first):
                 return []
             # The event is complete, so decode it now. The next item shows whether items are lines.
             self._held = [_with_line_end(self._first, self._line_end)]
-            self._is_unsure = True
             return self._begin()
-        self._lines = _may_be_a_line(self._first) and _are_lines(self._first, chunk)
+        self._lines = _are_lines(self._first, chunk)
         return self._begin()
 
     def _begin(self) -> list[Event]:
@@ -517,56 +438,91 @@ class InputDecoder:
         self._decoder = _decoder_for(chunk)
         return self._decode(self._decoder, chunk)
 
-    def _decode(self, decoder: Decoder | RecordingDecoder, chunk: bytes) -> list[Event]:
+    def _decode(self, decoder: Decoder, chunk: bytes) -> list[Event]:
+        frames = decoder.feed(chunk)
+        if not self._any_frame:
+            self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
+            frames = self._detect_recording(frames)
+        if self._recording is not None:
+            return self._recording.feed(frames)
         events: list[Event] = []
-        frames: Sequence[Frame | Broken | Ended] = (
-            decoder.feed(chunk) if self._any_frame else self._decode_first(decoder, chunk)
-        )
         for frame in frames:
             self._any_frame = True
-            if isinstance(frame, Frame):
-                if frame.data or frame.failed:  # without data it is a keep-alive
-                    events += self.assembler.feed(frame.data, frame.event)
-            elif isinstance(frame, Broken):
-                message = f"the stream violates its format ({frame.reason})"
-                events += self.assembler.break_off("broken_stream", message)
-            else:
-                events += self._end_recording(frame)
+            if isinstance(frame, Broken):
+                events += _break_off(self.assembler, frame)
+            elif frame.data or frame.failed:  # without data it is a keep-alive
+                events += self.assembler.feed(frame.data, frame.event)
         return events
 
-    def _decode_first(
-        self, decoder: Decoder | RecordingDecoder, chunk: bytes
-    ) -> Sequence[Frame | Broken | Ended]:
-        """Keep the first bytes for an error message. If they are a recording, unwrap it."""
-        if isinstance(decoder, RecordingDecoder):
-            unwrapped = decoder.feed(chunk)
-        else:
-            frames = decoder.feed(chunk)
-            if not frames or isinstance(frames[0], Broken) or not is_recording(frames[0].data):
-                self._first_bytes = (self._first_bytes + chunk)[:_SHOWN]
-                return frames
-            self._decoder = decoder = RecordingDecoder(decoder, frames[0].data, _decoder_for)
-            unwrapped = decoder.feed_lines(frames[1:])
-        self._first_bytes = decoder.first_bytes[:_SHOWN]
-        return unwrapped
-
-    def _close_decoder(self) -> Sequence[Frame | Broken | Ended]:
-        if self._decoder is None:
-            return []
-        frames = self._decoder.close()
+    def _detect_recording(self, frames: list[Frame | Broken]) -> list[Frame | Broken]:
+        """Return the frames after the first line of a recording, or all if it is none."""
         match frames:
-            case [Frame(first)] if not self._any_frame and is_recording(first):
-                return [Ended("truncated", NOT_ENDED)]  # truncated in its first line
+            case [Frame(first), *rest] if is_recording(first):
+                self._any_frame = True
+                self._recording = _RecordingReader(first, self.assembler)
+                return rest
         return frames
 
-    def _end_recording(self, end: Ended) -> list[Event]:
+
+class _RecordingReader:
+    """Reads the lines of a recording. The recorded bytes are an input of their own."""
+
+    def __init__(self, header: bytes, assembler: Assembler) -> None:
+        self._assembler = assembler
+        self._input = InputDecoder(assembler)
+        self._ending: Ending | None = None
+        self._unreadable = ""
+        try:
+            read_header(header)
+        except UsageError as error:
+            self._unreadable = str(error)
+
+    def feed(self, lines: list[Frame | Broken]) -> list[Event]:
+        events: list[Event] = []
+        for line in lines:
+            if self._ending == "orderly":  # else a failure has been reported already
+                events += [*self._input.close(), *self._end("unreadable", DATA_AFTER_END)]
+            elif self._ending is None:
+                events += self._read(line)
+        return events
+
+    def close(self, lines: list[Frame | Broken]) -> list[Event]:
+        events = self.feed(lines)
+        if self._ending is None:
+            events += self._end("truncated", f"the recording ends here: {NOT_ENDED}")
+        return events + (self._input.close() if self._ending == "orderly" else [])
+
+    def _read(self, line: Frame | Broken) -> list[Event]:
+        if isinstance(line, Broken):
+            return _break_off(self._assembler, line)
+        if self._unreadable:
+            return self._end("unreadable", self._unreadable)
+        try:
+            read = read_line(line.data)
+        except ValueError:
+            return self._end("truncated", f"the recording ends here: {NOT_ENDED}")
+        if isinstance(read, Chunk):
+            return self._input.feed(read.data)
+        if isinstance(read, End) and read.ending == "orderly":
+            self._ending = "orderly"
+        elif isinstance(read, End):
+            reason = f"the recording ends here: {read.reason or f'it was {read.ending}'}"
+            return self._end("aborted" if read.ending == "aborted" else "truncated", reason)
+        return []
+
+    def _end(self, code: FailureCode, message: str) -> list[Event]:
         """End open calls as the live stream would have."""
-        self._any_frame = True
-        if self.assembler.stopped:
+        self._ending = "cut"
+        if self._assembler.stopped:
             return []
-        verdict: InvalidVerdict = "aborted" if end.code == "aborted" else "truncated"
-        events = self.assembler.abort(verdict, end.message)
-        return [*events, StreamFailed(end.code, end.message, retryable=end.code == "truncated")]
+        verdict: InvalidVerdict = "aborted" if code == "aborted" else "truncated"
+        events = self._assembler.abort(verdict, message)
+        return [*events, StreamFailed(code, message, retryable=code == "truncated")]
+
+
+def _break_off(assembler: Assembler, broken: Broken) -> list[Event]:
+    message = f"the stream violates its format ({broken.reason})"
+    return assembler.break_off("broken_stream", message)
 
 
 def _decoder_for(chunk: bytes) -> Decoder:

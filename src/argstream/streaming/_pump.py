@@ -6,6 +6,7 @@ for a loop over the events, if there is one.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator
 from enum import Enum
@@ -79,11 +80,11 @@ class StreamProgress:
     def failure_of(self, call: Call) -> BaseException | None:
         return self.failure if call.index in self._failed_calls else None
 
-    def call_by_id(self, call_id: str) -> Call:
+    def call_progress(self, call_id: str) -> "CallProgress":
         calls = self.assembler.calls_from(0)
         for call in reversed(calls):
             if call.id == call_id:
-                return call
+                return CallProgress(call, self)
         known = ", ".join(repr(call.id) for call in calls) or "none"
         raise UsageError(f"no call {call_id!r} has started. Started calls: {known}")
 
@@ -241,62 +242,104 @@ class AllArguments:
         return call.arguments
 
 
-class StringPieces:
-    """The next piece of the string at a path, until the string ends.
+class _Growing(ABC):
+    """The next part of the string or array at a path, until it ends.
 
-    It keeps the container and key of the string, never the string itself. While nothing else refers
-    to a string, it grows in place (invariant 6).
+    It keeps the container and key of the value, never a string itself. While nothing else refers to
+    a string, it grows in place (invariant 6).
     """
+
+    _type: type
+    _wanted: str
 
     def __init__(self, progress: CallProgress, path: JsonPath) -> None:
         self._progress = progress
         self._path = path
-        self._container: Any = None  # of the string, once it has started
-        self._key = path[-1]
-        self._offset = 0
+        self._container: Any = None  # of the value, once it has started
+        self._read = 0  # how many characters or items
 
     def ready(self) -> bool:
-        if self._progress.is_ambiguous or (self._container is None and not self._find()):
+        progress, path = self._progress, self._path
+        if progress.is_ambiguous:
             return False
-        return (
-            self._container is None  # there is no string: result() raises
-            or len(self._container[self._key]) > self._offset
-            or self._progress.is_over
-            or is_settled(self._progress.call, self._path)
-        )
+        if self._container is None:
+            if progress.stage(path) == "waiting":
+                return False
+            container, value = _container_and_value(progress.call, path)
+            if not isinstance(value, self._type):
+                return True  # there is no such value: result() raises
+            self._container = container
+        return progress.is_over or self._has_next() or is_settled(progress.call, path)
 
-    def result(self) -> str | End:
+    def result(self) -> Any | End:
         progress, path = self._progress, self._path
         if self._container is None:
-            raise _unavailable_or_wrong_kind(progress, path, "a string")
+            if progress.stage(path) == "never":
+                raise unavailable(progress, path)
+            value = value_at(progress.call.partial, path)
+            raise wrong_kind(progress, path, value, self._wanted)
         if progress.is_over:
-            self._use_final_text()
-        piece: str = self._container[self._key][self._offset :]
-        if piece:
-            self._offset += len(piece)
-            return piece
+            self._use_final_value()
+        if self._has_next():
+            return self._take()
         if is_settled(progress.call, path):
             return End.END
         raise unavailable(progress, path)
 
-    def _find(self) -> bool:
-        """Find the string. Returns False while it may still arrive."""
-        if self._progress.stage(self._path) == "waiting":
-            return False
-        container, value = _container_and_value(self._progress.call, self._path)
-        if isinstance(value, str):
-            self._container = container
-        return True
-
-    def _use_final_text(self) -> None:
-        """Continue in the final text if the call was reinterpreted."""
+    def _use_final_value(self) -> None:
+        """Continue in the final value if the call was reinterpreted."""
         container, value = _container_and_value(self._progress.call, self._path)
         if container is self._container:
             return
-        read = self._container[self._key][: self._offset]
-        if not isinstance(value, str) or not value.startswith(read):
+        if not isinstance(value, self._type) or not self._continues(value):
             raise differs(self._progress, self._path)
         self._container = container
+
+    @property
+    def _value(self) -> Any:
+        return self._container[self._path[-1]]
+
+    @abstractmethod
+    def _has_next(self) -> bool: ...
+    @abstractmethod
+    def _take(self) -> Any: ...
+    @abstractmethod
+    def _continues(self, final: Any) -> bool:
+        """Return True if the final value begins with what was read."""
+
+
+class StringPieces(_Growing):
+    _type = str
+    _wanted = "a string"
+
+    def _has_next(self) -> bool:
+        return len(self._value) > self._read
+
+    def _take(self) -> str:
+        piece: str = self._value[self._read :]
+        self._read += len(piece)
+        return piece
+
+    def _continues(self, final: str) -> bool:
+        return final.startswith(self._value[: self._read])
+
+
+class Items(_Growing):
+    _type = list
+    _wanted = "an array"
+
+    def _has_next(self) -> bool:
+        index = self._read
+        return index < len(self._value) and is_settled(self._progress.call, (*self._path, index))
+
+    def _take(self) -> Any:
+        self._read += 1
+        return self._value[self._read - 1]
+
+    def _continues(self, final: list[Any]) -> bool:
+        # As JSON, because in Python 1 equals True.
+        read, same = self._value[: self._read], final[: self._read]
+        return json.dumps(read, sort_keys=True) == json.dumps(same, sort_keys=True)
 
 
 class FreeTextPieces:
@@ -324,54 +367,6 @@ class FreeTextPieces:
         if call.verdict == "complete":
             return End.END
         raise incomplete(self._progress)
-
-
-class Items:
-    """The next complete item of the array at a path."""
-
-    def __init__(self, progress: CallProgress, path: JsonPath) -> None:
-        self._progress = progress
-        self._path = path
-        self._items: list[Any] | None = None  # once the array has started
-        self._next = 0
-
-    def ready(self) -> bool:
-        progress, path = self._progress, self._path
-        if self._items is None:
-            if progress.stage(path) == "waiting":
-                return False
-            _, value = _container_and_value(progress.call, path)
-            if not isinstance(value, list):
-                return True  # there is no array: result() raises
-            self._items = value
-        has_next = self._has_next(self._items)
-        return progress.is_over or has_next or is_settled(progress.call, path)
-
-    def result(self) -> Any | End:
-        progress, path = self._progress, self._path
-        if self._items is None:
-            raise _unavailable_or_wrong_kind(progress, path, "an array")
-        if progress.is_over:
-            self._items = self._final_items(self._items)
-        if self._has_next(self._items):
-            self._next += 1
-            return self._items[self._next - 1]
-        if is_settled(progress.call, path):
-            return End.END
-        raise unavailable(progress, path)
-
-    def _has_next(self, items: list[Any]) -> bool:
-        index = self._next
-        return index < len(items) and is_settled(self._progress.call, (*self._path, index))
-
-    def _final_items(self, read: list[Any]) -> list[Any]:
-        """Return the final array, which differs if the call was reinterpreted."""
-        value: object = _container_and_value(self._progress.call, self._path)[1]
-        if value is read:
-            return read
-        if isinstance(value, list) and _is_same_json(value[: self._next], read[: self._next]):
-            return value
-        raise differs(self._progress, self._path)
 
 
 class NextCall(Generic[Reader]):
@@ -407,24 +402,11 @@ def _container_and_value(call: Call, path: JsonPath) -> tuple[Any, Any]:
     return container, value_at(container, path[-1:])
 
 
-def _unavailable_or_wrong_kind(
-    progress: CallProgress, path: JsonPath, wanted: str
-) -> BaseException:
-    if progress.stage(path) == "never":
-        return unavailable(progress, path)
-    return wrong_kind(progress, path, value_at(progress.call.partial, path), wanted)
-
-
 def _has_json_type(value: object, type_: type) -> bool:
     """Compare types as in JSON: true is not a number, and 1 is a float."""
     if isinstance(value, bool):
         return type_ is bool
     return isinstance(value, type_) or (type_ is float and isinstance(value, int))
-
-
-def _is_same_json(one: list[Any], other: list[Any]) -> bool:
-    """Compare as JSON, because in Python 1 equals True."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
@@ -433,13 +415,12 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
         return failure
     call = progress.call
     place, value, is_whole_path = _nearest(call.partial, path)
-    subject = f"{_format_path(path)} of {_name(progress)}"
     if is_whole_path:
-        return _error(progress, path, f"{subject} is incomplete: {verdict_words(call)}")
+        return _error(progress, path, f"is incomplete: {verdict_words(call)}")
     contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
-        return _error(progress, path, f"{subject} is missing: {verdict_words(call)}; {contents}")
-    return _error(progress, path, f"{subject} is missing: {contents}")
+        contents = f"{verdict_words(call)}; {contents}"
+    return _error(progress, path, f"is missing: {contents}")
 
 
 def incomplete(progress: CallProgress) -> BaseException:
@@ -449,26 +430,20 @@ def incomplete(progress: CallProgress) -> BaseException:
     call = progress.call
     # A call without JSON has no parts to list.
     contents = "" if call.partial is PENDING else f"; {_contents((), call.partial)}"
-    message = f"the arguments of {_name(progress)} are unavailable: {verdict_words(call)}{contents}"
-    return _error(progress, (), message)
+    return _error(progress, (), f"are unavailable: {verdict_words(call)}{contents}")
 
 
 def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: str) -> Exception:
-    message = f"{_format_path(path)} of {_name(progress)} is {_kind_words(value)}, not {wanted}"
-    return _error(progress, path, message)
+    return _error(progress, path, f"is {_kind_words(value)}, not {wanted}")
 
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
     """Return the error for a value that differs from what was read before."""
-    subject = (
-        f"{_format_path(path)} of {_name(progress)}" if path else f"the text of {_name(progress)}"
+    problem = (
+        "differs from what was read before: the call was reinterpreted at its end "
+        f"({progress.call.reinterpreted}). Use arguments() for the final values"
     )
-    reason = progress.call.reinterpreted
-    message = (
-        f"{subject} differs from what was read before: the call was reinterpreted at its "
-        f"end ({reason}). Use arguments() for the final values"
-    )
-    return _error(progress, path, message)
+    return _error(progress, path, problem, whole="the text")
 
 
 def _kind_words(value: object) -> str:
@@ -476,10 +451,12 @@ def _kind_words(value: object) -> str:
     return "nothing" if kind is None else KIND_WORDS[kind]
 
 
-def _error(progress: CallProgress, path: JsonPath, message: str) -> ArgumentUnavailableError:
-    return ArgumentUnavailableError(
-        message, path=path, verdict=progress.call.verdict, error=progress.call.error
-    )
+def _error(
+    progress: CallProgress, path: JsonPath, problem: str, *, whole: str = "the arguments"
+) -> ArgumentUnavailableError:
+    call = progress.call
+    message = f"{_format_path(path) or whole} of {_short.repr(call.name)} {problem}"
+    return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
 def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
@@ -513,7 +490,3 @@ def _keys(found: dict[str, Any]) -> str:
 
 def _format_path(path: JsonPath) -> str:
     return ", ".join(map(_short.repr, path))
-
-
-def _name(progress: CallProgress) -> str:
-    return _short.repr(progress.call.name)

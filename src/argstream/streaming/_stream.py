@@ -1,32 +1,46 @@
-"""``stream()``: any kind of source → events."""
+"""``stream()``: any kind of source → events, and readers of single calls."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
-from types import AsyncGeneratorType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, overload
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, overload
 
-from argstream.assembly import Assembler, Call, Numbering, Quirk, StopOn
+from argstream.assembly import Assembler, Call, CallVerdict, Numbering, Quirk, StopOn
 from argstream.checks import Check, OnAsk
 from argstream.errors import UsageError
-from argstream.events import Event, Usage
-from argstream.jsonstream import Limits
+from argstream.events import ArgumentsError, Event, Usage
+from argstream.history import CallKind
+from argstream.jsonstream import JsonPath, Limits
 from argstream.providers import ProtocolName
+from argstream.providers._deltas import FREE_TEXT_KINDS
 from argstream.streaming._input import (
     AsyncSource,
     InputDecoder,
     Source,
-    awaited,
-    close_async_source,
     close_source,
     is_async,
     items,
-    open_async_items,
 )
-from argstream.streaming._pump import OUTCOMES, CallProgress, Pump, StreamProgress, stream_failure
-from argstream.streaming._readers import AsyncCallReader, CallReader, live_calls, live_calls_async
+from argstream.streaming._pump import (
+    OUTCOMES,
+    AllArguments,
+    Argument,
+    Awaited,
+    CallProgress,
+    End,
+    FreeTextPieces,
+    Items,
+    NextCall,
+    Pump,
+    StreamProgress,
+    StringPieces,
+    stream_failure,
+)
 
 if TYPE_CHECKING:
     from argstream.policy import Policy
+    from argstream.streaming._async_pump import AsyncPump  # which loads asyncio
+
+Value = TypeVar("Value")
 
 
 @overload
@@ -139,8 +153,7 @@ def make_check(
 class _Reading:
     """What both kinds of stream share."""
 
-    def __init__(self, source: object, intake: InputDecoder) -> None:
-        self._source = source
+    def __init__(self, intake: InputDecoder) -> None:
         self._intake = intake
         self._progress = StreamProgress(intake.assembler)
 
@@ -190,7 +203,8 @@ class EventStream(_Reading, Iterator[Event]):
     """The events of one stream, and its calls so far. Use ``with`` or ``close()`` to end early."""
 
     def __init__(self, source: object, intake: InputDecoder) -> None:
-        super().__init__(source, intake)
+        super().__init__(intake)
+        self._source = source
         self._pump = Pump(_read(source, intake, self._progress), self._progress)
         self._events = self._pump.events()
 
@@ -205,7 +219,7 @@ class EventStream(_Reading, Iterator[Event]):
         def __aiter__(self) -> NoReturn:
             raise TypeError('the source of this stream is not async: use "for", not "async for"')
 
-    def live_calls(self) -> Iterator[CallReader]:
+    def live_calls(self) -> "Iterator[CallReader]":
         """Iterate over the calls, each as soon as it starts, to read its arguments as they arrive.
 
         Calls that started earlier are included. Events that are fetched are dropped, unless a loop
@@ -214,17 +228,17 @@ class EventStream(_Reading, Iterator[Event]):
         If the stream fails, ``StreamError`` is raised after the last call, unless the stream had
         failed before ``live_calls()`` was first called.
         """
-        return live_calls(self._pump)
+        pump = self._pump
+        return _Iteration(NextCall(self._progress, lambda call: CallReader(call, pump)), pump)
 
-    def live_call(self, call_id: str) -> CallReader:
+    def live_call(self, call_id: str) -> "CallReader":
         """Return a reader for a call that has started, for use in a loop over the events.
 
         Events that are fetched for it are kept for the loop, which gets every event once. They are
         also kept after ``break``, because a loop can be continued. To avoid that, read long calls
         with ``live_calls()``, without a loop over the events.
         """
-        progress = self._pump.progress
-        return CallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
+        return CallReader(self._progress.call_progress(call_id), self._pump)
 
     def close(self) -> None:
         """Stop reading, end every open call as aborted, and close the source."""
@@ -291,11 +305,11 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
     def __init__(self, source: object, intake: InputDecoder) -> None:
-        from argstream.streaming._async_pump import AsyncPump
+        from argstream.streaming._async_pump import AsyncBatches, AsyncPump
 
-        super().__init__(source, intake)
-        batches = _AsyncBatches(source, intake, self._progress)
-        self._pump = AsyncPump(batches, self._progress)
+        super().__init__(intake)
+        self._batches = AsyncBatches(source, intake, self._progress)
+        self._pump = AsyncPump(self._batches, self._progress)
         self._events = self._pump.events()
         self.rest_of_batch: Callable[[], list[Event]] = self._events.rest_of_batch
 
@@ -310,7 +324,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         def __iter__(self) -> NoReturn:
             raise TypeError('the source of this stream is async: use "async for", not "for"')
 
-    def live_calls(self) -> AsyncIterator[AsyncCallReader]:
+    def live_calls(self) -> "AsyncIterator[AsyncCallReader]":
         """Iterate over the calls, each as soon as it starts: see ``EventStream.live_calls``.
 
         Several tasks may read calls at once, and be cancelled. This needs asyncio: one task fetches
@@ -322,15 +336,16 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         starts, also if you only use ``live_call``.
         """
         self._pump.expect_readers()
-        return live_calls_async(self._pump)
+        pump = self._pump
+        calls = NextCall(self._progress, lambda call: AsyncCallReader(call, pump))
+        return _AsyncIteration(calls, pump)
 
-    def live_call(self, call_id: str) -> AsyncCallReader:
+    def live_call(self, call_id: str) -> "AsyncCallReader":
         """Return a reader for a call that has started: see ``EventStream.live_call``.
 
         See ``live_calls`` for sources that must stay in one task.
         """
-        progress = self._pump.progress
-        return AsyncCallReader(CallProgress(progress.call_by_id(call_id), progress), self._pump)
+        return AsyncCallReader(self._progress.call_progress(call_id), self._pump)
 
     async def aclose(self) -> None:
         """Stop reading, end every open call as aborted, and close the source.
@@ -339,7 +354,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         """
         await self._pump.close()
         self._events.stop()
-        await _abandon_async(self._source, self._intake)
+        await self._batches.abandon()
 
     async def __aenter__(self) -> Self:
         return self
@@ -348,147 +363,188 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
         await self.aclose()
 
 
-class _AsyncBatches:
-    """Reads an async source and returns the events of each item.
+_TYPES: Final = (str, int, float, bool, dict, list)
 
-    Not an async generator: see ``_async_pump``.
+
+class _CallReader:
+    """Base class of the sync and async readers.
+
+    There is no queue. A reader reads from the call itself. Only a call that is ``reinterpreted`` at
+    its end can have values that differ from those read before. As soon as its text is ambiguous,
+    none of its values are settled. If the source itself raises, readers of missing values raise
+    that exception.
     """
 
-    def __init__(self, source: object, intake: InputDecoder, progress: StreamProgress) -> None:
-        self._source = source
-        self._intake = intake
+    def __init__(self, progress: CallProgress) -> None:
         self._progress = progress
-        # Of the source. Most have none, and a stack takes 800 bytes of each open stream.
-        self._contexts: AsyncExitStack | None = None
-        self._items: AsyncIterator[object] | None = None
-        self._has_begun = False
-        self._is_over = False
-        self._error: Exception | None = None  # raised after the last events
-        self.is_running = False  # the source is being read or closed at the moment
 
-    async def __anext__(self) -> list[Event]:
-        self.is_running = True
-        try:
-            if self._is_over:
-                error, self._error = self._error, None
-                raise error or StopAsyncIteration
-            intake, items = self._intake, self._items
-            if items is None:
-                self._has_begun = True
-                self._source = await awaited(self._source)
-                items = self._items = aiter(await open_async_items(self._source, self._enter))
-            while True:
-                try:
-                    item = await items.__anext__()
-                except StopAsyncIteration:
-                    return await self._finish()
-                if events := intake.feed(item):
-                    for event in events:
-                        if type(event) in OUTCOMES:  # rare
-                            self._progress.note(event)
-                    return await self._stop(events) if intake.assembler.stopped else events
-                if intake.assembler.closed:  # by another task
-                    self._is_over = True
-                    await self._close_source()
-                    raise StopAsyncIteration
-        except GeneratorExit:
-            raise  # this coroutine is being closed: it must not await anything
-        except BaseException as error:
-            if self._is_over:
-                raise
-            return await self._finish(error)
-        finally:
-            self.is_running = False
+    @property
+    def call(self) -> Call:
+        """The call, which is updated while it is written."""
+        return self._progress.call
 
-    async def aclose(self) -> None:
-        """Leave the source and close it, if it was opened.
+    @property
+    def id(self) -> str:
+        """The call ID. The result of the call must have the same ID."""
+        return self._progress.call.id
 
-        Exceptions of the source's contexts are raised.
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self._progress.call.name
+
+    @property
+    def kind(self) -> CallKind:
+        """The kind of the call."""
+        return self._progress.call.kind
+
+    @property
+    def verdict(self) -> CallVerdict:
+        """The verdict, or ``open`` while the call is written."""
+        return self._progress.call.verdict
+
+    @property
+    def error(self) -> ArgumentsError | None:
+        """Why the call is not valid, or None if it is valid or open."""
+        return self._progress.call.error
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} {self.id} {self.verdict}>"
+
+    def _argument(self, path: JsonPath, type_: type | None) -> Argument:
+        if type_ is not None and type_ not in _TYPES:
+            known = ", ".join(known.__name__ for known in _TYPES)
+            raise UsageError(f"type must be one of {known}, not {type_!r}")
+        return Argument(self._progress, self._checked(path, "argument"), type_)
+
+    def _text(self, path: JsonPath) -> StringPieces | FreeTextPieces:
+        if not path and self.kind in FREE_TEXT_KINDS:
+            return FreeTextPieces(self._progress)
+        return StringPieces(self._progress, self._checked(path, "text"))
+
+    def _items(self, path: JsonPath) -> Items:
+        return Items(self._progress, self._checked(path, "items"))
+
+    def _checked(self, path: JsonPath, method: str) -> JsonPath:
+        if self.kind in FREE_TEXT_KINDS:
+            raise UsageError(
+                f"{self.name!r} takes free text and has no arguments. Use text() without a path"
+            )
+        if not path:
+            raise UsageError(f'{method}() needs a path, such as {method}("edits", 0, "path")')
+        for key in path:
+            if isinstance(key, bool) or not isinstance(key, str | int):
+                raise UsageError(
+                    f"a path must consist of keys (str) and indexes (int), not {key!r}"
+                )
+            if isinstance(key, int) and key < 0:
+                raise UsageError(f"an index must not be negative: {key}. The array may still grow")
+        return path
+
+
+class CallReader(_CallReader):
+    """Reads one call of a sync stream while it is written.
+
+    Each method waits for its value, and fetches from the source for all readers of the stream. Use
+    all readers of a stream in one thread.
+    """
+
+    def __init__(self, progress: CallProgress, pump: Pump) -> None:
+        super().__init__(progress)
+        self._pump = pump
+
+    @overload
+    def argument(self, *path: str | int) -> Any: ...
+    @overload
+    def argument(self, *path: str | int, type: type[Value]) -> Value: ...
+    def argument(self, *path: str | int, type: type | None = None) -> Any:
+        """Return the value at this path as soon as it is settled, while the rest is being written.
+
+        With ``type`` (str, int, float, bool, dict or list) it must be of this type. The value is
+        final, but the call may still become invalid. Copy the value before you change it.
+
+        Raises ``ArgumentUnavailableError`` as soon as it is certain that there is no such value.
         """
-        if self.is_running:
-            return  # called by the source while it is read: the stream ends after the current item
-        was_over, self._is_over = self._is_over, True
-        if was_over or not self._has_begun:
-            return
-        self._intake.assembler.abort()  # even if closing the source fails
-        self.is_running = True
-        try:
-            await self._close_source(GeneratorExit())
-        finally:
-            self.is_running = False
+        return self._pump.value_of(self._argument(path, type))
 
-    async def _enter(self, context: Any) -> object:
-        self._contexts = self._contexts or AsyncExitStack()
-        return await self._contexts.enter_async_context(context)
+    def text(self, *path: str | int) -> Iterator[str]:
+        """Iterate over the string at this path while it grows, to its closing quote.
 
-    async def _stop(self, events: list[Event]) -> list[Event]:
-        """Close the source because a call was rejected, then return the last events."""
-        self._is_over = True
-        try:
-            await self._leave()
-            await _abandon_async(self._source, self._intake)
-        except Exception as error:  # noqa: BLE001 - it is raised after the last events
-            self._progress.fail(error)
-            self._error = error
-        return events
+        Each step returns all text since the last one. After the text of a truncated string,
+        ``ArgumentUnavailableError`` is raised. Without a path, iterate over the text of a call
+        without JSON (the kinds ``custom`` and ``code``).
+        """
+        return _Iteration(self._text(path), self._pump)
 
-    async def _finish(self, error: BaseException | None = None) -> list[Event]:
-        """Leave a source that has ended or raised, and return the last events."""
-        self._is_over = True
-        try:
-            is_suppressed = await self._leave(error)
-        except Exception as another:  # noqa: BLE001 - it is raised in place of the first
-            return await self._interrupt(another)
-        if error is None or is_suppressed:
-            return self._close()
-        if isinstance(error, Exception):
-            return await self._interrupt(error)
-        await self._abandon()
-        raise error
+    def items(self, *path: str | int) -> Iterator[Any]:
+        """Iterate over the items of the array at this path, each when it is complete.
 
-    async def _interrupt(self, error: Exception) -> list[Event]:
-        """Return the verdicts of the open calls. The error is raised after them."""
-        self._progress.fail(error)
-        events = self._intake.interrupt(error)
-        await self._abandon()
-        if not events:
-            raise error
-        self._error = error
-        return events
+        After the items of a truncated array, ``ArgumentUnavailableError`` is raised.
+        """
+        return _Iteration(self._items(path), self._pump)
 
-    def _close(self) -> list[Event]:
-        events = self._intake.close()
-        if not events:
+    def arguments(self) -> dict[str, Any] | str:
+        """Return all arguments when the call is complete and may be run.
+
+        For the kinds ``custom`` and ``code`` they are a str. Raises ``ArgumentUnavailableError``
+        with the verdict if the call is not complete.
+        """
+        return self._pump.value_of(AllArguments(self._progress))
+
+
+class AsyncCallReader(_CallReader):
+    """Reads one call of an async stream while it is written.
+
+    Any number of tasks can read calls, also the same one. Cancelling a task, for instance by a
+    timeout, does not affect the others, and the value can be read again.
+    """
+
+    def __init__(self, progress: CallProgress, pump: "AsyncPump") -> None:
+        super().__init__(progress)
+        self._pump = pump
+
+    @overload
+    async def argument(self, *path: str | int) -> Any: ...
+    @overload
+    async def argument(self, *path: str | int, type: type[Value]) -> Value: ...
+    async def argument(self, *path: str | int, type: type | None = None) -> Any:
+        """Return the value at this path as soon as it is settled: see ``CallReader.argument``."""
+        return await self._pump.value_of(self._argument(path, type))
+
+    def text(self, *path: str | int) -> AsyncIterator[str]:
+        """Iterate over the string at this path while it grows: see ``CallReader.text``."""
+        return _AsyncIteration(self._text(path), self._pump)
+
+    def items(self, *path: str | int) -> AsyncIterator[Any]:
+        """Iterate over the items of the array at this path: see ``CallReader.items``."""
+        return _AsyncIteration(self._items(path), self._pump)
+
+    async def arguments(self) -> dict[str, Any] | str:
+        """Return all arguments when the call is complete: see ``CallReader.arguments``."""
+        return await self._pump.value_of(AllArguments(self._progress))
+
+
+class _Iteration(Iterator[Value]):
+    """An iterator that continues after an error or a timeout. A generator would be closed."""
+
+    def __init__(self, awaited: Awaited[Value | End], pump: Pump) -> None:
+        self._awaited = awaited
+        self._pump = pump
+
+    def __next__(self) -> Value:
+        found = self._pump.value_of(self._awaited)
+        if isinstance(found, End):
+            raise StopIteration
+        return found
+
+
+class _AsyncIteration(AsyncIterator[Value]):
+    def __init__(self, awaited: Awaited[Value | End], pump: "AsyncPump") -> None:
+        self._awaited = awaited
+        self._pump = pump
+
+    async def __anext__(self) -> Value:
+        found = await self._pump.value_of(self._awaited)
+        if isinstance(found, End):
             raise StopAsyncIteration
-        for event in events:
-            self._progress.note(event)
-        return events
-
-    async def _leave(self, error: BaseException | None = None) -> bool:
-        """Leave the contexts of the source, and return True if they suppress the error."""
-        items, self._items = self._items, None
-        try:
-            if isinstance(items, AsyncGeneratorType) and items is not self._source:
-                with suppress(Exception):  # do not hide the reason why the stream ended
-                    await items.aclose()
-        finally:
-            contexts, self._contexts = self._contexts or AsyncExitStack(), None
-            kind = None if error is None else type(error)
-            traceback = None if error is None else error.__traceback__
-            is_suppressed = bool(await contexts.__aexit__(kind, error, traceback))
-        return is_suppressed
-
-    async def _close_source(self, error: BaseException | None = None) -> None:
-        try:
-            await self._leave(error)
-        finally:
-            await self._abandon()
-
-    async def _abandon(self) -> None:
-        with suppress(Exception):  # do not hide the reason why the stream ended
-            await _abandon_async(self._source, self._intake)
-
-
-async def _abandon_async(source: object, intake: InputDecoder) -> None:
-    if intake.abort():
-        await close_async_source(source)
+        return found

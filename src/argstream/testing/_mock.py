@@ -63,7 +63,7 @@ from argstream.testing._mock_protocols import (
     sse,
 )
 from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
-from argstream.wire._frames import BYTE_ORDER_MARK
+from argstream.wire._decoders import BYTE_ORDER_MARK
 
 _Fault = TypeVar("_Fault", bound=Fault)
 _WHOLE: Final = ("chat.completion", "response")

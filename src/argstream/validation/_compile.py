@@ -10,9 +10,11 @@ keywords with subschemas that are not followed (``WAITING``), it checks the whol
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import floor
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 from argstream.errors import SchemaError
 from argstream.jsonstream import Kind
@@ -28,31 +30,18 @@ from argstream.validation._dialects import (
     SchemaLimits,
     dialect_of,
     escaped,
-    is_local,
     is_valid,
-    local_pointer,
-    steps,
 )
 
 if TYPE_CHECKING:
     import jsonschema_rs
 
-# Keywords that wait, and the kinds of value that they apply to.
-ALONE: Final[dict[str, tuple[Kind, ...]]] = {
-    "minimum": ("number",),
-    "maximum": ("number",),
-    "exclusiveMinimum": ("number",),
-    "exclusiveMaximum": ("number",),
-    "multipleOf": ("number",),
-    "minLength": ("string",),
-    "pattern": ("string",),
-    "format": ("string",),
-    "contentEncoding": ("string",),
-    "contentMediaType": ("string",),
-    "minItems": ("array",),
-    "uniqueItems": ("array",),
-    "minProperties": ("object",),
-    "dependentRequired": ("object",),
+# Keywords that wait, by the kind of value that they apply to.
+ALONE: Final[dict[Kind, tuple[str, ...]]] = {
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "string": ("minLength", "pattern", "format", "contentEncoding", "contentMediaType"),
+    "array": ("minItems", "uniqueItems"),
+    "object": ("minProperties", "dependentRequired"),
 }
 WAITING: Final[dict[str, tuple[Kind, ...]]] = {
     "not": KINDS,
@@ -116,7 +105,7 @@ def read_subschemas(
     ``others`` are documents that it may refer to. Only their limits are checked.
     """
     root, named = _read(schema, dialect, limits)
-    is_followed = dialect.is_known and not named
+    is_followed = dialect.name and not named
     named += sum(_read(other, dialect_of(other), limits)[1] for other in others)
     if named > _MAX_NAMED:
         message = f"it has more than {_MAX_NAMED} references that are not JSON pointers"
@@ -130,8 +119,7 @@ def _read(schema: JsonSchema, dialect: Dialect, limits: SchemaLimits) -> tuple[S
     root = reader.read("")
     while reader.unread:
         reader.read_names(reader.unread.pop())
-    _measure(root)
-    _check_expansion(root, limits.max_expansion)
+    _measure(root, limits.max_expansion)
     return root, reader.named
 
 
@@ -203,14 +191,15 @@ class _Reader:
             raise SchemaError("$ref must be a string", pointer=f"#{subschema.pointer}/$ref")
         if not home and self._address and reference.startswith(f"{self._address}#"):
             reference = reference.removeprefix(self._address)  # the address of this document
-        if is_local(reference):
-            subschema.target = self.read(home + local_pointer(reference), home=home)
+        if reference == "#" or reference.startswith("#/"):
+            subschema.target = self.read(home + unquote(reference[1:]), home=home)
         else:
             self.named += 1
 
     def _find(self, pointer: str) -> Any:
         value: Any = self._schema
-        for name in steps(pointer):
+        for step in pointer.split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
             try:
                 value = value[int(name)] if isinstance(value, list) else value[name]
             except (KeyError, IndexError, ValueError, TypeError):
@@ -219,59 +208,46 @@ class _Reader:
         return value
 
 
-def _measure(root: Subschema) -> None:
-    """Compute height and weight. Raise for a schema that refers to itself for the same value."""
-    done: set[Subschema] = set()
-    for start in _reachable(root):
-        open_: dict[Subschema, Iterator[Subschema]] = {}
-        subschema: Subschema | None = start
-        while subschema is not None:
-            if subschema in open_:
-                message = "it refers to itself for the same value, which is a loop"
-                raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="loop")
-            if subschema not in done:
-                open_[subschema] = subschema.in_place()
-            subschema = None
-            while open_ and subschema is None:
-                last, following = open_.popitem()
-                if (subschema := next(following, None)) is None:
-                    done.add(last)
-                    last.height = max((1 + named.height for named in last.in_place()), default=0)
-                    last.weight = 1 + sum(named.weight for named in last.in_place())
-                else:
-                    open_[last] = following
+def _bottom_up(
+    starts: Iterable[Subschema], parts_of: Callable[[Subschema], Iterator[Subschema]]
+) -> Iterator[Subschema]:
+    """Yield each subschema once, after its parts, except for parts that contain it."""
+    seen: set[Subschema] = set()
+    open_: list[tuple[Subschema | None, Iterator[Subschema]]] = [(None, iter(starts))]
+    while open_:
+        subschema, parts = open_[-1]
+        part = next((one for one in parts if one not in seen), None)
+        if part is not None:
+            seen.add(part)
+            open_.append((part, parts_of(part)))
+            continue
+        open_.pop()
+        if subschema is not None:
+            yield subschema
 
 
-def _reachable(root: Subschema) -> list[Subschema]:
-    found = {root: None}
-    unseen = [root]
-    while unseen:
-        for subschema in unseen.pop().all():
-            if subschema not in found:
-                found[subschema] = None
-                unseen.append(subschema)
-    return list(found)
+def _measure(root: Subschema, max_expansion: int) -> None:
+    """Compute height and weight. Raise for a loop, and for a small schema that is huge expanded.
 
-
-def _check_expansion(root: Subschema, limit: int) -> None:
-    """Raise for a small schema that expands into a huge one.
-
-    A reference to a subschema that is being expanded counts once, because the library caches it.
+    A schema is a loop if it refers to itself for the same value. For the expansion, a reference to
+    a subschema that is being expanded counts once, because the library caches it.
     """
     sizes: dict[Subschema, int] = {}
-    open_: dict[Subschema, list[Subschema]] = {root: list(root.all())}
-    while open_:
-        subschema, unseen = open_.popitem()
-        if unseen:
-            following = unseen.pop()
-            open_[subschema] = unseen
-            if following not in sizes and following not in open_:
-                open_[following] = list(following.all())
-        else:
-            sizes[subschema] = 1 + sum(sizes.get(named, 1) for named in subschema.all())
-            if sizes[subschema] > limit:
-                message = f"with every $ref expanded, it has more than {limit} subschemas"
-                raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="too_complex")
+    for subschema in _bottom_up([root], Subschema.all):
+        sizes[subschema] = 1 + sum(sizes.get(part, 1) for part in subschema.all())
+    done: set[Subschema] = set()
+    for subschema in _bottom_up(sizes, Subschema.in_place):
+        parts = list(subschema.in_place())
+        if loop := [part for part in parts if part not in done]:
+            message = "it refers to itself for the same value, which is a loop"
+            raise SchemaError(message, pointer=f"#{loop[0].pointer}", reason="loop")
+        done.add(subschema)
+        subschema.height = max((1 + part.height for part in parts), default=0)
+        subschema.weight = 1 + sum(part.weight for part in parts)
+    for subschema, size in sizes.items():
+        if size > max_expansion:
+            message = f"with every $ref expanded, it has more than {max_expansion} subschemas"
+            raise SchemaError(message, pointer=f"#{subschema.pointer}", reason="too_complex")
 
 
 Start: TypeAlias = Literal["dead", "sure", "open"]
@@ -282,6 +258,7 @@ _MAX_NODES: Final = 4096  # beyond, complete values are checked
 _MAX_CHILDREN: Final = 1024  # cached by key: with more keys, the keys are data
 _MAX_TESTED: Final = 1000  # candidates that are tested against the other keywords
 _PLAIN: Final = {"enum", "type", "title", "description", "default", "examples", "$comment"}
+_OF_PROPERTIES: Final = {"properties", "patternProperties", "additionalProperties"}
 _MAX_HEIGHT: Final = 64  # of nested unions; beyond, complete values are checked
 
 
@@ -306,7 +283,7 @@ class Late:
 
     def failed_keyword(self, value: object) -> str:
         keywords = self.subschema.keywords
-        for keyword in self._keywords or ("enum", "const", *ALONE):
+        for keyword in self._keywords or ("enum", "const", *chain(*ALONE.values())):
             if keyword in keywords:
                 validator = self._library.of({keyword: keywords[keyword]})
                 if not is_valid(validator, value):
@@ -366,7 +343,9 @@ class Node:
             if (names := subschema.one("propertyNames")) is not None
         ]
         self._objects = [
-            _Object(nodes.library, one) for one in subschemas if _Object.is_needed(one)
+            _Object(nodes.library, one)
+            for one in subschemas
+            if not _OF_PROPERTIES.isdisjoint(one.names)
         ]
         prefixes = map(_prefix, subschemas)
         self._prefixes = [(first, rest) for first, rest in prefixes if first or rest is not None]
@@ -448,11 +427,7 @@ class Node:
         for kind in KINDS:
             if any(kind in kinds for name, kinds in WAITING.items() if name in subschema.keywords):
                 self.late[kind].append(self._nodes.late(subschema))
-            elif alone := tuple(
-                name
-                for name, kinds in ALONE.items()
-                if kind in kinds and name in subschema.keywords
-            ):
+            elif alone := tuple(one for one in ALONE.get(kind, ()) if one in subschema.keywords):
                 self.late[kind].append(Late(self._nodes.library, subschema, alone))
 
     def wait_for(self, subschemas: Iterable[Subschema]) -> None:
@@ -493,11 +468,6 @@ class _Object:
             for pattern, part in subschema.by_name("patternProperties").items()
         ]
         self.additional = subschema.one("additionalProperties")
-
-    @staticmethod
-    def is_needed(subschema: Subschema) -> bool:
-        keywords = ("properties", "patternProperties", "additionalProperties")
-        return any(keyword in subschema.names for keyword in keywords)
 
     def parts(self, key: str) -> list[Subschema]:
         parts = [self.properties[key]] if key in self.properties else []

@@ -7,38 +7,22 @@ list, and whether ``prefixItems`` exists. The library handles the rest.
 
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from msgspec import Struct
 
 from argstream.errors import MissingExtraError, SchemaError, UsageError
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import jsonschema_rs
 
 JsonSchema: TypeAlias = dict[str, Any] | bool
 
 
 class Dialect(NamedTuple):
-    """A draft of JSON Schema."""
-
     name: str  # in jsonschema-rs; empty if the library must detect the draft
     ref_stands_alone: bool = False  # keywords beside ``$ref`` are ignored
     items_may_be_list: bool = False  # with ``additionalItems``, and without ``prefixItems``
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self.name)
-
-    def draft(self, library: "ModuleType") -> int:
-        number: int = getattr(library, self.name or "Draft202012")
-        return number
-
-    def validator(self, library: "ModuleType") -> "type[jsonschema_rs.Validator]":
-        made: type[jsonschema_rs.Validator] = getattr(library, f"{self.name}Validator")
-        return made
 
 
 # Keywords that have one subschema, several, or several by name. All of ``$defs`` is read too,
@@ -56,8 +40,8 @@ DYNAMIC: Final = ("$dynamicRef", "$recursiveRef")
 _NEWEST: Final = Dialect("Draft202012")
 _LISTS: Final = Dialect("Draft201909", items_may_be_list=True)
 _UNKNOWN: Final = Dialect("")
-_LIBRARY_ONLY: Final = ("http://json-schema.org/draft-04/schema",)
 _BY_URI: Final = {
+    "http://json-schema.org/draft-04/schema": _UNKNOWN,
     "http://json-schema.org/draft-06/schema": Dialect(
         "Draft6", ref_stands_alone=True, items_may_be_list=True
     ),
@@ -78,15 +62,15 @@ def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
     if isinstance(schema, bool):
         return _NEWEST
     uri = _declared(schema)
-    if uri in _LIBRARY_ONLY or uri in others:
+    if uri in others:
         return _UNKNOWN
-    return _BY_URI.get(uri, _LISTS if _has_lists(schema) else _NEWEST)
+    return _BY_URI.get(uri) or (_LISTS if _has_lists(schema) else _NEWEST)
 
 
 def declares_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
     """Return True if a schema declares a known dialect."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
-    return uri in _BY_URI or uri in _LIBRARY_ONLY or uri in others
+    return uri in _BY_URI or uri in others
 
 
 def _declared(schema: dict[str, Any]) -> str:
@@ -147,23 +131,6 @@ def escaped(name: str | int) -> str:
     return str(name).replace("~", "~0").replace("/", "~1")
 
 
-def steps(pointer: str) -> list[str]:
-    """Split a JSON pointer.
-
-    >>> steps("/$defs/a~1b"), steps("")
-    (['$defs', 'a/b'], [])
-    """
-    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-
-
-def is_local(reference: str) -> bool:
-    return reference == "#" or reference.startswith("#/")
-
-
-def local_pointer(reference: str) -> str:
-    return unquote(reference[1:])
-
-
 _HOME: Final = "argstream://schema/"  # the base URI of a schema without an $id
 _TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
 _BACKTRACKS: Final = 100_000  # for patterns with lookaround or backreferences; others are linear
@@ -190,32 +157,32 @@ class Library:
         return is_valid(self._root, value)
 
     def at(self, pointer: str) -> "jsonschema_rs.Validator":
-        return self._make({"$ref": f"{_HOME}#{quote(pointer)}"})
+        return self.of({"$ref": f"{_HOME}#{quote(pointer)}"})
 
-    def of(self, keywords: dict[str, Any]) -> "jsonschema_rs.Validator":
-        return self._make(keywords)
+    def of(self, schema: JsonSchema, base_uri: str | None = None) -> "jsonschema_rs.Validator":
+        make: type[jsonschema_rs.Validator] = getattr(
+            self._library, f"{self._dialect.name}Validator"
+        )
+        return make(schema, base_uri=base_uri, **self._options())
 
     def _root_validator(self, schema: JsonSchema) -> "jsonschema_rs.Validator":
         library = self._library
-        made: jsonschema_rs.Validator
         try:
-            self._registry = library.Registry(self._resources, draft=self._dialect.draft(library))
+            draft = getattr(library, self._dialect.name or "Draft202012")
+            self._registry = library.Registry(self._resources, draft=draft)
         except (library.ReferencingError, ValueError) as error:
             raise _unresolvable(_line(error), "") from None
         try:
-            if self._dialect.is_known:
-                made = self._make(schema, base_uri=_HOME)
-            else:
-                made = library.validator_for(schema, base_uri=_HOME, **self._options())
+            if self._dialect.name:
+                return self.of(schema, base_uri=_HOME)
+            detected: jsonschema_rs.Validator = library.validator_for(
+                schema, base_uri=_HOME, **self._options()
+            )
         except library.ValidationError as error:
             raise _schema_error(error) from None
         except (library.ReferencingError, ValueError) as error:
             raise SchemaError(f"the schema cannot be used: {_line(error)}") from None
-        return made
-
-    def _make(self, schema: JsonSchema, base_uri: str | None = None) -> "jsonschema_rs.Validator":
-        make = self._dialect.validator(self._library)
-        return make(schema, base_uri=base_uri, **self._options())
+        return detected
 
     def _options(self) -> dict[str, Any]:
         return {

@@ -12,9 +12,11 @@ its ``is_valid`` is used: it is linear, while its messages are exponential for n
 
 import json
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from itertools import islice
 from math import isfinite
 from operator import attrgetter, itemgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,6 +24,7 @@ from argstream.checks import Rejection
 from argstream.errors import SchemaError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
+from argstream.sanitise import visible_line
 from argstream.validation._compile import Candidates, Choice, Node, Nodes, read_subschemas
 from argstream.validation._dialects import (
     DEFAULT_SCHEMA_LIMITS,
@@ -32,10 +35,21 @@ from argstream.validation._dialects import (
     dialect_of,
     escaped,
 )
-from argstream.validation._messages import Failure, error_of
 
 SchemaVerdict: TypeAlias = Literal["open", "rejected", "valid"]
 SchemaSource: TypeAlias = Mapping[str, Any] | bool
+
+
+class Failure(NamedTuple):
+    """Why a value does not match. It becomes a message only if the call is rejected for it."""
+
+    keyword: str  # start, key, candidates and integer mean several; empty: the whole schema
+    path: JsonPath
+    offset: int | None
+    node: Any = None  # a Node; None for the whole schema
+    found: Any = None  # a kind, a value, the start of a string, or the missing names
+    limit: Any = None  # the keyword's value; for ``candidates``, whether the string continues
+    causes: "tuple[Failure, ...]" = ()  # why the branches of a union do not match
 
 
 class _NodeCheck:
@@ -209,8 +223,8 @@ class SchemaCheck:
         if again.error is not None:
             self.error = replace(again.error, offset=None)  # of another text
 
-    def _reject(self, error: ArgumentsError) -> None:
-        self.verdict, self.error = "rejected", error
+    def _fail(self, failure: Failure) -> None:
+        self.verdict, self.error = "rejected", error_of(failure)
         self._stack, self._container, self._child, self._scalar = [], None, None, None
         self._text, self._branches = None, None
 
@@ -218,7 +232,7 @@ class SchemaCheck:
         if self._library.is_valid(value):
             self.verdict, self.error = "valid", None
         else:
-            self._reject(error_of(Failure("", (), offset)))
+            self._fail(Failure("", (), offset))
 
     def _feed_key(self, fragment: Key) -> None:
         container = self._container
@@ -335,9 +349,6 @@ class SchemaCheck:
                 self._conclude(fragment.value, fragment.offset)
         return cut
 
-    def _fail(self, failure: Failure) -> None:
-        self._reject(error_of(failure))
-
 
 class _Branches:
     """Checks one value by a node with a union, from its first fragment to its last."""
@@ -352,6 +363,8 @@ class _Branches:
         self._text: list[_NodeCheck] = []  # those that check the text of the open string
         self.start = 0  # the offset of that string
         self._children: _Children = {}  # of the next value
+        self._frame: list[_NodeCheck] = []  # of the value that starts
+        self._known: dict[Node, _NodeCheck] = {}  # by node, because equal checks are shared
 
     @property
     def failure(self) -> Failure | None:
@@ -390,11 +403,10 @@ class _Branches:
             children = self._item_nodes(path[-1], path, offset)
         else:
             children, self._children = self._children, {}
-        frame: list[_NodeCheck] = []
-        if children:
-            known: dict[Node, _NodeCheck] = {}
-            for node, dependents in children.items():
-                self._begin(node, dependents, fragment, frame, known)
+        frame = self._frame = []
+        self._known = {}
+        for node, dependents in children.items():
+            self._begin(node, dependents, fragment)
         if kind == "object" or kind == "array":
             self._stack.append(self._open)
             self._open = frame
@@ -418,46 +430,35 @@ class _Branches:
         return children
 
     def _begin(
-        self,
-        node: Node,
-        dependents: "list[_NodeCheck | _OpenChoice]",
-        fragment: Start,
-        frame: list[_NodeCheck],
-        known: dict[Node, _NodeCheck],
+        self, node: Node, dependents: list[_NodeCheck | _OpenChoice], fragment: Start
     ) -> _NodeCheck | None:
         """Open the check of a value; None if every value of this kind is valid."""
         path, kind, offset = fragment
         start = node.starts[kind]
         if start == "sure":
             return None
-        check = known[node] = _NodeCheck(node, dependents)
+        check = self._known[node] = _NodeCheck(node, dependents)
         if self._root is None:
             self._root = check
         if start == "dead":
             self._fail(check, Failure("start", path, offset, node, kind))
             return check
-        frame.append(check)
+        self._frame.append(check)
         for choice in node.choices:
-            self._begin_choice(_OpenChoice(choice, check, path), fragment, frame, known)
+            self._begin_choice(_OpenChoice(choice, check, path), fragment)
         return check
 
-    def _begin_choice(
-        self,
-        choice: _OpenChoice,
-        fragment: Start,
-        frame: list[_NodeCheck],
-        known: dict[Node, _NodeCheck],
-    ) -> None:
+    def _begin_choice(self, choice: _OpenChoice, fragment: Start) -> None:
         path, _, offset = fragment
         choice.holder.open_choices.append(choice)
         for node in choice.choice.branches:
             if node is None:
                 choice.sure += 1
-            elif (branch := known.get(node)) is not None:  # share the check
+            elif (branch := self._known.get(node)) is not None:  # share the check
                 branch.dependents.append(choice)
                 if branch.failure is not None and (lost := _remove_branch(choice, branch.failure)):
                     self._fail(choice.holder, lost)
-            elif self._begin(node, [choice], fragment, frame, known) is None:
+            elif self._begin(node, [choice], fragment) is None:
                 choice.sure += 1
         if choice.choice.keyword == "oneOf" and choice.sure > 1:
             self._fail(choice.holder, Failure("oneOf", path, offset))
@@ -472,15 +473,13 @@ class _Branches:
                     failures.append((good, check))
         # In the order of the text, so that chunking does not matter (invariant 1).
         for length, check in sorted(failures, key=itemgetter(0)):
-            self._fail(check, self._text_failure(check, fragment, length))
+            before = check.length - len(fragment.text)
+            offset = self.start + 1 + before + length
+            failure = _text_failure(check.node, check.low, fragment, (before, length), offset)
+            self._fail(check, failure)
             if self.failure is not None:
                 return fragment.text[: length + 1]
         return None
-
-    def _text_failure(self, check: _NodeCheck, fragment: Text, length: int) -> Failure:
-        before = check.length - len(fragment.text)
-        offset = self.start + 1 + before + length
-        return _text_failure(check.node, check.low, fragment, (before, length), offset)
 
     def feed_done(self, fragment: Done) -> None:
         value = fragment.value
@@ -594,3 +593,234 @@ def check_complete(node: Node, kind: Kind, fragment: Done) -> Failure | None:
                 return Failure("candidates", path, offset, node, value)
             return Failure(keyword, path, offset, node, value, late.subschema.keywords.get(keyword))
     return None
+
+
+# Messages for values that do not match a schema, which a model can act on.
+
+_MAX_CHARS: Final = 60  # of a value
+_MAX_LISTED: Final = 12  # names or values
+_MAX_CAUSES: Final = 4  # branches of a union in a message
+_MAX_EXAMINED: Final = 100  # branches of a union that are examined
+_MAX_DEPTH: Final = 2  # of nested unions
+_KINDS: Final[dict[str, str]] = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "null": "null",
+}
+_LIMITS: Final[dict[str, str]] = {
+    "minimum": "must be at least {limit}",
+    "maximum": "must be at most {limit}",
+    "exclusiveMinimum": "must be above {limit}",
+    "exclusiveMaximum": "must be below {limit}",
+    "multipleOf": "must be a multiple of {limit}",
+    "minLength": "must have at least {limit} characters",
+    "maxLength": "must have at most {limit} characters",
+    "pattern": "must match the pattern {limit}",
+    "format": "must have the format {limit}",
+    "contentEncoding": "must be encoded as {limit}",
+    "contentMediaType": "must be of the media type {limit}",
+    "minItems": "must have at least {limit} items",
+    "maxItems": "must have at most {limit} items",
+    "uniqueItems": "must not have the same item twice",
+    "minProperties": "must have at least {limit} properties",
+    "maxProperties": "must have at most {limit} properties",
+    "dependentRequired": "must have the properties that go together: {limit}",
+    "contains": "must contain an item that matches {limit}",
+    "not": "must not match {limit}",
+    "enum": "must be one of {limit}",
+    "const": "must be {limit}",
+    "if": "must match the conditions of the schema (if, then, else)",
+    "unevaluatedItems": "must have no items that the schema does not allow",
+    "unevaluatedProperties": "must have no properties that the schema does not allow",
+    "dependentSchemas": "must match the schemas for the properties that it has: {limit}",
+    "dependencies": "must match the schemas for the properties that it has: {limit}",
+}
+
+
+def error_of(failure: Failure) -> ArgumentsError:
+    failure = _likely(failure)
+    keyword, message = _message(failure)
+    return ArgumentsError("schema", message, failure.offset, failure.path, keyword)
+
+
+def _likely(failure: Failure) -> Failure:
+    """Return the failure of the branch of a union that the model probably meant.
+
+    It failed last. The other branches expect another kind, or another value of a discriminator.
+    """
+    while failure.causes:
+        likely = {
+            id(cause): cause for cause in failure.causes if not _is_unlikely(cause, failure.path)
+        }
+        (last, *others) = likely.values() or (failure,)
+        if others or last is failure or last.offset != failure.offset:
+            break
+        failure = last
+    return failure
+
+
+def _is_unlikely(cause: Failure, union: JsonPath) -> bool:
+    if cause.path == union:
+        return cause.keyword == "start"
+    has_list = cause.node is not None and bool(cause.node.values)
+    return cause.keyword == "candidates" or (cause.keyword == "start" and has_list)
+
+
+def _message(failure: Failure, depth: int = 0) -> tuple[str | None, str]:
+    where = _where(failure.path)
+    match failure.keyword:
+        case "start":
+            return _start(failure, where)
+        case "key":
+            return _key(failure)
+        case "candidates":
+            return _candidate(failure, where)
+        case "integer":
+            return "type", f"{where} must be a whole number, not {_json(failure.found)}"
+        case "required":
+            return "required", _required(failure)
+        case "propertyNames":
+            return "propertyNames", _name(failure)
+        case "anyOf" | "oneOf":
+            return failure.keyword, _choice(failure, where, depth)
+        case "":
+            return None, f"{where} must match the whole schema of the tool"
+        case keyword:
+            phrase = _LIMITS.get(keyword, f"must match {keyword}: {{limit}}")
+            message = f"{where} {phrase.format(limit=_json(failure.limit))}"
+            if isinstance(failure.found, int | float):
+                message = f"{message}, not {_json(failure.found)}"
+            return keyword, message
+
+
+def _where(path: JsonPath) -> str:
+    """Format a path as code: ``edits[0].old``."""
+    if not path:
+        return "the arguments"
+    name = ""
+    for step in path:
+        if isinstance(step, int):
+            name += f"[{step}]"
+        elif step.isidentifier():
+            name += f".{visible_line(step)}" if name else visible_line(step)
+        else:
+            name += f"[{_json(step)}]"
+    return f"'{name}'"
+
+
+def _json(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except ValueError:  # an integer with more digits than Python prints
+        text = "a number that is too long"
+    return visible_line(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
+
+
+def _list(values: list[str], word: str = "or") -> str:
+    shown = values[:_MAX_LISTED]
+    if len(values) > _MAX_LISTED:
+        return f"{', '.join(shown)} and {len(values) - _MAX_LISTED} more"
+    if len(shown) < 2:
+        return "".join(shown)
+    return f"{', '.join(shown[:-1])} {word} {shown[-1]}"
+
+
+def _start(failure: Failure, where: str) -> tuple[str | None, str]:
+    node, kind = failure.node, failure.found
+    for subschema in node.subschemas:
+        if subschema.value is False:
+            *parent, step = failure.path or ("",)
+            if isinstance(step, int):
+                return "items", f"{_where(tuple(parent))} must have at most {step} items"
+            keyword = "properties" if failure.path else None
+            return keyword, f"{where} must be omitted"
+    expected = _expected(node)
+    if kind not in expected and not (kind == "number" and "integer" in expected):
+        kinds = _list([_KINDS[name] for name in expected]) if expected else "absent"
+        return "type", f"{where} must be {kinds}, not {_KINDS[kind]}"
+    return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {_KINDS[kind]}"
+
+
+def _expected(node: Node) -> list[str]:
+    expected: list[str] = [*_KINDS]
+    for subschema in node.subschemas:
+        types = subschema.keywords.get("type")
+        if types is not None:
+            named = [types] if isinstance(types, str) else types
+            also = ["integer"] if "number" in named else []
+            expected = [name for name in expected if name in [*named, *also]]
+    if "number" in expected:
+        expected.remove("integer")
+    return expected
+
+
+def _key(failure: Failure) -> tuple[str | None, str]:
+    *parent, key = failure.path
+    subschemas = failure.node.subschemas
+    known = list(dict.fromkeys(name for one in subschemas for name in one.by_name("properties")))
+    owner = f" of {_where(tuple(parent))}" if parent else ""
+    noun = "property" if parent else "argument"
+    if key in known:
+        return "properties", f"the {noun} {_json(key)}{owner} must be omitted"
+    message = f"there is no {noun} {_json(key)}{owner}"
+    if close := get_close_matches(str(key)[:_MAX_CHARS], known[:1000], n=1):
+        message += f". Did you mean {_json(close[0])}?"
+    if known:
+        separator = "" if close else "."
+        message += f"{separator} Known: {_list([_json(name) for name in known], 'and')}"
+    return "additionalProperties", message
+
+
+def _name(failure: Failure) -> str:
+    *parent, key = failure.path
+    rule = failure.limit
+    hint = f": names must match {_json(rule)}" if isinstance(rule, Mapping) else ""
+    owner = f" of {_where(tuple(parent))}" if parent else ""
+    return f"{_json(key)} is not allowed as a name{owner}{hint}"
+
+
+def _required(failure: Failure) -> str:
+    names = _list([_json(name) for name in failure.found], "and")
+    if not failure.path:
+        is_one = len(failure.found) == 1
+        return f"the argument{'' if is_one else 's'} {names} {'is' if is_one else 'are'} missing"
+    return f"{_where(failure.path)} must have {names}"
+
+
+def _candidate(failure: Failure, where: str) -> tuple[str | None, str]:
+    node, found = failure.node, _json(failure.found)
+    found = f"{found[:-1]}…" if failure.limit else found
+    return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {found}"
+
+
+def _candidate_keyword(node: Node) -> str:
+    is_const = any("const" in one.keywords for one in node.subschemas)
+    return "const" if is_const else "enum"
+
+
+def _allowed(node: Node) -> str:
+    values = [_json(value) for value in node.values[: _MAX_LISTED + 1]]
+    if len(node.values) > _MAX_LISTED:
+        return f"one of {', '.join(values[:_MAX_LISTED])} and {len(node.values) - _MAX_LISTED} more"
+    return f"one of {_list(values)}" if len(values) > 1 else "".join(values) or "absent"
+
+
+def _choice(failure: Failure, where: str, depth: int) -> str:
+    if not failure.causes:
+        return f"{where} must match only one of the alternatives (oneOf), but matches several"
+    if depth == _MAX_DEPTH:
+        return f"{where} must match one of its alternatives"
+    # Many branches may share one failure: it is described once.
+    causes = {id(cause): cause for cause in failure.causes}.values()
+    likely = map(_likely, islice(causes, _MAX_EXAMINED))
+    messages = list(dict.fromkeys(_message(cause, depth + 1)[1] for cause in likely))
+    if len(messages) == 1:
+        return messages[0]
+    more = f"; and {len(messages) - _MAX_CAUSES} more" if len(messages) > _MAX_CAUSES else ""
+    return (
+        f"{where} must match one of the alternatives: {'; or '.join(messages[:_MAX_CAUSES])}{more}"
+    )

@@ -13,8 +13,6 @@ any object, so that the schema is never stricter than the request.
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
 from reprlib import Repr
 from types import UnionType
@@ -23,7 +21,7 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
+    TypeAlias,
     Union,
     get_args,
     get_origin,
@@ -31,10 +29,11 @@ from typing import (
 )
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from argstream.errors import UsageError
 from argstream.providers._payloads import snake
-from argstream.validation._dialects import DEFAULT_SCHEMA_LIMITS
+from argstream.validation._dialects import BY_NAME, ONE, SEVERAL
 from argstream.validation._schema import Schema
 from argstream.validation._signatures import (
     describe,
@@ -82,14 +81,14 @@ _HOSTED_TYPES: Final = frozenset(
 
 _APPLY_PATCH: Final = "apply_patch"  # has no name in the request; its calls have this name
 _COMPUTER_USE: Final = "computer_use"  # the provider chooses the names of its calls
-_GEMINI_HOSTED: Final = frozenset(
-    {
-        *("retrieval", "fileSearch", "googleSearch", "googleSearchRetrieval", "googleMaps"),
-        *("codeExecution", "enterpriseWebSearch", "parallelAiSearch", "exaAiSearch"),
-        *("urlContext", "mcpServers"),
-    }
-)
-"""The keys of such tools in a ``Tool`` of Gemini."""
+_HOSTED_KEYS: Final = _HOSTED_TYPES | {
+    # Gemini generateContent
+    *("google_search_retrieval", "enterprise_web_search", "parallel_ai_search", "exa_ai_search"),
+    "mcp_servers",
+    # Bedrock
+    *("cache_point", "system_tool"),
+}
+"""The keys of tools without a type and a name, in snake case."""
 _POINTING: Final = (
     *("double_click", "hold_key", "key", "left_click", "left_click_drag", "left_mouse_down"),
     *("left_mouse_up", "middle_click", "mouse_move", "right_click", "screenshot", "scroll"),
@@ -157,9 +156,8 @@ class ToolSpec(Struct, frozen=True):
             problem = f"contains {len(specs)} tools" if specs else "is run by the provider itself"
             raise UsageError(f"{_shown(tool)} {problem}. Use tool_specs for a list")
         (spec,) = specs
-        name = spec.name if name is None else name
-        description = spec.description if description is None else description
-        return cls(name, description, spec.schema, spec.kind, spec.source)
+        given = {"name": name, "description": description}
+        return replace(spec, **{key: text for key, text in given.items() if text is not None})
 
 
 def tool_specs(tools: Iterable[object]) -> list[ToolSpec]:
@@ -201,70 +199,58 @@ def _entries(tools: object) -> list[object]:
     return list(tools)
 
 
-class _FoundTool(NamedTuple):
-    name: str
-    description: str = ""
-    schema: Mapping[str, Any] | bool | None = None
-    kind: Literal["function", "custom"] = "function"
-    source: Any = None
-    is_shared: bool = False  # another tool may have the same name, in another namespace
+_Found: TypeAlias = tuple[ToolSpec, bool]
+"""A tool, and whether another one may have the same name, in another namespace."""
 
 
 def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
     specs: dict[str, ToolSpec] = {}
-    shared: set[str] = set()
+    shared: set[str] = set()  # names that only namespaces have
     for where, tool in entries:
-        own = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
-        if isinstance(own, ToolSpec):  # a tool of an agent
-            _add(own, where, specs)
-            continue
-        for one in _found_tools(tool, where):
-            spec = ToolSpec(one.name, one.description, one.schema, one.kind, one.source)
-            known = specs.get(one.name)
+        for spec, is_shared in _found_tools(tool, where):
+            name, known = spec.name, specs.get(spec.name)
             is_same = known is not None and (known.schema, known.kind) == (spec.schema, spec.kind)
-            if is_same and (one.is_shared or one.name in shared):
-                pass  # the same schema applies to both
-            elif known is not None and one.is_shared and one.name in shared:
-                specs[one.name] = ToolSpec(one.name, kind=known.kind)
-            else:
-                _add(spec, where, specs)
-            if not one.is_shared:
-                shared.discard(one.name)
+            if known is None:
+                specs[name] = spec
+            elif is_shared and name in shared and not is_same:
+                specs[name] = ToolSpec(name, kind=known.kind)
+            elif not (is_same and (is_shared or name in shared)):
+                raise UsageError(
+                    f"{where}: there are two tools with the name {name!r}. Rename one of them"
+                )
+            if not is_shared:
+                shared.discard(name)
             elif known is None:
-                shared.add(one.name)
+                shared.add(name)
     return list(specs.values())
 
 
-def _found_tools(tool: object, where: str) -> list[_FoundTool]:
+def _found_tools(tool: object, where: str) -> list[_Found]:
     try:
         return list(_tools_in(tool, where))
     except RecursionError as error:
         raise UsageError("the tools are nested too deeply") from error
 
 
-def _add(spec: ToolSpec, where: str, specs: dict[str, ToolSpec]) -> None:
-    if spec.name in specs:
-        raise UsageError(
-            f"{where}: there are two tools with the name {spec.name!r}. Rename one of them"
-        )
-    specs[spec.name] = spec
-
-
-def _tools_in(tool: object, where: str) -> Iterator[_FoundTool]:
+def _tools_in(tool: object, where: str) -> Iterator[_Found]:
     """Read one entry of a list of tools. It may contain several tools, or none."""
-    if is_definition(tool):
-        yield _defined(tool, where)
+    own = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
+    if isinstance(own, ToolSpec):  # a tool of an agent
+        yield own, False
+    elif is_definition(tool):
+        yield _defined(tool, where), False
     elif isinstance(tool, Mapping):
         yield from _in_mapping(tool, where)
     elif hasattr(tool, "tool_call_schema"):  # LangChain
         fields = {name: getattr(tool, name, None) for name in ("name", "description")}
-        yield _flat({**fields, "input_schema": getattr(tool, "tool_call_schema", None)}, where)
+        schema = getattr(tool, "tool_call_schema", None)
+        yield _flat({**fields, "input_schema": schema}, where), False
     elif (tools := _listed(tool)) is not None:
         yield from _each(tools, where)
     elif _is_dumpable(tool):
         yield from _in_mapping(_dumped(tool, where), where)
     elif _is_agent_sdk_tool(tool):
-        yield _of_agent_sdk(tool, where)
+        yield _of_agent_sdk(tool, where), False
     else:
         raise _unreadable(tool, where)
 
@@ -299,65 +285,63 @@ def _member(content: Any, key: str) -> Any:
     return content.get(key) if isinstance(content, Mapping) else getattr(content, key, None)
 
 
-def _each(tools: Iterable[object], where: str) -> Iterator[_FoundTool]:
+def _each(tools: Iterable[object], where: str) -> Iterator[_Found]:
     for number, one in enumerate(tools):
         yield from _tools_in(one, f"{where}.tools[{number}]")
 
 
-def _defined(tool: Any, where: str) -> _FoundTool:
+def _defined(tool: Any, where: str) -> ToolSpec:
     try:
         definition = read_definition(tool)
         schema = json_schema(definition)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
-    return _FoundTool(definition.name, definition.description, schema, source=tool)
+    return ToolSpec(definition.name, definition.description, schema, source=tool)
 
 
-def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[_FoundTool]:
+def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[_Found]:
     if (tools := _listed(tool)) is not None:
         yield from _each(tools, where)
         return
     for key in _DECLARATIONS:
         for number, one in enumerate(_list(tool, key, where)):
-            yield _declared(one, f"{where}.{key}[{number}]")
+            yield _declared(one, f"{where}.{key}[{number}]"), False
     if any(key in tool for key in _DECLARATIONS):
         _refuse_computer_use(tool, where)
     elif isinstance(inner := _first(tool, "toolSpec", "tool_spec", "function"), Mapping):
-        yield _inside(inner, tool, where)
+        yield _inside(inner, tool, where), False
     elif isinstance(inner := tool.get("custom"), Mapping):
-        yield _flat(inner, where)._replace(schema=None, kind="custom")
+        yield replace(_flat(inner, where), schema=None, kind="custom"), False
     elif isinstance(type_ := tool.get("type"), str):
         yield from _typed(tool, type_, where)
     elif "name" in tool:
-        yield _flat(tool, where, is_gemini="parameters" in tool)
+        yield _flat(tool, where, is_gemini="parameters" in tool), False
     elif not _is_hosted(tool, where):
         raise _unreadable(tool, where)
 
 
-def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_FoundTool]:
+def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_Found]:
     """Read a tool that has a type: OpenAI Responses, and Anthropic's own."""
     if type_ == "namespace":
-        for inner in _each(_list(tool, "tools", where), where):
-            yield inner._replace(is_shared=True)
+        for inner, _ in _each(_list(tool, "tools", where), where):
+            yield inner, True
     elif type_ in _TOOLSETS:
         for name in _members(tool, type_, where):
-            yield _FoundTool(name, is_shared=True)
+            yield ToolSpec(name), True
     elif type_ == _APPLY_PATCH:
-        yield _FoundTool(_APPLY_PATCH)
+        yield ToolSpec(_APPLY_PATCH), False
     elif type_ == _COMPUTER_USE:
         _refuse_computer_use(tool, where)
     elif type_ in _HOSTED_TYPES and "name" not in tool:
         return  # its other keys, also a schema, are for the provider
-    elif type_ not in _HOSTED_TYPES and (meant := _intended_type(type_)) is not None:
-        raise UsageError(f"{where} has the unknown type {type_!r}. Did you mean {meant!r}?")
     elif type_ == "custom" and _schema_key(tool) is None:
-        yield _flat(tool, where)._replace(schema=None, kind="custom")
+        yield replace(_flat(tool, where), schema=None, kind="custom"), False
     elif type_ not in _TYPES_OF_TOOLS and "name" not in tool:
         raise _unreadable(tool, where)
     elif type_ in _TYPES_OF_TOOLS or _schema_key(tool) is not None:
-        yield _flat(tool, where)
+        yield _flat(tool, where), False
     else:  # Anthropic's own: bash_20250124, web_search_20260318 …
-        yield _flat(tool, where)._replace(schema=None)
+        yield replace(_flat(tool, where), schema=None), False
 
 
 def _members(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[str]:
@@ -381,7 +365,7 @@ def _list(tool: Mapping[str, Any], key: str, where: str) -> Iterable[object]:
     return value
 
 
-def _of_agent_sdk(tool: Any, where: str) -> _FoundTool:
+def _of_agent_sdk(tool: Any, where: str) -> ToolSpec:
     try:
         schema = _schema_of_types(tool.input_schema)
     except (NameError, TypeError) as error:
@@ -389,7 +373,7 @@ def _of_agent_sdk(tool: Any, where: str) -> _FoundTool:
     return _flat({**vars(tool), "input_schema": schema}, where)
 
 
-def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> _FoundTool:
+def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> ToolSpec:
     """Read a tool that is nested in another object. Keys beside it have no effect."""
     key = _schema_key(outer) or _misspelt_schema(outer)
     if key is not None and _schema_key(inner) is None:
@@ -397,7 +381,7 @@ def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> _
     return _flat(inner, where)
 
 
-def _declared(declaration: object, where: str) -> _FoundTool:
+def _declared(declaration: object, where: str) -> ToolSpec:
     if not isinstance(declaration, Mapping):
         if not _is_dumpable(declaration):
             raise _unreadable(declaration, where)
@@ -405,41 +389,35 @@ def _declared(declaration: object, where: str) -> _FoundTool:
     return _flat(declaration, where, is_gemini=True)
 
 
-def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> _FoundTool:
+def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> ToolSpec:
     """Read a mapping with a name, a description and a schema."""
     name = tool.get("name")
     if not isinstance(name, str) or not name:
         raise UsageError(f"{where}: a tool needs a name, not {_short.repr(name)}")
     key = _schema_key(tool)
-    if key is None and (keyword := _bare_schema(tool)) is not None:
+    if key is None and (ignored := _bare_schema(tool) or _misspelt_schema(tool)) is not None:
         raise UsageError(
-            f"{where} ({name!r}): the keyword {keyword!r} of JSON Schema is ignored beside the"
-            " name. Put the whole schema under 'input_schema' or 'parameters'"
-        )
-    if key is None and (misspelt := _misspelt_schema(tool)) is not None:
-        raise UsageError(
-            f"{where} ({name!r}): {misspelt!r} is ignored, but looks like the schema of the"
-            " arguments. Rename it to 'input_schema' or 'parameters', or remove it"
+            f"{where} ({name!r}): {ignored!r} is ignored, but looks like the schema of the "
+            "arguments or a part of it. Put the whole schema under 'input_schema' or 'parameters'"
         )
     raw = None if key is None else tool[key]
     if raw is None and tool.get("parameter_definitions") is not None:
         raw = _schema_of_definitions(tool["parameter_definitions"], f"{where} ({name!r})")
     schema = _schema(raw, f"{where} ({name!r})")
     if is_gemini and key == "parameters":
-        schema = _json_schema_of(schema)
+        schema = _gemini_schema(schema)
     description = tool.get("description")
-    return _FoundTool(name, description if isinstance(description, str) else "", schema)
+    return ToolSpec(name, description if isinstance(description, str) else "", schema)
 
 
-def _schema(raw: Any, where: str) -> Mapping[str, Any] | bool:
+def _schema(raw: Any, where: str) -> Mapping[str, Any] | bool | Schema | None:
     """Read a schema. A tool without one accepts any object."""
     if raw is None:
         return {"type": "object"}
     if isinstance(raw, str):  # xAI’s, over gRPC
         raw = _parsed(raw, where)
-    if isinstance(raw, type) and is_definition(raw):
-        schema = _defined(raw, where).schema
-        return {} if schema is None else schema
+    if isinstance(raw, type):
+        return _defined(raw, where).schema
     if isinstance(raw, Mapping) and set(raw) == {"json"} and isinstance(raw["json"], Mapping):
         raw = raw["json"]  # Bedrock’s
     if isinstance(raw, Mapping):
@@ -484,14 +462,7 @@ def _of_message(value: Any) -> Any:
 def _is_hosted(tool: Mapping[str, Any], where: str) -> bool:
     """Return True if a tool without a type and a name is one that the provider runs."""
     _refuse_computer_use(tool, where)
-    keys = {_camel_case(str(key)) for key in tool}
-    of_bedrock = {"cachePoint", "systemTool"}
-    return bool(keys) and (keys <= _GEMINI_HOSTED or keys <= of_bedrock or keys <= _HOSTED_TYPES)
-
-
-def _camel_case(key: str) -> str:
-    head, *rest = key.split("_")
-    return key if key in _HOSTED_TYPES else head + "".join(word.capitalize() for word in rest)
+    return bool(tool) and all(snake(str(key)) in _HOSTED_KEYS for key in tool)
 
 
 def _schema_key(tool: Mapping[str, Any]) -> str | None:
@@ -612,45 +583,30 @@ _COUNTS: Final = {
     *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
     *("maximum", "minimum"),
 }
-_SCHEMAS: Final = {"items", "additionalProperties", "not"}
-_LISTS: Final = {"anyOf", "allOf", "oneOf", "prefixItems"}
-_MAPS: Final = {"properties", "$defs", "definitions", "patternProperties"}
 
 
-class _TooDeepError(Exception): ...
-
-
-def _json_schema_of(parameters: Any) -> Any:
-    # Invalid parts and schemas that are nested too deeply are kept: the compiler reports them.
-    try:
-        return _gemini_schema(parameters, 0)
-    except _TooDeepError:
-        return parameters
-
-
-def _gemini_schema(schema: Any, depth: int) -> Any:
+def _gemini_schema(schema: Any) -> Any:
+    """Translate a schema of Gemini. Invalid parts are kept: the compiler reports them."""
     if not isinstance(schema, Mapping):
         return schema
-    if depth >= DEFAULT_SCHEMA_LIMITS.max_depth:
-        raise _TooDeepError
     raw: Mapping[str, Any] = schema
     found: dict[str, Any] = {}
     for name, value in raw.items():
         keyword = _SPELLINGS.get(name, name)
         if name not in _OMITTED and (value is not None or name == "const"):
-            found[keyword] = _translated(keyword, value, depth + 1)
+            found[keyword] = _translated(keyword, value)
     _fix_type(found)
     _fix_enum(found)
     return _with_null(found) if raw.get("nullable") is True else found
 
 
-def _translated(keyword: str, value: Any, depth: int) -> Any:
-    if keyword in _SCHEMAS:
-        return _gemini_schema(value, depth)
-    if keyword in _LISTS and isinstance(value, list | tuple):
-        return [_gemini_schema(one, depth + 1) for one in value]
-    if keyword in _MAPS and isinstance(value, Mapping):
-        return {name: _gemini_schema(one, depth + 1) for name, one in value.items()}
+def _translated(keyword: str, value: Any) -> Any:
+    if keyword in SEVERAL and isinstance(value, list | tuple):
+        return [_gemini_schema(one) for one in value]
+    if keyword in BY_NAME and isinstance(value, Mapping):
+        return {name: _gemini_schema(one) for name, one in value.items()}
+    if keyword in ONE:
+        return _gemini_schema(value)
     if keyword in _COUNTS and isinstance(value, str):
         number = _number(value)
         return value if number is None else number
@@ -719,28 +675,26 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-_OF_OBJECTS: Final = {
+_KEYWORDS: Final = {
+    *("type", "enum", "title", "description", "format", "pattern", "required", "examples"),
     *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
-    *("propertyNames", "dependentSchemas", "dependentRequired", "additional_properties"),
-    *("additionalItems", "unevaluatedItems", "contentSchema"),
-}
-"""Keywords that are not ordinary words: a key with such a name is a keyword."""
-_NO_OBJECTS: Final = {
-    *("type", "enum", "title", "description", "format", "pattern", "required", "id", "nullable"),
-    *("allOf", "anyOf", "oneOf", "any_of", "prefixItems", "prefix_items", "ref", "examples"),
+    *("propertyNames", "dependentSchemas", "dependentRequired", "propertyOrdering"),
+    *("prefixItems", "additionalItems", "unevaluatedItems", "allOf", "anyOf", "oneOf"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
     *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-    *("min_length", "max_length", "min_items", "max_items", "min_properties", "max_properties"),
-    *("minContains", "maxContains", "contentEncoding", "contentMediaType"),
-    *("readOnly", "writeOnly", "deprecated", "propertyOrdering", "property_ordering"),
+    *("minContains", "maxContains", "contentEncoding", "contentMediaType", "contentSchema"),
+    *("readOnly", "writeOnly", "deprecated", "additional_properties", "any_of", "prefix_items"),
 }
-"""Keywords whose value is never an object: with an object, the key is the name of a property."""
+"""A schema with one of these restricts or describes a value. Wrong values are refused later."""
 _AMBIGUOUS: Final = {
     *("items", "contains", "not", "if", "then", "else", "default", "const", "example"),
     *("definitions", "defs", "dependencies", "discriminator", "xml", "externalDocs"),
 }
 """Keywords that may also be names of properties: they are ignored here."""
-_BESIDE: Final = ("properties", "patternProperties", "additionalProperties", "required")
+_BESIDE: Final = (
+    *("properties", "patternProperties", "additionalProperties", "required"),
+    *("anyOf", "oneOf", "allOf", "$ref", "$defs", "$schema"),
+)
 
 
 def _bare_schema(tool: Mapping[str, Any]) -> str | None:
@@ -748,7 +702,7 @@ def _bare_schema(tool: Mapping[str, Any]) -> str | None:
     raw = tool.get("type")
     if isinstance(raw, str) and raw.lower() in _JSON_TYPES:
         return "type"
-    for keyword in (*_BESIDE, "anyOf", "oneOf", "allOf", "$ref", "$defs", "$schema"):
+    for keyword in _BESIDE:
         value = tool.get(keyword)
         if isinstance(value, Mapping | list | tuple) or (keyword[0] == "$" and value is not None):
             return keyword
@@ -757,20 +711,16 @@ def _bare_schema(tool: Mapping[str, Any]) -> str | None:
 
 def _require_schema(schema: Mapping[Any, Any], where: str) -> None:
     """Raise UsageError for a mapping without keywords, which would allow everything."""
-    unknown: str | None = None
-    for key, value in schema.items():
-        if not isinstance(key, str) or value is None or key in _AMBIGUOUS:
-            continue
-        is_object = isinstance(value, Mapping)
-        if key.startswith("$") or key in _OF_OBJECTS or (key in _NO_OBJECTS and not is_object):
-            return
-        if unknown is None and not key.startswith(("x-", "_")) and _describes_property(value):
-            unknown = key
-    if unknown is not None:
-        raise UsageError(
-            f"{where}: the schema has {unknown!r}, but no keyword of JSON Schema, so it would allow"
-            ' everything. Use {"type": "object", "properties": {…}}'
-        )
+    names = [key for key in schema if isinstance(key, str) and schema[key] is not None]
+    if any(name.startswith("$") or name in _KEYWORDS for name in names):
+        return
+    for name in names:
+        is_ignored = name in _AMBIGUOUS or name.startswith(("x-", "_"))
+        if not is_ignored and _describes_property(schema[name]):
+            raise UsageError(
+                f"{where}: the schema has {name!r}, but no keyword of JSON Schema, so it would "
+                'allow everything. Use {"type": "object", "properties": {…}}'
+            )
 
 
 def _describes_property(value: object) -> bool:
@@ -779,66 +729,29 @@ def _describes_property(value: object) -> bool:
     return isinstance(value, Mapping | type)
 
 
-_OTHER_KEYS: Final = {
-    *("name", "description", "type", "function", "custom", "title", "strict", "format", "behavior"),
-    *("annotations", "cache_control", "execution", "icons", "input_examples", "meta", "metadata"),
+_OTHER_SCHEMAS: Final = {
+    *("function", "custom", "annotations", "meta", "metadata"),
     "parameter_definitions",  # of Cohere, read separately
     # Schemas of results.
     *("output_schema", "outputSchema", "response", "response_json_schema", "responseJsonSchema"),
     *("response_schema", "responseSchema", "returns"),
 }
+"""Keys whose values may look like the schema of the arguments."""
 _WRONG_NAMES: Final = {"args", "arguments", "input", "inputs", "param", "params"}
 """Wrong names of the schema that users may try."""
-_PLAIN: Final = {key.replace("_", "").lower(): key for key in _SCHEMA_KEYS}
-_KEYWORDS: Final = {
-    *("$defs", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "oneOf", "properties"),
-}
-_MAX_KEY_CHARS: Final = 64  # of a misspelt key
-_MAX_KEYS: Final = 100  # that are compared: comparing is slow
-_CUTOFF: Final = 0.8  # of difflib
-_TYPE_CUTOFF: Final = 0.65  # matches "costum"
 
 
 def _misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
     """Return the key of a value that looks like a schema but is not read as one, or None."""
-    for key, value in islice(tool.items(), _MAX_KEYS):
-        if not isinstance(key, str) or value is None or key.startswith("_"):
+    for key, value in tool.items():
+        if not isinstance(key, str) or key.startswith("_"):
             continue
-        if key not in _SCHEMA_KEYS and key not in _OTHER_KEYS and _is_schema_like(key, value):
+        if key not in _SCHEMA_KEYS and key not in _OTHER_SCHEMAS and _is_schema_like(key, value):
             return key
     return None
 
 
-def _intended_type(raw: str) -> str | None:
-    """Return the type of tool that a misspelt one means, or None."""
-    plain = raw.strip().lower()
-    if (
-        raw in _TYPES_OF_TOOLS or not plain.isalpha()
-    ):  # "azure_function" is a type of another server
-        return None
-    near = [
-        known
-        for known in _TYPES_OF_TOOLS
-        if abs(len(plain) - len(known)) <= 1 or (len(plain) > 1 and known.startswith(plain))
-    ]
-    close = get_close_matches(plain, near, n=1, cutoff=_TYPE_CUTOFF)
-    return close[0] if close else None
-
-
 def _is_schema_like(key: str, value: object) -> bool:
-    plain = key.replace("_", "").replace("-", "").lower()
-    if plain in _WRONG_NAMES:
-        return isinstance(value, Mapping | type)
-    if len(key) <= _MAX_KEY_CHARS and get_close_matches(plain, _PLAIN, n=1, cutoff=_CUTOFF):
-        return True
-    return _looks_like_schema(value)
-
-
-def _looks_like_schema(value: object) -> bool:
-    if isinstance(value, type):  # a model
-        return True
-    if not isinstance(value, Mapping):
-        return False
-    kind = value.get("type")
-    is_typed = isinstance(kind, str) and kind.lower() in _JSON_TYPES
-    return is_typed or not _KEYWORDS.isdisjoint(value)
+    if isinstance(value, Mapping):
+        return key.lower() in _WRONG_NAMES or _bare_schema(value) is not None
+    return isinstance(value, type)  # a model

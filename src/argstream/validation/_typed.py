@@ -23,12 +23,12 @@ Validators of the model, and its rules for unknown keys, run only in ``value()``
 - If a validator raises an exception other than ValueError or AssertionError, such as a KeyError,
   ``errors`` has its message. Reading the field raises ``ArgumentUnavailableError`` with that
   exception as the cause. ``value()`` raises the exception itself.
-- pydantic turns an ``Iterable`` into an iterator, which can be used once and validates each item
-  when it is fetched. ``errors`` does not include these items. Prefer ``list``.
+- As in any model, pydantic turns an ``Iterable`` into an iterator, which can be used once and
+  validates each item when it is fetched. ``errors`` does not include these items. Prefer ``list``.
 """
 
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import (
     TYPE_CHECKING,
@@ -110,14 +110,6 @@ class ValuePart:
         """Whether a validator may use other fields."""
         return _uses_info(self._schema, self._context.definitions)
 
-    def is_single_use(self, value: object) -> bool:
-        """Return True if the value contains an iterator, which can be read only once."""
-        return self._has_iterator or isinstance(value, Iterator)
-
-    @cached_property
-    def _has_iterator(self) -> bool:
-        return _has_iterator(self._schema, self._context.definitions)
-
     @cached_property
     def _validator(self) -> "SchemaValidator":
         return self._context.compile(self._schema)
@@ -176,14 +168,19 @@ class Shape(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def shape_of(definition: Definition) -> Shape | None:
+def shape_of(definition: Definition) -> Shape:
     schema: Any = definition.adapter.core_schema
     definitions: dict[str, _Schema] = {}
     if schema["type"] == "definitions":
         definitions = {inner["ref"]: inner for inner in schema["definitions"]}
         schema = schema["schema"]
     shape = _field_shape(schema, _Context(None, definitions), is_root=True)
-    if shape is None or definition.parameters is None:
+    if shape is None:
+        raise UsageError(
+            f"{definition.name} has no fields, and tool arguments need field names. Pass a "
+            "model with fields, a dataclass, a TypedDict or a function"
+        )
+    if definition.parameters is None:
         return shape
     fields = {name: shape.fields[field] for field, name in definition.parameters.items()}
     return shape._replace(name=definition.name, fields=fields)
@@ -251,33 +248,25 @@ def _uses_info(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
     """Return True if a validator of the field uses ``info``. Models inside it do not count."""
     return any(
         one.get("type") == "with-info" or one.get("default_factory_takes_data")
-        for one in _parts_of(schema, definitions, set(), stop=_OBJECT_TYPES)
+        for one in _parts_of(schema, definitions, set())
     )
 
 
-def _has_iterator(schema: Any, definitions: Mapping[str, _Schema]) -> bool:
-    """Return True if pydantic creates an iterator for the value or a part of it."""
-    parts = _parts_of(schema, definitions, set(), stop=())
-    return any(one.get("type") == "generator" for one in parts)
-
-
-def _parts_of(
-    schema: Any, definitions: Mapping[str, _Schema], seen: set[str], stop: Container[object]
-) -> Iterator[_Schema]:
-    """Yield a schema and the schemas in it, except those inside types in ``stop``."""
+def _parts_of(schema: Any, definitions: Mapping[str, _Schema], seen: set[str]) -> Iterator[_Schema]:
+    """Yield a schema and the schemas in it, except those inside models."""
     if isinstance(schema, list | tuple):
         for one in schema:
-            yield from _parts_of(one, definitions, seen, stop)
+            yield from _parts_of(one, definitions, seen)
     elif isinstance(schema, dict):
         yield schema
         ref = schema.get("schema_ref")
         if isinstance(ref, str) and ref not in seen:
             seen.add(ref)
-            yield from _parts_of(definitions[ref], definitions, seen, stop)
-        elif schema.get("type") not in stop:
+            yield from _parts_of(definitions[ref], definitions, seen)
+        elif schema.get("type") not in _OBJECT_TYPES:
             for key, value in schema.items():
                 if key not in _KEYS_WITHOUT_SCHEMAS:
-                    yield from _parts_of(value, definitions, seen, stop)
+                    yield from _parts_of(value, definitions, seen)
 
 
 def _places(name: str, field: _Schema, config: Mapping[str, Any]) -> Iterator[JsonPath]:
@@ -326,7 +315,6 @@ def _message(error: Any, depth: int) -> str:
 
 
 _UNITS: Final[dict[type, str]] = {dict: "key", list: "item", str: "character"}
-_CALL_ATTRIBUTES: Final = ("name", "kind", "verdict", "in_doubt", "in_leaves")
 
 
 class CallHolder(Protocol):
@@ -338,12 +326,13 @@ class CallHolder(Protocol):
 
 
 def live_call(given: LiveCall | CallHolder) -> LiveCall:
-    for found in (given, getattr(given, "call", None)):
-        if not isinstance(found, type) and all(hasattr(found, name) for name in _CALL_ATTRIBUTES):
-            return cast("LiveCall", found)
-    raise UsageError(
-        f"{describe(given)} is not a call. Pass one of events.calls, or a reader of live_calls()"
-    )
+    call = getattr(given, "call", given)
+    if isinstance(call, type) or not hasattr(call, "in_leaves"):
+        raise UsageError(
+            f"{describe(given)} is not a call. Pass one of events.calls, or a reader of "
+            "live_calls()"
+        )
+    return cast("LiveCall", call)
 
 
 def is_certain(call: LiveCall) -> bool:
@@ -410,15 +399,44 @@ def _size(call: LiveCall, path: JsonPath) -> str:
 _Stage: TypeAlias = Literal["ready", "open", "waiting"]
 
 
+class Values:
+    """The values inside one object or array, each validated once."""
+
+    def __init__(self, call: LiveCall) -> None:
+        self._call = call
+        self._root: Any = None
+        self._outcomes: dict[JsonPath, Outcome] = {}
+        self._views: dict[JsonPath, Any] = {}
+
+    def outcome(self, path: JsonPath, validate: Callable[[Any], Outcome]) -> Outcome:
+        partial = self._call.partial
+        if partial is not self._root:  # the text was reinterpreted
+            self._root = partial
+            self._outcomes.clear()
+        if path not in self._outcomes:
+            self._outcomes[path] = validate(value_at(partial, path))
+        return self._outcomes[path]
+
+    def value(self, path: JsonPath, name: str, validate: Callable[[Any], Outcome]) -> Any:
+        """Return a value that has settled; PENDING if it is optional and missing."""
+        outcome = self.outcome(path, validate)
+        if outcome.message is not None:
+            raise invalid(self._call, path, name, outcome.message) from outcome.cause
+        return outcome.value
+
+    def view(self, path: JsonPath, part: ValuePart) -> Any:
+        """Return a view of an open value, or None if it has no parts to read."""
+        if path not in self._views:
+            self._views[path] = view_of(self._call, path, part)
+        return self._views[path]
+
+
 class Fields:
     def __init__(self, call: LiveCall, base: JsonPath, shape: Shape) -> None:
         self._call = call
         self._base = base
         self.shape = shape
-        self._root: Any = None
-        self._outcomes: dict[str, Outcome] = {}
-        self._extra: dict[str, Outcome] = {}
-        self._views: dict[JsonPath, Any] = {}
+        self._values = Values(call)
 
     def is_ready(self, part: FieldPart) -> bool:
         return self._stage(part)[0] == "ready"
@@ -426,7 +444,7 @@ class Fields:
     def outcome(self, part: FieldPart) -> Outcome | None:
         """Return the outcome of a field, or None if it has not settled."""
         stage, path = self._stage(part)
-        return self._validate(part, path) if stage == "ready" else None
+        return self._values.outcome(path, self._validator(part)) if stage == "ready" else None
 
     def value(self, name: str) -> Any:
         part = self.shape.fields.get(name)
@@ -434,15 +452,11 @@ class Fields:
             return self._unknown(name)
         stage, path = self._stage(part)
         if stage == "ready":
-            outcome = self._use(part, path)
-            if outcome.message is not None:
-                raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
-            if outcome.value is not PENDING:
-                return outcome.value
-        elif stage == "open":
-            view = self._view(part, path)
-            if view is not None:
-                return view
+            value = self._values.value(path, repr(name), self._validator(part))
+            if value is not PENDING:
+                return value
+        elif stage == "open" and (view := self._values.view(path, part)) is not None:
+            return view
         raise unavailable(self._call, path, repr(name), self._reason(part, stage, path))
 
     def _stage(self, part: FieldPart) -> tuple[_Stage, JsonPath]:
@@ -470,61 +484,31 @@ class Fields:
             return ("ready" if is_settled(call, path) else "open"), path
         return ("ready" if is_closed else "waiting"), base + part.places[0]
 
-    def _validate(self, part: FieldPart, path: JsonPath) -> Outcome:
-        self._reset_if_reparsed()
-        known = self._outcomes.get(part.name)
-        if known is None:
+    def _validator(self, part: FieldPart) -> Callable[[Any], Outcome]:
+        def validate(value: Any) -> Outcome:
             earlier = {}
             for other in part.waits_for:
-                found = self._use(other, self._own_stage(other)[1])
+                _, path = self._own_stage(other)
+                found = self._values.outcome(path, self._validator(other))
                 if found.message is None and found.value is not PENDING:
                     earlier[other.name] = found.value
-            known = part.validate_field(value_at(self._call.partial, path), earlier)
-            self._outcomes[part.name] = known
-        return known
+            return part.validate_field(value, earlier)
 
-    def _use(self, part: FieldPart, path: JsonPath) -> Outcome:
-        """Return an outcome, and forget it if its value can be used only once."""
-        outcome = self._validate(part, path)
-        if part.is_single_use(outcome.value):
-            del self._outcomes[part.name]
-        return outcome
-
-    def _view(self, part: ValuePart, path: JsonPath) -> Any:
-        if path not in self._views:
-            self._views[path] = view_of(self._call, path, part)
-        return self._views[path]
+        return validate
 
     def _unknown(self, name: str) -> Any:
         """Return the value of an unknown key, if the model keeps such values."""
         path = (*self._base, name)
         if self.shape.allows_extra and not name.startswith("__"):
             if kind_at(self._call, path) is not None and is_settled(self._call, path):
-                return self._extra_value(name, path)
+                extra = self.shape.extra
+                if extra is None:
+                    return value_at(self._call.partial, path)
+                return self._values.value(path, repr(name), extra.validate)
             raise unavailable(self._call, path, repr(name))
         known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
         raise kind(f"unknown field {name!r} of {self.shape.name}. Fields: {known}")
-
-    def _extra_value(self, name: str, path: JsonPath) -> Any:
-        part = self.shape.extra
-        if part is None:
-            return value_at(self._call.partial, path)
-        self._reset_if_reparsed()
-        if name not in self._extra:
-            self._extra[name] = part.validate(value_at(self._call.partial, path))
-        outcome = self._extra[name]
-        if part.is_single_use(outcome.value):
-            del self._extra[name]
-        if outcome.message is not None:
-            raise invalid(self._call, path, repr(name), outcome.message) from outcome.cause
-        return outcome.value
-
-    def _reset_if_reparsed(self) -> None:
-        if self._call.partial is not self._root:
-            self._root = self._call.partial
-            self._outcomes.clear()
-            self._extra.clear()
 
     def _reason(self, part: FieldPart, stage: _Stage, path: JsonPath) -> str:
         if stage != "waiting" or kind_at(self._call, path) is None:
@@ -572,9 +556,7 @@ class ItemsSoFar(Sequence[Any]):
         self._call = call
         self._base = base
         self._part = part
-        self._root: Any = None
-        self._outcomes: dict[int, Outcome] = {}
-        self._views: dict[int, Any] = {}
+        self._values = Values(call)
         self._counted = 0
 
     def __len__(self) -> int:
@@ -594,10 +576,9 @@ class ItemsSoFar(Sequence[Any]):
         if 0 <= number < count:
             return self._item(number)
         if number == count and is_certain(self._call) and kind_at(self._call, path) is not None:
-            if number not in self._views:
-                self._views[number] = view_of(self._call, path, self._part)
-            if self._views[number] is not None:
-                return self._views[number]
+            view = self._values.view(path, self._part)
+            if view is not None:
+                return view
         raise unavailable(self._call, path, f"item {index}")
 
     def __iter__(self) -> Iterator[Any]:
@@ -611,18 +592,7 @@ class ItemsSoFar(Sequence[Any]):
         return f"<{count} item{'' if count == 1 else 's'} so far>"
 
     def _item(self, number: int) -> Any:
-        if self._call.partial is not self._root:
-            self._root = self._call.partial
-            self._outcomes.clear()
-        path = (*self._base, number)
-        if number not in self._outcomes:
-            self._outcomes[number] = self._part.validate(value_at(self._call.partial, path))
-        outcome = self._outcomes[number]
-        if self._part.is_single_use(outcome.value):
-            del self._outcomes[number]
-        if outcome.message is not None:
-            raise invalid(self._call, path, f"item {number}", outcome.message) from outcome.cause
-        return outcome.value
+        return self._values.value((*self._base, number), f"item {number}", self._part.validate)
 
 
 def view_of(call: LiveCall, path: JsonPath, part: ValuePart) -> Any:
@@ -741,14 +711,4 @@ def typed(definition: object, call: LiveCall | CallHolder) -> TypedArguments[Any
     if call.kind in FREE_TEXT_KINDS:
         raise UsageError(f"{call.name!r} takes free text and has no arguments. Use call.raw")
     read = read_definition(definition)
-    return TypedArguments(read, _shape(read), call)
-
-
-def _shape(definition: Definition) -> Shape:
-    shape = shape_of(definition)
-    if shape is None:
-        raise UsageError(
-            f"{definition.name} has no fields, and tool arguments need field names. Pass a "
-            "model with fields, a dataclass, a TypedDict or a function"
-        )
-    return shape
+    return TypedArguments(read, shape_of(read), call)

@@ -5,15 +5,14 @@ completed frames. ``close()`` returns the rest. Bad input does not raise: a stre
 format ends with ``Broken``, after all frames before it.
 """
 
-from typing import TYPE_CHECKING
-
-from argstream._lazy import lazy_exports
-from argstream.wire._frames import Broken, Frame
-
-if TYPE_CHECKING:
-    from argstream.wire._aws import AwsEventStreamDecoder
-    from argstream.wire._json import JsonTextDecoder, NdjsonDecoder
-    from argstream.wire._sse import SseDecoder
+from argstream.wire._decoders import (
+    AwsEventStreamDecoder,
+    Broken,
+    Frame,
+    JsonTextDecoder,
+    NdjsonDecoder,
+    SseDecoder,
+)
 
 __all__ = [
     "AwsEventStreamDecoder",
@@ -23,12 +22,3 @@ __all__ = [
     "NdjsonDecoder",
     "SseDecoder",
 ]
-
-_HOMES = {
-    "_aws": "AwsEventStreamDecoder",
-    "_json": "JsonTextDecoder NdjsonDecoder",
-    "_sse": "SseDecoder",
-}
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -1,19 +1,17 @@
 """The three APIs of the mock provider: which requests each accepts, how it answers and fails."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
 
 from argstream.models._scripted import CallTool, Part, Reply, Say, Think, anthropic_block, signature
 from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
 
-STATUS_MESSAGES: Final = {
-    429: "Rate limited, as configured in the mock provider",
-    500: "Internal server error, as configured in the mock provider",
-    529: "Overloaded, as configured in the mock provider",
-}
 # The creation time of the first answer, the same in every run.
 _FIRST_SECOND: Final = 1_767_225_600
 _ANTHROPIC_ERRORS: Final = {
@@ -33,24 +31,8 @@ _OPENAI_ERRORS: Final = {
     503: ("server_error", "overloaded"),
     529: ("server_error", "overloaded"),
 }
-# Request fields that a response repeats, with their defaults.
-_ECHOED: Final[dict[str, Any]] = {
-    "instructions": None,
-    "max_output_tokens": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "previous_response_id": None,
-    "reasoning": {"effort": None, "summary": None},
-    "store": True,
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_p": 1.0,
-    "truncation": "disabled",
-    "user": None,
-}
-_CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
+# Fields of a request that each response repeats, with their defaults.
+_ECHOED: Final = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 
 
 @dataclass(frozen=True)
@@ -82,25 +64,21 @@ class Turn:
 
     @property
     def output_tokens(self) -> int:
-        """One token for each piece."""
-        return self._tokens(lambda _: True)
+        return self.tokens(Say, Think, CallTool)
 
-    @property
-    def thinking_tokens(self) -> int:
-        return self._tokens(lambda part: isinstance(part, Think))
-
-    def _tokens(self, counts: Callable[[object], bool]) -> int:
-        texts = (
-            part.arguments if isinstance(part, CallTool) else part.text
-            for part in self.reply.parts
-            if counts(part)
-        )
+    def tokens(self, *kinds: type) -> int:
+        """Count one token for each piece of the parts of these kinds."""
+        parts = [part for part in self.reply.parts if isinstance(part, kinds)]
+        texts = [part.arguments if isinstance(part, CallTool) else part.text for part in parts]
         return sum(len(self.pieces(text)) for text in texts)
 
 
-class Problem(NamedTuple):
-    message: str
-    status: int = 400
+class RefusedError(Exception):
+    """A request that is answered with an error status."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def decode(data: bytes) -> Any:
@@ -124,14 +102,80 @@ def sse(payload: dict[str, Any] | bytes, name: str = "") -> bytes:
     return (b"event: %s\n" % name.encode() if name else b"") + b"data: %s\n\n" % data
 
 
+_NotEmpty: Final = msgspec.Meta(min_length=1)
+_Objects: TypeAlias = Annotated[list[dict[str, Any]], _NotEmpty]
+
+
+class _Form(Struct):
+    """The form of a request, as far as it is checked."""
+
+    model: Annotated[str, _NotEmpty]
+    stream: bool | None = None
+
+
+class _AnthropicTool(Struct):
+    name: str
+    type: str | None = None
+    input_schema: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        # Other types are Anthropic's own tools and have no schema.
+        if self.type in (None, "custom") and self.input_schema is None:
+            raise ValueError("Object missing required field `input_schema`")
+
+
+class _AnthropicForm(_Form, kw_only=True):
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)]
+    messages: _Objects
+    tools: list[_AnthropicTool] | None = None
+
+
+class _Named(Struct):
+    name: str
+
+
+class _ChatFunction(Struct, tag_field="type", tag="function"):
+    function: _Named
+
+
+class _ChatCustom(Struct, tag_field="type", tag="custom"):
+    custom: _Named
+
+
+class _ChatForm(_Form, kw_only=True):
+    messages: _Objects
+    tools: list[_ChatFunction | _ChatCustom] | None = None
+
+
+class _ResponsesTool(Struct):
+    type: str
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.type == "function" and self.name is None:
+            raise ValueError("Object missing required field `name`")
+
+
+class _ResponsesForm(_Form):
+    input: str | _Objects | None = None
+    prompt: Any = None
+    tools: list[_ResponsesTool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.input is None and not self.prompt:
+            raise ValueError("Object missing required field `input`")
+
+
 class AnthropicDialect:
     """``POST /v1/messages``."""
 
     protocol = "anthropic"
     route = "/v1/messages"
+    key_headers = ("x-api-key", "authorization")
+    form = _AnthropicForm
 
     def streamed(self, turn: Turn) -> list[bytes]:
-        message = self._message(turn) | {"content": [], "stop_reason": None}
+        message = self.whole(turn) | {"content": [], "stop_reason": None}
         message["usage"] |= {"output_tokens": 1}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
         for index, block_id in enumerate(turn.ids("toolu_")):
@@ -148,10 +192,6 @@ class AnthropicDialect:
         events.append({"type": "message_stop"})
         return [sse(event, event["type"]) for event in events]
 
-    def whole(self, turn: Turn) -> dict[str, Any]:
-        """Return a message. A call whose arguments are not an object has an empty input."""
-        return self._message(turn)
-
     def error(self, status: int, message: str) -> dict[str, Any]:
         type_ = _ANTHROPIC_ERRORS.get(
             status, "api_error" if status >= 500 else "invalid_request_error"
@@ -161,30 +201,8 @@ class AnthropicDialect:
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message), "error")]
 
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if not headers.get("x-api-key") and not headers.get("authorization"):
-            return [Problem("x-api-key: this header is required", 401)]
-        problems: list[str] = []
-        if not headers.get("anthropic-version"):
-            problems.append("anthropic-version: this header is required")
-        problems += _common_problems(body)
-        most = body.get("max_tokens")
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            problems.append("max_tokens: a number of 1 or more is required")
-        for where, tool in _tools(body, problems):
-            if not isinstance(tool.get("name"), str):
-                problems.append(f"{where}.name: a name is required")
-            # Other types are Anthropic's own tools and have no schema.
-            if tool.get("type") in (None, "custom") and not isinstance(
-                tool.get("input_schema"), dict
-            ):
-                problems.append(f"{where}.input_schema: a JSON schema is required")
-        for where, message in _objects(body, "messages", problems):
-            if message.get("role") not in ("user", "assistant", "system"):
-                problems.append(f'{where}.role: must be "user" or "assistant"')
-        return [Problem(problem) for problem in problems]
-
-    def _message(self, turn: Turn) -> dict[str, Any]:
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        """Return a message. A call whose arguments are not an object has an empty input."""
         blocks = zip(turn.reply.parts, turn.ids("toolu_"), strict=True)
         return {
             "id": f"msg_mock_{turn.number}",
@@ -219,6 +237,8 @@ def _anthropic_usage(turn: Turn) -> dict[str, Any]:
 
 
 class _OpenAiDialect:
+    key_headers = ("authorization", "api-key")
+
     def error(self, status: int, message: str) -> dict[str, Any]:
         return {"error": _openai_error(status, message)}
 
@@ -228,6 +248,7 @@ class ChatDialect(_OpenAiDialect):
 
     protocol = "openai-chat"
     route = "/v1/chat/completions"
+    form = _ChatForm
 
     def streamed(self, turn: Turn) -> list[bytes]:
         head = _chat_head(turn, "chat.completion.chunk")
@@ -278,25 +299,6 @@ class ChatDialect(_OpenAiDialect):
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message))]
 
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if missing := _missing_openai_key(headers):
-            return [missing]
-        problems = _common_problems(body)
-        for where, tool in _tools(body, problems):
-            match tool:
-                case {"type": "function", "function": {"name": str()}}:
-                    pass
-                case {"type": "custom", "custom": {"name": str()}}:
-                    pass
-                case {"type": "function" | "custom" as type_}:
-                    problems.append(f"{where}.{type_}: an object with the name is required")
-                case _:
-                    problems.append(f'{where}.type: must be "function" or "custom"')
-        for where, message in _objects(body, "messages", problems):
-            if message.get("role") not in _CHAT_ROLES:
-                problems.append(f"{where}.role: must be one of {', '.join(_CHAT_ROLES)}")
-        return [Problem(problem) for problem in problems]
-
 
 def _chat_head(turn: Turn, kind: str) -> dict[str, Any]:
     return {
@@ -339,7 +341,7 @@ def _chat_usage(turn: Turn) -> dict[str, Any]:
         "completion_tokens": turn.output_tokens,
         "total_tokens": turn.input_tokens + turn.output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": turn.thinking_tokens, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": turn.tokens(Think), "audio_tokens": 0},
     }
 
 
@@ -348,6 +350,7 @@ class ResponsesDialect(_OpenAiDialect):
 
     protocol = "openai-responses"
     route = "/v1/responses"
+    form = _ResponsesForm
 
     def streamed(self, turn: Turn) -> list[bytes]:
         begun = _response(turn) | {"status": "in_progress", "incomplete_details": None}
@@ -375,19 +378,6 @@ class ResponsesDialect(_OpenAiDialect):
             "error": _openai_error(status, message),
         }
         return [sse(event, "error")]
-
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if missing := _missing_openai_key(headers):
-            return [missing]
-        problems = _common_problems(body)
-        for where, tool in _tools(body, problems):
-            if not isinstance(tool.get("type"), str):
-                problems.append(f"{where}.type: this is required")
-            elif tool["type"] == "function" and not isinstance(tool.get("name"), str):
-                problems.append(f"{where}.name: a name is required")
-        if not isinstance(body.get("input"), str) and not body.get("prompt"):
-            _objects(body, "input", problems)
-        return [Problem(problem) for problem in problems]
 
 
 def _response(turn: Turn) -> dict[str, Any]:
@@ -491,7 +481,7 @@ def _responses_usage(turn: Turn) -> dict[str, Any]:
         "input_tokens": turn.input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": turn.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": turn.thinking_tokens},
+        "output_tokens_details": {"reasoning_tokens": turn.tokens(Think)},
         "total_tokens": turn.input_tokens + turn.output_tokens,
     }
 
@@ -502,38 +492,18 @@ def _openai_error(status: int, message: str) -> dict[str, Any]:
     return {"message": message, "type": type_, "param": None, "code": code}
 
 
-def _missing_openai_key(headers: Mapping[str, str]) -> Problem | None:
-    if headers.get("authorization") or headers.get("api-key"):
-        return None
-    return Problem("no API key. Send the header Authorization: Bearer KEY", 401)
-
-
-def _common_problems(body: dict[str, Any]) -> list[str]:
-    problems = []
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        problems.append("model: a string is required")
-    if not isinstance(body.get("stream"), bool | None):
-        problems.append("stream: must be true or false")
-    return problems
-
-
-def _objects(
-    body: dict[str, Any], name: str, problems: list[str]
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return the objects of a list that must not be empty, with their paths."""
-    found = body.get(name)
-    if not isinstance(found, list) or not found:
-        problems.append(f"{name}: a list of at least one item is required")
-        return []
-    items = [(f"{name}.{n}", item) for n, item in enumerate(found)]
-    problems += [f"{path}: must be an object" for path, item in items if not isinstance(item, dict)]
-    return [(path, item) for path, item in items if isinstance(item, dict)]
-
-
-def _tools(body: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    return _objects(body, "tools", problems) if body.get("tools") else []
+def check_form(dialect: "Dialect", headers: Mapping[str, str], body: dict[str, Any]) -> None:
+    """Raise RefusedError if a request does not have the form of the API."""
+    if not any(map(headers.get, dialect.key_headers)):
+        raise RefusedError(f"no API key. Send the header {' or '.join(dialect.key_headers)}", 401)
+    if dialect.protocol == "anthropic" and not headers.get("anthropic-version"):
+        raise RefusedError("anthropic-version: this header is required")
+    try:
+        msgspec.convert(body, dialect.form)
+    except msgspec.ValidationError as error:
+        raise RefusedError(str(error)) from None
 
 
 # Each has ``streamed`` and ``whole`` for a response, ``error`` and ``error_events`` for an error
-# (after ``position`` other events), and ``problems``: what is wrong with the format of a request.
+# (after ``position`` other events), and ``form``: the type of a request.
 Dialect: TypeAlias = AnthropicDialect | ChatDialect | ResponsesDialect

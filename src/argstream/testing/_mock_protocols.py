@@ -31,8 +31,6 @@ _OPENAI_ERRORS: Final = {
     503: ("server_error", "overloaded"),
     529: ("server_error", "overloaded"),
 }
-# Fields of a request that each response repeats, with their defaults.
-_ECHOED: Final = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
 
 
 @dataclass(frozen=True)
@@ -353,9 +351,9 @@ class ResponsesDialect(_OpenAiDialect):
     form = _ResponsesForm
 
     def streamed(self, turn: Turn) -> list[bytes]:
-        begun = _response(turn) | {"status": "in_progress", "incomplete_details": None}
-        begun |= {"output": [], "usage": None}
         done = self.whole(turn)
+        begun = done | {"status": "in_progress", "incomplete_details": None}
+        begun |= {"output": [], "usage": None}
         events: list[dict[str, Any]] = [
             {"type": "response.created", "response": begun},
             {"type": "response.in_progress", "response": begun},
@@ -369,7 +367,28 @@ class ResponsesDialect(_OpenAiDialect):
         ]
 
     def whole(self, turn: Turn) -> dict[str, Any]:
-        return _response(turn) | {"output": _response_items(turn), "usage": _responses_usage(turn)}
+        reason = WORDS["openai-responses"].get(turn.reply.stop)
+        # A response repeats fields of its request. Clients require these.
+        echoed = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return {
+            "id": f"resp_mock_{turn.number}",
+            "object": "response",
+            "created_at": _FIRST_SECOND + turn.number,
+            "status": "completed" if reason is None else "incomplete",
+            "background": False,
+            "error": None,
+            "incomplete_details": None if reason is None else {"reason": reason},
+            "model": turn.model,
+            "output": [*_response_items(turn)],
+            "usage": {
+                "input_tokens": turn.input_tokens,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": turn.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": turn.tokens(Think)},
+                "total_tokens": turn.input_tokens + turn.output_tokens,
+            },
+            **{name: turn.body.get(name, default) for name, default in echoed.items()},
+        }
 
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         event = {
@@ -380,88 +399,59 @@ class ResponsesDialect(_OpenAiDialect):
         return [sse(event, "error")]
 
 
-def _response(turn: Turn) -> dict[str, Any]:
-    reason = WORDS["openai-responses"].get(turn.reply.stop)
-    echoed = {name: turn.body.get(name, default) for name, default in _ECHOED.items()}
-    return {
-        "id": f"resp_mock_{turn.number}",
-        "object": "response",
-        "created_at": _FIRST_SECOND + turn.number,
-        "status": "completed" if reason is None else "incomplete",
-        "background": False,
-        "error": None,
-        "incomplete_details": None if reason is None else {"reason": reason},
-        "model": turn.model,
-        **echoed,
-    }
-
-
-def _response_items(turn: Turn) -> list[dict[str, Any]]:
-    """Return each part as a complete item."""
-    last = len(turn.reply.parts) - 1
+def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
+    """Yield each part as a complete item."""
     ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
-    return [
-        _response_item(
-            part, item_id, call_id, "incomplete" if turn.reply.is_cut and n == last else "completed"
-        )
-        for n, (part, item_id, call_id) in enumerate(ids)
-    ]
-
-
-def _response_item(part: Part, item_id: str, call_id: str, status: str) -> dict[str, Any]:
-    match part:
-        case Say(text):
-            return {
-                "id": f"msg_{item_id}",
-                "type": "message",
-                "status": status,
-                "content": [_text_part(text)],
-                "role": "assistant",
-            }
-        case Think(text):
-            return {
-                "id": f"rs_{item_id}",
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": signature(text),
-            }
-        case CallTool(name, arguments):
-            return {
-                "id": f"fc_{item_id}",
-                "type": "function_call",
-                "status": status,
-                "arguments": arguments,
-                "call_id": call_id,
-                "name": name,
-            }
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+    for number, (part, item_id, call_id) in enumerate(ids, 1):
+        is_cut = turn.reply.is_cut and number == len(turn.reply.parts)
+        status = "incomplete" if is_cut else "completed"
+        match part:
+            case Say(text):
+                yield {
+                    "id": f"msg_{item_id}",
+                    "type": "message",
+                    "status": status,
+                    "content": [
+                        {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+                    ],
+                    "role": "assistant",
+                }
+            case Think(text):
+                yield {
+                    "id": f"rs_{item_id}",
+                    "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": text}],
+                    "encrypted_content": signature(text),
+                }
+            case CallTool(name, arguments):
+                yield {
+                    "id": f"fc_{item_id}",
+                    "type": "function_call",
+                    "status": status,
+                    "arguments": arguments,
+                    "call_id": call_id,
+                    "name": name,
+                }
 
 
 def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[str, Any]]:
     of_item = {"item_id": item["id"]}
     match part:
-        case Say(text):
-            of_text = {**of_item, "content_index": 0}
-            yield _item_added(item | {"status": "in_progress", "content": []})
-            yield {"type": "response.content_part.added", **of_text, "part": _text_part("")}
+        case Say(text) | Think(text):
+            opened: dict[str, Any]
+            if isinstance(part, Say):
+                key, part_name, text_name = "content", "content_part", "output_text"
+                opened, extra = {"status": "in_progress", "content": []}, {"logprobs": []}
+            else:
+                key, text_name = "summary", "reasoning_summary_text"
+                part_name, opened, extra = "reasoning_summary_part", {"summary": []}, {}
+            place, whole = of_item | {f"{key}_index": 0}, item[key][0]
+            yield _item_added(item | opened)
+            yield {"type": f"response.{part_name}.added", **place, "part": whole | {"text": ""}}
             for piece in turn.pieces(text):
-                delta = {"delta": piece, "logprobs": []}
-                yield {"type": "response.output_text.delta", **of_text, **delta}
-            yield {"type": "response.output_text.done", **of_text, "text": text, "logprobs": []}
-            yield {"type": "response.content_part.done", **of_text, "part": _text_part(text)}
-        case Think(text):
-            of_summary = {**of_item, "summary_index": 0}
-            summary = "response.reasoning_summary"
-            empty = {"type": "summary_text", "text": ""}
-            yield _item_added(item | {"summary": []})
-            yield {"type": f"{summary}_part.added", **of_summary, "part": empty}
-            for piece in turn.pieces(text):
-                yield {"type": f"{summary}_text.delta", **of_summary, "delta": piece}
-            yield {"type": f"{summary}_text.done", **of_summary, "text": text}
-            yield {"type": f"{summary}_part.done", **of_summary, "part": item["summary"][0]}
+                yield {"type": f"response.{text_name}.delta", **place, "delta": piece, **extra}
+            yield {"type": f"response.{text_name}.done", **place, "text": text, **extra}
+            yield {"type": f"response.{part_name}.done", **place, "part": whole}
         case CallTool(_, arguments):
             call = "response.function_call_arguments"
             yield _item_added(item | {"status": "in_progress", "arguments": ""})
@@ -474,16 +464,6 @@ def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[
 
 def _item_added(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "response.output_item.added", "item": item}
-
-
-def _responses_usage(turn: Turn) -> dict[str, Any]:
-    return {
-        "input_tokens": turn.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": turn.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": turn.tokens(Think)},
-        "total_tokens": turn.input_tokens + turn.output_tokens,
-    }
 
 
 def _openai_error(status: int, message: str) -> dict[str, Any]:

@@ -255,10 +255,9 @@ class Tool:
         Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolError`` if it
         tried to end the program, or its result cannot be written as JSON.
         """
-        arguments = bound.use()
+        call = partial(self.function, **bound.arguments)
         if self._signature.context is not None:
-            arguments[self._signature.context] = context
-        call = partial(self.function, **arguments)
+            call = partial(call, **{self._signature.context: context})
         return await execute(call, bound.feed, context, self.timeout)
 
     def __repr__(self) -> str:

@@ -67,7 +67,6 @@ from argstream.wire._frames import BYTE_ORDER_MARK
 
 _Fault = TypeVar("_Fault", bound=Fault)
 _WHOLE: Final = ("chat.completion", "response")
-_WITHOUT_BODY: Final = (204, 304)
 _ANTHROPIC: Final[Dialect] = AnthropicDialect()
 _CHAT: Final[Dialect] = ChatDialect()
 _DIALECTS: Final = {one.route: one for one in (_ANTHROPIC, _CHAT, ResponsesDialect())}
@@ -528,12 +527,8 @@ def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     if is_cut:  # the full length is unknown
         answer = replace(answer, is_cut=True, length=None)
     if response is not None:
-        if not 200 <= response.status < 600:
-            raise UsageError(f"a response with the status {response.status} cannot be replayed")
         headers["content-type"] = response.headers.get("content-type") or headers["content-type"]
         answer = replace(answer, status=response.status, headers=headers)
-        if response.status in _WITHOUT_BODY:
-            answer = replace(answer, writes=(), length=0)
     return replace(made, answer=answer)
 
 

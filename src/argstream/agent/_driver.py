@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -144,7 +143,6 @@ class Driver:
         self.is_at_rest: bool = False  # nothing more happens here: the run is over, or has paused
         self.source = source
         self._log = log
-        self._turn_tools = tools
         self._tools = ToolTasks(self, tools)
         self.decider: Decider = Decider(self, source.approver, log, waits=source.is_observed)
         self._task: asyncio.Task[Any] | None = None  # the main task
@@ -434,7 +432,7 @@ class Driver:
         if self.loop.is_paused:
             await self.outbox.caught_up(_CATCHING_UP)  # the consumer may decide on a request
         going_on = await self.decider.after_pause()
-        while going_on is None and self.decider.has_unsent and self.loop.is_paused:
+        while going_on is None and self.decider.unsent and self.loop.is_paused:
             going_on = await self.decider.after_pause()
         if going_on is not None:
             self._queue.append(going_on)
@@ -455,7 +453,7 @@ class Driver:
     def _do(self, effect: Effect) -> None:
         match effect:
             case AskModel(messages):
-                self._reading = reading = TurnReader(self._turn_tools)
+                self._reading = reading = TurnReader(self._tools.tools)
                 reading.task = self.spawn(self._read_turn(messages, reading))
             case AskPerson(request):
                 self.decider.ask(request)
@@ -463,11 +461,11 @@ class Driver:
                 self._tools.start(effect)
             case EndText():
                 self._tools.end_text(effect)
-            case CancelTool():
-                self._tools.cancel(effect)
+            case CancelTool(call_id, undoes):
+                self._tools.end(call_id, _GRACE_AFTER_STOP if undoes else 0)
             case CloseStream(may_end_itself):
                 if self.source.interrupt is not None or may_end_itself:
-                    _ = self.spawn(self._interrupt(self.source.interrupt))
+                    _ = self.spawn(self._interrupt())
                 else:
                     self._close_reading(self._reading)
             case Answer():
@@ -494,8 +492,8 @@ class Driver:
             if not reading.is_closing:
                 reading.task.cancel()
 
-    async def _interrupt(self, interrupt: Callable[[], Awaitable[object]] | None) -> None:
-        reading = cast("TurnReader", self._reading)
+    async def _interrupt(self) -> None:
+        reading, interrupt = cast("TurnReader", self._reading), self.source.interrupt
         try:
             async with asyncio.timeout(_INTERRUPT_GRACE):
                 if interrupt is not None:
@@ -620,13 +618,10 @@ class _Running(Struct):
 class ToolTasks:
     def __init__(self, driver: Driver, tools: Toolbox) -> None:
         self._driver = driver
-        self._tools = tools
+        self._loop = cast("AgentLoop", driver.loop)
+        self.tools = tools
         self._running: dict[str, _Running] = {}  # by call
         self._early: dict[str, StreamedCall] = {}  # those that read their text, by call
-
-    @property
-    def _loop(self) -> AgentLoop:
-        return cast("AgentLoop", self._driver.loop)
 
     def start_early(self, early: "StreamedCall") -> None:
         step = self._loop.start_early(early.call.id)
@@ -636,7 +631,11 @@ class ToolTasks:
 
     def start(self, effect: Execute) -> None:
         call_id, name, text, key = effect
-        output = partial(self._output, call_id, name)
+
+        def output(piece: str) -> None:
+            delta: ev.Event = ev.ToolOutputDelta(call_id, name, piece)
+            self._driver.publish_deltas(self._loop.apply_deltas([delta]))
+
         context = ToolContext(self._loop.run_id, call_id, name, key, output, self._driver.room)
         self._running[call_id] = running = _Running(None, context)
         running.task = self._driver.spawn(self._execute(running, text))
@@ -649,12 +648,9 @@ class ToolTasks:
             early.feed.finish()
             return
         early.feed.interrupt(effect.interruption)
-        self._end(effect.call_id, _GRACE)
+        self.end(effect.call_id, _GRACE)
 
-    def cancel(self, effect: CancelTool) -> None:
-        self._end(effect.call_id, _GRACE_AFTER_STOP if effect.undoes else 0)
-
-    def _end(self, call_id: str, grace: float) -> None:
+    def end(self, call_id: str, grace: float) -> None:
         """Let a tool end by itself, and cancel it after so many seconds."""
         running = self._running[call_id]
         running.context.cancel()
@@ -666,7 +662,7 @@ class ToolTasks:
     async def _execute(self, running: _Running, text: str | None) -> None:
         running.has_started = True
         context = running.context
-        tool = self._tools[context.name]
+        tool = self.tools[context.name]
         result: Any = "it was stopped"
         failed = True
         try:
@@ -682,10 +678,6 @@ class ToolTasks:
             if not running.is_cancelled:
                 raise
         self._driver.act(self._loop.tool_returned(context.call_id, result, failed=failed))
-
-    def _output(self, call_id: str, name: str, text: str) -> None:
-        output: ev.Event = ev.ToolOutputDelta(call_id, name, text)
-        self._driver.publish_deltas(self._loop.apply_deltas([output]))
 
 
 @dataclass(eq=False)

@@ -181,31 +181,25 @@ class ApprovalReason(Struct, frozen=True):
         return "" if self.rule is None else self.rule.digest
 
 
-class Toolbox:
+class Toolbox(dict[str, Tool]):
+    """The tools of an agent by their names, and its policy."""
+
     def __init__(self, tools: Iterable[object], policy: Policy | None) -> None:
-        self._tools: dict[str, Tool] = {}
+        super().__init__()
         for given in tools:
             found = as_tool(given)
-            if found.name in self._tools:
+            if found.name in self:
                 raise UsageError(f"two tools are named {found.name!r}. Rename one: @tool(name=…)")
-            self._tools[found.name] = found
+            self[found.name] = found
         self.policy = policy
         # "report": the agent requests approval itself, when the arguments are whole.
-        specs = [found.spec for found in self._tools.values()]
+        specs = [found.spec for found in self.values()]
         self.check: Check | None = make_check(specs, policy, on_ask="report")
-        self.offered: tuple[OfferedTool, ...] = tuple(
-            found.offered for found in self._tools.values()
-        )
-
-    def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
-
-    def get(self, name: str) -> Tool | None:
-        return self._tools.get(name)
+        self.offered: tuple[OfferedTool, ...] = tuple(found.offered for found in self.values())
 
     def approval_reasons(self, name: str, text: str) -> list[ApprovalReason] | ev.ArgumentsError:
         """Return why this call needs an approval, or the error if the policy denies it."""
-        tool = self._tools[name]
+        tool = self[name]
         wanted = tool.requires_confirmation
         found: list[ApprovalReason] = []
         for policy in (self.policy, wanted):
@@ -220,7 +214,7 @@ class Toolbox:
                 found.append(ApprovalReason(reason, decision.rule, rule))
         if wanted is True:
             found.append(ApprovalReason(f"{name} always needs approval"))
-        elif self.policy is None and tool.asks_beside in self._tools:
+        elif self.policy is None and tool.asks_beside in self:
             reason = f"{name} needs approval while {tool.asks_beside} is enabled"
             found.append(ApprovalReason(reason))
         return found
@@ -239,11 +233,11 @@ class Toolbox:
 
     def may_start_early(self, call: StreamedCall) -> bool:
         """Return True if no rule can forbid this call, or ask about it, any more."""
-        found = self._tools.get(call.name)
+        found = self.get(call.name)
         if found is None or found.streamed is None or found.requires_confirmation is not False:
             return False
         if self.policy is None:
-            return found.asks_beside not in self._tools
+            return found.asks_beside not in self
         return call.policy_decision is not None and call.policy_decision.action == "allow"
 
 
@@ -307,7 +301,12 @@ class LocalCall(Struct, eq=False):
         return self.reading != "none"
 
     def result_part(self) -> ResultPart:
-        note = "" if self.edited_text is None else edited_note(self.edited_text)
+        note = ""
+        if self.edited_text is not None:
+            note = (
+                "A person changed the arguments of this call before approving it. It was run with: "
+                f"{self.edited_text}"
+            )
         failed = self.call.outcome == "failed"
         return ResultPart(call_id=self.call_id, result=self.call.result, failed=failed, note=note)
 
@@ -354,10 +353,6 @@ class RunLoop:
         """Ask the approver again about a call whose decision could not be used."""
         again = [request for request in self.pending if request.call_id == call_id]
         return Step([], [AskPerson(request) for request in again])
-
-    def resumed(self, decisions: Decisions, times: Times | None = None) -> Step:
-        """Continue after a pause. All decisions count or none; ``times`` is when they were made."""
-        raise UsageError(f"the run {self.run_id} was only observed, and cannot be resumed")
 
     def _emit(self, event: ev.Event) -> None:
         self._apply(event)
@@ -544,7 +539,7 @@ class AgentLoop(RunLoop):
                 self._apply(record.event, record)
 
     def resumed(self, decisions: Decisions, times: Times | None = None) -> Step:
-        """Continue after a pause or a crash.
+        """Continue after a pause or a crash. ``times`` is when the decisions were made.
 
         Raises UsageError, and changes nothing, if a decision cannot be used, or a tool is missing.
         """
@@ -811,8 +806,12 @@ class AgentLoop(RunLoop):
                 self._deny(call, "expired", EXPIRED, _EXPIRED)
             elif self._rules.asks_in_place and call.request is not None:
                 self._out.effects.append(AskPerson(call.request))
-        for call in self._with_status("ready"):
-            self._reconsider(call)
+        for call in self._with_status("ready"):  # the rules may have changed
+            problem = self._tools[call.name].problem(call.text)
+            if problem is not None:
+                self._refuse(call, problem)
+            else:
+                self._consider(call)
 
     def _why_not(self) -> str:
         ending = self.ending
@@ -1028,14 +1027,6 @@ class AgentLoop(RunLoop):
         else:
             self._fail(call, INTERRUPTED)
 
-    def _reconsider(self, call: LocalCall) -> None:
-        """Check a call that was ready against the current rules, which may have changed."""
-        problem = self._tools[call.name].problem(call.text)
-        if problem is not None:
-            self._refuse(call, problem)
-        else:
-            self._consider(call)
-
     def _reject(
         self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
@@ -1086,9 +1077,3 @@ def invalid_message(event: ev.ToolArgsInvalid) -> str:
 
 def denied_message(reason: str) -> str:
     return f"it was denied{f': {reason}' if reason else ''}"
-
-
-def edited_note(text: str) -> str:
-    return (
-        f"A person changed the arguments of this call before approving it. It was run with: {text}"
-    )

@@ -344,15 +344,12 @@ class _Consumer:
                         await self._shown(record)
                     yield record if self.yields_records else event
         except asyncio.CancelledError:
-            await self._abandon()
+            # Leave the run to others: a program that shuts down should not end its runs.
+            if self.outlives and not self.driver.is_stopped_with_another:
+                await self.driver.abandon()
             raise
         finally:
             await self.close()
-
-    async def _abandon(self) -> None:
-        """Leave the run to others: a program that shuts down should not end its runs."""
-        if self.outlives and not self.driver.is_stopped_with_another:
-            await self.driver.abandon()
 
     async def fill(self) -> bool:
         self.batch += reversed(await self.driver.outbox.fetch())

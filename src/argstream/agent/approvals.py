@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +28,7 @@ from argstream.sanitise import visible_line
 
 if TYPE_CHECKING:
     from argstream.agent._driver import AnyLoop, Driver
-    from argstream.agent._loop import Step
+    from argstream.agent._loop import AgentLoop, Step
 
 __all__ = ["Approval", "Approve", "Approver", "Decisions", "Deny", "Grant"]
 
@@ -119,7 +119,7 @@ class Decider:
         self._decided: set[str] = set()  # calls with a decision of this process
         # Decisions that are not in the store yet. The future is done when it is known whether the
         # decision counts.
-        self._unsent: dict[str, tuple[Approval, asyncio.Future[None]]] = {}
+        self.unsent: dict[str, tuple[Approval, asyncio.Future[None]]] = {}
         self._unsent_stop: str | None = None
 
     def ask(self, request: ApprovalRequested) -> None:
@@ -200,20 +200,16 @@ class Decider:
         self._decided.add(call_id)
         counts = asyncio.get_running_loop().create_future()
         counts.add_done_callback(lambda done: done.exception())  # callers need not wait for it
-        self._unsent[call_id] = decision, counts
+        self.unsent[call_id] = decision, counts
         self._driver.write_soon()
         return counts
-
-    @property
-    def has_unsent(self) -> bool:
-        return bool(self._unsent)
 
     def give_up(self) -> None:
         """Withdraw all questions, and fail the decisions that were not posted."""
         self.withdraw_decided(all_others=True)
         message = "the decision was not sent: this process no longer drives the run"
-        while self._unsent:
-            _, (_, counts) = self._unsent.popitem()
+        while self.unsent:
+            _, (_, counts) = self.unsent.popitem()
             if not counts.done():
                 counts.set_exception(UsageError(message))
 
@@ -233,7 +229,7 @@ class Decider:
 
     async def post_decisions(self) -> None:
         """Write the decisions of this process to the store, if their requests are there."""
-        for call_id, (decision, counts) in list(self._unsent.items()):
+        for call_id, (decision, counts) in list(self.unsent.items()):
             try:
                 await self._log.store.decide(self._log.run_id, {call_id: decision})
             except UsageError as error:
@@ -246,7 +242,7 @@ class Decider:
             else:
                 if not counts.done():
                     counts.set_result(None)
-            del self._unsent[call_id]
+            del self.unsent[call_id]
 
     async def receive(self, commands: Commands) -> None:
         """Use the commands that were sent to the run, by this process or another."""
@@ -284,7 +280,8 @@ class Decider:
             return self._loop.stopped(commands.stop_reason)
         decisions = await usable_decisions(log, self._loop, commands.decisions)
         if decisions:
-            return self._loop.resumed(decisions, commands.decided_at)
+            loop = cast("AgentLoop", self._loop)  # an observed run does not pause
+            return loop.resumed(decisions, commands.decided_at)
         await log.release()
         return None
 

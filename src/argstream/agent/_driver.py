@@ -667,9 +667,8 @@ class ToolTasks:
         failed = True
         try:
             if not (running.is_cancelled or self._loop.is_ending):  # while its start was written
-                early = self._early.get(context.call_id)
-                bound = early.bound if text is None and early is not None else None
-                result = await tool.execute(bound or tool.bind(text or ""), context)
+                early = self._early[context.call_id].bound if text is None else None
+                result = await tool.execute(early or tool.bind(text or ""), context)
                 failed = False
         except Exception as error:
             logger.info("the tool %r failed", tool.name, exc_info=error)
@@ -687,7 +686,6 @@ class StreamedCall:
     call: Call
     tool: Tool
     feed: TextFeed = field(default_factory=TextFeed)
-    reported: set[str | int] = field(default_factory=set)  # the arguments whose events were emitted
     bound: BoundCall | None = None  # once its tool was started
 
 
@@ -728,21 +726,11 @@ class TurnReader:
             if event.path[0] == text.tool.streamed:
                 text.feed.add(event.text)
             return None
-        if isinstance(event, ev.ArgumentCompleted):
-            text.reported.add(event.path[0])
-        return None if text.bound is not None else self._start(text)
-
-    def _start(self, text: StreamedCall) -> StreamedCall | None:
-        call = text.call  # it may be further than the events, and then it is about to be checked
-        if call.verdict != "open" or call.name != text.tool.name or call.reinterpreted is not None:
-            return None
-        if not self.tools.may_start_early(call):
-            return None
-        bound = text.tool.bind_early(call, text.feed)
-        if bound is None or not bound.arguments.keys() - {text.tool.streamed} <= text.reported:
-            return None
-        text.bound = bound
-        return text
+        call = text.call  # it may be further than the events
+        if text.bound is None and call.name == text.tool.name and self.tools.may_start_early(call):
+            text.bound = text.tool.bind_early(call, text.feed)
+            return None if text.bound is None else text
+        return None
 
 
 class Outbox:

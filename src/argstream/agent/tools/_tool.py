@@ -230,17 +230,18 @@ class Tool:
     def bind_early(self, call: Call, feed: TextFeed) -> BoundCall | None:
         """Bind a call whose ``Streamed`` text is open; None if other arguments are open too.
 
-        An optional argument may come later, so a call without it is bound at its end.
+        An optional argument may come later, so a call without it starts after its turn.
         """
-        if self.streamed is None or call.verdict not in ("open", "complete"):
+        if self.streamed is None or call.verdict != "open":
             return None
-        if call.in_doubt or call.reinterpreted not in (None, "split_name"):
+        if call.in_doubt or call.reinterpreted is not None:
             return None  # the arguments may not be what the text says
         others = [name for name in self._signature.names if name != self.streamed]
-        if call.verdict == "open" and not all(_is_final(call, name) for name in others):
+        if not all(_is_final(call, name) for name in others):
             return None
         # Consumers have seen ``call.partial``, and may have changed it.
-        parser = parse_arguments(call.raw, is_whole=call.verdict == "complete")
+        parser = Parser(unique_keys=True)
+        parser.feed(call.raw)
         parsed: Any = parser.value
         if parser.error is not None or not isinstance(parsed, dict):
             return None
@@ -375,12 +376,11 @@ def _example_problem(schema: Mapping[str, Any], example: Mapping[str, Any]) -> s
     return None if error is None else error.message
 
 
-def parse_arguments(text: str, *, is_whole: bool = True) -> Parser:
+def parse_arguments(text: str) -> Parser:
     """Parse the text of arguments by the same rules as when it was streamed (invariant 4)."""
     parser = Parser(unique_keys=True)
     parser.feed(text)
-    if is_whole:
-        parser.close()
+    parser.close()
     return parser
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -181,7 +181,7 @@ class Observer(AsyncClosing):
         else:
             reason = context.decision_reason or context.title or f"requested by {self.agent}"
             answer = await run.ask(call_id, text, reason, self._approval_seconds)
-        return _permission(name, answer, interrupt=run is not None and run.loop.is_stopped)
+        return _permission(name, answer, interrupt=run is not None and run.loop.is_ending)
 
     def _run_of(self, call_id: str, text: str) -> "_ObservedRun | None":
         """Return the run that makes a call: two observed runs may use the same IDs."""
@@ -324,13 +324,6 @@ def _not_run(call_id: str, why: str) -> Answer:
     return Answer(call_id, None, f"the call was not run: {why}")
 
 
-class _Asked(NamedTuple):
-    """What the agent wants to run, before the stream may have said that the call is complete."""
-
-    text: str  # the exact arguments
-    closes: bool  # whether the request was the end of the arguments
-
-
 class ObserverLoop(RunLoop):
     """The loop of an observed run."""
 
@@ -339,15 +332,10 @@ class ObserverLoop(RunLoop):
 
     def __init__(self, run_id: str, state: RunState | None = None) -> None:
         super().__init__(run_id, state)
-        self.is_stopped: bool = False  # it was stopped, and may still be read
-        self._asked: dict[str, _Asked] = {}  # by call ID
+        self.is_ending: bool = False  # it was stopped, and may still be read
+        self._asked: dict[str, str] = {}  # the exact arguments of requests, by call ID
         self._reported_end: ev.RunEnd | None = None  # by the agent
-        self._failure: ev.StreamFailed | None = None  # of the stream, the last one
         self._stop_reason = ""
-
-    @property
-    def is_ending(self) -> bool:
-        return self.is_stopped
 
     @property
     def result(self) -> RunResult:
@@ -385,8 +373,8 @@ class ObserverLoop(RunLoop):
         """Return True for an event about arguments that were already complete."""
         if not isinstance(event, _ABOUT_ARGUMENTS):
             return False
-        asked = self._asked.get(event.call_id)
-        return self.open_call(event.call_id) is None or (asked is not None and asked.closes)
+        call = self.open_call(event.call_id)
+        return call is None or call.verdict is not None
 
     def events_received(self, events: Sequence[ev.Event]) -> Step:
         for event in events:
@@ -407,8 +395,6 @@ class ObserverLoop(RunLoop):
                 decision = call.decision if (call := self.open_call(call_id)) else None
                 if decision is not None and decision.edited_arguments is not None:
                     event = replace(event, arguments=decision.edited_arguments)
-            case ev.StreamFailed():
-                self._failure = event
             case _:
                 pass
         self._emit(event)
@@ -428,8 +414,8 @@ class ObserverLoop(RunLoop):
 
     def objection(self, call_id: str) -> str | None:
         """Return why no approval can be requested for a call, if so."""
-        if self.is_stopped or self.is_over:
-            return _STOPPED if self.is_stopped else "the run is over"
+        if self.is_ending or self.is_over:
+            return _STOPPED if self.is_ending else "the run is over"
         if (call := self.open_call(call_id)) is None:
             return "it is over"
         if call.verdict not in (None, "complete"):
@@ -439,9 +425,9 @@ class ObserverLoop(RunLoop):
     def ask(self, call_id: str, text: str, reason: str, expires_at: float | None) -> Step:
         """Request an approval of a call with exactly these arguments."""
         call = self.state.calls[call_id]
-        name, is_open = call.name, call.verdict is None
-        self._asked[call_id] = _Asked(text, closes=is_open)
-        if is_open:  # the agent has all of its arguments
+        name = call.name
+        self._asked[call_id] = text
+        if call.verdict is None:  # the agent has all of its arguments
             exact = None if text == call.raw else text
             self._emit(ev.ToolArgsCompleted(call_id, name, read_arguments(text), text=exact))
         digest = digest_of(self.run_id, call_id, name, text)
@@ -453,7 +439,7 @@ class ObserverLoop(RunLoop):
         return self._step()
 
     def _pause(self) -> None:
-        if self.pending and not self.is_stopped:
+        if self.pending and not self.is_ending:
             self._emit(ev.RunPaused(self.run_id, self.pending, keeps_lease=True))
 
     def _decided(self, *decisions: ev.ApprovalDecided) -> None:
@@ -484,7 +470,7 @@ class ObserverLoop(RunLoop):
             refusal = Answer(call_id, None, denied_message(decision.reason))
             return self._answered(denial, refusal)
         edited = decision.arguments
-        text = self._asked[call_id].text if edited is None else _text_of_arguments(edited)
+        text = self._asked[call_id] if edited is None else _text_of_arguments(edited)
         decided = ev.ApprovalDecided(
             call_id,
             call.name,
@@ -513,8 +499,8 @@ class ObserverLoop(RunLoop):
 
     def stopped(self, reason: str) -> Step:
         """Mark the run as stopped, and withdraw its requests."""
-        if not (self.is_stopped or self.is_over):
-            self.is_stopped, self._stop_reason = True, reason
+        if not (self.is_ending or self.is_over):
+            self.is_ending, self._stop_reason = True, reason
             was_asked = self._refuse_pending(_STOPPED)
             # An agent whose calls were denied may end by itself.
             self._out.effects.append(CloseStream(was_asked))
@@ -537,7 +523,7 @@ class ObserverLoop(RunLoop):
         """
         if self.is_over:
             return self._step()
-        why = _STOPPED if self.is_stopped else "the run is over"
+        why = _STOPPED if self.is_ending else "the run is over"
         self._refuse_pending(why)
         calls = [call for call in self.state.calls.values() if call.outcome is None]
         for call in reversed(calls):  # calls of a sub-agent end before the call that started it
@@ -558,12 +544,13 @@ class ObserverLoop(RunLoop):
         return self.stream_ended(failure=ev.RunFailed(code, message))
 
     def _ending(self, failure: ev.RunEnd | None) -> ev.RunEnd:
-        if self.is_stopped:
+        if self.is_ending:
             return ev.RunStopped(self._stop_reason)
         if self._reported_end is not None:
             return self._reported_end
-        if failure is None and self._failure is not None:
-            return ev.RunFailed(self._failure.specific_code, self._failure.message)
+        if failure is None and self.state.failures:
+            last = cast("ev.StreamFailed", self.state.failures[-1])  # the run has not failed yet
+            return ev.RunFailed(last.specific_code, last.message)
         return failure or _CUT
 
 

@@ -36,7 +36,7 @@ from argstream.agent._loop import (
     Step,
     Toolbox,
 )
-from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
+from argstream.agent.approvals import Approver, Decider, is_cancelled
 from argstream.agent.tools import BoundCall, TextFeed, Tool, ToolContext, failure_message
 from argstream.assembly import Call, Numbering
 from argstream.errors import (
@@ -144,7 +144,7 @@ class Driver:
         self.source = source
         self._log = log
         self._tools = ToolTasks(self, tools)
-        self.decider: Decider = Decider(self, source.approver, log, waits=source.is_observed)
+        self.decider: Decider = Decider(self, log)
         self._task: asyncio.Task[Any] | None = None  # the main task
         self._children: set[asyncio.Task[None]] = set()
         self._variables: contextvars.Context  # of the main task
@@ -475,7 +475,9 @@ class Driver:
         """End the run without running the call, and raise the error when it has ended."""
         if not self.loop.is_ending:
             self._error = error
-        self.act(self.loop.failed("approver_failed", approver_failure_message(error)))
+        message = f"the approver failed with {type(error).__name__}"
+        message = str(error) if isinstance(error, UsageError) else message
+        self.act(self.loop.failed("approver_failed", message))
 
     # Reading
 

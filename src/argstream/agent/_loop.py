@@ -349,11 +349,6 @@ class RunLoop:
     def has_tool(self, call_id: str) -> bool:
         return True
 
-    def ask_again(self, call_id: str) -> Step:
-        """Ask the approver again about a call whose decision could not be used."""
-        again = [request for request in self.pending if request.call_id == call_id]
-        return Step([], [AskPerson(request) for request in again])
-
     def _emit(self, event: ev.Event) -> None:
         self._apply(event)
         self._out.events.append(event)

@@ -86,12 +86,6 @@ def check_decision(request: ApprovalRequested, decision: object) -> None:
         raise UsageError('no rule asks about this call: use Approve(always="conversation")')
 
 
-def approver_failure_message(error: BaseException) -> str:
-    if isinstance(error, UsageError):
-        return str(error)
-    return f"the approver failed with {type(error).__name__}"
-
-
 def is_cancelled(error: BaseException) -> bool:
     """Return True if this task is cancelled, and not just something that it awaited."""
     if not isinstance(error, asyncio.CancelledError):
@@ -101,19 +95,15 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 class Decider:
-    """Asks the approver of a run, and passes decisions and stops to its loop.
+    """Asks the approver of a run, and passes decisions and stops to its loop."""
 
-    ``waits`` is True if the run goes on while it waits for decisions, also without an approver.
-    """
-
-    def __init__(
-        self, driver: "Driver", approver: Approver | None, log: RunLog, *, waits: bool
-    ) -> None:
+    def __init__(self, driver: "Driver", log: RunLog) -> None:
         self._driver = driver
         self._loop = driver.loop
         self._log = log
-        self._waits = waits
-        self._approver: Callable[[ApprovalRequested], Any] | None = approver
+        # An observed run goes on while it waits for decisions, also without an approver.
+        self._waits = driver.source.is_observed
+        self._approver: Callable[[ApprovalRequested], Any] | None = driver.source.approver
         self._questions: dict[str, asyncio.Task[None]] = {}  # to the approver, by call
         self._one_at_a_time = asyncio.Lock()
         self._decided: set[str] = set()  # calls with a decision of this process
@@ -178,7 +168,10 @@ class Decider:
         if request not in loop.pending:  # it was decided elsewhere meanwhile
             return
         if decision is None:
-            decision = await _after_expiry(request)
+            # The wall clock decides. It may differ from the timer.
+            while request.expires_at is not None and not is_expired(request, time.time()):
+                await asyncio.sleep(_CLOCK_STEP)
+            decision = Deny(EXPIRED)
         try:
             loop.check({call_id: decision})
         except UsageError as error:
@@ -260,7 +253,9 @@ class Decider:
             self._driver.act(loop.decided(call_id, decision, commands.decided_at[call_id]))
         elif loop.has_tool(call_id):  # it was reopened, so it can be decided again
             self._decided.discard(call_id)
-            self._driver.act(loop.ask_again(call_id))
+            for request in loop.pending:
+                if request.call_id == call_id:
+                    self.ask(request)
 
     async def after_pause(self) -> "Step | None":
         """Return how a run continues that has just paused, if there are decisions or a stop.
@@ -301,10 +296,3 @@ async def usable_decisions(log: RunLog, loop: "AnyLoop", posted: Decisions) -> d
         else:
             usable[call_id] = decision
     return usable
-
-
-async def _after_expiry(request: ApprovalRequested) -> Deny:
-    """Wait until the request has expired by the wall clock, which may differ from the timer."""
-    while request.expires_at is not None and not is_expired(request, time.time()):
-        await asyncio.sleep(_CLOCK_STEP)
-    return Deny(EXPIRED)

@@ -185,17 +185,13 @@ def _write(
                 os.fsync(descriptor)
             if _version(place.look(name)) != _version(seen):
                 raise ToolError(f"{place.text} was changed in the meantime: read it again first")
-            if _is_stopped(context):
+            if context is not None and context.cancelled:
                 raise ToolError(f"{place.text} was not written: the call was stopped")
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=directory)
             raise
-
-
-def _is_stopped(context: ToolContext | None) -> bool:
-    return context is not None and context.cancelled
 
 
 def _require_file(place: Place) -> str:
@@ -523,7 +519,7 @@ class _Search:
             self._end = f"it was stopped after {_MOST_MATCHES}"
         elif time.monotonic() > self._ends_at:
             self._end = f"it was stopped after {_SEARCH_SECONDS:g} s"
-        elif _is_stopped(self._context):
+        elif self._context is not None and self._context.cancelled:
             self._end = "it was stopped"
         return self._end is not None
 

@@ -250,7 +250,14 @@ class ToolContext:
     async def wait_for_room(self) -> None:
         """Wait until the consumer has room for more. For the driver."""
         await asyncio.sleep(0)
-        await self._wait_for_room()
+        if self._room is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as waiting:
+                    self._waiting.add(waiting)
+                    try:
+                        await self._room()
+                    finally:
+                        self._waiting.discard(waiting)
 
     def cancel(self) -> None:
         """Mark the result as not wanted any more. For the driver."""
@@ -268,17 +275,7 @@ class ToolContext:
     async def _deliver(self, text: str) -> None:
         if not self._is_over:
             self._emit(text)
-            await self._wait_for_room()
-
-    async def _wait_for_room(self) -> None:
-        if self._room is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None) as waiting:
-                    self._waiting.add(waiting)
-                    try:
-                        await self._room()
-                    finally:
-                        self._waiting.discard(waiting)
+            await self.wait_for_room()
 
     def _stop_waiting(self) -> None:
         self._room = None

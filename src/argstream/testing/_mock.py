@@ -502,16 +502,15 @@ class RecordedAnswer:
 
 def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> RecordedAnswer:
     """Detect the API of a recording, and frame JSON lines as events."""
-    if not isinstance(recording, bytes):
-        try:
-            recording = Path(recording).read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read {recording}: {error.strerror}") from error
-    if is_recording(recording):
-        return _parse_recording(parse_recording(recording), timed=timed)
+    try:
+        data = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {recording!s}: {error.strerror}") from error
+    if is_recording(data):
+        return _parse_recording(parse_recording(data), timed=timed)
     if timed:
         raise UsageError("timed needs a recording of argstream. A response body has no times")
-    return _parse_body(recording)
+    return _parse_body(data)
 
 
 def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:

@@ -439,12 +439,13 @@ def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[
     match part:
         case Say(text) | Think(text):
             opened: dict[str, Any]
+            extra: dict[str, Any] = {}
             if isinstance(part, Say):
                 key, part_name, text_name = "content", "content_part", "output_text"
                 opened, extra = {"status": "in_progress", "content": []}, {"logprobs": []}
             else:
                 key, text_name = "summary", "reasoning_summary_text"
-                part_name, opened, extra = "reasoning_summary_part", {"summary": []}, {}
+                part_name, opened = "reasoning_summary_part", {"summary": []}
             place, whole = of_item | {f"{key}_index": 0}, item[key][0]
             yield _item_added(item | opened)
             yield {"type": f"response.{part_name}.added", **place, "part": whole | {"text": ""}}

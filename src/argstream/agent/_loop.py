@@ -233,11 +233,11 @@ class Toolbox(dict[str, Tool]):
 
     def may_start_early(self, call: StreamedCall) -> bool:
         """Return True if no rule can forbid this call, or ask about it, any more."""
-        found = self.get(call.name)
-        if found is None or found.streamed is None or found.requires_confirmation is not False:
+        tool = self[call.name]
+        if tool.requires_confirmation is not False:
             return False
         if self.policy is None:
-            return found.asks_beside not in self
+            return tool.asks_beside not in self
         return call.policy_decision is not None and call.policy_decision.action == "allow"
 
 
@@ -348,6 +348,24 @@ class RunLoop:
 
     def has_tool(self, call_id: str) -> bool:
         return True
+
+    def _request(  # noqa: PLR0917 - facts, in the order of the event
+        self,
+        call_id: str,
+        name: str,
+        text: str,
+        reason: str,
+        seconds: float | None,
+        rule: str | None = None,
+        rule_digest: str = "",
+    ) -> None:
+        """Request an approval of a call with exactly these arguments."""
+        shown, digest = read_arguments(text), digest_of(self.run_id, call_id, name, text)
+        expires_at = None if seconds is None else self._clock() + seconds
+        facts = (call_id, name, shown, digest, reason, rule, expires_at, rule_digest)
+        request = ev.ApprovalRequested(*facts)
+        self._emit(request)
+        self._out.effects.append(AskPerson(request))
 
     def _emit(self, event: ev.Event) -> None:
         self._apply(event)
@@ -861,19 +879,8 @@ class AgentLoop(RunLoop):
         return Grant("conversation", call.name, self._tools[call.name].function)
 
     def _ask(self, call: LocalCall, reason: ApprovalReason) -> None:
-        seconds = self._rules.approval_seconds
-        request = ev.ApprovalRequested(
-            call.call_id,
-            call.name,
-            read_arguments(call.text),
-            digest_of(self.run_id, call.call_id, call.name, call.text),
-            reason.reason,
-            reason.name,
-            None if seconds is None else self._clock() + seconds,
-            reason.rule_digest,
-        )
-        self._emit(request)
-        self._out.effects.append(AskPerson(request))
+        facts = (call.call_id, call.name, call.text, reason.reason, self._rules.approval_seconds)
+        self._request(*facts, reason.name, reason.rule_digest)
 
     def _undecided(self, call_id: str) -> LocalCall:
         """Return the pending call. Each decision is used once."""

@@ -251,15 +251,8 @@ class Run(AsyncClosing):
         return self.result
 
     def _iterate(self, *, records: bool) -> Iterator[Event | Record]:
-        self._require_no_consumer()
-        return self._items(records=records)
-
-    def _require_no_consumer(self) -> None:
         if self._event_loop is not None and not self._consumer.is_closed:
             raise UsageError(_HAS_CONSUMER)
-
-    def _items(self, *, records: bool) -> Iterator[Event | Record]:
-        self._require_no_consumer()  # another iterator may have begun meanwhile
         self._is_in_thread = True
         following = self._consumer
         batch, has_hook = following.batch, following.has_hook

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import (
     Answer,
     AskModel,
-    AskPerson,
     CloseStream,
     RunLoop,
     Step,
@@ -36,7 +34,6 @@ from argstream.agent.approvals import (
     Decisions,
     Deny,
     check_decision,
-    digest_of,
     is_expired,
 )
 from argstream.agent.result import Conversation, RunResult, ToolUse
@@ -299,10 +296,9 @@ class _ObservedRun(Source):
         await self.notifier.until(lambda: loop.is_settled(call_id), _CLOSING)
         if (objection := loop.objection(call_id)) is not None:
             return _not_run(call_id, objection)
-        expires_at = None if seconds is None else time.time() + seconds
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[call_id] = answer
-        self.driver.act(loop.ask(call_id, text, reason, expires_at))
+        self.driver.act(loop.ask(call_id, text, reason, seconds))
         try:
             return await answer
         finally:  # also if the agent does not wait any more
@@ -422,7 +418,7 @@ class ObserverLoop(RunLoop):
             return f"its arguments are {call.verdict}"
         return None if call.request is None else "its approval was already requested"
 
-    def ask(self, call_id: str, text: str, reason: str, expires_at: float | None) -> Step:
+    def ask(self, call_id: str, text: str, reason: str, seconds: float | None) -> Step:
         """Request an approval of a call with exactly these arguments."""
         call = self.state.calls[call_id]
         name = call.name
@@ -430,12 +426,8 @@ class ObserverLoop(RunLoop):
         if call.verdict is None:  # the agent has all of its arguments
             exact = None if text == call.raw else text
             self._emit(ev.ToolArgsCompleted(call_id, name, read_arguments(text), text=exact))
-        digest = digest_of(self.run_id, call_id, name, text)
-        shown = read_arguments(text)
-        request = ev.ApprovalRequested(call_id, name, shown, digest, reason, None, expires_at)
-        self._emit(request)
+        self._request(call_id, name, text, reason, seconds)
         self._pause()
-        self._out.effects.append(AskPerson(request))
         return self._step()
 
     def _pause(self) -> None:

@@ -422,12 +422,7 @@ class _AgentRun(Source):
 
     async def load(self) -> RunState:
         """Read the records that are not known here, without acquiring the lease."""
-        try:
-            records = await self.log.read()
-        except RunNotFoundError:
-            self.conversation.forget(self.run_id)
-            raise
-        self.loop.restore(records)
+        self.loop.restore(await self.log.read())
         state = self.loop.state
         if self.conversation.is_fresh:
             self.conversation.id = state.conversation_id
@@ -439,11 +434,7 @@ class _AgentRun(Source):
 
     async def stop(self, reason: str) -> list[Event]:
         """End the run. If no process drives it, return its last events."""
-        try:
-            await self.log.store.stop(self.run_id, reason)
-        except UsageError:  # it is over, or not there
-            await _catch_up(self.runs, self.conversation)
-            raise
+        await self.log.store.stop(self.run_id, reason)
         try:
             await self._acquire()
             commands = await self.log.store.commands(self.run_id)  # the first reason counts
@@ -475,12 +466,7 @@ class _AgentRun(Source):
         return ObserverLoop(self.run_id, self.loop.state) if is_observed else self.loop
 
     async def _acquire(self, wait: float = 0.0) -> None:
-        try:
-            has_grown = await self.log.acquire(wait)
-        except RunNotFoundError:
-            self.conversation.forget(self.run_id)
-            raise
-        if has_grown:
+        if await self.log.acquire(wait):
             await self.load()
         self._refuse_if_over()
 
@@ -537,5 +523,6 @@ async def _catch_up(runs: _AgentRuns, conversation: Conversation) -> None:
         if (await runs.store.info(run_id)).is_over:
             loop = await runs.restored(run_id)
             conversation.finish_run(run_id, loop.final_messages)
-    except RunNotFoundError:
-        conversation.forget(run_id)
+    except RunNotFoundError:  # it was deleted
+        if conversation.run_id == run_id:
+            conversation.run_id = None

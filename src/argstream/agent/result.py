@@ -102,11 +102,6 @@ class Conversation:
         """Whether it has no messages and no run."""
         return self.run_id is None and not self.messages
 
-    def forget(self, run_id: str) -> None:
-        """Detach a run that was deleted, so that another can begin. For runs only."""
-        if self.run_id == run_id:
-            self.run_id = None
-
     def to_json(self) -> bytes:
         """Return it as JSON, without its grants: the rules may have changed when it is read."""
         if self.run_id is not None:

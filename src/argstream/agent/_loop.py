@@ -578,8 +578,6 @@ class AgentLoop(RunLoop):
 
     def abandoned(self, reason: str) -> Step:
         """End a run that no process drives: it had paused, or was cut off."""
-        if self.is_over:
-            return self._step()
         for call in self._with_status("running"):
             call.interruption = INTERRUPTED
         return self._abort(ev.RunStopped(reason, self.run_id), "the run was stopped")

@@ -118,10 +118,10 @@ class Decider:
         if (self._approver is not None or expires) and request.call_id not in self._questions:
             self._questions[request.call_id] = self._driver.spawn(self._ask(request))
 
-    def withdraw_decided(self, *, all_others: bool = False) -> None:
+    def withdraw_decided(self) -> None:
         """Cancel the questions about calls that are not pending any more."""
         for call_id in list(self._questions):
-            if all_others or not self._loop.is_pending(call_id):
+            if not self._loop.is_pending(call_id):
                 self._questions.pop(call_id).cancel()
 
     async def _ask(self, request: ApprovalRequested) -> None:
@@ -199,7 +199,8 @@ class Decider:
 
     def give_up(self) -> None:
         """Withdraw all questions, and fail the decisions that were not posted."""
-        self.withdraw_decided(all_others=True)
+        while self._questions:
+            self._questions.popitem()[1].cancel()
         message = "the decision was not sent: this process no longer drives the run"
         while self.unsent:
             _, (_, counts) = self.unsent.popitem()

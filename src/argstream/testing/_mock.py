@@ -375,7 +375,7 @@ def with_faults(
     starts = [0, *accumulate(map(len, writes[:-1]))]  # of events, before they are split
     ends = [_byte_at(fault.at, writes) for fault in _faults_of(Cut, faults)]
     if ends:
-        writes = _truncate(min(ends), writes)
+        writes = cut(b"".join(writes)[: min(ends)], map(len, writes))
     for split in _faults_of(Split, faults):
         writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
     between = sum(fault.between for fault in slow)
@@ -424,10 +424,11 @@ def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
 
 
 def _event_at(place: Place, events: list[bytes]) -> int:
-    """Return the number of events before a place."""
+    """Return the number of events before a place: for a call, before the middle of its pieces."""
     if place != "call":
         return place
-    pieces = [index for index, event in enumerate(events) if _has_arguments(event)]
+    payloads = ([decode(one.data) for one in _frames(SseDecoder(), event)] for event in events)
+    pieces = [index for index, found in enumerate(payloads) if any(map(_is_piece, found))]
     return pieces[len(pieces) // 2] if pieces else len(events) // 2
 
 
@@ -437,12 +438,6 @@ def _byte_at(place: Place, writes: list[bytes]) -> int:
         return place
     index = _event_at(place, writes)
     return sum(map(len, writes[:index])) + len(writes[index]) // 2 if writes else 0
-
-
-def _truncate(end: int, writes: list[bytes]) -> list[bytes]:
-    starts = accumulate(map(len, writes), initial=0)
-    kept = [write[: max(0, end - start)] for start, write in zip(starts, writes, strict=False)]
-    return [write for write in kept if write]
 
 
 def _sizes(split: Split, length: int) -> list[int]:
@@ -463,12 +458,8 @@ def _message(fault: Status | ErrorEvent) -> str:
     return fault.message or f"Error {fault.status}, as configured in the mock provider"
 
 
-def _has_arguments(event: bytes) -> bool:
-    """Return True if an event contains a piece of a tool's arguments, in any of the APIs."""
-    return any(_is_argument_piece(decode(frame.data)) for frame in _frames(SseDecoder(), event))
-
-
-def _is_argument_piece(payload: Any) -> bool:
+def _is_piece(payload: Any) -> bool:
+    """Return True for a piece of a tool's arguments, in any of the APIs."""
     match payload:
         case {"delta": {"partial_json": str(piece)}}:
             return bool(piece)

@@ -237,8 +237,9 @@ class Tool:
         if call.in_doubt or call.reinterpreted is not None:
             return None  # the arguments may not be what the text says
         others = [name for name in self._signature.names if name != self.streamed]
-        if not all(_is_final(call, name) for name in others):
-            return None
+        for name in others:
+            if value_at(call.partial, (name,)) is PENDING or not is_settled(call, (name,)):
+                return None
         # Consumers have seen ``call.partial``, and may have changed it.
         parser = Parser(unique_keys=True)
         parser.feed(call.raw)
@@ -395,10 +396,6 @@ class _ParsedCall(NamedTuple):
     error: ArgumentsError | None = None
     in_doubt: bool = False
     in_leaves: bool = False
-
-
-def _is_final(call: Call, name: str) -> bool:
-    return value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
 
 
 def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:

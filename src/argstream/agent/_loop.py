@@ -379,9 +379,8 @@ class RunLoop:
             self.state.apply_record(record)
 
     def _step(self) -> Step:
-        step = Step(self._out.events[:], self._out.effects[:], self.is_at_rest)
-        self._out.events.clear()
-        self._out.effects.clear()
+        step = Step(*self._out[:2], rests=self.is_at_rest)
+        self._out = Step([], [])
         return step
 
 

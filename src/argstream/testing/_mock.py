@@ -84,9 +84,9 @@ class ReceivedRequest:
     """By name in lower case. Values that could be secrets are ``[removed]``."""
     body: dict[str, Any] | None
     """None if it was not a JSON object."""
-    status: int
+    status: int = 200
     """Status of the response."""
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
     """Why it was rejected. Empty if it was not."""
 
     @property
@@ -253,8 +253,6 @@ class MockProvider(LoopbackService):
                     for name, value in headers.items()
                 },
                 body=value if isinstance(value := decode(body), dict) else None,
-                status=200,
-                problems=(),
             )
             problems: tuple[str, ...] = ()
             try:

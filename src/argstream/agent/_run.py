@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, cast
 
@@ -292,12 +293,12 @@ class Run(AsyncClosing):
             await self._source.aclose()
 
 
+@dataclass(eq=False)
 class RunRecords:
     """The records of a run, to iterate over once."""
 
-    def __init__(self, iterate_async: Callable[..., Any], iterate: Callable[..., Any]) -> None:
-        self._iterate_async = iterate_async
-        self._iterate = iterate
+    _iterate_async: Callable[..., Any]
+    _iterate: Callable[..., Any]
 
     def __aiter__(self) -> AsyncIterator[Record]:
         return cast("AsyncIterator[Record]", self._iterate_async(records=True))

@@ -26,6 +26,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from argstream._asyncio import current_loop
@@ -184,6 +185,7 @@ class Streamed(Generic[Text]):
         return core_schema.str_schema()
 
 
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """The ID of a call, whether its result is still wanted, and a way to stream output.
 
@@ -193,27 +195,18 @@ class ToolContext:
 
     hidden_from_models: ClassVar[Literal[True]] = True
 
-    def __init__(  # noqa: PLR0917 - called once, by the driver
-        self,
-        run_id: str,
-        call_id: str,
-        name: str,
-        idempotency_key: str,
-        emit: Callable[[str], None],
-        room: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self.run_id = run_id
-        self.call_id = call_id
-        self.name = name  # the name of the tool
-        self.idempotency_key = idempotency_key
-        """The same each time this call runs: what was done under it need not be done again."""
-        self._emit = emit
-        self._room = room
-        self._waiting: set[asyncio.Timeout] = set()  # for room
-        self._thread = threading.get_ident()
-        self._loop = current_loop()
-        self._is_cancelled = False
-        self._is_over = False
+    run_id: str
+    call_id: str
+    name: str  # the name of the tool
+    idempotency_key: str
+    """The same each time this call runs: what was done under it need not be done again."""
+    _emit: Callable[[str], None]
+    _room: Callable[[], Awaitable[object]] | None = None
+    _waiting: set[asyncio.Timeout] = field(default_factory=set, init=False)  # for room
+    _thread: int = field(default_factory=threading.get_ident, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default_factory=current_loop, init=False)
+    _is_cancelled: bool = field(default=False, init=False)
+    _is_over: bool = field(default=False, init=False)
 
     @property
     def cancelled(self) -> bool:

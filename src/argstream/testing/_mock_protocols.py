@@ -3,10 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
-
-import msgspec
-from msgspec import Struct
+from typing import Any, Final, TypeAlias
 
 from argstream.models._scripted import CallTool, Part, Reply, Say, Think, anthropic_block, signature
 from argstream.providers._stop_reasons import WORDS
@@ -100,77 +97,14 @@ def sse(payload: dict[str, Any] | bytes, name: str = "") -> bytes:
     return (b"event: %s\n" % name.encode() if name else b"") + b"data: %s\n\n" % data
 
 
-_NotEmpty: Final = msgspec.Meta(min_length=1)
-_Objects: TypeAlias = Annotated[list[dict[str, Any]], _NotEmpty]
-
-
-class _Form(Struct):
-    """The form of a request, as far as it is checked."""
-
-    model: Annotated[str, _NotEmpty]
-    stream: bool | None = None
-
-
-class _AnthropicTool(Struct):
-    name: str
-    type: str | None = None
-    input_schema: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        # Other types are Anthropic's own tools and have no schema.
-        if self.type in (None, "custom") and self.input_schema is None:
-            raise ValueError("Object missing required field `input_schema`")
-
-
-class _AnthropicForm(_Form, kw_only=True):
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)]
-    messages: _Objects
-    tools: list[_AnthropicTool] | None = None
-
-
-class _Named(Struct):
-    name: str
-
-
-class _ChatFunction(Struct, tag_field="type", tag="function"):
-    function: _Named
-
-
-class _ChatCustom(Struct, tag_field="type", tag="custom"):
-    custom: _Named
-
-
-class _ChatForm(_Form, kw_only=True):
-    messages: _Objects
-    tools: list[_ChatFunction | _ChatCustom] | None = None
-
-
-class _ResponsesTool(Struct):
-    type: str
-    name: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.type == "function" and self.name is None:
-            raise ValueError("Object missing required field `name`")
-
-
-class _ResponsesForm(_Form):
-    input: str | _Objects | None = None
-    prompt: Any = None
-    tools: list[_ResponsesTool] | None = None
-
-    def __post_init__(self) -> None:
-        if self.input is None and not self.prompt:
-            raise ValueError("Object missing required field `input`")
-
-
 class AnthropicDialect:
     """``POST /v1/messages``."""
 
     protocol = "anthropic"
     route = "/v1/messages"
     key_headers = ("x-api-key", "authorization")
-    form = _AnthropicForm
+    required = (("model",), ("max_tokens",), ("messages",))
+    tool_form = '{"name": …, "input_schema": {…}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
         message = self.whole(turn) | {"content": [], "stop_reason": None}
@@ -198,6 +132,15 @@ class AnthropicDialect:
 
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message), "error")]
+
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"name": str(), "input_schema": dict()}:
+                return True
+            case {"name": str(), "type": str(type_)}:
+                return type_ != "custom"  # Anthropic's own tools have no schema
+            case _:
+                return False
 
     def whole(self, turn: Turn) -> dict[str, Any]:
         """Return a message. A call whose arguments are not an object has an empty input."""
@@ -246,7 +189,8 @@ class ChatDialect(_OpenAiDialect):
 
     protocol = "openai-chat"
     route = "/v1/chat/completions"
-    form = _ChatForm
+    required = (("model",), ("messages",))
+    tool_form = '{"type": "function", "function": {"name": …}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
         head = _chat_head(turn, "chat.completion.chunk")
@@ -296,6 +240,15 @@ class ChatDialect(_OpenAiDialect):
 
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message))]
+
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"type": "function", "function": {"name": str()}}:
+                return True
+            case {"type": "custom", "custom": {"name": str()}}:
+                return True
+            case _:
+                return False
 
 
 def _chat_head(turn: Turn, kind: str) -> dict[str, Any]:
@@ -348,7 +301,8 @@ class ResponsesDialect(_OpenAiDialect):
 
     protocol = "openai-responses"
     route = "/v1/responses"
-    form = _ResponsesForm
+    required = (("model",), ("input", "prompt"))
+    tool_form = '{"type": "function", "name": …}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
         done = self.whole(turn)
@@ -397,6 +351,15 @@ class ResponsesDialect(_OpenAiDialect):
             "error": _openai_error(status, message),
         }
         return [sse(event, "error")]
+
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"type": "function", "name": str()}:
+                return True
+            case {"type": str(type_)}:
+                return type_ != "function"
+            case _:
+                return False
 
 
 def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
@@ -479,12 +442,15 @@ def check_form(dialect: "Dialect", headers: Mapping[str, str], body: dict[str, A
         raise RefusedError(f"no API key. Send the header {' or '.join(dialect.key_headers)}", 401)
     if dialect.protocol == "anthropic" and not headers.get("anthropic-version"):
         raise RefusedError("anthropic-version: this header is required")
-    try:
-        msgspec.convert(body, dialect.form)
-    except msgspec.ValidationError as error:
-        raise RefusedError(str(error)) from None
+    for names in dialect.required:
+        if not any(map(body.get, names)):
+            raise RefusedError(f"{' or '.join(names)}: this is required")
+    tools = body.get("tools") or []
+    for number, tool in enumerate(tools if isinstance(tools, list) else [tools]):
+        if not dialect.is_tool(tool):
+            raise RefusedError(f"tools[{number}]: expected {dialect.tool_form}, not {tool!r:.200}")
 
 
 # Each has ``streamed`` and ``whole`` for a response, ``error`` and ``error_events`` for an error
-# (after ``position`` other events), and ``form``: the type of a request.
+# (after ``position`` other events). ``required`` has the fields of a request, with alternatives.
 Dialect: TypeAlias = AnthropicDialect | ChatDialect | ResponsesDialect

@@ -303,18 +303,14 @@ class MockProvider(LoopbackService):
         self, scripted: "Reply | RecordedAnswer", dialect: Dialect, body: dict[str, Any]
     ) -> "Answer":
         self._answered += 1
-        is_stream = body.get("stream") is True
         if isinstance(scripted, RecordedAnswer):
-            answer, faults = scripted.answer, self._faults
-            is_stream = scripted.is_stream
+            return with_faults(scripted.answer, self._faults, dialect)
+        turn = Turn(self._answered, scripted, body)
+        if body.get("stream") is True:
+            answer = stream_answer(dialect.streamed(turn))
         else:
-            turn, faults = Turn(self._answered, scripted, body), (*self._faults, *scripted.faults)
-            answer = (
-                stream_answer(dialect.streamed(turn))
-                if is_stream
-                else whole_answer(encode(dialect.whole(turn)))
-            )
-        return with_faults(answer, faults, dialect, is_stream=is_stream)
+            answer = whole_answer(encode(dialect.whole(turn)))
+        return with_faults(answer, (*self._faults, *scripted.faults), dialect)
 
 
 def _dialect_of(request: ReceivedRequest) -> Dialect | None:
@@ -334,6 +330,7 @@ class Answer:
 
     headers: Mapping[str, str]
     writes: Sequence[Write]
+    is_stream: bool = True
     length: int | None = None  # None: chunked encoding, one chunk for each write
     status: int = 200
     seconds_before: float = 0.0
@@ -346,29 +343,29 @@ def stream_answer(events: Iterable[bytes]) -> Answer:
 
 
 def whole_answer(body: bytes) -> Answer:
-    return Answer({"content-type": "application/json"}, [Write(body)], len(body))
+    return Answer(
+        {"content-type": "application/json"}, [Write(body)], is_stream=False, length=len(body)
+    )
 
 
 def error_answer(dialect: Dialect, status: int, message: str) -> Answer:
     return replace(whole_answer(encode(dialect.error(status, message))), status=status)
 
 
-def with_faults(
-    answer: Answer, faults: Sequence[Fault], dialect: Dialect, *, is_stream: bool
-) -> Answer:
+def with_faults(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> Answer:
     if not faults:
         return answer
     slow = _faults_of(Slow, faults)
     before = sum(fault.before for fault in slow)
     for fault in faults:
-        if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not is_stream):
+        if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not answer.is_stream):
             failure = error_answer(dialect, fault.status, _message(fault))
             retry_after = fault.retry_after if isinstance(fault, Status) else None
             if retry_after is None and fault.status == 429:
                 retry_after = 1
             headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
             return replace(failure, headers={**failure.headers, **headers}, seconds_before=before)
-    writes = _damaged([write.data for write in answer.writes], faults, dialect, is_stream=is_stream)
+    writes = _damaged(answer, faults, dialect)
     length = None if answer.length is None else sum(map(len, writes))
     starts = [0, *accumulate(map(len, writes[:-1]))]  # of events, before they are split
     ends = [_byte_at(fault.at, writes) for fault in _faults_of(Cut, faults)]
@@ -390,12 +387,11 @@ def with_faults(
     )
 
 
-def _damaged(
-    writes: list[bytes], faults: Sequence[Fault], dialect: Dialect, *, is_stream: bool
-) -> list[bytes]:
+def _damaged(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> list[bytes]:
     """Apply the faults that change the content."""
+    writes = [write.data for write in answer.writes]
     for broken in _faults_of(Malformed, faults):
-        if not is_stream:
+        if not answer.is_stream:
             writes = [body[: len(body) // 2] for body in writes]
         elif writes:
             index = min(_event_at(broken.at, writes), len(writes) - 1)
@@ -477,15 +473,16 @@ class RecordedAnswer:
 
     protocol: str  # empty for an unknown API
     answer: Answer
-    is_stream: bool = True
 
     def require_fit(self, dialect: Dialect, *, is_streamed: bool) -> None:
         """Raise RefusedError if this does not answer such a request."""
         if self.protocol != dialect.protocol:
             request = f"the request is for {dialect.protocol}"
             raise RefusedError(f"the recording is for {self.protocol}, but {request}")
-        if self.answer.status < 400 and self.is_stream != is_streamed:
-            found, wanted = ("a stream", "true") if self.is_stream else ("not a stream", "false")
+        if self.answer.status < 400 and self.answer.is_stream != is_streamed:
+            found, wanted = (
+                ("a stream", "true") if self.answer.is_stream else ("not a stream", "false")
+            )
             raise RefusedError(f"the recording is {found}. Send stream: {wanted}")
 
 
@@ -532,12 +529,12 @@ def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswe
         if not protocol:
             return RecordedAnswer("", as_it_is)
     if protocol and response is not None and response.status >= 400:
-        return RecordedAnswer(protocol, whole_answer(recording.data), is_stream=False)
+        return RecordedAnswer(protocol, whole_answer(recording.data))
     try:
         made = _parse_body(recording.data)
     except UsageError:  # another API, or too short to detect it
         return RecordedAnswer(protocol, as_it_is)
-    if is_cut and made.is_stream:  # do not complete a truncated event
+    if is_cut and made.answer.is_stream:  # do not complete a truncated event
         return replace(made, answer=as_it_is)
     return made
 
@@ -557,7 +554,7 @@ def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
     if len(frames) == 1 and _is_whole(decode(frames[0].data)):
-        return RecordedAnswer(protocol, whole_answer(data), is_stream=False)
+        return RecordedAnswer(protocol, whole_answer(data))
     if protocol != "openai-chat":
         return RecordedAnswer(protocol, stream_answer(_named_event(frame.data) for frame in frames))
     events = [sse(frame.data) for frame in frames]

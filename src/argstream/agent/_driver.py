@@ -565,8 +565,6 @@ class Driver:
     ) -> None:
         is_observed, deltas = self.source.is_observed, list[ev.Event]()
         for event in events:
-            if self.loop.is_ending and not is_observed:
-                return
             if event.is_delta or event.is_computed:
                 deltas.append(event)
                 continue
@@ -643,14 +641,12 @@ class ToolTasks:
         running.task = self._driver.spawn(self._execute(running, text))
 
     def end_text(self, effect: EndText) -> None:
-        early = self._early.get(effect.call_id)
-        if early is None:
-            return
+        feed = self._early[effect.call_id].feed
         if effect.interruption is None:
-            early.feed.finish()
-            return
-        early.feed.interrupt(effect.interruption)
-        self.end(effect.call_id, _GRACE)
+            feed.finish()
+        else:
+            feed.interrupt(effect.interruption)
+            self.end(effect.call_id, _GRACE)
 
     def end(self, call_id: str, grace: float) -> None:
         """Let a tool end by itself, and cancel it after so many seconds."""

@@ -396,11 +396,8 @@ class ObserverLoop(RunLoop):
         self._emit(event)
 
     def has_reported(self, call_id: str, text: str) -> bool:
-        """Return True if a call has started and has these arguments, as far as they have come."""
-        call = self.open_call(call_id)
-        if call is None:
-            return False
-        came = parse_arguments(call.raw)
+        """Return True if an open call has these arguments, as far as they have come."""
+        came = parse_arguments(self.state.calls[call_id].raw)
         return came.verdict != "complete" or written(came.value) == written(read_arguments(text))
 
     def is_settled(self, call_id: str) -> bool:

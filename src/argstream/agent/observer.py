@@ -452,26 +452,20 @@ class ObserverLoop(RunLoop):
     def decided(self, call_id: str, decision: Approval, when: float) -> Step:
         call = self.state.calls[call_id]
         if is_expired(call.request, when):
-            denial = self._denial(call_id, "expired", EXPIRED)
-            return self._answered(denial, _not_run(call_id, EXPIRED))
-        if isinstance(decision, Deny):
-            denial = self._denial(call_id, "denied", decision.reason)
-            refusal = Answer(call_id, None, denied_message(decision.reason))
-            return self._answered(denial, refusal)
-        edited = decision.arguments
-        text = self._asked[call_id] if edited is None else _text_of_arguments(edited)
-        decided = ev.ApprovalDecided(
-            call_id,
-            call.name,
-            "approved" if edited is None else "edited",
-            decision.reason,
-            None if edited is None or text is None else read_arguments(text),
-            decision.always,
-        )
-        return self._answered(decided, Answer(call_id, text, always=decision.always))
-
-    def _answered(self, decided: ev.ApprovalDecided, answer: Answer) -> Step:
-        self._decided(decided)
+            event = self._denial(call_id, "expired", EXPIRED)
+            answer = _not_run(call_id, EXPIRED)
+        elif isinstance(decision, Deny):
+            event = self._denial(call_id, "denied", decision.reason)
+            answer = Answer(call_id, None, denied_message(decision.reason))
+        else:
+            edit = decision.arguments
+            text = self._asked[call_id] if edit is None else _text_of_arguments(edit)
+            edited = None if edit is None or text is None else read_arguments(text)
+            outcome: ev.ApprovalOutcome = "approved" if edit is None else "edited"
+            facts = (call_id, call.name, outcome, decision.reason, edited, decision.always)
+            event = ev.ApprovalDecided(*facts)
+            answer = Answer(call_id, text, always=decision.always)
+        self._decided(event)
         self._out.effects.append(answer)
         return self._step()
 

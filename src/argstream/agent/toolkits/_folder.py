@@ -17,7 +17,6 @@ from typing import Final, Self
 from argstream.errors import ToolError, UsageError
 
 _LONGEST: Final = 4096  # characters of a path: what a system call accepts
-_LONGEST_NAME: Final = 255  # bytes: what file systems accept
 _MOST_LINKS: Final = 40  # as Linux has it
 DEEPEST: Final = 100  # directories that are open at once; deeper ones are not entered
 _FUNCTIONS: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink, os.access}
@@ -80,8 +79,6 @@ def _problem(path: str) -> str | None:
         return "has a backslash in it: write / between names"
     if any(unicodedata.category(one) in ("Cc", "Cs") for one in path):
         return "has a character in it that no name here has: leave out control characters"
-    if any(len(name.encode()) > _LONGEST_NAME for name in path.split("/")):
-        return f"has a name in it that is too long: one has at most {_LONGEST_NAME} bytes"
     return None
 
 

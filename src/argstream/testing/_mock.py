@@ -14,6 +14,7 @@ loopback interface only.
 import asyncio
 import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -405,12 +406,8 @@ def _damaged(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> list[
 def _timed(writes: list[bytes], starts: list[int], between: float) -> list[Write]:
     """Add a pause before a write for each event that starts in it, except for the first event."""
     ends = list(accumulate(map(len, writes)))
-    counts = [0] * len(writes)
-    for start in starts[1:]:
-        write = bisect_right(ends, start)
-        if write < len(writes):  # not cut off
-            counts[write] += 1
-    return [Write(data, between * count) for data, count in zip(writes, counts, strict=True)]
+    counts = Counter(bisect_right(ends, start) for start in starts[1:])
+    return [Write(data, between * counts[number]) for number, data in enumerate(writes)]
 
 
 def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
@@ -455,9 +452,7 @@ def _message(fault: Status | ErrorEvent) -> str:
 def _is_piece(payload: Any) -> bool:
     """Return True for a piece of a tool's arguments, in any of the APIs."""
     match payload:
-        case {"delta": {"partial_json": str(piece)}}:
-            return bool(piece)
-        case {
+        case {"delta": {"partial_json": str(piece)}} | {
             "choices": [{"delta": {"tool_calls": [{"function": {"arguments": str(piece)}}, *_]}}]
         }:
             return bool(piece)

@@ -305,7 +305,6 @@ class Driver:
         self.decider.give_up()
         self.source.dismiss()
         self.source.events_applied()
-        self._cancel_timer()
         error, self._error = self._error, None
         self.outbox.close(error)
 
@@ -378,15 +377,12 @@ class Driver:
         return not reading.is_closed
 
     def _take(self) -> "list[Step | list[ev.Event]]":
-        self._cancel_timer()
-        self._flushed_at = asyncio.get_running_loop().time()
-        taken, self._queue = self._queue, []
-        return taken
-
-    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._flushed_at = asyncio.get_running_loop().time()
+        taken, self._queue = self._queue, []
+        return taken
 
     async def _write_deltas(self, taken: "list[Step | list[ev.Event]]") -> None:
         """Write what has come since the last write: lists of deltas, and no step."""

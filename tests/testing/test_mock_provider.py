@@ -335,30 +335,28 @@ def test_header_is_secret_by_its_name_its_scheme_or_its_look() -> None:
 SCHEMA = {"type": "object", "properties": {}}
 UNNESTED = {"type": "function", "name": "add", "parameters": SCHEMA}
 NESTED = {"type": "function", "function": {"name": "add"}}
+SERVER_TOOL = {"type": "web_search_20260318", "name": "web_search"}
 WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     ANTHROPIC: [
-        ({"model": None}, "model: "),
-        ({"max_tokens": None}, "max_tokens: "),
-        ({"max_tokens": 0}, "max_tokens: "),
-        ({"messages": []}, "messages: "),
-        ({"messages": ["hi"]}, "messages.0: must be an object"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages.0.role: "),
-        ({"stream": "yes"}, "stream: "),
-        ({"tools": [{"name": "add"}]}, "tools.0.input_schema: "),
-        ({"tools": [{"input_schema": SCHEMA}]}, "tools.0.name: "),
+        ({"model": None}, "model: this is required"),
+        ({"max_tokens": 0}, "max_tokens: this is required"),
+        ({"messages": []}, "messages: this is required"),
+        ({"tools": {}, "messages": None}, "messages: this is required"),
+        ({"tools": "add"}, "tools[0]: expected"),
+        ({"tools": [SERVER_TOOL, {"name": "add"}]}, "tools[1]: expected"),
+        ({"tools": [{"input_schema": SCHEMA}]}, "tools[0]: expected"),
     ],
     CHAT: [
-        ({"model": 3}, "model: "),
-        ({"messages": None}, "messages: "),
-        ({"messages": [{"role": "bot"}]}, "messages.0.role: "),
-        ({"tools": [UNNESTED]}, "tools.0.function: "),
-        ({"tools": [{"name": "add"}]}, "tools.0.type: "),
+        ({"model": ""}, "model: this is required"),
+        ({"messages": None}, "messages: this is required"),
+        ({"tools": [NESTED, UNNESTED]}, "tools[1]: expected"),
+        ({"tools": [{"name": "add"}]}, "tools[0]: expected"),
     ],
     RESPONSES: [
-        ({"model": ""}, "model: "),
-        ({"input": None}, "input: "),
-        ({"tools": [NESTED]}, "tools.0.name: "),
-        ({"tools": [{"name": "add"}]}, "tools.0.type: "),
+        ({"model": ""}, "model: this is required"),
+        ({"input": None}, "input or prompt: this is required"),
+        ({"tools": [UNNESTED, NESTED]}, "tools[1]: expected"),
+        ({"tools": [{"name": "add"}]}, "tools[0]: expected"),
     ],
 }
 

@@ -348,18 +348,3 @@ def test_unknown_api_is_served_for_any_request() -> None:
         _, headers, body = post(provider, "/anything?key=x", b"whatever", headers={})
         provider.check()
     assert (body, headers["content-type"]) == (lines, type_)
-
-
-@pytest.mark.parametrize("status", [204, 304])
-@pytest.mark.parametrize("timed", [False, True])
-def test_status_without_a_body_sends_none(status: int, timed: bool) -> None:
-    recording = recorded((0.0, b"not sent"), path="/v1/other", status=status)
-    with MockProvider.replaying(recording, timed=timed) as provider, httpx2.Client() as client:
-        for _ in range(2):  # on one connection, where a body would be taken for the next answer
-            response = client.post(f"{provider.url}/v1/other")
-            assert (response.status_code, response.content) == (status, b"")
-
-
-def test_informational_status_is_refused() -> None:
-    with pytest.raises(UsageError, match="the status 103 cannot be replayed"):
-        MockProvider.replaying(recorded((0.0, b""), status=103))

@@ -15,7 +15,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -37,7 +36,7 @@ from argstream.agent._loop import (
     Step,
     Toolbox,
 )
-from argstream.agent.approvals import Approver, Decider, approver_failure_message, is_cancelled
+from argstream.agent.approvals import Approver, Decider, is_cancelled
 from argstream.agent.tools import BoundCall, TextFeed, Tool, ToolContext, failure_message
 from argstream.assembly import Call, Numbering
 from argstream.errors import (
@@ -144,9 +143,8 @@ class Driver:
         self.is_at_rest: bool = False  # nothing more happens here: the run is over, or has paused
         self.source = source
         self._log = log
-        self._turn_tools = tools
         self._tools = ToolTasks(self, tools)
-        self.decider: Decider = Decider(self, source.approver, log, waits=source.is_observed)
+        self.decider: Decider = Decider(self, log)
         self._task: asyncio.Task[Any] | None = None  # the main task
         self._children: set[asyncio.Task[None]] = set()
         self._variables: contextvars.Context  # of the main task
@@ -307,7 +305,6 @@ class Driver:
         self.decider.give_up()
         self.source.dismiss()
         self.source.events_applied()
-        self._cancel_timer()
         error, self._error = self._error, None
         self.outbox.close(error)
 
@@ -380,15 +377,12 @@ class Driver:
         return not reading.is_closed
 
     def _take(self) -> "list[Step | list[ev.Event]]":
-        self._cancel_timer()
-        self._flushed_at = asyncio.get_running_loop().time()
-        taken, self._queue = self._queue, []
-        return taken
-
-    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._flushed_at = asyncio.get_running_loop().time()
+        taken, self._queue = self._queue, []
+        return taken
 
     async def _write_deltas(self, taken: "list[Step | list[ev.Event]]") -> None:
         """Write what has come since the last write: lists of deltas, and no step."""
@@ -434,7 +428,7 @@ class Driver:
         if self.loop.is_paused:
             await self.outbox.caught_up(_CATCHING_UP)  # the consumer may decide on a request
         going_on = await self.decider.after_pause()
-        while going_on is None and self.decider.has_unsent and self.loop.is_paused:
+        while going_on is None and self.decider.unsent and self.loop.is_paused:
             going_on = await self.decider.after_pause()
         if going_on is not None:
             self._queue.append(going_on)
@@ -455,7 +449,7 @@ class Driver:
     def _do(self, effect: Effect) -> None:
         match effect:
             case AskModel(messages):
-                self._reading = reading = TurnReader(self._turn_tools)
+                self._reading = reading = TurnReader(self._tools.tools)
                 reading.task = self.spawn(self._read_turn(messages, reading))
             case AskPerson(request):
                 self.decider.ask(request)
@@ -463,11 +457,11 @@ class Driver:
                 self._tools.start(effect)
             case EndText():
                 self._tools.end_text(effect)
-            case CancelTool():
-                self._tools.cancel(effect)
+            case CancelTool(call_id, undoes):
+                self._tools.end(call_id, _GRACE_AFTER_STOP if undoes else 0)
             case CloseStream(may_end_itself):
                 if self.source.interrupt is not None or may_end_itself:
-                    _ = self.spawn(self._interrupt(self.source.interrupt))
+                    _ = self.spawn(self._interrupt())
                 else:
                     self._close_reading(self._reading)
             case Answer():
@@ -477,7 +471,9 @@ class Driver:
         """End the run without running the call, and raise the error when it has ended."""
         if not self.loop.is_ending:
             self._error = error
-        self.act(self.loop.failed("approver_failed", approver_failure_message(error)))
+        message = f"the approver failed with {type(error).__name__}"
+        message = str(error) if isinstance(error, UsageError) else message
+        self.act(self.loop.failed("approver_failed", message))
 
     # Reading
 
@@ -494,8 +490,8 @@ class Driver:
             if not reading.is_closing:
                 reading.task.cancel()
 
-    async def _interrupt(self, interrupt: Callable[[], Awaitable[object]] | None) -> None:
-        reading = cast("TurnReader", self._reading)
+    async def _interrupt(self) -> None:
+        reading, interrupt = cast("TurnReader", self._reading), self.source.interrupt
         try:
             async with asyncio.timeout(_INTERRUPT_GRACE):
                 if interrupt is not None:
@@ -565,8 +561,6 @@ class Driver:
     ) -> None:
         is_observed, deltas = self.source.is_observed, list[ev.Event]()
         for event in events:
-            if self.loop.is_ending and not is_observed:
-                return
             if event.is_delta or event.is_computed:
                 deltas.append(event)
                 continue
@@ -620,13 +614,10 @@ class _Running(Struct):
 class ToolTasks:
     def __init__(self, driver: Driver, tools: Toolbox) -> None:
         self._driver = driver
-        self._tools = tools
+        self._loop = cast("AgentLoop", driver.loop)
+        self.tools = tools
         self._running: dict[str, _Running] = {}  # by call
         self._early: dict[str, StreamedCall] = {}  # those that read their text, by call
-
-    @property
-    def _loop(self) -> AgentLoop:
-        return cast("AgentLoop", self._driver.loop)
 
     def start_early(self, early: "StreamedCall") -> None:
         step = self._loop.start_early(early.call.id)
@@ -636,25 +627,24 @@ class ToolTasks:
 
     def start(self, effect: Execute) -> None:
         call_id, name, text, key = effect
-        output = partial(self._output, call_id, name)
+
+        def output(piece: str) -> None:
+            delta: ev.Event = ev.ToolOutputDelta(call_id, name, piece)
+            self._driver.publish_deltas(self._loop.apply_deltas([delta]))
+
         context = ToolContext(self._loop.run_id, call_id, name, key, output, self._driver.room)
         self._running[call_id] = running = _Running(None, context)
         running.task = self._driver.spawn(self._execute(running, text))
 
     def end_text(self, effect: EndText) -> None:
-        early = self._early.get(effect.call_id)
-        if early is None:
-            return
+        feed = self._early[effect.call_id].feed
         if effect.interruption is None:
-            early.feed.finish()
-            return
-        early.feed.interrupt(effect.interruption)
-        self._end(effect.call_id, _GRACE)
+            feed.finish()
+        else:
+            feed.interrupt(effect.interruption)
+            self.end(effect.call_id, _GRACE)
 
-    def cancel(self, effect: CancelTool) -> None:
-        self._end(effect.call_id, _GRACE_AFTER_STOP if effect.undoes else 0)
-
-    def _end(self, call_id: str, grace: float) -> None:
+    def end(self, call_id: str, grace: float) -> None:
         """Let a tool end by itself, and cancel it after so many seconds."""
         running = self._running[call_id]
         running.context.cancel()
@@ -666,14 +656,13 @@ class ToolTasks:
     async def _execute(self, running: _Running, text: str | None) -> None:
         running.has_started = True
         context = running.context
-        tool = self._tools[context.name]
+        tool = self.tools[context.name]
         result: Any = "it was stopped"
         failed = True
         try:
             if not (running.is_cancelled or self._loop.is_ending):  # while its start was written
-                early = self._early.get(context.call_id)
-                bound = early.bound if text is None and early is not None else None
-                result = await tool.execute(bound or tool.bind(text or ""), context)
+                early = self._early[context.call_id].bound if text is None else None
+                result = await tool.execute(early or tool.bind(text or ""), context)
                 failed = False
         except Exception as error:
             logger.info("the tool %r failed", tool.name, exc_info=error)
@@ -683,10 +672,6 @@ class ToolTasks:
                 raise
         self._driver.act(self._loop.tool_returned(context.call_id, result, failed=failed))
 
-    def _output(self, call_id: str, name: str, text: str) -> None:
-        output: ev.Event = ev.ToolOutputDelta(call_id, name, text)
-        self._driver.publish_deltas(self._loop.apply_deltas([output]))
-
 
 @dataclass(eq=False)
 class StreamedCall:
@@ -695,7 +680,6 @@ class StreamedCall:
     call: Call
     tool: Tool
     feed: TextFeed = field(default_factory=TextFeed)
-    reported: set[str | int] = field(default_factory=set)  # the arguments whose events were emitted
     bound: BoundCall | None = None  # once its tool was started
 
 
@@ -736,21 +720,11 @@ class TurnReader:
             if event.path[0] == text.tool.streamed:
                 text.feed.add(event.text)
             return None
-        if isinstance(event, ev.ArgumentCompleted):
-            text.reported.add(event.path[0])
-        return None if text.bound is not None else self._start(text)
-
-    def _start(self, text: StreamedCall) -> StreamedCall | None:
-        call = text.call  # it may be further than the events, and then it is about to be checked
-        if call.verdict != "open" or call.name != text.tool.name or call.reinterpreted is not None:
-            return None
-        if not self.tools.may_start_early(call):
-            return None
-        bound = text.tool.bind_early(call, text.feed)
-        if bound is None or not bound.arguments.keys() - {text.tool.streamed} <= text.reported:
-            return None
-        text.bound = bound
-        return text
+        call = text.call  # it may be further than the events
+        if text.bound is None and call.name == text.tool.name and self.tools.may_start_early(call):
+            text.bound = text.tool.bind_early(call, text.feed)
+            return None if text.bound is None else text
+        return None
 
 
 class Outbox:

@@ -12,10 +12,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from msgspec.structs import replace
-
 from argstream.errors import LeaseLostError, RunBusyError, UsageError
-from argstream.events import ArgumentEvent, Event, ToolArgsDelta
+from argstream.events import Event, ToolArgsDelta
 from argstream.runs._hub import Watch
 from argstream.runs._records import Commands, Launch, Lease, Owner, Record, releases_lease
 from argstream.runs._store import Now, Store
@@ -49,19 +47,29 @@ class RunLog:
     def has_begun(self) -> bool:
         return self._seq > 0 or self._lease is not None
 
-    def _stamped(self, events: Sequence[Event]) -> list[Record]:
-        """Return the events as the next records.
+    def _recorded(self, events: Sequence[Event]) -> tuple[list[Record], list[Record]]:
+        """Return the next records: one for each event, and those that the log keeps.
 
         An event that a log does not keep carries the ``seq`` of the record before it.
         """
         self.latest = max(time.time(), self.latest)
-        seq, records = self._seq, []
-        run_id, conversation_id, agent = self.run_id, self.conversation_id, self.agent
-        for event in events:
-            if not event.is_computed:
-                seq += 1
-            records.append(Record(seq, self.latest, run_id, conversation_id, agent, event))
-        return records
+        seq, count, records, kept = self._seq, len(events), list[Record](), list[Record]()
+        ids = self.latest, self.run_id, self.conversation_id, self.agent
+        for start, event in enumerate(events, 1):
+            if event.is_computed:
+                records.append(Record(seq, *ids, event))
+                continue
+            seq += 1
+            record = Record(seq, *ids, event)
+            records.append(record)
+            if type(event) is ToolArgsDelta:
+                end = start
+                while end < count and events[end].is_computed:
+                    end += 1
+                views: Any = tuple(events[start:end])
+                record = Record(seq, *ids, event, views)
+            kept.append(record)
+        return records, kept
 
     async def read(self) -> list[Record]:
         records = await self.store.read(self.run_id, self._seq)
@@ -88,8 +96,7 @@ class RunLog:
 
     async def write(self, events: Sequence[Event], *, are_deltas: bool = False) -> list[Record]:
         """Write events and return their records, which are durable by then."""
-        stamped = self._stamped(events)
-        records = _stored(stamped)
+        stamped, records = self._recorded(events)
         if not records:
             return stamped
         if are_deltas and self._lease is not None:
@@ -201,22 +208,6 @@ class RunLog:
         """Remove a decision that cannot be used, so that the call can be decided again."""
         if self._lease is not None:
             await self.store.reopen(self._lease, call_id)
-
-
-def _stored(stamped: Sequence[Record]) -> list[Record]:
-    """Return the records that a log keeps, those of argument text with their argument events."""
-    records: list[Record] = []
-    arguments: list[ArgumentEvent] = []
-    for record in reversed(stamped):
-        event = record.event
-        if isinstance(event, ArgumentEvent):
-            arguments.append(event)
-        elif isinstance(event, ToolArgsDelta):
-            records.append(replace(record, arguments=tuple(reversed(arguments))))
-            arguments.clear()
-        else:
-            records.append(record)
-    return records[::-1]
 
 
 def check_seconds(option: str, seconds: object) -> None:

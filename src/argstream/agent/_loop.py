@@ -181,31 +181,25 @@ class ApprovalReason(Struct, frozen=True):
         return "" if self.rule is None else self.rule.digest
 
 
-class Toolbox:
+class Toolbox(dict[str, Tool]):
+    """The tools of an agent by their names, and its policy."""
+
     def __init__(self, tools: Iterable[object], policy: Policy | None) -> None:
-        self._tools: dict[str, Tool] = {}
+        super().__init__()
         for given in tools:
             found = as_tool(given)
-            if found.name in self._tools:
+            if found.name in self:
                 raise UsageError(f"two tools are named {found.name!r}. Rename one: @tool(name=…)")
-            self._tools[found.name] = found
+            self[found.name] = found
         self.policy = policy
         # "report": the agent requests approval itself, when the arguments are whole.
-        specs = [found.spec for found in self._tools.values()]
+        specs = [found.spec for found in self.values()]
         self.check: Check | None = make_check(specs, policy, on_ask="report")
-        self.offered: tuple[OfferedTool, ...] = tuple(
-            found.offered for found in self._tools.values()
-        )
-
-    def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
-
-    def get(self, name: str) -> Tool | None:
-        return self._tools.get(name)
+        self.offered: tuple[OfferedTool, ...] = tuple(found.offered for found in self.values())
 
     def approval_reasons(self, name: str, text: str) -> list[ApprovalReason] | ev.ArgumentsError:
         """Return why this call needs an approval, or the error if the policy denies it."""
-        tool = self._tools[name]
+        tool = self[name]
         wanted = tool.requires_confirmation
         found: list[ApprovalReason] = []
         for policy in (self.policy, wanted):
@@ -220,7 +214,7 @@ class Toolbox:
                 found.append(ApprovalReason(reason, decision.rule, rule))
         if wanted is True:
             found.append(ApprovalReason(f"{name} always needs approval"))
-        elif self.policy is None and tool.asks_beside in self._tools:
+        elif self.policy is None and tool.asks_beside in self:
             reason = f"{name} needs approval while {tool.asks_beside} is enabled"
             found.append(ApprovalReason(reason))
         return found
@@ -239,11 +233,11 @@ class Toolbox:
 
     def may_start_early(self, call: StreamedCall) -> bool:
         """Return True if no rule can forbid this call, or ask about it, any more."""
-        found = self._tools.get(call.name)
-        if found is None or found.streamed is None or found.requires_confirmation is not False:
+        tool = self[call.name]
+        if tool.requires_confirmation is not False:
             return False
         if self.policy is None:
-            return found.asks_beside not in self._tools
+            return tool.asks_beside not in self
         return call.policy_decision is not None and call.policy_decision.action == "allow"
 
 
@@ -307,7 +301,12 @@ class LocalCall(Struct, eq=False):
         return self.reading != "none"
 
     def result_part(self) -> ResultPart:
-        note = "" if self.edited_text is None else edited_note(self.edited_text)
+        note = ""
+        if self.edited_text is not None:
+            note = (
+                "A person changed the arguments of this call before approving it. It was run with: "
+                f"{self.edited_text}"
+            )
         failed = self.call.outcome == "failed"
         return ResultPart(call_id=self.call_id, result=self.call.result, failed=failed, note=note)
 
@@ -350,14 +349,23 @@ class RunLoop:
     def has_tool(self, call_id: str) -> bool:
         return True
 
-    def ask_again(self, call_id: str) -> Step:
-        """Ask the approver again about a call whose decision could not be used."""
-        again = [request for request in self.pending if request.call_id == call_id]
-        return Step([], [AskPerson(request) for request in again])
-
-    def resumed(self, decisions: Decisions, times: Times | None = None) -> Step:
-        """Continue after a pause. All decisions count or none; ``times`` is when they were made."""
-        raise UsageError(f"the run {self.run_id} was only observed, and cannot be resumed")
+    def _request(  # noqa: PLR0917 - facts, in the order of the event
+        self,
+        call_id: str,
+        name: str,
+        text: str,
+        reason: str,
+        seconds: float | None,
+        rule: str | None = None,
+        rule_digest: str = "",
+    ) -> None:
+        """Request an approval of a call with exactly these arguments."""
+        shown, digest = read_arguments(text), digest_of(self.run_id, call_id, name, text)
+        expires_at = None if seconds is None else self._clock() + seconds
+        facts = (call_id, name, shown, digest, reason, rule, expires_at, rule_digest)
+        request = ev.ApprovalRequested(*facts)
+        self._emit(request)
+        self._out.effects.append(AskPerson(request))
 
     def _emit(self, event: ev.Event) -> None:
         self._apply(event)
@@ -371,9 +379,8 @@ class RunLoop:
             self.state.apply_record(record)
 
     def _step(self) -> Step:
-        step = Step(self._out.events[:], self._out.effects[:], self.is_at_rest)
-        self._out.events.clear()
-        self._out.effects.clear()
+        step = Step(*self._out[:2], rests=self.is_at_rest)
+        self._out = Step([], [])
         return step
 
 
@@ -544,7 +551,7 @@ class AgentLoop(RunLoop):
                 self._apply(record.event, record)
 
     def resumed(self, decisions: Decisions, times: Times | None = None) -> Step:
-        """Continue after a pause or a crash.
+        """Continue after a pause or a crash. ``times`` is when the decisions were made.
 
         Raises UsageError, and changes nothing, if a decision cannot be used, or a tool is missing.
         """
@@ -570,8 +577,6 @@ class AgentLoop(RunLoop):
 
     def abandoned(self, reason: str) -> Step:
         """End a run that no process drives: it had paused, or was cut off."""
-        if self.is_over:
-            return self._step()
         for call in self._with_status("running"):
             call.interruption = INTERRUPTED
         return self._abort(ev.RunStopped(reason, self.run_id), "the run was stopped")
@@ -811,8 +816,12 @@ class AgentLoop(RunLoop):
                 self._deny(call, "expired", EXPIRED, _EXPIRED)
             elif self._rules.asks_in_place and call.request is not None:
                 self._out.effects.append(AskPerson(call.request))
-        for call in self._with_status("ready"):
-            self._reconsider(call)
+        for call in self._with_status("ready"):  # the rules may have changed
+            problem = self._tools[call.name].problem(call.text)
+            if problem is not None:
+                self._refuse(call, problem)
+            else:
+                self._consider(call)
 
     def _why_not(self) -> str:
         ending = self.ending
@@ -867,19 +876,8 @@ class AgentLoop(RunLoop):
         return Grant("conversation", call.name, self._tools[call.name].function)
 
     def _ask(self, call: LocalCall, reason: ApprovalReason) -> None:
-        seconds = self._rules.approval_seconds
-        request = ev.ApprovalRequested(
-            call.call_id,
-            call.name,
-            read_arguments(call.text),
-            digest_of(self.run_id, call.call_id, call.name, call.text),
-            reason.reason,
-            reason.name,
-            None if seconds is None else self._clock() + seconds,
-            reason.rule_digest,
-        )
-        self._emit(request)
-        self._out.effects.append(AskPerson(request))
+        facts = (call.call_id, call.name, call.text, reason.reason, self._rules.approval_seconds)
+        self._request(*facts, reason.name, reason.rule_digest)
 
     def _undecided(self, call_id: str) -> LocalCall:
         """Return the pending call. Each decision is used once."""
@@ -1028,14 +1026,6 @@ class AgentLoop(RunLoop):
         else:
             self._fail(call, INTERRUPTED)
 
-    def _reconsider(self, call: LocalCall) -> None:
-        """Check a call that was ready against the current rules, which may have changed."""
-        problem = self._tools[call.name].problem(call.text)
-        if problem is not None:
-            self._refuse(call, problem)
-        else:
-            self._consider(call)
-
     def _reject(
         self, call: LocalCall, why: str, verdict: str, error: ev.ArgumentsError | None = None
     ) -> None:
@@ -1086,9 +1076,3 @@ def invalid_message(event: ev.ToolArgsInvalid) -> str:
 
 def denied_message(reason: str) -> str:
     return f"it was denied{f': {reason}' if reason else ''}"
-
-
-def edited_note(text: str) -> str:
-    return (
-        f"A person changed the arguments of this call before approving it. It was run with: {text}"
-    )

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import CancelledError
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, cast
 
@@ -251,15 +252,8 @@ class Run(AsyncClosing):
         return self.result
 
     def _iterate(self, *, records: bool) -> Iterator[Event | Record]:
-        self._require_no_consumer()
-        return self._items(records=records)
-
-    def _require_no_consumer(self) -> None:
         if self._event_loop is not None and not self._consumer.is_closed:
             raise UsageError(_HAS_CONSUMER)
-
-    def _items(self, *, records: bool) -> Iterator[Event | Record]:
-        self._require_no_consumer()  # another iterator may have begun meanwhile
         self._is_in_thread = True
         following = self._consumer
         batch, has_hook = following.batch, following.has_hook
@@ -299,12 +293,12 @@ class Run(AsyncClosing):
             await self._source.aclose()
 
 
+@dataclass(eq=False)
 class RunRecords:
     """The records of a run, to iterate over once."""
 
-    def __init__(self, iterate_async: Callable[..., Any], iterate: Callable[..., Any]) -> None:
-        self._iterate_async = iterate_async
-        self._iterate = iterate
+    _iterate_async: Callable[..., Any]
+    _iterate: Callable[..., Any]
 
     def __aiter__(self) -> AsyncIterator[Record]:
         return cast("AsyncIterator[Record]", self._iterate_async(records=True))
@@ -344,15 +338,12 @@ class _Consumer:
                         await self._shown(record)
                     yield record if self.yields_records else event
         except asyncio.CancelledError:
-            await self._abandon()
+            # Leave the run to others: a program that shuts down should not end its runs.
+            if self.outlives and not self.driver.is_stopped_with_another:
+                await self.driver.abandon()
             raise
         finally:
             await self.close()
-
-    async def _abandon(self) -> None:
-        """Leave the run to others: a program that shuts down should not end its runs."""
-        if self.outlives and not self.driver.is_stopped_with_another:
-            await self.driver.abandon()
 
     async def fill(self) -> bool:
         self.batch += reversed(await self.driver.outbox.fetch())

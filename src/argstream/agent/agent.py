@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args, overload
+from typing import Literal, TypeAlias, cast, get_args, overload
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -40,7 +40,6 @@ from argstream.streaming import AsyncEventStream, stream
 
 AnyRun: TypeAlias = "str | RunPaused | RunResult | Run"
 """A run: its ID, or an object that has it."""
-_NO_DECISIONS: Final[Decisions] = {}
 
 
 class Agent(AsyncClosing):
@@ -240,7 +239,21 @@ class Agent(AsyncClosing):
             raise UsageError('the agent has no store. Pass store="runs.db" to load a conversation')
         if not id:
             raise UsageError("id must not be empty")
-        return await _find_conversation(self._runs, Conversation(id=id, user=user))
+        store, conversation = self._runs.store, Conversation(id=id, user=user)
+        while found := await store.runs(conversation_id=id, user=user, limit=1):
+            run_id, conversation.updated = found[0].run_id, found[0].updated
+            try:
+                loop = await self._runs.restored(run_id)
+            except RunNotFoundError:  # it was deleted meanwhile
+                continue
+            if not loop.is_over:
+                conversation.run_id, conversation.messages = run_id, loop.state.history
+            elif loop.state.mode == "observed":
+                conversation.messages = tuple(loop.state.messages or ())
+            else:
+                conversation.messages = loop.final_messages
+            break
+        return conversation
 
     def stop(self, run: AnyRun, reason: str = "") -> list[Event]:
         """End a run that has paused, and return the last events that it wrote.
@@ -376,9 +389,8 @@ class _AgentRun(Source):
     def failure(self, error: BaseException) -> StreamFailed:
         if not isinstance(error, StreamError):
             return StreamFailed("model_failed", f"the model failed with {type(error).__name__}")
-        known = {code: code for code in get_args(FailureCode)}
-        if error.code in known:
-            return StreamFailed(known[error.code], error.message, error.retryable)
+        if error.code in get_args(FailureCode):
+            return StreamFailed(cast("FailureCode", error.code), error.message, error.retryable)
         return StreamFailed("provider_error", error.message, error.retryable, error.code)
 
     async def begin(self) -> Step:
@@ -410,12 +422,7 @@ class _AgentRun(Source):
 
     async def load(self) -> RunState:
         """Read the records that are not known here, without acquiring the lease."""
-        try:
-            records = await self.log.read()
-        except RunNotFoundError:
-            self.conversation.forget(self.run_id)
-            raise
-        self.loop.restore(records)
+        self.loop.restore(await self.log.read())
         state = self.loop.state
         if self.conversation.is_fresh:
             self.conversation.id = state.conversation_id
@@ -427,11 +434,7 @@ class _AgentRun(Source):
 
     async def stop(self, reason: str) -> list[Event]:
         """End the run. If no process drives it, return its last events."""
-        try:
-            await self.log.store.stop(self.run_id, reason)
-        except UsageError:  # it is over, or not there
-            await _catch_up(self.runs, self.conversation)
-            raise
+        await self.log.store.stop(self.run_id, reason)
         try:
             await self._acquire()
             commands = await self.log.store.commands(self.run_id)  # the first reason counts
@@ -463,12 +466,7 @@ class _AgentRun(Source):
         return ObserverLoop(self.run_id, self.loop.state) if is_observed else self.loop
 
     async def _acquire(self, wait: float = 0.0) -> None:
-        try:
-            has_grown = await self.log.acquire(wait)
-        except RunNotFoundError:
-            self.conversation.forget(self.run_id)
-            raise
-        if has_grown:
+        if await self.log.acquire(wait):
             await self.load()
         self._refuse_if_over()
 
@@ -516,25 +514,6 @@ class _AgentRun(Source):
             self.conversation.finish_run(self.run_id, self.loop.final_messages)
 
 
-async def _find_conversation(runs: _AgentRuns, conversation: Conversation) -> Conversation:
-    """Fill an empty conversation with the messages of its newest run in the store."""
-    store, conversation_id, user = runs.store, conversation.id, conversation.user
-    while found := await store.runs(conversation_id=conversation_id, user=user, limit=1):
-        run_id, conversation.updated = found[0].run_id, found[0].updated
-        try:
-            loop = await runs.restored(run_id)
-        except RunNotFoundError:  # it was deleted meanwhile
-            continue
-        if not loop.is_over:
-            conversation.run_id, conversation.messages = run_id, loop.state.history
-        elif loop.state.mode == "observed":
-            conversation.messages = tuple(loop.state.messages or ())
-        else:
-            conversation.messages = loop.final_messages
-        break
-    return conversation
-
-
 async def _catch_up(runs: _AgentRuns, conversation: Conversation) -> None:
     """Continue a conversation after its run, if that has ended in another process."""
     run_id = conversation.run_id
@@ -544,5 +523,6 @@ async def _catch_up(runs: _AgentRuns, conversation: Conversation) -> None:
         if (await runs.store.info(run_id)).is_over:
             loop = await runs.restored(run_id)
             conversation.finish_run(run_id, loop.final_messages)
-    except RunNotFoundError:
-        conversation.forget(run_id)
+    except RunNotFoundError:  # it was deleted
+        if conversation.run_id == run_id:
+            conversation.run_id = None

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +28,7 @@ from argstream.sanitise import visible_line
 
 if TYPE_CHECKING:
     from argstream.agent._driver import AnyLoop, Driver
-    from argstream.agent._loop import Step
+    from argstream.agent._loop import AgentLoop, Step
 
 __all__ = ["Approval", "Approve", "Approver", "Decisions", "Deny", "Grant"]
 
@@ -86,12 +86,6 @@ def check_decision(request: ApprovalRequested, decision: object) -> None:
         raise UsageError('no rule asks about this call: use Approve(always="conversation")')
 
 
-def approver_failure_message(error: BaseException) -> str:
-    if isinstance(error, UsageError):
-        return str(error)
-    return f"the approver failed with {type(error).__name__}"
-
-
 def is_cancelled(error: BaseException) -> bool:
     """Return True if this task is cancelled, and not just something that it awaited."""
     if not isinstance(error, asyncio.CancelledError):
@@ -101,25 +95,21 @@ def is_cancelled(error: BaseException) -> bool:
 
 
 class Decider:
-    """Asks the approver of a run, and passes decisions and stops to its loop.
+    """Asks the approver of a run, and passes decisions and stops to its loop."""
 
-    ``waits`` is True if the run goes on while it waits for decisions, also without an approver.
-    """
-
-    def __init__(
-        self, driver: "Driver", approver: Approver | None, log: RunLog, *, waits: bool
-    ) -> None:
+    def __init__(self, driver: "Driver", log: RunLog) -> None:
         self._driver = driver
         self._loop = driver.loop
         self._log = log
-        self._waits = waits
-        self._approver: Callable[[ApprovalRequested], Any] | None = approver
+        # An observed run goes on while it waits for decisions, also without an approver.
+        self._waits = driver.source.is_observed
+        self._approver: Callable[[ApprovalRequested], Any] | None = driver.source.approver
         self._questions: dict[str, asyncio.Task[None]] = {}  # to the approver, by call
         self._one_at_a_time = asyncio.Lock()
         self._decided: set[str] = set()  # calls with a decision of this process
         # Decisions that are not in the store yet. The future is done when it is known whether the
         # decision counts.
-        self._unsent: dict[str, tuple[Approval, asyncio.Future[None]]] = {}
+        self.unsent: dict[str, tuple[Approval, asyncio.Future[None]]] = {}
         self._unsent_stop: str | None = None
 
     def ask(self, request: ApprovalRequested) -> None:
@@ -128,10 +118,10 @@ class Decider:
         if (self._approver is not None or expires) and request.call_id not in self._questions:
             self._questions[request.call_id] = self._driver.spawn(self._ask(request))
 
-    def withdraw_decided(self, *, all_others: bool = False) -> None:
+    def withdraw_decided(self) -> None:
         """Cancel the questions about calls that are not pending any more."""
         for call_id in list(self._questions):
-            if all_others or not self._loop.is_pending(call_id):
+            if not self._loop.is_pending(call_id):
                 self._questions.pop(call_id).cancel()
 
     async def _ask(self, request: ApprovalRequested) -> None:
@@ -178,7 +168,10 @@ class Decider:
         if request not in loop.pending:  # it was decided elsewhere meanwhile
             return
         if decision is None:
-            decision = await _after_expiry(request)
+            # The wall clock decides. It may differ from the timer.
+            while request.expires_at is not None and not is_expired(request, time.time()):
+                await asyncio.sleep(_CLOCK_STEP)
+            decision = Deny(EXPIRED)
         try:
             loop.check({call_id: decision})
         except UsageError as error:
@@ -200,20 +193,17 @@ class Decider:
         self._decided.add(call_id)
         counts = asyncio.get_running_loop().create_future()
         counts.add_done_callback(lambda done: done.exception())  # callers need not wait for it
-        self._unsent[call_id] = decision, counts
+        self.unsent[call_id] = decision, counts
         self._driver.write_soon()
         return counts
 
-    @property
-    def has_unsent(self) -> bool:
-        return bool(self._unsent)
-
     def give_up(self) -> None:
         """Withdraw all questions, and fail the decisions that were not posted."""
-        self.withdraw_decided(all_others=True)
+        while self._questions:
+            self._questions.popitem()[1].cancel()
         message = "the decision was not sent: this process no longer drives the run"
-        while self._unsent:
-            _, (_, counts) = self._unsent.popitem()
+        while self.unsent:
+            _, (_, counts) = self.unsent.popitem()
             if not counts.done():
                 counts.set_exception(UsageError(message))
 
@@ -233,7 +223,7 @@ class Decider:
 
     async def post_decisions(self) -> None:
         """Write the decisions of this process to the store, if their requests are there."""
-        for call_id, (decision, counts) in list(self._unsent.items()):
+        for call_id, (decision, counts) in list(self.unsent.items()):
             try:
                 await self._log.store.decide(self._log.run_id, {call_id: decision})
             except UsageError as error:
@@ -246,7 +236,7 @@ class Decider:
             else:
                 if not counts.done():
                     counts.set_result(None)
-            del self._unsent[call_id]
+            del self.unsent[call_id]
 
     async def receive(self, commands: Commands) -> None:
         """Use the commands that were sent to the run, by this process or another."""
@@ -264,7 +254,9 @@ class Decider:
             self._driver.act(loop.decided(call_id, decision, commands.decided_at[call_id]))
         elif loop.has_tool(call_id):  # it was reopened, so it can be decided again
             self._decided.discard(call_id)
-            self._driver.act(loop.ask_again(call_id))
+            for request in loop.pending:
+                if request.call_id == call_id:
+                    self.ask(request)
 
     async def after_pause(self) -> "Step | None":
         """Return how a run continues that has just paused, if there are decisions or a stop.
@@ -284,7 +276,8 @@ class Decider:
             return self._loop.stopped(commands.stop_reason)
         decisions = await usable_decisions(log, self._loop, commands.decisions)
         if decisions:
-            return self._loop.resumed(decisions, commands.decided_at)
+            loop = cast("AgentLoop", self._loop)  # an observed run does not pause
+            return loop.resumed(decisions, commands.decided_at)
         await log.release()
         return None
 
@@ -304,10 +297,3 @@ async def usable_decisions(log: RunLog, loop: "AnyLoop", posted: Decisions) -> d
         else:
             usable[call_id] = decision
     return usable
-
-
-async def _after_expiry(request: ApprovalRequested) -> Deny:
-    """Wait until the request has expired by the wall clock, which may differ from the timer."""
-    while request.expires_at is not None and not is_expired(request, time.time()):
-        await asyncio.sleep(_CLOCK_STEP)
-    return Deny(EXPIRED)

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 from msgspec.structs import replace
@@ -18,7 +17,6 @@ from argstream.agent._lease import RunLog, check_seconds
 from argstream.agent._loop import (
     Answer,
     AskModel,
-    AskPerson,
     CloseStream,
     RunLoop,
     Step,
@@ -36,7 +34,6 @@ from argstream.agent.approvals import (
     Decisions,
     Deny,
     check_decision,
-    digest_of,
     is_expired,
 )
 from argstream.agent.result import Conversation, RunResult, ToolUse
@@ -181,7 +178,7 @@ class Observer(AsyncClosing):
         else:
             reason = context.decision_reason or context.title or f"requested by {self.agent}"
             answer = await run.ask(call_id, text, reason, self._approval_seconds)
-        return _permission(name, answer, interrupt=run is not None and run.loop.is_stopped)
+        return _permission(name, answer, interrupt=run is not None and run.loop.is_ending)
 
     def _run_of(self, call_id: str, text: str) -> "_ObservedRun | None":
         """Return the run that makes a call: two observed runs may use the same IDs."""
@@ -299,10 +296,9 @@ class _ObservedRun(Source):
         await self.notifier.until(lambda: loop.is_settled(call_id), _CLOSING)
         if (objection := loop.objection(call_id)) is not None:
             return _not_run(call_id, objection)
-        expires_at = None if seconds is None else time.time() + seconds
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[call_id] = answer
-        self.driver.act(loop.ask(call_id, text, reason, expires_at))
+        self.driver.act(loop.ask(call_id, text, reason, seconds))
         try:
             return await answer
         finally:  # also if the agent does not wait any more
@@ -324,13 +320,6 @@ def _not_run(call_id: str, why: str) -> Answer:
     return Answer(call_id, None, f"the call was not run: {why}")
 
 
-class _Asked(NamedTuple):
-    """What the agent wants to run, before the stream may have said that the call is complete."""
-
-    text: str  # the exact arguments
-    closes: bool  # whether the request was the end of the arguments
-
-
 class ObserverLoop(RunLoop):
     """The loop of an observed run."""
 
@@ -339,15 +328,10 @@ class ObserverLoop(RunLoop):
 
     def __init__(self, run_id: str, state: RunState | None = None) -> None:
         super().__init__(run_id, state)
-        self.is_stopped: bool = False  # it was stopped, and may still be read
-        self._asked: dict[str, _Asked] = {}  # by call ID
+        self.is_ending: bool = False  # it was stopped, and may still be read
+        self._asked: dict[str, str] = {}  # the exact arguments of requests, by call ID
         self._reported_end: ev.RunEnd | None = None  # by the agent
-        self._failure: ev.StreamFailed | None = None  # of the stream, the last one
         self._stop_reason = ""
-
-    @property
-    def is_ending(self) -> bool:
-        return self.is_stopped
 
     @property
     def result(self) -> RunResult:
@@ -385,8 +369,8 @@ class ObserverLoop(RunLoop):
         """Return True for an event about arguments that were already complete."""
         if not isinstance(event, _ABOUT_ARGUMENTS):
             return False
-        asked = self._asked.get(event.call_id)
-        return self.open_call(event.call_id) is None or (asked is not None and asked.closes)
+        call = self.open_call(event.call_id)
+        return call is None or call.verdict is not None
 
     def events_received(self, events: Sequence[ev.Event]) -> Step:
         for event in events:
@@ -407,18 +391,13 @@ class ObserverLoop(RunLoop):
                 decision = call.decision if (call := self.open_call(call_id)) else None
                 if decision is not None and decision.edited_arguments is not None:
                     event = replace(event, arguments=decision.edited_arguments)
-            case ev.StreamFailed():
-                self._failure = event
             case _:
                 pass
         self._emit(event)
 
     def has_reported(self, call_id: str, text: str) -> bool:
-        """Return True if a call has started and has these arguments, as far as they have come."""
-        call = self.open_call(call_id)
-        if call is None:
-            return False
-        came = parse_arguments(call.raw)
+        """Return True if an open call has these arguments, as far as they have come."""
+        came = parse_arguments(self.state.calls[call_id].raw)
         return came.verdict != "complete" or written(came.value) == written(read_arguments(text))
 
     def is_settled(self, call_id: str) -> bool:
@@ -428,32 +407,28 @@ class ObserverLoop(RunLoop):
 
     def objection(self, call_id: str) -> str | None:
         """Return why no approval can be requested for a call, if so."""
-        if self.is_stopped or self.is_over:
-            return _STOPPED if self.is_stopped else "the run is over"
+        if self.is_ending or self.is_over:
+            return _STOPPED if self.is_ending else "the run is over"
         if (call := self.open_call(call_id)) is None:
             return "it is over"
         if call.verdict not in (None, "complete"):
             return f"its arguments are {call.verdict}"
         return None if call.request is None else "its approval was already requested"
 
-    def ask(self, call_id: str, text: str, reason: str, expires_at: float | None) -> Step:
+    def ask(self, call_id: str, text: str, reason: str, seconds: float | None) -> Step:
         """Request an approval of a call with exactly these arguments."""
         call = self.state.calls[call_id]
-        name, is_open = call.name, call.verdict is None
-        self._asked[call_id] = _Asked(text, closes=is_open)
-        if is_open:  # the agent has all of its arguments
+        name = call.name
+        self._asked[call_id] = text
+        if call.verdict is None:  # the agent has all of its arguments
             exact = None if text == call.raw else text
             self._emit(ev.ToolArgsCompleted(call_id, name, read_arguments(text), text=exact))
-        digest = digest_of(self.run_id, call_id, name, text)
-        shown = read_arguments(text)
-        request = ev.ApprovalRequested(call_id, name, shown, digest, reason, None, expires_at)
-        self._emit(request)
+        self._request(call_id, name, text, reason, seconds)
         self._pause()
-        self._out.effects.append(AskPerson(request))
         return self._step()
 
     def _pause(self) -> None:
-        if self.pending and not self.is_stopped:
+        if self.pending and not self.is_ending:
             self._emit(ev.RunPaused(self.run_id, self.pending, keeps_lease=True))
 
     def _decided(self, *decisions: ev.ApprovalDecided) -> None:
@@ -477,26 +452,20 @@ class ObserverLoop(RunLoop):
     def decided(self, call_id: str, decision: Approval, when: float) -> Step:
         call = self.state.calls[call_id]
         if is_expired(call.request, when):
-            denial = self._denial(call_id, "expired", EXPIRED)
-            return self._answered(denial, _not_run(call_id, EXPIRED))
-        if isinstance(decision, Deny):
-            denial = self._denial(call_id, "denied", decision.reason)
-            refusal = Answer(call_id, None, denied_message(decision.reason))
-            return self._answered(denial, refusal)
-        edited = decision.arguments
-        text = self._asked[call_id].text if edited is None else _text_of_arguments(edited)
-        decided = ev.ApprovalDecided(
-            call_id,
-            call.name,
-            "approved" if edited is None else "edited",
-            decision.reason,
-            None if edited is None or text is None else read_arguments(text),
-            decision.always,
-        )
-        return self._answered(decided, Answer(call_id, text, always=decision.always))
-
-    def _answered(self, decided: ev.ApprovalDecided, answer: Answer) -> Step:
-        self._decided(decided)
+            event = self._denial(call_id, "expired", EXPIRED)
+            answer = _not_run(call_id, EXPIRED)
+        elif isinstance(decision, Deny):
+            event = self._denial(call_id, "denied", decision.reason)
+            answer = Answer(call_id, None, denied_message(decision.reason))
+        else:
+            edit = decision.arguments
+            text = self._asked[call_id] if edit is None else _text_of_arguments(edit)
+            edited = None if edit is None or text is None else read_arguments(text)
+            outcome: ev.ApprovalOutcome = "approved" if edit is None else "edited"
+            facts = (call_id, call.name, outcome, decision.reason, edited, decision.always)
+            event = ev.ApprovalDecided(*facts)
+            answer = Answer(call_id, text, always=decision.always)
+        self._decided(event)
         self._out.effects.append(answer)
         return self._step()
 
@@ -513,8 +482,8 @@ class ObserverLoop(RunLoop):
 
     def stopped(self, reason: str) -> Step:
         """Mark the run as stopped, and withdraw its requests."""
-        if not (self.is_stopped or self.is_over):
-            self.is_stopped, self._stop_reason = True, reason
+        if not (self.is_ending or self.is_over):
+            self.is_ending, self._stop_reason = True, reason
             was_asked = self._refuse_pending(_STOPPED)
             # An agent whose calls were denied may end by itself.
             self._out.effects.append(CloseStream(was_asked))
@@ -537,7 +506,7 @@ class ObserverLoop(RunLoop):
         """
         if self.is_over:
             return self._step()
-        why = _STOPPED if self.is_stopped else "the run is over"
+        why = _STOPPED if self.is_ending else "the run is over"
         self._refuse_pending(why)
         calls = [call for call in self.state.calls.values() if call.outcome is None]
         for call in reversed(calls):  # calls of a sub-agent end before the call that started it
@@ -558,12 +527,13 @@ class ObserverLoop(RunLoop):
         return self.stream_ended(failure=ev.RunFailed(code, message))
 
     def _ending(self, failure: ev.RunEnd | None) -> ev.RunEnd:
-        if self.is_stopped:
+        if self.is_ending:
             return ev.RunStopped(self._stop_reason)
         if self._reported_end is not None:
             return self._reported_end
-        if failure is None and self._failure is not None:
-            return ev.RunFailed(self._failure.specific_code, self._failure.message)
+        if failure is None and self.state.failures:
+            last = cast("ev.StreamFailed", self.state.failures[-1])  # the run has not failed yet
+            return ev.RunFailed(last.specific_code, last.message)
         return failure or _CUT
 
 

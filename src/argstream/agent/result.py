@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -11,11 +11,9 @@ from msgspec import Struct
 from argstream.agent.approvals import Grant
 from argstream.assembly import Numbering
 from argstream.errors import UsageError
-from argstream.events import ApprovalRequested, Usage
+from argstream.events import ApprovalRequested, RunStatus, Usage
 from argstream.history import CallPart, Message, TextPart, ThinkingPart, Verdict
 from argstream.runs._state import Call
-
-RunOutcome: TypeAlias = Literal["running", "completed", "paused", "failed", "stopped"]
 
 
 class ToolUse(Struct):
@@ -48,7 +46,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """The answer of an agent, and the calls that it made."""
 
     run_id: str
-    outcome: RunOutcome
+    outcome: RunStatus
     text: str  # the last text of the model
     tools: list[ToolUse]  # all calls, in their order
     usage: Usage
@@ -103,11 +101,6 @@ class Conversation:
     def is_fresh(self) -> bool:
         """Whether it has no messages and no run."""
         return self.run_id is None and not self.messages
-
-    def forget(self, run_id: str) -> None:
-        """Detach a run that was deleted, so that another can begin. For runs only."""
-        if self.run_id == run_id:
-            self.run_id = None
 
     def to_json(self) -> bytes:
         """Return it as JSON, without its grants: the rules may have changed when it is read."""

@@ -14,8 +14,9 @@ loopback interface only.
 import asyncio
 import threading
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -51,13 +52,13 @@ from argstream.recording._recording import sse_events
 from argstream.recording.proxy import LoopbackService, disconnect
 from argstream.testing._chunking import cut
 from argstream.testing._mock_protocols import (
-    STATUS_MESSAGES,
     AnthropicDialect,
     ChatDialect,
     Dialect,
-    Problem,
+    RefusedError,
     ResponsesDialect,
     Turn,
+    check_form,
     decode,
     encode,
     sse,
@@ -67,12 +68,9 @@ from argstream.wire._decoders import BYTE_ORDER_MARK
 
 _Fault = TypeVar("_Fault", bound=Fault)
 _WHOLE: Final = ("chat.completion", "response")
-_WITHOUT_BODY: Final = (204, 304)
 _ANTHROPIC: Final[Dialect] = AnthropicDialect()
 _CHAT: Final[Dialect] = ChatDialect()
-_RESPONSES: Final[Dialect] = ResponsesDialect()
-_DIALECTS: Final = {dialect.route: dialect for dialect in (_ANTHROPIC, _CHAT, _RESPONSES)}
-_ROUTES: Final = ", ".join(f"POST {route}" for route in _DIALECTS)
+_DIALECTS: Final = {one.route: one for one in (_ANTHROPIC, _CHAT, ResponsesDialect())}
 _MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -87,9 +85,9 @@ class ReceivedRequest:
     """By name in lower case. Values that could be secrets are ``[removed]``."""
     body: dict[str, Any] | None
     """None if it was not a JSON object."""
-    status: int
+    status: int = 200
     """Status of the response."""
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
     """Why it was rejected. Empty if it was not."""
 
     @property
@@ -255,13 +253,17 @@ class MockProvider(LoopbackService):
                     name: REMOVED if secrets_of_header(name, value) else value
                     for name, value in headers.items()
                 },
-                body=_object(body),
-                status=200,
-                problems=(),
+                body=value if isinstance(value := decode(body), dict) else None,
             )
-            answer, problems = self._decide(headers, request)
-            messages = tuple(problem.message for problem in problems)
-            request = replace(request, status=answer.status, problems=messages)
+            problems: tuple[str, ...] = ()
+            try:
+                answer = self._decide(headers, request)
+            except RefusedError as refused:
+                of_header = _ANTHROPIC if "anthropic-version" in headers else _CHAT
+                dialect = _dialect_of(request) or of_header
+                answer = error_answer(dialect, refused.status, str(refused))
+                problems = (str(refused),)
+            request = replace(request, status=answer.status, problems=problems)
             self._requests.append(request)
         if self._on_request is not None:
             self._on_request(request)
@@ -269,73 +271,51 @@ class MockProvider(LoopbackService):
         ids = dict.fromkeys(("request-id", "x-request-id"), f"req_mock_{request.number}")
         return replace(answer, headers={**answer.headers, **ids})
 
-    def _decide(
-        self, headers: Mapping[str, str], request: ReceivedRequest
-    ) -> "tuple[Answer, list[Problem]]":
-        body, path = request.body, request.path
-        dialect = _DIALECTS.get(path) if request.method == "POST" else None
-        if self._accepts_any_request():
-            return self._next(dialect or _CHAT, body or {}), []
+    def _decide(self, headers: Mapping[str, str], request: ReceivedRequest) -> "Answer":
+        body, dialect, scripted = request.body, _dialect_of(request), self._scripted()
+        if isinstance(scripted, RecordedAnswer) and not scripted.protocol:
+            return self._next(scripted, dialect or _CHAT, body or {})
         if dialect is None:
-            dialect = _ANTHROPIC if "anthropic-version" in headers else _CHAT
-            problems = [Problem(f"unknown route {request.method} {path}. Routes: {_ROUTES}", 404)]
-        elif body is None:
-            problems = [Problem("the body must be a JSON object")]
-        else:
-            problems = dialect.problems(headers, body) or self._reply_problems(dialect, body)
-            if not problems and self._check is not None and (message := self._check(request)):
-                problems = [Problem(message)]
-            if not problems:
-                return self._next(dialect, body), []
-        message = "; ".join(problem.message for problem in problems)
-        return error_answer(dialect, problems[0].status, message), problems
+            routes = ", ".join(f"POST {route}" for route in _DIALECTS)
+            raise RefusedError(
+                f"unknown route {request.method} {request.path}. Routes: {routes}", 404
+            )
+        if body is None:
+            raise RefusedError("the body must be a JSON object")
+        check_form(dialect, headers, body)
+        if scripted is None:
+            sent = len(self._answers)
+            raise RefusedError(
+                f"the script has no more replies ({sent} sent). Add one, or pass repeat=True"
+            )
+        if isinstance(scripted, RecordedAnswer):
+            scripted.require_fit(dialect, is_streamed=request.is_streamed)
+        if self._check is not None and (message := self._check(request)):
+            raise RefusedError(message)
+        return self._next(scripted, dialect, body)
 
-    def _accepts_any_request(self) -> bool:
-        """Return True if the next answer is a recording of an unknown API."""
+    def _scripted(self) -> "Reply | RecordedAnswer | None":
+        """Return the next answer; None if the script is over."""
         if self._answered >= len(self._answers) and not self._repeats:
-            return False
-        answer = self._scripted()
-        return isinstance(answer, RecordedAnswer) and not answer.protocol
-
-    def _reply_problems(self, dialect: Dialect, body: dict[str, Any]) -> list[Problem]:
-        """Return why the script has no answer to a valid request."""
-        if self._answered >= len(self._answers) and not self._repeats:
-            message = "the script has no more replies ({} sent). Add one, or pass repeat=True"
-            return [Problem(message.format(len(self._answers)))]
-        answer = self._scripted()
-        if isinstance(answer, Reply):
-            return []
-        if answer.protocol != dialect.protocol:
-            request = f"the request is for {dialect.protocol}"
-            return [Problem(f"the recording is for {answer.protocol}, but {request}")]
-        is_stream = answer.whole is None
-        if answer.status < 400 and is_stream != (body.get("stream") is True):
-            found, wanted = ("a stream", "true") if is_stream else ("not a stream", "false")
-            return [Problem(f"the recording is {found}. Send stream: {wanted}")]
-        return []
-
-    def _scripted(self) -> "Reply | RecordedAnswer":
+            return None
         return self._answers[self._answered % len(self._answers)]
 
-    def _next(self, dialect: Dialect, body: dict[str, Any]) -> "Answer":
-        answer = self._scripted()
+    def _next(
+        self, scripted: "Reply | RecordedAnswer", dialect: Dialect, body: dict[str, Any]
+    ) -> "Answer":
         self._answered += 1
-        streamed = body.get("stream") is True
-        own = answer.faults if isinstance(answer, Reply) else ()
-        faults = (*self._faults, *own)
-        failure = fault_answer(dialect, faults, streamed=streamed)
-        if failure is not None:
-            return failure
-        if isinstance(answer, Reply):
-            turn = Turn(self._answered, answer, body)
-            if streamed:
-                return stream_answer(dialect, dialect.streamed(turn), faults)
-            return whole_answer(encode(dialect.whole(turn)), faults)
-        if answer.timed is not None:
-            return answer.timed
-        if answer.whole is not None:
-            return answer.with_head(whole_answer(answer.whole, faults))
-        return answer.with_head(stream_answer(dialect, answer.events, faults))
+        if isinstance(scripted, RecordedAnswer):
+            return with_faults(scripted.answer, self._faults, dialect)
+        turn = Turn(self._answered, scripted, body)
+        if body.get("stream") is True:
+            answer = stream_answer(dialect.streamed(turn))
+        else:
+            answer = whole_answer(encode(dialect.whole(turn)))
+        return with_faults(answer, (*self._faults, *scripted.faults), dialect)
+
+
+def _dialect_of(request: ReceivedRequest) -> Dialect | None:
+    return _DIALECTS.get(request.path) if request.method == "POST" else None
 
 
 class Write(NamedTuple):
@@ -349,88 +329,85 @@ class Write(NamedTuple):
 class Answer:
     """A response that is built in full before its first byte is sent."""
 
-    status: int
     headers: Mapping[str, str]
     writes: Sequence[Write]
+    is_stream: bool = True
     length: int | None = None  # None: chunked encoding, one chunk for each write
+    status: int = 200
     seconds_before: float = 0.0
-    is_cut: bool = field(default=False, kw_only=True)  # closed without a proper end
+    is_cut: bool = False  # closed without a proper end
+
+
+def stream_answer(events: Iterable[bytes]) -> Answer:
+    headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+    return Answer(headers, [*map(Write, events)])
+
+
+def whole_answer(body: bytes) -> Answer:
+    return Answer(
+        {"content-type": "application/json"}, [Write(body)], is_stream=False, length=len(body)
+    )
 
 
 def error_answer(dialect: Dialect, status: int, message: str) -> Answer:
-    body = encode(dialect.error(status, message))
-    return Answer(status, {"content-type": "application/json"}, [Write(body)], len(body))
+    return replace(whole_answer(encode(dialect.error(status, message))), status=status)
 
 
-def fault_answer(dialect: Dialect, faults: Sequence[Fault], *, streamed: bool) -> Answer | None:
-    """Return the error response if a fault requires one."""
+def with_faults(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> Answer:
+    if not faults:
+        return answer
+    slow = _faults_of(Slow, faults)
+    before = sum(fault.before for fault in slow)
     for fault in faults:
-        if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not streamed):
-            answer = error_answer(dialect, fault.status, _message(fault))
+        if isinstance(fault, Status) or (isinstance(fault, ErrorEvent) and not answer.is_stream):
+            failure = error_answer(dialect, fault.status, _message(fault))
             retry_after = fault.retry_after if isinstance(fault, Status) else None
             if retry_after is None and fault.status == 429:
                 retry_after = 1
             headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
-            return replace(
-                answer,
-                headers={**answer.headers, **headers},
-                seconds_before=_seconds_before(faults),
-            )
-    return None
-
-
-def stream_answer(dialect: Dialect, events: Iterable[bytes], faults: Sequence[Fault]) -> Answer:
-    """Return events as a response, with one write for each event unless they are split."""
-    events = list(events)
-    for broken in _faults_of(Malformed, faults):
-        if events:
-            index = min(_event_at(broken.at, events), len(events) - 1)
-            events[index] = _halved(events[index])
-    for error in _faults_of(ErrorEvent, faults):
-        index = min(_event_at(error.at, events), len(events))
-        events[index:] = dialect.error_events(error.status, _message(error), index)
-    headers = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-    return _build_answer(events, headers, None, faults)
-
-
-def whole_answer(body: bytes, faults: Sequence[Fault]) -> Answer:
-    if _faults_of(Malformed, faults):
-        body = body[: len(body) // 2]
-    return _build_answer([body], {"content-type": "application/json"}, len(body), faults)
-
-
-def _build_answer(
-    writes: list[bytes], headers: dict[str, str], length: int | None, faults: Sequence[Fault]
-) -> Answer:
+            return replace(failure, headers={**failure.headers, **headers}, seconds_before=before)
+    writes = _damaged(answer, faults, dialect)
+    length = None if answer.length is None else sum(map(len, writes))
     starts = [0, *accumulate(map(len, writes[:-1]))]  # of events, before they are split
     ends = [_byte_at(fault.at, writes) for fault in _faults_of(Cut, faults)]
     if ends:
-        writes = _truncate(min(ends), writes)
+        writes = cut(b"".join(writes)[: min(ends)], map(len, writes))
     for split in _faults_of(Split, faults):
         writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
-    slow = _faults_of(Slow, faults)
-    before, between = _seconds_before(faults), sum(fault.between for fault in slow)
+    between = sum(fault.between for fault in slow)
     total = max((fault.total for fault in slow if fault.total is not None), default=None)
     if total is not None:
         between = total / max(1, len(starts) - 1)
         before += total if len(starts) == 1 else 0
-    timed = _timed(writes, starts, between)
-    return Answer(200, headers, timed, length, before, is_cut=bool(ends))
+    return replace(
+        answer,
+        writes=_timed(writes, starts, between),
+        length=length,
+        seconds_before=before,
+        is_cut=answer.is_cut or bool(ends),
+    )
+
+
+def _damaged(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> list[bytes]:
+    """Apply the faults that change the content."""
+    writes = [write.data for write in answer.writes]
+    for broken in _faults_of(Malformed, faults):
+        if not answer.is_stream:
+            writes = [body[: len(body) // 2] for body in writes]
+        elif writes:
+            index = min(_event_at(broken.at, writes), len(writes) - 1)
+            writes[index] = _halved(writes[index])
+    for error in _faults_of(ErrorEvent, faults):
+        index = min(_event_at(error.at, writes), len(writes))
+        writes[index:] = dialect.error_events(error.status, _message(error), index)
+    return writes
 
 
 def _timed(writes: list[bytes], starts: list[int], between: float) -> list[Write]:
     """Add a pause before a write for each event that starts in it, except for the first event."""
     ends = list(accumulate(map(len, writes)))
-    counts = [0] * len(writes)
-    for start in starts[1:]:
-        write = bisect_right(ends, start)
-        if write < len(writes):  # not cut off
-            counts[write] += 1
-    return [Write(data, between * count) for data, count in zip(writes, counts, strict=True)]
-
-
-def _seconds_before(faults: Sequence[Fault]) -> float:
-    return sum(fault.before for fault in _faults_of(Slow, faults))
+    counts = Counter(bisect_right(ends, start) for start in starts[1:])
+    return [Write(data, between * counts[number]) for number, data in enumerate(writes)]
 
 
 def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
@@ -438,10 +415,11 @@ def _faults_of(kind: type[_Fault], faults: Sequence[Fault]) -> list[_Fault]:
 
 
 def _event_at(place: Place, events: list[bytes]) -> int:
-    """Return the number of events before a place."""
+    """Return the number of events before a place: for a call, before the middle of its pieces."""
     if place != "call":
         return place
-    pieces = [index for index, event in enumerate(events) if _has_arguments(event)]
+    payloads = ([decode(one.data) for one in _frames(SseDecoder(), event)] for event in events)
+    pieces = [index for index, found in enumerate(payloads) if any(map(_is_piece, found))]
     return pieces[len(pieces) // 2] if pieces else len(events) // 2
 
 
@@ -451,12 +429,6 @@ def _byte_at(place: Place, writes: list[bytes]) -> int:
         return place
     index = _event_at(place, writes)
     return sum(map(len, writes[:index])) + len(writes[index]) // 2 if writes else 0
-
-
-def _truncate(end: int, writes: list[bytes]) -> list[bytes]:
-    starts = accumulate(map(len, writes), initial=0)
-    kept = [write[: max(0, end - start)] for start, write in zip(starts, writes, strict=False)]
-    return [write for write in kept if write]
 
 
 def _sizes(split: Split, length: int) -> list[int]:
@@ -474,25 +446,13 @@ def _halved(event: bytes) -> bytes:
 
 
 def _message(fault: Status | ErrorEvent) -> str:
-    return fault.message or STATUS_MESSAGES.get(
-        fault.status, "An error, as configured in the mock provider"
-    )
+    return fault.message or f"Error {fault.status}, as configured in the mock provider"
 
 
-def _has_arguments(event: bytes) -> bool:
-    """Return True if an event contains a piece of a tool's arguments, in any of the APIs."""
-    decoder = SseDecoder()
-    frames = [*decoder.feed(event), *decoder.close()]
-    return any(
-        _is_argument_piece(decode(frame.data)) for frame in frames if isinstance(frame, Frame)
-    )
-
-
-def _is_argument_piece(payload: Any) -> bool:
+def _is_piece(payload: Any) -> bool:
+    """Return True for a piece of a tool's arguments, in any of the APIs."""
     match payload:
-        case {"delta": {"partial_json": str(piece)}}:
-            return bool(piece)
-        case {
+        case {"delta": {"partial_json": str(piece)}} | {
             "choices": [{"delta": {"tool_calls": [{"function": {"arguments": str(piece)}}, *_]}}]
         }:
             return bool(piece)
@@ -504,40 +464,29 @@ def _is_argument_piece(payload: Any) -> bool:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """A recorded response: its events, or its body if it was not streamed."""
+    """A recorded response."""
 
     protocol: str  # empty for an unknown API
-    events: tuple[bytes, ...] = ()
-    whole: bytes | None = None
-    status: int = 200
-    content_type: str = ""  # empty: the default of the API
-    is_cut: bool = False
-    timed: Answer | None = None  # the response with its timing, for ``timed=True``
+    answer: Answer
 
-    def with_head(self, answer: Answer) -> Answer:
-        """Apply the recording's status, content type and cut to a response."""
-        headers = dict(answer.headers)
-        if self.content_type:
-            headers["content-type"] = self.content_type
-        if self.status in _WITHOUT_BODY:
-            return replace(answer, status=self.status, headers=headers, writes=(), length=0)
-        is_cut = answer.is_cut or self.is_cut
-        # The full length of a truncated body is unknown.
-        length = None if self.is_cut else answer.length
-        return replace(answer, status=self.status, headers=headers, length=length, is_cut=is_cut)
+    def require_fit(self, dialect: Dialect, *, is_streamed: bool) -> None:
+        """Raise RefusedError if this does not answer such a request."""
+        if self.protocol != dialect.protocol:
+            request = f"the request is for {dialect.protocol}"
+            raise RefusedError(f"the recording is for {self.protocol}, but {request}")
+        if self.answer.status < 400 and self.answer.is_stream != is_streamed:
+            found, wanted = (
+                ("a stream", "true") if self.answer.is_stream else ("not a stream", "false")
+            )
+            raise RefusedError(f"the recording is {found}. Send stream: {wanted}")
 
 
 def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> RecordedAnswer:
     """Detect the API of a recording, and frame JSON lines as events."""
-    if isinstance(recording, bytes):
-        return _parse(recording, timed=timed)
     try:
-        return _parse(Path(recording).read_bytes(), timed=timed)
+        data = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {recording}: {error.strerror}") from error
-
-
-def _parse(data: bytes, *, timed: bool) -> RecordedAnswer:
+        raise UsageError(f"cannot read {recording!s}: {error.strerror}") from error
     if is_recording(data):
         return _parse_recording(parse_recording(data), timed=timed)
     if timed:
@@ -546,21 +495,26 @@ def _parse(data: bytes, *, timed: bool) -> RecordedAnswer:
 
 
 def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
-    response = recording.header.response
-    is_cut = recording.ending != "orderly"
+    """Return the response with its status, content type and end, and its times if wanted."""
+    response, is_cut = recording.header.response, recording.ending != "orderly"
     made = _parse_recorded_body(recording, is_cut=is_cut)
-    if response is not None and not 200 <= response.status < 600:
-        raise UsageError(f"a response with the status {response.status} cannot be replayed")
+    answer, headers = made.answer, dict(made.answer.headers)
+    if timed:
+        times = [0.0, *(chunk.at for chunk in recording.chunks)]
+        pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
+        data = [chunk.data for chunk in recording.chunks]
+        answer = replace(answer, writes=[*map(Write, data, pauses)])
+    if is_cut:  # the full length is unknown
+        answer = replace(answer, is_cut=True, length=None)
     if response is not None:
-        content_type = response.headers.get("content-type", "")
-        made = replace(made, status=response.status, content_type=content_type)
-    made = replace(made, is_cut=is_cut)
-    return replace(made, timed=_as_recorded(recording, made)) if timed else made
+        headers["content-type"] = response.headers.get("content-type") or headers["content-type"]
+        answer = replace(answer, status=response.status, headers=headers)
+    return replace(made, answer=answer)
 
 
 def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
     request, response = recording.header.request, recording.header.response
-    chunks = tuple(chunk.data for chunk in recording.chunks)
+    as_it_is = stream_answer(chunk.data for chunk in recording.chunks)
     protocol = ""
     if request is not None:
         path = urlsplit(request.url).path
@@ -568,25 +522,16 @@ def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswe
         found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
         protocol = next((dialect.protocol for dialect in found), "")
         if not protocol:
-            return RecordedAnswer("", chunks)
+            return RecordedAnswer("", as_it_is)
     if protocol and response is not None and response.status >= 400:
-        return RecordedAnswer(protocol, whole=recording.data)
+        return RecordedAnswer(protocol, whole_answer(recording.data))
     try:
         made = _parse_body(recording.data)
     except UsageError:  # another API, or too short to detect it
-        return RecordedAnswer(protocol, chunks)
-    if is_cut and made.whole is None:  # do not complete a truncated event
-        return replace(made, events=chunks)
+        return RecordedAnswer(protocol, as_it_is)
+    if is_cut and made.answer.is_stream:  # do not complete a truncated event
+        return replace(made, answer=as_it_is)
     return made
-
-
-def _as_recorded(recording: Recording, made: RecordedAnswer) -> Answer:
-    times = [0.0, *(chunk.at for chunk in recording.chunks)]
-    pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
-    chunks = [chunk.data for chunk in recording.chunks]
-    writes = [Write(data, pause) for data, pause in zip(chunks, pauses, strict=True)]
-    length = None if made.whole is None else len(made.whole)
-    return made.with_head(Answer(200, {"content-type": "text/event-stream"}, writes, length))
 
 
 def _parse_body(data: bytes) -> RecordedAnswer:
@@ -597,18 +542,20 @@ def _parse_body(data: bytes) -> RecordedAnswer:
     if events and not events[-1].endswith((b"\n\n", b"\r\n\r\n", b"\r\r")):
         # Recordings often lack the last blank line, but clients need it.
         events[-1] += b"\n\n"
-    return RecordedAnswer(_protocol(_frames(SseDecoder(), data)), tuple(events))
+    return RecordedAnswer(_protocol(_frames(SseDecoder(), data)), stream_answer(events))
 
 
 def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
     if len(frames) == 1 and _is_whole(decode(frames[0].data)):
-        return RecordedAnswer(protocol, whole=data)
-    events = [_FRAMING[protocol](frame.data) for frame in frames]
-    if protocol == "openai-chat" and frames[-1].data.strip() != b"[DONE]":
+        return RecordedAnswer(protocol, whole_answer(data))
+    if protocol != "openai-chat":
+        return RecordedAnswer(protocol, stream_answer(_named_event(frame.data) for frame in frames))
+    events = [sse(frame.data) for frame in frames]
+    if frames[-1].data.strip() != b"[DONE]":
         events.append(sse(b"[DONE]"))
-    return RecordedAnswer(protocol, tuple(events))
+    return RecordedAnswer(protocol, stream_answer(events))
 
 
 def _frames(decoder: SseDecoder | JsonTextDecoder, data: bytes) -> list[Frame]:
@@ -619,7 +566,7 @@ def _frames(decoder: SseDecoder | JsonTextDecoder, data: bytes) -> list[Frame]:
 def _protocol(frames: list[Frame]) -> str:
     found = (detect(frame.data, frame.event) for frame in frames)
     protocol = next((protocol for protocol in found if protocol is not None), "")
-    if protocol in _FRAMING:
+    if protocol in [dialect.protocol for dialect in _DIALECTS.values()]:
         return protocol
     raise UsageError(
         "not a recording of Anthropic Messages, OpenAI Chat Completions or OpenAI Responses. "
@@ -634,19 +581,7 @@ def _named_event(data: bytes) -> bytes:
     return sse(data, name if isinstance(name, str) and name.isprintable() else "")
 
 
-_FRAMING: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "anthropic": _named_event,
-    "openai-chat": sse,
-    "openai-responses": _named_event,
-}
-
-
 def _is_whole(payload: Any) -> bool:
     return isinstance(payload, dict) and (
         payload.get("type") == "message" or payload.get("object") in _WHOLE
     )
-
-
-def _object(body: bytes) -> dict[str, Any] | None:
-    value = decode(body)
-    return value if isinstance(value, dict) else None

@@ -1,19 +1,14 @@
 """The three APIs of the mock provider: which requests each accepts, how it answers and fails."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from argstream.models._scripted import CallTool, Part, Reply, Say, Think, anthropic_block, signature
 from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
 
-STATUS_MESSAGES: Final = {
-    429: "Rate limited, as configured in the mock provider",
-    500: "Internal server error, as configured in the mock provider",
-    529: "Overloaded, as configured in the mock provider",
-}
 # The creation time of the first answer, the same in every run.
 _FIRST_SECOND: Final = 1_767_225_600
 _ANTHROPIC_ERRORS: Final = {
@@ -33,24 +28,6 @@ _OPENAI_ERRORS: Final = {
     503: ("server_error", "overloaded"),
     529: ("server_error", "overloaded"),
 }
-# Request fields that a response repeats, with their defaults.
-_ECHOED: Final[dict[str, Any]] = {
-    "instructions": None,
-    "max_output_tokens": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "previous_response_id": None,
-    "reasoning": {"effort": None, "summary": None},
-    "store": True,
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_p": 1.0,
-    "truncation": "disabled",
-    "user": None,
-}
-_CHAT_ROLES: Final = ("developer", "system", "user", "assistant", "tool", "function")
 
 
 @dataclass(frozen=True)
@@ -82,25 +59,21 @@ class Turn:
 
     @property
     def output_tokens(self) -> int:
-        """One token for each piece."""
-        return self._tokens(lambda _: True)
+        return self.tokens(Say, Think, CallTool)
 
-    @property
-    def thinking_tokens(self) -> int:
-        return self._tokens(lambda part: isinstance(part, Think))
-
-    def _tokens(self, counts: Callable[[object], bool]) -> int:
-        texts = (
-            part.arguments if isinstance(part, CallTool) else part.text
-            for part in self.reply.parts
-            if counts(part)
-        )
+    def tokens(self, *kinds: type) -> int:
+        """Count one token for each piece of the parts of these kinds."""
+        parts = [part for part in self.reply.parts if isinstance(part, kinds)]
+        texts = [part.arguments if isinstance(part, CallTool) else part.text for part in parts]
         return sum(len(self.pieces(text)) for text in texts)
 
 
-class Problem(NamedTuple):
-    message: str
-    status: int = 400
+class RefusedError(Exception):
+    """A request that is answered with an error status."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def decode(data: bytes) -> Any:
@@ -129,9 +102,12 @@ class AnthropicDialect:
 
     protocol = "anthropic"
     route = "/v1/messages"
+    key_headers = ("x-api-key", "authorization")
+    required = (("model",), ("max_tokens",), ("messages",))
+    tool_form = '{"name": …, "input_schema": {…}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
-        message = self._message(turn) | {"content": [], "stop_reason": None}
+        message = self.whole(turn) | {"content": [], "stop_reason": None}
         message["usage"] |= {"output_tokens": 1}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": message}]
         for index, block_id in enumerate(turn.ids("toolu_")):
@@ -148,10 +124,6 @@ class AnthropicDialect:
         events.append({"type": "message_stop"})
         return [sse(event, event["type"]) for event in events]
 
-    def whole(self, turn: Turn) -> dict[str, Any]:
-        """Return a message. A call whose arguments are not an object has an empty input."""
-        return self._message(turn)
-
     def error(self, status: int, message: str) -> dict[str, Any]:
         type_ = _ANTHROPIC_ERRORS.get(
             status, "api_error" if status >= 500 else "invalid_request_error"
@@ -161,30 +133,17 @@ class AnthropicDialect:
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message), "error")]
 
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if not headers.get("x-api-key") and not headers.get("authorization"):
-            return [Problem("x-api-key: this header is required", 401)]
-        problems: list[str] = []
-        if not headers.get("anthropic-version"):
-            problems.append("anthropic-version: this header is required")
-        problems += _common_problems(body)
-        most = body.get("max_tokens")
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            problems.append("max_tokens: a number of 1 or more is required")
-        for where, tool in _tools(body, problems):
-            if not isinstance(tool.get("name"), str):
-                problems.append(f"{where}.name: a name is required")
-            # Other types are Anthropic's own tools and have no schema.
-            if tool.get("type") in (None, "custom") and not isinstance(
-                tool.get("input_schema"), dict
-            ):
-                problems.append(f"{where}.input_schema: a JSON schema is required")
-        for where, message in _objects(body, "messages", problems):
-            if message.get("role") not in ("user", "assistant", "system"):
-                problems.append(f'{where}.role: must be "user" or "assistant"')
-        return [Problem(problem) for problem in problems]
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"name": str(), "input_schema": dict()}:
+                return True
+            case {"name": str(), "type": str(type_)}:
+                return type_ != "custom"  # Anthropic's own tools have no schema
+            case _:
+                return False
 
-    def _message(self, turn: Turn) -> dict[str, Any]:
+    def whole(self, turn: Turn) -> dict[str, Any]:
+        """Return a message. A call whose arguments are not an object has an empty input."""
         blocks = zip(turn.reply.parts, turn.ids("toolu_"), strict=True)
         return {
             "id": f"msg_mock_{turn.number}",
@@ -219,6 +178,8 @@ def _anthropic_usage(turn: Turn) -> dict[str, Any]:
 
 
 class _OpenAiDialect:
+    key_headers = ("authorization", "api-key")
+
     def error(self, status: int, message: str) -> dict[str, Any]:
         return {"error": _openai_error(status, message)}
 
@@ -228,6 +189,8 @@ class ChatDialect(_OpenAiDialect):
 
     protocol = "openai-chat"
     route = "/v1/chat/completions"
+    required = (("model",), ("messages",))
+    tool_form = '{"type": "function", "function": {"name": …}}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
         head = _chat_head(turn, "chat.completion.chunk")
@@ -278,24 +241,14 @@ class ChatDialect(_OpenAiDialect):
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         return [sse(self.error(status, message))]
 
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if missing := _missing_openai_key(headers):
-            return [missing]
-        problems = _common_problems(body)
-        for where, tool in _tools(body, problems):
-            match tool:
-                case {"type": "function", "function": {"name": str()}}:
-                    pass
-                case {"type": "custom", "custom": {"name": str()}}:
-                    pass
-                case {"type": "function" | "custom" as type_}:
-                    problems.append(f"{where}.{type_}: an object with the name is required")
-                case _:
-                    problems.append(f'{where}.type: must be "function" or "custom"')
-        for where, message in _objects(body, "messages", problems):
-            if message.get("role") not in _CHAT_ROLES:
-                problems.append(f"{where}.role: must be one of {', '.join(_CHAT_ROLES)}")
-        return [Problem(problem) for problem in problems]
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"type": "function", "function": {"name": str()}}:
+                return True
+            case {"type": "custom", "custom": {"name": str()}}:
+                return True
+            case _:
+                return False
 
 
 def _chat_head(turn: Turn, kind: str) -> dict[str, Any]:
@@ -339,7 +292,7 @@ def _chat_usage(turn: Turn) -> dict[str, Any]:
         "completion_tokens": turn.output_tokens,
         "total_tokens": turn.input_tokens + turn.output_tokens,
         "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": turn.thinking_tokens, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": turn.tokens(Think), "audio_tokens": 0},
     }
 
 
@@ -348,11 +301,13 @@ class ResponsesDialect(_OpenAiDialect):
 
     protocol = "openai-responses"
     route = "/v1/responses"
+    required = (("model",), ("input", "prompt"))
+    tool_form = '{"type": "function", "name": …}'
 
     def streamed(self, turn: Turn) -> list[bytes]:
-        begun = _response(turn) | {"status": "in_progress", "incomplete_details": None}
-        begun |= {"output": [], "usage": None}
         done = self.whole(turn)
+        begun = done | {"status": "in_progress", "incomplete_details": None}
+        begun |= {"output": [], "usage": None}
         events: list[dict[str, Any]] = [
             {"type": "response.created", "response": begun},
             {"type": "response.in_progress", "response": begun},
@@ -366,7 +321,28 @@ class ResponsesDialect(_OpenAiDialect):
         ]
 
     def whole(self, turn: Turn) -> dict[str, Any]:
-        return _response(turn) | {"output": _response_items(turn), "usage": _responses_usage(turn)}
+        reason = WORDS["openai-responses"].get(turn.reply.stop)
+        # A response repeats fields of its request. Clients require these.
+        echoed = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return {
+            "id": f"resp_mock_{turn.number}",
+            "object": "response",
+            "created_at": _FIRST_SECOND + turn.number,
+            "status": "completed" if reason is None else "incomplete",
+            "background": False,
+            "error": None,
+            "incomplete_details": None if reason is None else {"reason": reason},
+            "model": turn.model,
+            "output": [*_response_items(turn)],
+            "usage": {
+                "input_tokens": turn.input_tokens,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens": turn.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": turn.tokens(Think)},
+                "total_tokens": turn.input_tokens + turn.output_tokens,
+            },
+            **{name: turn.body.get(name, default) for name, default in echoed.items()},
+        }
 
     def error_events(self, status: int, message: str, position: int) -> list[bytes]:
         event = {
@@ -376,102 +352,70 @@ class ResponsesDialect(_OpenAiDialect):
         }
         return [sse(event, "error")]
 
-    def problems(self, headers: Mapping[str, str], body: dict[str, Any]) -> list[Problem]:
-        if missing := _missing_openai_key(headers):
-            return [missing]
-        problems = _common_problems(body)
-        for where, tool in _tools(body, problems):
-            if not isinstance(tool.get("type"), str):
-                problems.append(f"{where}.type: this is required")
-            elif tool["type"] == "function" and not isinstance(tool.get("name"), str):
-                problems.append(f"{where}.name: a name is required")
-        if not isinstance(body.get("input"), str) and not body.get("prompt"):
-            _objects(body, "input", problems)
-        return [Problem(problem) for problem in problems]
+    def is_tool(self, tool: object) -> bool:
+        match tool:
+            case {"type": "function", "name": str()}:
+                return True
+            case {"type": str(type_)}:
+                return type_ != "function"
+            case _:
+                return False
 
 
-def _response(turn: Turn) -> dict[str, Any]:
-    reason = WORDS["openai-responses"].get(turn.reply.stop)
-    echoed = {name: turn.body.get(name, default) for name, default in _ECHOED.items()}
-    return {
-        "id": f"resp_mock_{turn.number}",
-        "object": "response",
-        "created_at": _FIRST_SECOND + turn.number,
-        "status": "completed" if reason is None else "incomplete",
-        "background": False,
-        "error": None,
-        "incomplete_details": None if reason is None else {"reason": reason},
-        "model": turn.model,
-        **echoed,
-    }
-
-
-def _response_items(turn: Turn) -> list[dict[str, Any]]:
-    """Return each part as a complete item."""
-    last = len(turn.reply.parts) - 1
+def _response_items(turn: Turn) -> Iterator[dict[str, Any]]:
+    """Yield each part as a complete item."""
     ids = zip(turn.reply.parts, turn.ids(""), turn.ids("call_"), strict=True)
-    return [
-        _response_item(
-            part, item_id, call_id, "incomplete" if turn.reply.is_cut and n == last else "completed"
-        )
-        for n, (part, item_id, call_id) in enumerate(ids)
-    ]
-
-
-def _response_item(part: Part, item_id: str, call_id: str, status: str) -> dict[str, Any]:
-    match part:
-        case Say(text):
-            return {
-                "id": f"msg_{item_id}",
-                "type": "message",
-                "status": status,
-                "content": [_text_part(text)],
-                "role": "assistant",
-            }
-        case Think(text):
-            return {
-                "id": f"rs_{item_id}",
-                "type": "reasoning",
-                "summary": [{"type": "summary_text", "text": text}],
-                "encrypted_content": signature(text),
-            }
-        case CallTool(name, arguments):
-            return {
-                "id": f"fc_{item_id}",
-                "type": "function_call",
-                "status": status,
-                "arguments": arguments,
-                "call_id": call_id,
-                "name": name,
-            }
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+    for number, (part, item_id, call_id) in enumerate(ids, 1):
+        is_cut = turn.reply.is_cut and number == len(turn.reply.parts)
+        status = "incomplete" if is_cut else "completed"
+        match part:
+            case Say(text):
+                yield {
+                    "id": f"msg_{item_id}",
+                    "type": "message",
+                    "status": status,
+                    "content": [
+                        {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
+                    ],
+                    "role": "assistant",
+                }
+            case Think(text):
+                yield {
+                    "id": f"rs_{item_id}",
+                    "type": "reasoning",
+                    "summary": [{"type": "summary_text", "text": text}],
+                    "encrypted_content": signature(text),
+                }
+            case CallTool(name, arguments):
+                yield {
+                    "id": f"fc_{item_id}",
+                    "type": "function_call",
+                    "status": status,
+                    "arguments": arguments,
+                    "call_id": call_id,
+                    "name": name,
+                }
 
 
 def _item_events(part: Part, item: dict[str, Any], turn: Turn) -> Iterator[dict[str, Any]]:
     of_item = {"item_id": item["id"]}
     match part:
-        case Say(text):
-            of_text = {**of_item, "content_index": 0}
-            yield _item_added(item | {"status": "in_progress", "content": []})
-            yield {"type": "response.content_part.added", **of_text, "part": _text_part("")}
+        case Say(text) | Think(text):
+            opened: dict[str, Any]
+            extra: dict[str, Any] = {}
+            if isinstance(part, Say):
+                key, part_name, text_name = "content", "content_part", "output_text"
+                opened, extra = {"status": "in_progress", "content": []}, {"logprobs": []}
+            else:
+                key, text_name = "summary", "reasoning_summary_text"
+                part_name, opened = "reasoning_summary_part", {"summary": []}
+            place, whole = of_item | {f"{key}_index": 0}, item[key][0]
+            yield _item_added(item | opened)
+            yield {"type": f"response.{part_name}.added", **place, "part": whole | {"text": ""}}
             for piece in turn.pieces(text):
-                delta = {"delta": piece, "logprobs": []}
-                yield {"type": "response.output_text.delta", **of_text, **delta}
-            yield {"type": "response.output_text.done", **of_text, "text": text, "logprobs": []}
-            yield {"type": "response.content_part.done", **of_text, "part": _text_part(text)}
-        case Think(text):
-            of_summary = {**of_item, "summary_index": 0}
-            summary = "response.reasoning_summary"
-            empty = {"type": "summary_text", "text": ""}
-            yield _item_added(item | {"summary": []})
-            yield {"type": f"{summary}_part.added", **of_summary, "part": empty}
-            for piece in turn.pieces(text):
-                yield {"type": f"{summary}_text.delta", **of_summary, "delta": piece}
-            yield {"type": f"{summary}_text.done", **of_summary, "text": text}
-            yield {"type": f"{summary}_part.done", **of_summary, "part": item["summary"][0]}
+                yield {"type": f"response.{text_name}.delta", **place, "delta": piece, **extra}
+            yield {"type": f"response.{text_name}.done", **place, "text": text, **extra}
+            yield {"type": f"response.{part_name}.done", **place, "part": whole}
         case CallTool(_, arguments):
             call = "response.function_call_arguments"
             yield _item_added(item | {"status": "in_progress", "arguments": ""})
@@ -486,54 +430,27 @@ def _item_added(item: dict[str, Any]) -> dict[str, Any]:
     return {"type": "response.output_item.added", "item": item}
 
 
-def _responses_usage(turn: Turn) -> dict[str, Any]:
-    return {
-        "input_tokens": turn.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": turn.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": turn.thinking_tokens},
-        "total_tokens": turn.input_tokens + turn.output_tokens,
-    }
-
-
 def _openai_error(status: int, message: str) -> dict[str, Any]:
     kind = "server_error" if status >= 500 else "invalid_request_error"
     type_, code = _OPENAI_ERRORS.get(status, (kind, "server_error" if status >= 500 else None))
     return {"message": message, "type": type_, "param": None, "code": code}
 
 
-def _missing_openai_key(headers: Mapping[str, str]) -> Problem | None:
-    if headers.get("authorization") or headers.get("api-key"):
-        return None
-    return Problem("no API key. Send the header Authorization: Bearer KEY", 401)
-
-
-def _common_problems(body: dict[str, Any]) -> list[str]:
-    problems = []
-    if not isinstance(body.get("model"), str) or not body["model"]:
-        problems.append("model: a string is required")
-    if not isinstance(body.get("stream"), bool | None):
-        problems.append("stream: must be true or false")
-    return problems
-
-
-def _objects(
-    body: dict[str, Any], name: str, problems: list[str]
-) -> list[tuple[str, dict[str, Any]]]:
-    """Return the objects of a list that must not be empty, with their paths."""
-    found = body.get(name)
-    if not isinstance(found, list) or not found:
-        problems.append(f"{name}: a list of at least one item is required")
-        return []
-    items = [(f"{name}.{n}", item) for n, item in enumerate(found)]
-    problems += [f"{path}: must be an object" for path, item in items if not isinstance(item, dict)]
-    return [(path, item) for path, item in items if isinstance(item, dict)]
-
-
-def _tools(body: dict[str, Any], problems: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    return _objects(body, "tools", problems) if body.get("tools") else []
+def check_form(dialect: "Dialect", headers: Mapping[str, str], body: dict[str, Any]) -> None:
+    """Raise RefusedError if a request does not have the form of the API."""
+    if not any(map(headers.get, dialect.key_headers)):
+        raise RefusedError(f"no API key. Send the header {' or '.join(dialect.key_headers)}", 401)
+    if dialect.protocol == "anthropic" and not headers.get("anthropic-version"):
+        raise RefusedError("anthropic-version: this header is required")
+    for names in dialect.required:
+        if not any(map(body.get, names)):
+            raise RefusedError(f"{' or '.join(names)}: this is required")
+    tools = body.get("tools") or []
+    for number, tool in enumerate(tools if isinstance(tools, list) else [tools]):
+        if not dialect.is_tool(tool):
+            raise RefusedError(f"tools[{number}]: expected {dialect.tool_form}, not {tool!r:.200}")
 
 
 # Each has ``streamed`` and ``whole`` for a response, ``error`` and ``error_events`` for an error
-# (after ``position`` other events), and ``problems``: what is wrong with the format of a request.
+# (after ``position`` other events). ``required`` has the fields of a request, with alternatives.
 Dialect: TypeAlias = AnthropicDialect | ChatDialect | ResponsesDialect

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import stat
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -341,22 +340,6 @@ def test_search_for_the_nearest_line_is_bounded(project: Project) -> None:
     began = time.process_time()
     assert "read the file again" in project.refused_edit("x\n" * 200_000, ("\n\nx", "y"))
     assert time.process_time() - began < 2
-
-
-def test_search_for_the_nearest_line_blocks_no_other_call(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write_meanwhile(_text: str, _old: str) -> str:
-        writing = run(project.tools["write_file"], path="b.txt", content="y")
-        work = threading.Thread(target=asyncio.run, args=(writing,), daemon=True)
-        work.start()
-        work.join(5)
-        return f": {(project.root / 'b.txt').exists()}"
-
-    monkeypatch.setattr("argstream.agent.toolkits._files._hint", write_meanwhile)
-    project.file("a.txt", "x")
-    message = project.refused("edit_file", path="a.txt", edits=[{"old": "z", "new": "y"}])
-    assert message == "old in a.txt does not occur: True. Nothing was changed"
 
 
 @pytest.mark.parametrize("edits", [[], [{"old": "", "new": "x"}], [{"old": "x"}], ["x"]])

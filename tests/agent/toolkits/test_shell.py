@@ -47,7 +47,7 @@ def test_tool_needs_approval_and_names_its_timeout(tmp_path: Path) -> None:
     assert "It may take 90 seconds" in tool.description
     assert list(lint([tool.spec])) == []
     for timeout in (0, -1, float("inf"), float("nan"), True):
-        with pytest.raises(UsageError, match="timeout must be seconds greater than 0"):
+        with pytest.raises(UsageError, match="timeout must be a number of seconds greater than 0"):
             shell_tool(tmp_path, timeout=timeout)
 
 

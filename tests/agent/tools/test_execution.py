@@ -27,7 +27,7 @@ from pydantic import BaseModel
 from argstream.agent.tools import Tool, ToolContext, failure_message, tool
 from argstream.errors import ToolError, UsageError
 from argstream.events import ToolCallCompleted, to_json
-from tests.agent.tools.calling import Consumer, context_for, run
+from tests.agent.tools.calling import Consumer, run
 
 pytestmark = pytest.mark.anyio
 
@@ -65,16 +65,6 @@ async def test_awaitable_of_a_sync_wrapper_is_awaited() -> None:
         return hello(name)
 
     assert (await run(wrapper, name="you")) == "hello you"
-
-
-async def test_bound_call_is_executed_once() -> None:
-    @tool
-    async def once() -> None: ...
-
-    bound = once.bind("{}")
-    await once.execute(bound, context_for("once"))
-    with pytest.raises(UsageError, match="Bind its text again"):
-        await once.execute(bound, context_for("once"))
 
 
 async def test_output_keeps_its_order_in_the_loop_and_in_threads() -> None:

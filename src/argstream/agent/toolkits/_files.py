@@ -130,23 +130,20 @@ def _read(place: Place) -> tuple[bytes, os.stat_result]:
     """Read a file. Raises ToolError if it is not a regular file, or too large."""
     name = _require_file(place)
     with as_tool_error(place.text, "read"):
-        found = _read_in(place.directory, name)
-    if found is None:
-        raise _no_file(place)
-    if len(found[0]) > MOST_BYTES:
-        raise ToolError(f"{place.text} is too large: it has more than {MOST_BYTES // 2**20} MB")
-    return found
+        return _read_in(place.directory, name, place.text)
 
 
-def _read_in(directory: int, name: str) -> tuple[bytes, os.stat_result] | None:
-    """Read a file by its name; None if it is not a regular file. A large file is read in part.
-
-    It never blocks, not even on a pipe without a writer.
-    """
+def _read_in(directory: int, name: str, path: str) -> tuple[bytes, os.stat_result]:
+    """Read a file by its name. It never blocks, not even on a pipe without a writer."""
     descriptor = os.open(name, _FOR_READING | os.O_NONBLOCK, dir_fd=directory)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        return (file.read(MOST_BYTES + 1), status) if stat.S_ISREG(status.st_mode) else None
+        if not stat.S_ISREG(status.st_mode):
+            raise _no_file(path)
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ToolError(f"{path} is too large: it has more than {MOST_BYTES // 2**20} MB")
+    return data, status
 
 
 def _require_writable(place: Place) -> None:
@@ -173,7 +170,7 @@ def _write(
     """
     name, directory = place.name, place.directory
     if name is None:
-        raise _no_file(place)
+        raise _no_file(place.text)
     if len(data) > MOST_BYTES:
         raise ToolError(f"{place.text} would have more than {MOST_BYTES // 2**20} MB: write less")
     draft = f".argstream-{secrets.token_hex(8)}.tmp"
@@ -188,17 +185,13 @@ def _write(
                 os.fsync(descriptor)
             if _version(place.look(name)) != _version(seen):
                 raise ToolError(f"{place.text} was changed in the meantime: read it again first")
-            if _is_stopped(context):
+            if context is not None and context.cancelled:
                 raise ToolError(f"{place.text} was not written: the call was stopped")
             os.rename(draft, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=directory)
             raise
-
-
-def _is_stopped(context: ToolContext | None) -> bool:
-    return context is not None and context.cancelled
 
 
 def _require_file(place: Place) -> str:
@@ -208,12 +201,12 @@ def _require_file(place: Place) -> str:
     if place.must_be_folder:
         raise ToolError(f"{place.text} is a file: leave out the slash at the end")
     if not stat.S_ISREG(status.st_mode):
-        raise _no_file(place)
+        raise _no_file(place.text)
     return place.name
 
 
-def _no_file(place: Place) -> ToolError:
-    return ToolError(f"{place.text} is not a regular file (a pipe, a device …): leave it alone")
+def _no_file(path: str) -> ToolError:
+    return ToolError(f"{path} is not a regular file (a pipe, a device …): leave it alone")
 
 
 def _version(status: os.stat_result | None) -> tuple[int, ...]:
@@ -357,12 +350,8 @@ class Edit(BaseModel):
     new: str = Field(description="The text that comes in its place; empty to delete.")
 
 
-class _NotFoundError(Exception):
-    """A text to replace does not occur: what it is, the text of the file, and the text itself."""
-
-
 def _edited(file: _FileText, edits: list[Edit], path: str) -> bytes:
-    """Make all edits or none, in any order. Raises ToolError or _NotFoundError."""
+    """Make all edits or none, in any order. Raises ToolError."""
     replacements: list[tuple[int, int, str]] = []
     for number, edit in enumerate(edits, 1):
         subject = "old" if len(edits) == 1 else f"old of edit {number}"
@@ -386,7 +375,7 @@ def _only_place(text: str, old: str, subject: str) -> int:
     if len(places) == 1:
         return places[0]
     if not places:
-        raise _NotFoundError(subject, text, old)
+        raise ToolError(f"{subject} does not occur{_hint(text, old)}. Nothing was changed")
     often = str(len(places)) if len(places) <= _MOST_PLACES else f"more than {_MOST_PLACES}"
     lines = ", ".join(str(_line(text, place)) for place in places[:_MOST_PLACES])
     raise ToolError(
@@ -518,20 +507,19 @@ class _Search:
 
     def _file(self, directory: _Directory, name: str) -> None:
         try:
-            found = _read_in(directory.descriptor, name)
-            if found is None or len(found[0]) > MOST_BYTES:
-                self._unreadable += 1
-            else:
-                self.text(_FileText(found[0], name).text, _path_text((*directory.names, name)))
+            data, _ = _read_in(directory.descriptor, name, name)
+            text = _FileText(data, name).text
         except (OSError, ToolError):
             self._unreadable += 1
+        else:
+            self.text(text, _path_text((*directory.names, name)))
 
     def _must_end(self) -> bool:
         if len(self._found) >= _MOST_MATCHES:
             self._end = f"it was stopped after {_MOST_MATCHES}"
         elif time.monotonic() > self._ends_at:
             self._end = f"it was stopped after {_SEARCH_SECONDS:g} s"
-        elif _is_stopped(self._context):
+        elif self._context is not None and self._context.cancelled:
             self._end = "it was stopped"
         return self._end is not None
 
@@ -641,17 +629,12 @@ class _Files:
         :param path: The file, relative to the root of the project, such as src/app.py.
         :param edits: The replacements. Each refers to the file as it was before the call.
         """
-        try:
-            with self._writing, self._folder.find(path) as place:
-                place.require_existing()
-                _require_writable(place)
-                data, status = _read(place)
-                data = _edited(_FileText(data, place.text), edits, place.text)
-                _write(place, data, status, context)
-        except _NotFoundError as missing:  # outside of the lock, since it takes a while
-            subject, text, old = missing.args
-            hint = _hint(text, old)
-            raise ToolError(f"{subject} does not occur{hint}. Nothing was changed") from None
+        with self._writing, self._folder.find(path) as place:
+            place.require_existing()
+            _require_writable(place)
+            data, status = _read(place)
+            data = _edited(_FileText(data, place.text), edits, place.text)
+            _write(place, data, status, context)
         return f"made {_counted(len(edits), 'edit')} in {place.text}"
 
 

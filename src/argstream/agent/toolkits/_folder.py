@@ -17,10 +17,8 @@ from typing import Final, Self
 from argstream.errors import ToolError, UsageError
 
 _LONGEST: Final = 4096  # characters of a path: what a system call accepts
-_LONGEST_NAME: Final = 255  # bytes: what file systems accept
 _MOST_LINKS: Final = 40  # as Linux has it
 DEEPEST: Final = 100  # directories that are open at once; deeper ones are not entered
-_FLAGS: Final = ("O_NOFOLLOW", "O_DIRECTORY", "O_NONBLOCK")
 _FUNCTIONS: Final = {os.open, os.stat, os.mkdir, os.readlink, os.rename, os.unlink, os.access}
 _VERSION_CONTROL: Final = frozenset({".git", "git~1", ".hg", ".jj", ".svn"})
 _SQLITE_SUFFIXES: Final = ("", "-journal", "-wal", "-shm")
@@ -81,8 +79,6 @@ def _problem(path: str) -> str | None:
         return "has a backslash in it: write / between names"
     if any(unicodedata.category(one) in ("Cc", "Cs") for one in path):
         return "has a character in it that no name here has: leave out control characters"
-    if any(len(name.encode()) > _LONGEST_NAME for name in path.split("/")):
-        return f"has a name in it that is too long: one has at most {_LONGEST_NAME} bytes"
     return None
 
 
@@ -92,9 +88,7 @@ def _shown(path: str) -> str:
 
 class Folder:
     def __init__(self, root: Path | str, hidden: Iterable[Path | str] = ()) -> None:
-        has_flags = all(hasattr(os, name) for name in _FLAGS)
-        is_supported = os.supports_dir_fd >= _FUNCTIONS and os.scandir in os.supports_fd
-        if not (has_flags and is_supported):
+        if not os.supports_dir_fd >= _FUNCTIONS:
             raise UsageError(
                 "this system cannot open files relative to an open directory, which confines tools "
                 "to a folder: use Linux, macOS, or WSL on Windows"

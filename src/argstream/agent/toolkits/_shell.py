@@ -10,9 +10,10 @@ import subprocess
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from argstream._asyncio import run_in_thread
+from argstream.agent._lease import check_seconds
 from argstream.agent.toolkits._folder import Folder
 from argstream.agent.tools import Tool, ToolContext, tool
 from argstream.errors import ToolError, UsageError
@@ -37,9 +38,7 @@ def shell_tool(root: Path | str, *, timeout: float = 120.0) -> Tool:
     """
     if os.name != "posix":
         raise UsageError("run_command needs /bin/sh and process groups. This system has neither.")
-    given: Any = timeout
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < math.inf:
-        raise UsageError(f"shell_tool: timeout must be seconds greater than 0, not {timeout!r}")
+    check_seconds("timeout", timeout)
     folder = Folder(root)
 
     async def run_command(command: str, context: ToolContext | None = None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, closing
 from functools import partial
 from types import GeneratorType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -23,18 +23,11 @@ _LONGEST_MESSAGE: Final = 4_000  # characters of an error, which a model reads a
 _MOST_CAUSES: Final = 8
 
 
-class BoundCall:
-    def __init__(self, arguments: dict[str, Any], feed: TextFeed | None) -> None:
-        self.arguments = arguments  # by the names of the parameters, without the context
-        self.feed = feed  # writes the ``Streamed`` text, if there is one
-        self._is_used = False
+class BoundCall(NamedTuple):
+    """The arguments of one execution. A tool may change them."""
 
-    def use(self) -> dict[str, Any]:
-        """Return the arguments, once: the tool may change them."""
-        if self._is_used:
-            raise UsageError("this call was executed already. Bind its text again")
-        self._is_used = True
-        return self.arguments
+    arguments: dict[str, Any]  # by the names of the parameters, without the context
+    feed: TextFeed | None  # writes the ``Streamed`` text, if there is one
 
 
 async def execute(

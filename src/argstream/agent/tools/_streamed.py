@@ -26,6 +26,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from argstream._asyncio import current_loop
@@ -184,6 +185,7 @@ class Streamed(Generic[Text]):
         return core_schema.str_schema()
 
 
+@dataclass(eq=False, repr=False)
 class ToolContext:
     """The ID of a call, whether its result is still wanted, and a way to stream output.
 
@@ -193,27 +195,18 @@ class ToolContext:
 
     hidden_from_models: ClassVar[Literal[True]] = True
 
-    def __init__(  # noqa: PLR0917 - called once, by the driver
-        self,
-        run_id: str,
-        call_id: str,
-        name: str,
-        idempotency_key: str,
-        emit: Callable[[str], None],
-        room: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self.run_id = run_id
-        self.call_id = call_id
-        self.name = name  # the name of the tool
-        self.idempotency_key = idempotency_key
-        """The same each time this call runs: what was done under it need not be done again."""
-        self._emit = emit
-        self._room = room
-        self._waiting: set[asyncio.Timeout] = set()  # for room
-        self._thread = threading.get_ident()
-        self._loop = current_loop()
-        self._is_cancelled = False
-        self._is_over = False
+    run_id: str
+    call_id: str
+    name: str  # the name of the tool
+    idempotency_key: str
+    """The same each time this call runs: what was done under it need not be done again."""
+    _emit: Callable[[str], None]
+    _room: Callable[[], Awaitable[object]] | None = None
+    _waiting: set[asyncio.Timeout] = field(default_factory=set, init=False)  # for room
+    _thread: int = field(default_factory=threading.get_ident, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default_factory=current_loop, init=False)
+    _is_cancelled: bool = field(default=False, init=False)
+    _is_over: bool = field(default=False, init=False)
 
     @property
     def cancelled(self) -> bool:
@@ -250,7 +243,14 @@ class ToolContext:
     async def wait_for_room(self) -> None:
         """Wait until the consumer has room for more. For the driver."""
         await asyncio.sleep(0)
-        await self._wait_for_room()
+        if self._room is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None) as waiting:
+                    self._waiting.add(waiting)
+                    try:
+                        await self._room()
+                    finally:
+                        self._waiting.discard(waiting)
 
     def cancel(self) -> None:
         """Mark the result as not wanted any more. For the driver."""
@@ -268,17 +268,7 @@ class ToolContext:
     async def _deliver(self, text: str) -> None:
         if not self._is_over:
             self._emit(text)
-            await self._wait_for_room()
-
-    async def _wait_for_room(self) -> None:
-        if self._room is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None) as waiting:
-                    self._waiting.add(waiting)
-                    try:
-                        await self._room()
-                    finally:
-                        self._waiting.discard(waiting)
+            await self.wait_for_room()
 
     def _stop_waiting(self) -> None:
         self._room = None

@@ -18,10 +18,12 @@ tool shares no objects with approvers and viewers.
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cache, cached_property, partial, update_wrapper
-from types import FunctionType, MethodType
+from textwrap import dedent
+from types import FunctionType, MethodType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -34,8 +36,11 @@ from typing import (
     TypeAlias,
     TypedDict,
     TypeVar,
+    Union,
     Unpack,
     cast,
+    get_args,
+    get_origin,
     get_type_hints,
     overload,
 )
@@ -44,7 +49,6 @@ import msgspec
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from argstream.agent.tools._execute import BoundCall, execute, failure_message
-from argstream.agent.tools._signature import ToolSignature, is_method, read_function
 from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
 from argstream.assembly import Call
 from argstream.checks import is_settled, value_at
@@ -62,6 +66,25 @@ Returned = TypeVar("Returned")
 Owner = TypeVar("Owner")
 StartTime: TypeAlias = Literal["after_turn", "when_complete"]
 
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what all providers accept
+
+# Parameters in a docstring: a section in the style of Google or NumPy, or a field of reST.
+_SECTION: Final = re.compile(
+    r"""
+    ^(?:Args|Arguments|Parameters):[ \t]*\n
+        (?P<google>(?:[ \t]+.*\n|\n)*)
+    |^(?:Other[ ])?Parameters[ \t]*\n-{3,}[ \t]*\n
+        (?P<numpy>(?:(?!.*\n-{3,}[ \t]*\n).*\n)*)
+    |^:(?P<field>param|parameter|arg|argument|type)[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(?P<name>\w+):
+        (?P<text>.*\n(?:[ \t]+\S.*\n)*)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+# A parameter in a section: the first line begins at the margin, the others are indented.
+_ENTRY: Final = re.compile(r"^(?=\S)", re.MULTILINE)
+_GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)[ \t]*(?:\([^)\n]*\))?:((?:\s.*)?)", re.DOTALL)
+_NUMPY_ENTRY: Final = re.compile(r"\*{0,2}(\w+)(?:[ \t]*:[ \t].*)?[ \t]*\n((?:.*\n)*)")
+
 _MOST_PROBLEMS: Final = 5  # of the arguments of one call
 _LONGEST_PROBLEM: Final = 300  # characters
 
@@ -69,6 +92,14 @@ _Text: TypeAlias = Annotated[str | None, "a str or None"]
 _Flag: TypeAlias = Annotated[bool, "True or False"]
 _Switch: TypeAlias = Annotated[bool | None, "True, False or None"]
 _Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ToolSignature(NamedTuple):
+    spec: ToolSpec
+    names: tuple[str, ...]  # the parameters that a model writes
+    takes_more: bool  # whether it accepts arguments with other names: ``**kwargs``
+    context: str | None  # the parameter that receives the ``ToolContext``
+    streamed: str | None  # the parameter that receives its text while it is written
 
 
 class ToolOptions(TypedDict, total=False):
@@ -141,8 +172,9 @@ class Tool:
         if found.streamed is not None and self.start == "when_complete":
             early = "has a Streamed parameter, so it starts while the model writes"
             raise UsageError(f'{found.spec.name} {early}. Remove start="when_complete"')
+        schema = cast("Mapping[str, Any]", found.spec.schema)
         for number, example in enumerate(self._options.get("input_examples", ()), 1):
-            if (problem := _example_problem(found.schema, example)) is not None:
+            if (problem := _example_problem(schema, example)) is not None:
                 name = found.spec.name
                 raise UsageError(f"example {number} of {name} does not match its schema: {problem}")
         return found
@@ -160,7 +192,7 @@ class Tool:
     @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema of its arguments; a ``Streamed`` text is a string in it."""
-        return self._signature.schema
+        return cast("Mapping[str, Any]", self.spec.schema)
 
     @property
     def spec(self) -> ToolSpec:
@@ -180,12 +212,12 @@ class Tool:
 
     def problem(self, text: str) -> str | None:
         """Return why these arguments are not valid, worded for a model; None if they are."""
-        found = _validated(self._signature, text)
+        found = _read(self._signature, text)
         return found if isinstance(found, str) else None
 
     def bind(self, text: str) -> BoundCall:
         """Parse and validate exactly this text. Raises UsageError if it is not valid."""
-        found = _validated(self._signature, text)
+        found = _read(self._signature, text)
         if isinstance(found, str):
             raise UsageError(f"{self.name} cannot be called with these arguments: {found}")
         if self.streamed is None:
@@ -198,28 +230,26 @@ class Tool:
     def bind_early(self, call: Call, feed: TextFeed) -> BoundCall | None:
         """Bind a call whose ``Streamed`` text is open; None if other arguments are open too.
 
-        An optional argument may come later, so a call without it is bound at its end.
+        An optional argument may come later, so a call without it starts after its turn.
         """
-        if self.streamed is None or call.verdict not in ("open", "complete"):
+        if self.streamed is None or call.verdict != "open":
             return None
-        if call.in_doubt or call.reinterpreted not in (None, "split_name"):
+        if call.in_doubt or call.reinterpreted is not None:
             return None  # the arguments may not be what the text says
         others = [name for name in self._signature.names if name != self.streamed]
-        if call.verdict == "open" and not all(_is_final(call, name) for name in others):
-            return None
+        for name in others:
+            if value_at(call.partial, (name,)) is PENDING or not is_settled(call, (name,)):
+                return None
         # Consumers have seen ``call.partial``, and may have changed it.
-        parser = parse_arguments(call.raw, is_whole=call.verdict == "complete")
+        parser = Parser(unique_keys=True)
+        parser.feed(call.raw)
         parsed: Any = parser.value
         if parser.error is not None or not isinstance(parsed, dict):
             return None
-        view = typed(
-            self.spec,
-            _ParsedCall(call.name, parsed, call.verdict, parser.path, in_leaves=call.in_leaves),
-        )
-        if not all(name in view for name in others):
+        found = _validated(self._signature, {self.streamed: "", **parsed})
+        if isinstance(found, str):
             return None
-        arguments = {name: view.get(name) for name in others}
-        return BoundCall({**arguments, self.streamed: Streamed(feed)}, feed)
+        return BoundCall({**found, self.streamed: Streamed(feed)}, feed)
 
     async def execute(self, bound: BoundCall, context: ToolContext) -> Any:
         """Run it once, and return its result as JSON data.
@@ -227,10 +257,9 @@ class Tool:
         Raises what the function raises; ``TimeoutError`` if it took too long; ``ToolError`` if it
         tried to end the program, or its result cannot be written as JSON.
         """
-        arguments = bound.use()
+        call = partial(self.function, **bound.arguments)
         if self._signature.context is not None:
-            arguments[self._signature.context] = context
-        call = partial(self.function, **arguments)
+            call = partial(call, **{self._signature.context: context})
         return await execute(call, bound.feed, context, self.timeout)
 
     def __repr__(self) -> str:
@@ -348,17 +377,16 @@ def _example_problem(schema: Mapping[str, Any], example: Mapping[str, Any]) -> s
     return None if error is None else error.message
 
 
-def parse_arguments(text: str, *, is_whole: bool = True) -> Parser:
+def parse_arguments(text: str) -> Parser:
     """Parse the text of arguments by the same rules as when it was streamed (invariant 4)."""
     parser = Parser(unique_keys=True)
     parser.feed(text)
-    if is_whole:
-        parser.close()
+    parser.close()
     return parser
 
 
 class _ParsedCall(NamedTuple):
-    """A ``LiveCall`` whose arguments were parsed again."""
+    """A complete call whose arguments were parsed again."""
 
     name: str
     partial: dict[str, Any]
@@ -370,11 +398,7 @@ class _ParsedCall(NamedTuple):
     in_leaves: bool = False
 
 
-def _is_final(call: Call, name: str) -> bool:
-    return value_at(call.partial, (name,)) is not PENDING and is_settled(call, (name,))
-
-
-def _validated(signature: ToolSignature, text: str) -> dict[str, Any] | str:
+def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
     """Return the arguments by the names of the parameters, or why they are not valid."""
     parser = parse_arguments(text if text.strip() else "{}")
     parsed: Any = parser.value
@@ -382,6 +406,10 @@ def _validated(signature: ToolSignature, text: str) -> dict[str, Any] | str:
         return f"the arguments are not valid JSON: {parser.error.message}"
     if not isinstance(parsed, dict):
         return f"the arguments must be a JSON object, not {KIND_WORDS[kind_of(parsed) or 'null']}"
+    return _validated(signature, parsed)
+
+
+def _validated(signature: ToolSignature, parsed: dict[str, Any]) -> dict[str, Any] | str:
     try:
         json.dumps(parsed, allow_nan=False)
     except ValueError:
@@ -414,3 +442,194 @@ def _path(keys: tuple[str | int, ...]) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_PROBLEM else f"{text[:_LONGEST_PROBLEM]} …"
+
+
+# How a function is read
+
+
+def _read_docstring(text: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    """Return the description of a tool, and those of its parameters."""
+    parameters: dict[str, str] = {}
+
+    def read(section: re.Match[str]) -> str:
+        if section["google"] is not None:
+            found = _entries(dedent(section["google"]).strip("\n"), _GOOGLE_ENTRY, names)
+        elif section["numpy"] is not None:
+            found = _entries(section["numpy"], _NUMPY_ENTRY, names)
+        else:
+            found = {section["name"]: section["text"]} if section["name"] in names else {}
+        if not found:
+            return section[0]
+        if section["field"] != "type":
+            parameters.update({name: _unwrapped(words) for name, words in found.items()})
+        return ""
+
+    description = _SECTION.sub(read, inspect.cleandoc(text) + "\n")
+    description = re.sub(r"\n{3,}", "\n\n", description).strip()
+    return description, {name: words for name, words in parameters.items() if words}
+
+
+def _entries(body: str, form: re.Pattern[str], names: Collection[str]) -> dict[str, str]:
+    """Return the text of each parameter. It is empty if an entry does not have the form."""
+    found: dict[str, str] = {}
+    for text in filter(None, _ENTRY.split(body)):
+        entry = form.fullmatch(text)
+        if entry is None or entry[1] not in names or entry[1] in found:
+            return {}
+        found[entry[1]] = entry[2]
+    return found
+
+
+def _unwrapped(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text.strip()))
+
+
+def is_method(function: object) -> bool:
+    """Return True for a function of a class, which is a tool only of an object of that class."""
+    if not inspect.isfunction(function):
+        return False
+    return next(iter(inspect.signature(function).parameters), None) in ("self", "cls")
+
+
+def read_function(
+    function: Callable[..., Any], *, name: str | None = None, description: str | None = None
+) -> ToolSignature:
+    """Read a function or bound method. Raises UsageError if it cannot be a tool."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except (NameError, TypeError):
+        hints = {}  # ToolSpec.of raises
+    parameters = [
+        one.replace(annotation=hints.get(one.name))
+        for one in inspect.signature(function).parameters.values()
+    ]
+    takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    context = _context_parameter(function.__name__, parameters)
+    streamed = _streamed_parameter(function.__name__, parameters)
+    if streamed is not None and takes_more:
+        # More arguments may arrive until the end, so it could never start early.
+        raise UsageError(f"{function.__name__}() has a Streamed text and '**'. Name all arguments")
+    found = ToolSpec.of(function)
+    _refuse_aliases(function.__name__, parameters)
+    name = found.name if name is None else name
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not a name for a tool: providers accept up to 64 letters of a to z, "
+            "digits, _ and -. Set another name with @tool(name=…)"
+        )
+    documented = [one.name for one in parameters]
+    words, descriptions = _read_docstring(inspect.getdoc(function) or "", documented)
+    schema = _schema(found.schema, descriptions, takes_more=takes_more)
+    spec = ToolSpec(name, words if description is None else description, schema, source=function)
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    names = [one for one in names if one != context]
+    return ToolSignature(spec, tuple(names), takes_more, context, streamed)
+
+
+def _refuse_aliases(name: str, parameters: list[inspect.Parameter]) -> None:
+    from pydantic.fields import FieldInfo
+
+    for one in parameters:
+        is_annotated = get_origin(one.annotation) is Annotated
+        metadata = get_args(one.annotation)[1:] if is_annotated else ()
+        for field in (*metadata, one.default):
+            if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
+                raise UsageError(
+                    f"{name}(): {one.name!r} has an alias. Rename the parameter instead"
+                )
+
+
+def _context_parameter(name: str, parameters: list[inspect.Parameter]) -> str | None:
+    found = [one for one in parameters if any(map(_is_context, _types(one.annotation)))]
+    if len(found) > 1:
+        raise UsageError(f"{name}() takes a ToolContext as {_listed(found)}: once is enough")
+    for one in found:
+        others = [kind for kind in _types(one.annotation) if kind is not type(None)]
+        if one.kind is one.VAR_KEYWORD or not all(map(_is_context, others)):
+            raise UsageError(f"{name}(): {one.name!r} must be a ToolContext and nothing else")
+    return found[0].name if found else None
+
+
+def _streamed_parameter(name: str, parameters: list[inspect.Parameter]) -> str | None:
+    found = [one for one in parameters if any(map(_is_streamed, _parts(one.annotation)))]
+    if len(found) > 1:  # a model writes one after the other
+        raise UsageError(f"{name}(): {_listed(found)} are Streamed. Make all but one of them str")
+    for one in found:
+        if _types(one.annotation) not in ([Streamed[str]], [Streamed]):
+            raise UsageError(f"{name}(): {one.name!r} must be Streamed[str], not a part of a type")
+        if one.default is not one.empty:
+            # The tool may start before it is known whether the text comes.
+            raise UsageError(f"{name}(): {one.name!r} is Streamed. Remove its default")
+    return found[0].name if found else None
+
+
+def _types(hint: Any) -> list[Any]:
+    """Return the types that a value may have: the parts of a union, without annotations."""
+    hint = _resolved(hint)
+    if get_origin(hint) is Annotated:
+        return _types(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [one for part in get_args(hint) for one in _types(part)]
+    return [hint]
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    hint = _resolved(hint)
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
+
+
+def _resolved(hint: Any) -> Any:
+    """Return the type behind an alias such as ``type Text = Streamed[str]``."""
+    alias = get_origin(hint) or hint
+    if type(alias).__name__ != "TypeAliasType":  # of typing, or typing_extensions
+        return hint
+    return _resolved(alias.__value__ if alias is hint else alias.__value__[get_args(hint)])
+
+
+def _is_context(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, ToolContext)
+
+
+def _is_streamed(hint: Any) -> bool:
+    return hint is Streamed or get_origin(hint) is Streamed
+
+
+def _listed(parameters: list[inspect.Parameter]) -> str:
+    return " and ".join(repr(one.name) for one in parameters)
+
+
+def _schema(found: Any, descriptions: Mapping[str, str], *, takes_more: bool) -> dict[str, Any]:
+    schema: dict[str, Any] = _without_titles(found, found.get("title"))
+    properties = schema.setdefault("properties", {})
+    for name, words in descriptions.items():
+        if name in properties:
+            properties[name] = {"description": words, **properties[name]}
+    if not takes_more:
+        # The model learns of an argument that the function does not have. It may have meant it.
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _without_titles(schema: Any, name: object = None) -> Any:
+    """Remove the titles that pydantic derives from names: they cost tokens and add nothing."""
+    if isinstance(schema, list):
+        return [_without_titles(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for key, one in schema.items():
+        if key in ("properties", "$defs", "patternProperties") and isinstance(one, dict):
+            kept[key] = {inner: _without_titles(part, inner) for inner, part in one.items()}
+        elif key in ("default", "const", "enum", "examples"):  # data, not schemas
+            kept[key] = one
+        elif key != "title" or not _is_name(one, name):
+            kept[key] = _without_titles(one)
+    return kept
+
+
+def _is_name(title: object, name: object) -> bool:
+    """Return True if a title is the name in other words: "First Line" for ``first_line``."""
+    letters = [re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)]
+    return isinstance(title, str) and letters[0] == letters[1]

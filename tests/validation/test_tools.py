@@ -275,7 +275,7 @@ COMPUTER = {"type": "computer_toolset_20260801"}
         (Handler(), "an object of type Handler cannot be read: Unable to serialize"),
         ({}, "an object with nothing"),
         ({5: 5}, "an object with 5"),
-        ({"type": "fnuction"}, "an object with 'type' and the type 'fnuction'"),
+        ({"type": "fnuction"}, "the unknown type 'fnuction'"),
         ({"type": "function", "function": {}}, "needs a name, not None"),
         ({"functionDeclarations": [{"name": "a"}, {}]}, r"tools\[1\].functionDeclarations\[1\]: a"),
         ({"functionDeclarations": 5}, "functionDeclarations must be a list, not 5"),
@@ -296,12 +296,19 @@ COMPUTER = {"type": "computer_toolset_20260801"}
         # A typo must not turn the check off.
         ({"name": "w", "inputschema": SCHEMA}, "'w'.: 'inputschema' is ignored, but looks like"),
         ({"type": "function", "function": {"name": "w", "Parameters": SCHEMA}}, "'Parameters'"),
-        ({"functionDeclarations": [{"name": "w", "parameter": SCHEMA}]}, "'parameter'"),
+        ({"functionDeclarations": [{"name": "w", "parameter": {"x": 1}}]}, "'parameter'"),
+        ({"toolSpec": {"name": "w", "input_shema": {"json": SCHEMA}}}, "'input_shema'"),
         ({"type": "bash_20250124", "name": "w", "takes": SCHEMA}, "'takes'"),
         ({"name": "w", "definition": {"$ref": "#/$defs/w"}}, "'definition'"),
         ({"name": "w", "args": PROPERTIES}, "'args'"),
         ({"name": "w", "model": WriteFile}, "'model'"),
         ({"type": "function", "function": {"name": "w"}, "parameters": SCHEMA}, "beside the name"),
+        (
+            {"type": "funtion", "name": "w"},
+            "has the unknown type 'funtion'. Did you mean 'function'?",
+        ),
+        ({"type": "Function", "name": "w", "parameters": SCHEMA}, "Did you mean 'function'?"),
+        ({"type": "costum", "name": "w"}, "Did you mean 'custom'?"),
     ],
 )
 def test_unreadable_tool_raises_with_its_place(tool: object, message: str) -> None:

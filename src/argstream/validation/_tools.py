@@ -13,6 +13,7 @@ any object, so that the schema is never stricter than the request.
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from reprlib import Repr
 from types import UnionType
@@ -52,6 +53,7 @@ _DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
 _ENVELOPES: Final = ("toolConfig", "tool_config", "session", "setup", "result", "config")
 _MAX_ENVELOPES: Final = 4  # nested
 _TYPES_OF_TOOLS: Final = ("function", "custom")
+_MAX_WORD: Final = 64  # characters of a key or a type that may be misspelt
 _JSON_TYPES: Final = {"object", "array", "string", "number", "integer", "boolean", "null"}
 _SCHEMA_KEYS: Final = (
     *("input_schema", "inputSchema", "parametersJsonSchema", "parameters_json_schema"),
@@ -334,6 +336,8 @@ def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_Found]:
         _refuse_computer_use(tool, where)
     elif type_ in _HOSTED_TYPES and "name" not in tool:
         return  # its other keys, also a schema, are for the provider
+    elif type_ not in _HOSTED_TYPES and (meant := _intended_type(type_)) is not None:
+        raise UsageError(f"{where} has the unknown type {type_!r}. Did you mean {meant!r}?")
     elif type_ == "custom" and _schema_key(tool) is None:
         yield replace(_flat(tool, where), schema=None, kind="custom"), False
     elif type_ not in _TYPES_OF_TOOLS and "name" not in tool:
@@ -753,5 +757,21 @@ def _misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
 
 def _is_schema_like(key: str, value: object) -> bool:
     if isinstance(value, Mapping):
-        return key.lower() in _WRONG_NAMES or _bare_schema(value) is not None
+        is_misspelt = key.lower() in _WRONG_NAMES or bool(_near(key, _SCHEMA_KEYS, 0.8))
+        return is_misspelt or _bare_schema(value) is not None
     return isinstance(value, type)  # a model
+
+
+def _intended_type(raw: str) -> str | None:
+    """Return the type of tool that a misspelt one means. A typo must not turn a check off."""
+    if raw in _TYPES_OF_TOOLS or not raw.isalpha():  # "azure_function" is another server's
+        return None
+    return next(iter(_near(raw, _TYPES_OF_TOOLS, 0.65)), None)  # matches "costum"
+
+
+def _near(word: str, known: Sequence[str], cutoff: float) -> list[str]:
+    if len(word) > _MAX_WORD:  # comparing is slow
+        return []
+    plain = {one.replace("_", "").lower(): one for one in known}
+    near = get_close_matches(word.replace("_", "").lower(), plain, 1, cutoff)
+    return [plain[one] for one in near]

@@ -325,9 +325,9 @@ export interface Slot {
   shape: Shape;
   argument: ShownArgument;
   item: Item;
-  /** The surroundings with which the value is shown completely. */
-  around: Surroundings | null;
-  /** The value that is shown completely. A change within it replaces it, and the list of children
+  /** Whether the value is shown completely. */
+  isSettled: boolean;
+  /** The value that is shown. A change within a complete one replaces it, and the list of children
    * that it is in. */
   value: unknown;
 }

@@ -845,7 +845,6 @@ class RowList {
   #tops = [0];
   /** The rows in the page, by the keys of their items. @type {Map<unknown, HTMLElement>} */
   #drawn = new Map();
-  /** @type {WeakMap<Element, number>} */ #indexes = new WeakMap();
   #current = 0;
 
   /** @param {RowListOptions<Item>} options */
@@ -893,10 +892,9 @@ class RowList {
     this.#paint();
   }
 
-  /** @param {EventTarget | null} target @returns {Item | null} */
+  /** @param {EventTarget | null} target */
   #itemAt(target) {
-    const row = rowAround(target);
-    return (row && this.#items[this.#indexes.get(row) ?? -1]) ?? null;
+    return this.#items[indexOf(rowAround(target))] ?? null;
   }
 
   focus() {
@@ -918,7 +916,6 @@ class RowList {
       const key = this.#options.keyOf(item);
       const row = this.#drawn.get(key) ?? make("div", { role: "row" });
       drawn.set(key, row);
-      this.#indexes.set(row, index);
       this.#options.drawRow(row, item);
       row.ariaRowIndex = String(index + 1);
       row.tabIndex = index === this.#current ? 0 : -1;
@@ -935,7 +932,7 @@ class RowList {
     const isOnRow = rowAround(event.target) === event.target;
     if (item === null || !isOnRow || event.altKey || event.ctrlKey || event.metaKey) return;
     const page = Math.floor(this.element.clientHeight / ROW) - 2;
-    const at = this.#indexes.get(/** @type {Element} */ (event.target)) ?? 0;
+    const at = indexOf(rowAround(event.target));
     const to = {
       ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page,
       Home: 0, End: Infinity,
@@ -953,9 +950,8 @@ class RowList {
   /** @param {EventTarget | null} target */
   #focused(target) {
     const row = rowAround(target);
-    const index = row && this.#indexes.get(row);
-    if (index !== null && index !== undefined && index !== this.#current) {
-      this.#current = index;
+    if (row !== null && indexOf(row) !== this.#current) {
+      this.#current = indexOf(row);
       this.#paint();
     }
     this.#options.onPoint?.(this.#itemAt(row), row);
@@ -986,6 +982,11 @@ function makeLine(tag, name, text) {
 /** @param {EventTarget | null} target @returns {Element | null} */
 function rowAround(target) {
   return target instanceof Element ? target.closest('[role="row"]') : null;
+}
+
+/** @param {Element | null} row */
+function indexOf(row) {
+  return Number(row?.ariaRowIndex ?? 0) - 1;
 }
 
 // The axis

@@ -593,8 +593,9 @@ class Row {
     );
     /** @param {string} title */
     const save = (title) => onRename(id, title);
+    const rename = () => editTitle(this.#link, this.#title.textContent ?? "", this.#link, save);
     const menu = attachMenu(this.#button, () => [
-      { label: "Rename", act: () => editTitle(this.#link, this.#full, this.#link, save) },
+      { label: "Rename", act: rename },
       { label: "Delete", act: () => onDelete(id), isDanger: true },
     ]);
     this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
@@ -606,24 +607,22 @@ class Row {
   #time = make("time", { class: "entry-time" });
   #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
   #link;
-  #full = "";
-  #status = "";
 
   /** @param {ConversationInfo} info @param {boolean} isCurrent */
   show(info, isCurrent) {
     const line = info.title.trim().replaceAll(/[ \t\r\n]+/g, " ");
     const title = visibleLine(line) || "(empty message)";
     const status = isPending(info) ? "paused" : info.status;
-    setText(this.#title, title);
+    if (this.#title.textContent !== title) {
+      this.#title.textContent = title;
+      setAttribute(this.#button, "aria-label", `Actions for ${title}`);
+    }
     setText(this.#time, ago(info.updated));
-    if (title !== this.#full) setAttribute(this.#button, "aria-label", `Actions for ${title}`);
-    this.#full = title;
     const exact = exactly(info.updated);
     if (this.#time.title !== exact) this.#time.title = exact;
     if (isCurrent) this.#link.setAttribute("aria-current", "page");
     else this.#link.removeAttribute("aria-current");
-    if (status === this.#status) return;
-    this.#status = status;
+    if (status === this.element.dataset.status) return;
     this.element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
     this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));

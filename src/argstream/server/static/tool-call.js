@@ -2128,7 +2128,7 @@ class BranchItem {
   #isOpen = false; // although it is deep
   #limit = FIRST;
   #more = button("", "plain more", () => this.#showMore());
-  /** @type {string[]} */
+  /** Of a table; there may be more later. @type {string[]} */
   #columns = [];
   #again = () => {};
 
@@ -2228,13 +2228,14 @@ class BranchItem {
   /** Shows the head of a table; columns are only added. @param {string[]} columns
    * @param {Texts} texts */
   #showColumns(columns, texts) {
-    if (columns.length === this.#columns.length && this.#list.querySelector(".columns")) return;
-    this.#columns = [...columns];
+    const before = this.#list.querySelector(".columns");
+    if (columns.length === before?.childElementCount) return;
+    before?.remove();
+    this.#columns = columns;
     const cells = columns.map((key) => {
       const cell = make("span", { class: "cell key", role: "columnheader" });
       return setInOrder(cell, visibleLine(nameOf(key, texts)));
     });
-    this.#list.querySelector(".columns")?.remove();
     this.#list.prepend(make("div", { class: "record columns", role: "row" }, ...cells));
     this.#list.style.setProperty("--columns", String(columns.length));
     this.#showAgain(); // rows get the further cells
@@ -2255,7 +2256,6 @@ class BranchItem {
       pass.grown();
     }
     slot.isSettled = false;
-    if (slot.item instanceof RecordItem) slot.item.columns = this.#columns;
     if (!slot.item.refresh(edit ?? child, inner, pass)) return false;
     if (edit || !child.isDone) return true; // of an open one, the value would be made anew
     slot.isSettled = true;
@@ -2334,24 +2334,25 @@ class LineItem {
 
 /** A row of a table. */
 class RecordItem {
+  element = make("div", { class: "item record", role: "row" });
   /** @type {HTMLElement[]} */
   #values = [];
+  #columns;
 
-  /** @param {string[]} columns */
+  /** @param {string[]} columns of the table; there may be more later */
   constructor(columns) {
-    this.columns = columns;
-    this.element = make("div", { class: "item record", role: "row" });
+    this.#columns = columns;
   }
 
   /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
   refresh({ children }, _around, { texts }) {
-    while (this.#values.length < this.columns.length) {
+    while (this.#values.length < this.#columns.length) {
       const value = document.createElement("span");
       this.#values.push(value);
       this.element.append(make("span", { class: "cell", role: "cell" }, value));
     }
     for (const cell of children) {
-      const value = this.#values[this.columns.indexOf(String(cell.key))];
+      const value = this.#values[this.#columns.indexOf(String(cell.key))];
       if (value) showValue(value, cell, texts);
     }
     return true;

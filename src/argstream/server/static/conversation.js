@@ -1225,13 +1225,8 @@ function doingOf(run, block) {
 
 /** @typedef {Extract<Block, { type: "text" | "thinking" }>} Words */
 /** @typedef {(decisions: DecisionEvent["decisions"]) => Promise<unknown>} Decide */
-/**
- * How one block is shown.
- * @typedef {object} BlockView
- * @property {HTMLElement} element
- * @property {(block: Block, hasTime: () => boolean) => boolean} show shows what has changed; false
- *   if there is more to show
- */
+/** How one block is shown. `show` shows what has changed, and returns false if there is more.
+ * @typedef {{ element: HTMLElement, show: (hasTime: () => boolean) => boolean }} BlockView */
 
 /** Finished calls in a row that become a group. */
 const GROUP = 4;
@@ -1254,7 +1249,8 @@ export class RunView {
 
   element = make("div", { class: "blocks" });
   #decide;
-  /** @type {Map<number, BlockView>} */ #views = new Map();
+  /** How each block is shown, by its key. @type {Map<number, BlockView["show"]>} */
+  #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
   /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
@@ -1320,14 +1316,14 @@ export class RunView {
   /** @param {Run} run @param {() => boolean} hasTime */
   #work(run, hasTime) {
     for (const block of this.#changed) {
-      if (this.#views.get(block.key)?.show(block, hasTime) === false) return false;
+      if (this.#views.get(block.key)?.(hasTime) === false) return false;
       this.#changed.delete(block);
       if (!hasTime()) break;
     }
     if (this.#changed.size > 0) return false;
     while (this.#count < run.blocks.length) {
       const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(run, block).show(block, hasTime)) {
+      if (!this.#add(run, block)(hasTime)) {
         this.#changed.add(block);
         return false;
       }
@@ -1343,27 +1339,24 @@ export class RunView {
   /** @param {Run} run @param {Block} block */
   #add(run, block) {
     const container = this.#containerOf(block);
-    /** @type {BlockView} */
-    let view;
+    /** @type {BlockView["show"]} */
+    let show;
     if (block.type === "call") {
       const isOpen = !(this.#count < this.#first && isOver(block.state));
       const element = this.#makeCall(block, isOpen);
-      view = {
-        element,
-        show: () => {
-          element.refresh();
-          return true;
-        },
-      };
       container.addCall(block, element);
+      show = () => {
+        element.refresh();
+        return true;
+      };
     } else {
-      const lost = () => lostWords(run, block);
-      view = block.type === "text" ? textView(lost) : thinkingView(lost);
+      const view = block.type === "text" ? textView(block) : thinkingView(block);
       container.add(view.element, block.type === "text" ? linesOf(block.text) : 1);
+      show = (hasTime) => view.show(hasTime) && showLost(view.element, run, block);
     }
-    this.#views.set(block.key, view);
+    this.#views.set(block.key, show);
     this.#count += 1;
-    return view;
+    return show;
   }
 
   /** @param {Block} block */
@@ -1528,30 +1521,17 @@ function groupWords(calls) {
   return parts.filter((words) => words !== "").join(" · ");
 }
 
-/** A text or thinking, which grows.
- * @param {HTMLElement} element @param {() => string} lost returns why it was interrupted
- * @param {(block: Words, hasTime: () => boolean) => boolean} show @returns {BlockView} */
-function wordsView(element, lost, show) {
-  return {
-    element,
-    show: (block, hasTime) => {
-      if (!show(/** @type {Words} */ (block), hasTime)) return false;
-      if (block.isLost && !element.classList.contains("is-lost")) {
-        element.classList.add("is-lost");
-        element.append(make("p", { class: "lost-note", text: lost() }));
-      }
-      return true;
-    },
-  };
-}
-
-/** Why a part of a run was interrupted, and is repeated. @param {Run} run @param {Block} block */
-function lostWords({ breaks }, { lastTextAt }) {
+/** Tell why a text was interrupted, and is repeated, if it was.
+ * @param {HTMLElement} element @param {Run} run @param {Words} block */
+function showLost(element, { breaks }, { isLost, lastTextAt }) {
+  if (!isLost || element.classList.contains("is-lost")) return true;
   const isCrash = breaks.some(({ cause, startedAt }) => {
     return cause === "crash" && (lastTextAt === null || startedAt >= lastTextAt);
   });
   const cause = isCrash ? "The server restarted" : "The connection to the model broke";
-  return `${cause} here. Retried below.`;
+  element.classList.add("is-lost");
+  element.append(make("p", { class: "lost-note", text: `${cause} here. Retried below.` }));
+  return true;
 }
 
 /** @type {typeof MarkdownView} */
@@ -1562,35 +1542,35 @@ export async function loadMarkdown() {
   ({ MarkdownView: Markdown } = await import("./markdown.js"));
 }
 
-/** @param {() => string} lost */
-function textView(lost) {
+/** @param {Words} block @returns {BlockView} */
+function textView(block) {
   const words = new Markdown();
   const element = make("div", { class: "text" }, words.element);
-  return wordsView(element, lost, ({ text }, hasTime) => words.grow(text, hasTime));
+  return { element, show: (hasTime) => words.grow(block.text, hasTime) };
 }
 
-/** Thinking, collapsed: its text is painted once it is opened. @param {() => string} lost */
-function thinkingView(lost) {
+/** Thinking, collapsed: its text is painted once it is opened.
+ * @param {Words} block @returns {BlockView} */
+function thinkingView(block) {
   const summary = make("summary", { class: "thinking-words" });
   const element = make("details", { class: "thinking" }, summary);
-  let text = "";
   /** @type {MarkdownView | null} */
   let view = null;
   /** @param {() => boolean} hasTime */
   const fill = (hasTime) => {
     if (!element.open) return true;
     if (view === null) summary.after((view = new Markdown()).element);
-    return view.grow(text, hasTime);
+    return view.grow(block.text, hasTime);
   };
   element.addEventListener("toggle", () => paint(fill));
-  return wordsView(element, lost, (block) => {
-    text = block.text;
+  const show = () => {
     const isDone = block.isOver || block.isLost;
     setText(summary, isDone ? thoughtWords(block) : "Thinking…");
     element.classList.toggle("is-over", isDone);
     if (element.open) paint(fill);
     return true;
-  });
+  };
+  return { element, show };
 }
 
 /** @param {Words} block */

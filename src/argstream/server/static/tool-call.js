@@ -158,7 +158,11 @@ export class ToolCallElement extends HTMLElement {
   /** @type {Partial<Texts>} */
   #labels = {};
   #head = new Header();
-  #inner = new InnerCalls(this);
+  /** For what a sub-agent does. The page can style and find it; here its calls are counted. */
+  #slot = make("slot");
+  #inner = make("div", { class: "inner", hidden: true }, this.#slot);
+  /** The call whose sub-agent has made this one. @type {ToolCallElement | null} */
+  #outer = null;
   #body = make("div", { class: "body", id: "body", hidden: true });
   #card = make("div", { class: "call", role: "group", tabindex: -1 });
   #given = make("div", { class: "given" });
@@ -191,7 +195,9 @@ export class ToolCallElement extends HTMLElement {
       this.dispatchEvent(new Event("toggle"));
     });
     this.#card.addEventListener("keydown", (event) => this.#pressed(event));
-    this.#custom.addEventListener("slotchange", () => this.refresh());
+    for (const slot of [this.#slot, this.#custom]) {
+      slot.addEventListener("slotchange", () => this.refresh());
+    }
   }
 
   /** The call that is shown. */
@@ -268,7 +274,10 @@ export class ToolCallElement extends HTMLElement {
   refresh() {
     if (!this.#call) return;
     const { state } = this.#call;
-    if (this.getAttribute("state") !== state) this.setAttribute("state", state);
+    if (this.getAttribute("state") !== state) {
+      this.setAttribute("state", state);
+      this.#refreshOuter();
+    }
     // A card that was seen under way keeps room for its strip, so that nothing below it moves.
     if (!isOver(state)) this.#card.classList.add("was-live");
     if (this.isConnected) paint(this.#update);
@@ -290,13 +299,19 @@ export class ToolCallElement extends HTMLElement {
       delete own[name];
       own[name] = given;
     }
-    this.#inner.connect();
+    this.#outer = this.parentElement?.closest("tool-call") ?? null;
+    this.#refreshOuter();
     this.refresh();
   }
 
   disconnectedCallback() {
     clearTimeout(this.#timer);
-    this.#inner.disconnect();
+    this.#refreshOuter();
+  }
+
+  /** Lets the calls around this one count again. */
+  #refreshOuter() {
+    for (let at = this.#outer; at !== null; at = at.#outer) at.refresh();
   }
 
   /** @param {string} name @param {string | null} _before @param {string | null} value */
@@ -340,7 +355,7 @@ export class ToolCallElement extends HTMLElement {
     const state = this.#stateOf(call);
     this.#head.update(call, state, this.#texts, {
       isOpen: this.open,
-      inner: this.#inner.words(this.#texts),
+      inner: this.#countInner(),
       size: this.#lines.ofCall(call),
       isStale: this.stale,
     });
@@ -353,6 +368,18 @@ export class ToolCallElement extends HTMLElement {
     return true;
   };
 
+  /** Returns how many calls the sub-agent has made, and how many of them need approval. */
+  #countInner() {
+    this.#inner.hidden = !this.#slot.assignedNodes().some(
+      (node) => node instanceof Element || node.textContent?.trim());
+    const inner = [...this.querySelectorAll("tool-call")];
+    const count = inner.filter((call) => call.#outer === this).length;
+    const pending = inner.filter((call) => call.getAttribute("state") === "pending").length;
+    const calls = count ? countOf(count, "call") : "";
+    if (!calls || !pending) return calls;
+    return fill(this.#texts.innerPending, { calls, count: String(pending) });
+  }
+
   /** @param {Call} call */
   #updateBody(call) {
     if (!this.#view || !this.#results) {
@@ -362,7 +389,7 @@ export class ToolCallElement extends HTMLElement {
       const result = make("slot", { name: "result" }, this.#results.element);
       this.#strip = this.#results.strip;
       this.#body.replaceChildren(
-        this.#custom, this.#given, this.#others, this.#inner.element, this.#strip, result,
+        this.#custom, this.#given, this.#others, this.#inner, this.#strip, result,
       );
     }
     const isPending = call.state === "pending";
@@ -1300,58 +1327,6 @@ function argumentOf(value, key = null) {
       return children;
     },
   };
-}
-
-/** The calls of a sub-agent. The page slots them, so that it can style and find them there; here
- * they are framed and counted. */
-class InnerCalls {
-  #host;
-  #calls = 0;
-  #pending = 0;
-  #observer = new MutationObserver((changes) => {
-    // Text that grows is reported here too, and changes no number.
-    const matters = changes.some(({ type, addedNodes, removedNodes }) => type === "attributes"
-      || [...addedNodes, ...removedNodes].some((node) => node instanceof Element));
-    if (matters) this.#count();
-  });
-
-  /** @param {ToolCallElement} host */
-  constructor(host) {
-    this.#host = host;
-    this.element = make("div", { class: "inner", hidden: true }, make("slot"));
-  }
-
-  /** Returns how many calls there are, and how many of them need approval. @param {Texts} texts */
-  words(texts) {
-    if (!this.#calls) return "";
-    const calls = countOf(this.#calls, "call");
-    return this.#pending
-      ? fill(texts.innerPending, { calls, count: String(this.#pending) }) : calls;
-  }
-
-  connect() {
-    this.#observer.observe(this.#host, {
-      childList: true, subtree: true, attributes: true, attributeFilter: ["state"],
-    });
-    this.#count();
-  }
-
-  disconnect() {
-    this.#observer.disconnect();
-  }
-
-  #count() {
-    const calls = [...this.#host.querySelectorAll("tool-call")].filter(
-      (call) => call.parentElement?.closest("tool-call") === this.#host,
-    );
-    const pending = this.#host.querySelectorAll("tool-call[state=pending]").length;
-    this.element.hidden = ![...this.#host.childNodes].some((node) =>
-      node instanceof Element ? node.slot === "" : node.textContent?.trim());
-    if (calls.length === this.#calls && pending === this.#pending) return;
-    this.#calls = calls.length;
-    this.#pending = pending;
-    this.#host.refresh();
-  }
 }
 
 // The editor of the arguments of a call that needs approval. Nothing is checked while a user types:

@@ -41,7 +41,6 @@ export class Conversation {
   constructor(options) {
     this.#options = options;
     this.#client = options.client;
-    this.#approvals = new ApprovalBar(options.client, () => this.goToAsking());
     this.#sectionOptions = {
       ...options,
       onState: () => this.#changed(),
@@ -55,7 +54,7 @@ export class Conversation {
   #options;
   #client;
   #element = part("conversation", HTMLElement);
-  #approvals;
+  #approvals = new ApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
@@ -382,13 +381,11 @@ const CHECK_EVERY = 100;
 
 /** The bar below the conversation. It is shown while a pending call is out of sight. */
 class ApprovalBar {
-  /** @param {Client} client @param {() => void} onReview */
-  constructor(client, onReview) {
-    this.#client = client;
+  /** @param {() => void} onReview */
+  constructor(onReview) {
     const review = button("Review", "small", onReview);
     review.title = "Alt+A";
     review.ariaKeyShortcuts = "Alt+A";
-    this.#all = button("Approve all", "small approve-all", () => this.#open());
     this.#element = make(
       "div",
       { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
@@ -401,8 +398,7 @@ class ApprovalBar {
     this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
   }
 
-  #client;
-  #all;
+  #all = button("Approve all", "small approve-all", () => this.#open());
   #element;
   #main = part("main", HTMLElement);
   #words = make("span", { class: "approvals-words" });
@@ -461,10 +457,9 @@ class ApprovalBar {
       const checked = check();
       isSending = checked.length > 0;
       try {
-        for (const section of new Set(checked.map((row) => row.section))) {
-          const some = checked.filter((row) => row.section === section);
+        for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
           const decisions = some.map(({ callId, decision }) => [callId, decision]);
-          await this.#client.decide(section.runId, Object.fromEntries(decisions));
+          await section.decide(Object.fromEntries(decisions));
         }
         if (isSending) this.#dialog.close();
       } catch (error) {
@@ -542,7 +537,6 @@ export class RunSection {
   /** @param {SectionOptions} options */
   constructor(options) {
     this.#options = options;
-    this.#view = new RunView((decisions) => options.client.decide(this.runId, decisions));
   }
 
   element = make("article", { class: "run", tabindex: -1 });
@@ -563,7 +557,7 @@ export class RunSection {
   heard = Promise.withResolvers();
 
   #options;
-  #view;
+  #view = new RunView((decisions) => this.decide(decisions));
   #heading = make("h2", { class: "unseen" });
   #prompt = make("div", { class: "prompt", dir: "auto" });
   #edit = button("Edit message", "small quiet edit-message", () => this.#editMessage());
@@ -646,6 +640,11 @@ export class RunSection {
 
   get isReplayed() {
     return this.#replay !== null;
+  }
+
+  /** @param {DecisionEvent["decisions"]} decisions */
+  decide(decisions) {
+    return this.#options.client.decide(this.runId, decisions);
   }
 
   async stop() {
@@ -942,19 +941,17 @@ export class RunSection {
   #showEnd(run) {
     const { end } = run;
     if (end === null || end.type === "run_completed" || !this.#end.hidden) return;
-    const isFailed = end.type === "run_failed";
-    const words = make("p", { text: visibleLine(this.#endWords(run)) });
-    const again = isFailed
-      ? button("Retry", "small run-again", () => this.#send(this.#words, this.runId))
-      : button("Continue", "small run-again", () => this.#send("Continue."));
-    const actions = make("div", { class: "run-actions" }, again);
-    if (isFailed) {
-      words.title = visibleLine(end.code);
-      const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
-      const copy = button("Copy details", "small", () => copyText(copy, details));
-      actions.append(copy);
+    const words = this.#endWords(run);
+    if (end.type === "run_stopped") {
+      const again = button("Continue", "small run-again", () => this.#send("Continue."));
+      this.#showEndBlock(false, words, again);
+      return;
     }
-    this.#showEndBlock(isFailed, words, actions);
+    const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
+    const copy = button("Copy details", "small", () => copyText(copy, details));
+    const retry = () => this.#send(this.#words, this.runId);
+    this.#showEndBlock(true, words, button("Retry", "small run-again", retry), copy);
+    setAttribute(/** @type {Element} */ (this.#end.firstElementChild), "title", end.code);
   }
 
   /** @param {Run} run that is over */
@@ -965,9 +962,12 @@ export class RunSection {
     return this.#isStoppedHere ? "Stopped by you." : "Stopped.";
   }
 
-  /** @param {boolean} isBad @param {HTMLElement[]} children */
-  #showEndBlock(isBad, ...children) {
-    this.#end.replaceChildren(...children);
+  /** @param {boolean} isBad @param {string} words @param {HTMLElement[]} buttons */
+  #showEndBlock(isBad, words, ...buttons) {
+    const about = make("p");
+    about.textContent = visibleLine(words);
+    this.#end.replaceChildren(about);
+    if (buttons.length > 0) this.#end.append(make("div", { class: "run-actions" }, ...buttons));
     this.#end.classList.toggle("is-bad", isBad);
     this.#end.hidden = false;
     this.#showActions();
@@ -1040,8 +1040,7 @@ export class RunSection {
       this.#follow();
       this.#options.onState();
     });
-    const actions = mayRetry ? [make("div", { class: "run-actions" }, again)] : [];
-    this.#showEndBlock(true, make("p", { text: visibleLine(words) }), ...actions);
+    this.#showEndBlock(true, words, ...(mayRetry ? [again] : []));
     this.shown.resolve();
     this.#options.onState();
   }

@@ -1778,8 +1778,8 @@ class Looks {
   /** Returns the path in an object, if it is the title of the only text or of the edit in it.
    * @param {Argument} object @param {Surroundings} inner @param {EditArguments | null} edit */
   titled({ children }, { file, isOnlyText }, edit) {
-    if (!file || (edit === null && !isOnlyText)) return null;
-    return children.slice(0, MANY).findLast(
+    if (!file || children.length > MANY || (edit === null && !isOnlyText)) return null;
+    return children.findLast(
       ({ key, text, isDone }) => isDone && text === file && PATHS.has(String(key)),
     ) ?? null;
   }
@@ -1937,7 +1937,7 @@ export class ArgumentsView {
   #following;
   #looks;
   #isTreePainted = false;
-  /** @type {Omit<Slot, "isSettled" | "value"> | null} */
+  /** @type {Slot | null} */
   #root = null;
   /** @type {Set<CodeView | DiffView>} */
   #unpainted = new Set();
@@ -2136,8 +2136,8 @@ class BranchItem {
     // These have few neighbours. What seems to be an edit may turn out to be none.
     const isSpecial = edit !== null || titled !== null;
     const fields = /** @type {const} */ (["file", "language", "isOnlyText", "mode"]);
-    if (fields.some((name) => inner[name] !== this.#inner?.[name])) this.#showAgain();
-    if (children !== this.#children || isSpecial) this.#settled = 0;
+    const isOther = fields.some((name) => inner[name] !== this.#inner?.[name]);
+    if (isOther || isSpecial || children !== this.#children) this.#settled = 0;
     this.#children = children;
     this.#inner = inner;
     if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
@@ -2149,9 +2149,8 @@ class BranchItem {
       const isEdit = edit !== null && (child === edit.old || child === edit.new);
       if ((isEdit && isEditShown) || child === titled) continue;
       isEditShown ||= isEdit;
-      if (isEdit || !isSettled(this.#slots[place], child)) {
-        if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
-      } else if (at % STRIDE === 0 && !pass.hasTime()) return false;
+      if (at % STRIDE === STRIDE - 1 && !pass.hasTime()) return false;
+      if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
       place += 1;
       if (!isSpecial && this.#settled === at && child.isDone) this.#settled = at + 1;
     }
@@ -2183,12 +2182,6 @@ class BranchItem {
     this.#list.hidden = isClosed;
   }
 
-  /** Lets all children be visited again. */
-  #showAgain() {
-    for (const slot of this.#slots) slot.isSettled = false;
-    this.#settled = 0;
-  }
-
   #toggle() {
     this.#isOpen = !this.#isOpen;
     this.#settled = 0;
@@ -2213,7 +2206,7 @@ class BranchItem {
     });
     this.#list.prepend(make("div", { class: "record columns", role: "row" }, ...cells));
     this.#list.style.setProperty("--columns", String(columns.length));
-    this.#showAgain(); // rows get the further cells
+    this.#settled = 0; // rows get the further cells
   }
 
   /** Shows a child at its place, and returns whether that is all of it.
@@ -2222,34 +2215,21 @@ class BranchItem {
    * @param {Surroundings} inner @param {Pass} pass */
   #show(child, place, edit, inner, pass) {
     const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, pass);
-    let slot = this.#slots[place];
-    if (slot === undefined || slot.argument !== child || slot.shape !== shape) {
-      if (!pass.hasTime()) return false;
-      const item = makeItem(shape, this.depth + 1, this.#columns);
-      slot = { shape, argument: child, item, isSettled: false, value: undefined };
-      this.#put(slot, place);
-      pass.grown();
+    const slot = this.#slots[place];
+    if (slot?.argument === child && slot.shape === shape) {
+      return slot.item.refresh(edit ?? child, inner, pass);
     }
-    slot.isSettled = false;
-    if (!slot.item.refresh(edit ?? child, inner, pass)) return false;
-    if (edit || !child.isDone) return true; // of an open one, the value would be made anew
-    slot.isSettled = true;
-    slot.value = child.value;
-    return true;
-  }
-
-  /** Puts an item at its place, instead of what was there. @param {Slot} slot
-   * @param {number} place */
-  #put(slot, place) {
-    const before = this.#slots[place];
-    this.#slots[place] = slot;
-    if (before !== undefined) {
-      before.item.element.replaceWith(slot.item.element);
-      return;
+    if (!pass.hasTime()) return false;
+    const item = makeItem(shape, this.depth + 1, this.#columns);
+    if (slot) slot.item.element.replaceWith(item.element);
+    else {
+      const { last, size } = this.#chunks;
+      if (last.childElementCount >= size) this.#chunks.begin();
+      this.#chunks.last.append(item.element);
     }
-    const { last, size } = this.#chunks;
-    if (last.childElementCount >= size) this.#chunks.begin();
-    this.#chunks.last.append(slot.item.element);
+    this.#slots[place] = { shape, argument: child, item };
+    pass.grown();
+    return item.refresh(edit ?? child, inner, pass);
   }
 }
 
@@ -2257,12 +2237,6 @@ class BranchItem {
 function height(chunk) {
   const records = chunk.querySelectorAll(".record").length;
   return LINE * chunk.querySelectorAll(".item").length + RECORD * records;
-}
-
-/** Returns whether a slot shows a child completely, and nothing has changed since.
- * @param {Slot | undefined} slot @param {Argument} child */
-function isSettled(slot, child) {
-  return slot?.argument === child && slot.isSettled && child.isDone && slot.value === child.value;
 }
 
 /** @param {Argument} argument @param {Texts} texts */
@@ -2372,7 +2346,7 @@ class EditItem {
     const { old, new: after } = edit;
     const { language, file, mode } = pass.looks.within(object, around);
     const { texts, painting: onPainting } = pass;
-    const names = [old, ...(after ? [after] : [])].map(({ key }) => nameOf(key ?? "", texts));
+    const names = [old, after].flatMap((one) => (one ? nameOf(one.key ?? "", texts) : []));
     const title = file || names.join(" → ");
     if (!this.#view || this.#title !== title) {
       this.#title = title;

@@ -1453,6 +1453,8 @@ class Container {
     element.open = false;
     element.call = null; // so the elements of its body are released
     element.call = call;
+    // Inserted again, it has no place before. Otherwise browsers would count a shift of the layout.
+    element.replaceWith(element);
     if (focused === element) element.focus({ preventScroll: true });
   }
 }

@@ -299,7 +299,8 @@ export class ToolCallElement extends HTMLElement {
       delete own[name];
       own[name] = given;
     }
-    this.#outer = this.parentElement?.closest("tool-call") ?? null;
+    const outer = this.parentElement?.closest("tool-call") ?? null;
+    this.#outer = /** @type {ToolCallElement | null} */ (outer);
     this.#refreshOuter();
     this.refresh();
   }
@@ -372,7 +373,8 @@ export class ToolCallElement extends HTMLElement {
   #countInner() {
     this.#inner.hidden = !this.#slot.assignedNodes().some(
       (node) => node instanceof Element || node.textContent?.trim());
-    const inner = [...this.querySelectorAll("tool-call")];
+    const found = this.querySelectorAll("tool-call");
+    const inner = [.../** @type {NodeListOf<ToolCallElement>} */ (found)];
     const count = inner.filter((call) => call.#outer === this).length;
     const pending = inner.filter((call) => call.getAttribute("state") === "pending").length;
     const calls = count ? countOf(count, "call") : "";

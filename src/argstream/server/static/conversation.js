@@ -2,7 +2,7 @@ import {
   afterPainting, BlockChunks, button, copyText, countOf, durationWords, exactly, icon, isMissing,
   isRunOver, linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
 } from "./dom.js";
-import { isOver, LineCounter, primaryOf, titleOf } from "./tool-call.js";
+import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
 /** @import { MarkdownView } from "./markdown.js" */
@@ -40,7 +40,6 @@ export class Conversation {
   /** @param {ConversationOptions} options */
   constructor(options) {
     this.#options = options;
-    this.#client = options.client;
     this.#sectionOptions = {
       ...options,
       onState: () => this.#changed(),
@@ -52,7 +51,6 @@ export class Conversation {
   id = "";
 
   #options;
-  #client;
   #element = part("conversation", HTMLElement);
   #approvals = new ApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
@@ -123,7 +121,7 @@ export class Conversation {
     const visit = this.#leave(id);
     try {
       const limit = runId === "" ? PAGE + 1 : MOST_RUNS;
-      await this.#load(visit, await this.#client.runs({ conversation: id, limit }), runId);
+      await this.#load(visit, await this.#options.client.runs({ conversation: id, limit }), runId);
     } catch (problem) {
       this.#fail(visit, problem, "Conversation not found");
     }
@@ -134,7 +132,7 @@ export class Conversation {
     if (this.#goTo(runId)) return;
     const visit = this.#leave("");
     try {
-      const info = await this.#client.run(runId);
+      const info = await this.#options.client.run(runId);
       if (visit !== this.#visit) return;
       if (info.conversation === "") await this.#load(visit, [info], runId);
       else await this.showConversation(info.conversation, runId);
@@ -153,7 +151,7 @@ export class Conversation {
     this.#isSending = true;
     try {
       await loadMarkdown();
-      const following = this.#client.converse(message, {
+      const following = this.#options.client.converse(message, {
         conversation: this.id,
         replaces,
         ...section.handlers,
@@ -193,7 +191,8 @@ export class Conversation {
       return;
     }
     const visit = this.#visit;
-    const infos = byAge(await this.#client.runs({ conversation: this.id, limit: MOST_RUNS }));
+    const { client } = this.#options;
+    const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
     if (visit !== this.#visit || this.#isSending) return;
     const at = infos.findLastIndex(({ run }) => this.#find(run) !== undefined);
     for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(this.#begun(fresh));
@@ -266,7 +265,7 @@ export class Conversation {
     if (oldest === undefined) return;
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
     try {
-      const infos = await this.#client.runs({ conversation: this.id, limit: MOST_RUNS });
+      const infos = await this.#options.client.runs({ conversation: this.id, limit: MOST_RUNS });
       if (visit !== this.#visit) return;
       const before = withoutReplaced(infos).filter(
         (info) => info.created <= oldest.created && !this.#find(info.run),
@@ -339,7 +338,8 @@ export class Conversation {
     const newChat = make("a", { class: "small", href: "#/", text: "New chat" });
     const heading = make("h2", { tabindex: -1, text: title });
     const about = make("p", { text: words });
-    this.#element.replaceChildren(make("div", { class: "failure" }, heading, about, action ?? newChat));
+    const failure = make("div", { class: "failure" }, heading, about, action ?? newChat);
+    this.#element.replaceChildren(failure);
     heading.focus();
     this.#options.say(`${title}. ${visibleLine(words)}`);
     this.#changed();
@@ -491,7 +491,7 @@ function checkedCall({ section, element: card }, onReview) {
   const note = make("span", { class: "checklist-note" });
   const name = make("span", { class: "checklist-name", text: visibleLine(call.name) });
   const primary = make("span", { class: "checklist-primary", text: primaryOf(call) });
-  const size = make("span", { class: "checklist-note", text: new LineCounter().words(call.root) });
+  const size = make("span", { class: "checklist-note", text: sizeOf(call.root) });
   const check = () => {
     const isPending = call.isPending && call.request?.digest === digest;
     const isReady = isPending && card.isReadyToApprove;
@@ -1102,7 +1102,6 @@ export class RunFooter {
   /** What the run does, and since when. */
   /** @type {unknown} */ #doing = null;
   #since = 0;
-  #lines = new LineCounter();
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   /** @param {Run} run */
@@ -1171,7 +1170,7 @@ export class RunFooter {
     this.#doing = key;
     if (this.#status === "paused") return words;
     const isWriting = block?.type === "call" && block.state === "writing";
-    const size = isWriting ? this.#lines.words(block.root) : "";
+    const size = isWriting ? sizeOf(block.root) : "";
     const took = tookWords((performance.now() - this.#since) / 1000);
     return [words, size, took].filter((part) => part !== "").join(" · ");
   }

@@ -125,8 +125,8 @@ const LIVE_LINES = 20; // lines from which a text that grows is scrolled in its 
 
 /** A user has decided on a call. It does not bubble, because calls contain calls. */
 export class DecisionEvent extends Event {
-  /** @type {Promise<unknown> | null} */
-  #answer = null;
+  /** What becomes of the decision, or null. @type {Promise<unknown> | null} */
+  answer = null;
 
   /** @param {Record<string, Decision>} decisions as `Client.decide` takes them */
   constructor(decisions) {
@@ -137,13 +137,8 @@ export class DecisionEvent extends Event {
   /** Sets what becomes of the decision. The element is busy until the promise settles, and shows
    * the message if it is rejected. @param {Promise<unknown>} answer */
   respondWith(answer) {
-    if (this.#answer) throw new DOMException("this call was already decided", "InvalidStateError");
-    this.#answer = Promise.resolve(answer);
-  }
-
-  /** The answer, or null. */
-  get answer() {
-    return this.#answer;
+    if (this.answer) throw new DOMException("this call was already decided", "InvalidStateError");
+    this.answer = Promise.resolve(answer);
   }
 }
 
@@ -168,7 +163,6 @@ export class ToolCallElement extends HTMLElement {
   #given = make("div", { class: "given" });
   #others = make("div", { class: "panel" }); // what is asked about, if not what is given
   #custom = make("slot", { name: "arguments" });
-  #lines = new LineCounter();
   /** @type {ArgumentsView | null} */
   #view = null;
   /** @type {Results | null} */
@@ -357,7 +351,7 @@ export class ToolCallElement extends HTMLElement {
     this.#head.update(call, state, this.#texts, {
       isOpen: this.open,
       inner: this.#countInner(),
-      size: this.#lines.ofCall(call),
+      size: sizeOfCall(call),
       isStale: this.stale,
     });
     const label = `${titleOf(call, true)}, ${lowered(labelOf(state, this.#texts))}`;
@@ -423,12 +417,12 @@ export class ToolCallElement extends HTMLElement {
   /** @param {Call} call @param {Results} results */
   #showStrip(call, results) {
     const words = this.stale && !isOver(call.state)
-      ? this.#texts.reconnecting : stripWords(call, this.#lines.ofCall(call), this.#texts);
+      ? this.#texts.reconnecting : stripWords(call, sizeOfCall(call), this.#texts);
     results.strip.hidden = words === "" && !results.hasTabs && isOver(call.state)
       && !this.#card.classList.contains("was-live");
     results.say(words);
     // Below a text that grows, the strip would move with each line. The header says the same.
-    const isGrowing = call.state === "writing" && this.#lines.count <= LIVE_LINES;
+    const isGrowing = call.state === "writing" && measured(call.root).lines <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
     this.#replaceStrip(results.strip);
   }
@@ -437,7 +431,7 @@ export class ToolCallElement extends HTMLElement {
    * @param {Call} call */
   #hiddenSize(call) {
     const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
-    const size = isHigh ? this.#lines.ofCall(call) : "";
+    const size = isHigh ? sizeOfCall(call) : "";
     return size && fill(this.#texts.scroll, { size });
   }
 
@@ -878,7 +872,7 @@ class Approval {
       setText(this.#left, seconds > 0 ? fill(expiresIn, { time }) : timeOver);
     }
     if (this.#isPainted()) afterPainting(this.#measure);
-    if (this.#host.stale !== this.#isOffline) this.#hold();
+    if (this.#host.stale !== this.#isOffline) this.#become(this.#busy);
     for (const one of this.#decisive) one.watch();
   }
 
@@ -1068,24 +1062,20 @@ class Approval {
     this.#host.refresh();
   }
 
-  /** @param {"no" | "approving" | "denying" | "sent"} busy */
+  /** Disables the buttons while a decision is sent, and while there is no connection.
+   * @param {"no" | "approving" | "denying" | "sent"} busy */
   #become(busy) {
     this.#busy = busy;
     this.element.ariaBusy = busy === "no" ? null : "true";
     for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
     this.#editor?.hold(busy !== "no");
-    this.#hold();
-  }
-
-  /** Disables the buttons while a decision is sent, and while there is no connection. */
-  #hold() {
     if (this.#isOffline && !this.#host.stale) setText(this.#note, "");
     this.#isOffline = this.#host.stale;
     if (this.#isOffline) {
       clearTimeout(this.#timer);
       setText(this.#note, this.#texts.offline);
     }
-    const isHeld = this.#busy !== "no" || this.#isOffline;
+    const isHeld = busy !== "no" || this.#isOffline;
     // Not `disabled`: the button that was pressed would lose the focus.
     for (const one of this.element.querySelectorAll("button")) {
       one.ariaDisabled = isHeld ? "true" : null;
@@ -1709,7 +1699,8 @@ export function primaryArgument(root) {
   return some.find(({ text, isDone }) => isDone && text.length <= LONG && !text.includes("\n"));
 }
 
-/** Returns the name of a call and what it is about. @param {Call} call @param {boolean} [isShort] */
+/** Returns the name of a call and what it is about.
+ * @param {Call} call @param {boolean} [isShort] */
 export function titleOf(call, isShort) {
   return `${visibleLine(call.name)} ${primaryOf(call, isShort)}`.trim();
 }
@@ -1823,47 +1814,42 @@ function isText({ kind }) {
 const MOST_COUNTED = 200; // arguments whose lines are counted
 const SOME = 100; // characters from which the size of a single line is of interest
 
-/** Counts the lines of texts that grow, reading each character once. */
-export class LineCounter {
-  count = 0;
-  /** @type {WeakMap<Argument, LineCount>} */
-  #known = new WeakMap();
-  /** @type {Argument | null} */
-  #complete = null;
-  #edits = "";
+/** Of texts that grow: each character is read once. @type {WeakMap<Argument, LineCount>} */
+const counters = new WeakMap();
+/** What complete edits add and remove, in words. @type {WeakMap<Argument, string>} */
+const edits = new WeakMap();
 
-  /** Returns the size of a call in words: of an edit, how many lines it adds and removes.
-   * @param {Call} call */
-  ofCall({ name, root }) {
-    const words = this.words(root);
-    if (!root.isDone) return words;
-    if (this.#complete !== root) this.#edits = editWords(name, root);
-    this.#complete = root;
-    return this.#edits || words;
+/** Returns how many lines the arguments have, and how long their longest text is.
+ * @param {Argument} root */
+function measured(root) {
+  const some = root.children.slice(0, MOST_COUNTED);
+  const all = [root, ...some, ...some.flatMap(({ children }) => children.slice(0, MANY))];
+  let [lines, longest] = [0, 0];
+  for (const argument of all) {
+    if (argument.kind !== "string") continue;
+    const counter = counters.get(argument) ?? new LineCount();
+    counters.set(argument, counter);
+    const count = counter.of(argument.text);
+    longest = Math.max(longest, argument.text.length);
+    if (count > 1) lines += count;
   }
+  return { lines, longest };
+}
 
-  /** Returns the size of the arguments in words. @param {Argument} root */
-  words(root) {
-    const some = root.children.slice(0, MOST_COUNTED);
-    const all = [root, ...some, ...some.flatMap(({ children }) => children.slice(0, MANY))];
-    let [lines, longest] = [0, 0];
-    for (const argument of all) {
-      if (argument.kind !== "string") continue;
-      const count = this.#lines(argument);
-      longest = Math.max(longest, argument.text.length);
-      if (count > 1) lines += count;
-    }
-    this.count = lines;
-    if (lines > 0) return countOf(lines, "line");
-    return longest > SOME ? countOf(longest, "character") : "";
-  }
+/** Returns the size of the arguments in words. @param {Argument} root */
+export function sizeOf(root) {
+  const { lines, longest } = measured(root);
+  if (lines > 0) return countOf(lines, "line");
+  return longest > SOME ? countOf(longest, "character") : "";
+}
 
-  /** @param {Argument} argument */
-  #lines(argument) {
-    const known = this.#known.get(argument) ?? new LineCount();
-    this.#known.set(argument, known);
-    return known.of(argument.text);
-  }
+/** Returns the size of a call in words: of an edit, how many lines it adds and removes.
+ * @param {Call} call */
+function sizeOfCall({ name, root }) {
+  if (!root.isDone) return sizeOf(root);
+  const words = edits.get(root) ?? editWords(name, root);
+  edits.set(root, words);
+  return words || sizeOf(root);
 }
 
 /** Returns how many lines the edits in a call add and remove, or "" without any.
@@ -2101,10 +2087,17 @@ class BranchItem {
   #inner = null;
   #settled = 0; // children, from the first on, that are shown for good
   #chunks;
-  #size = button("", "plain items", () => this.#toggle());
+  #size = button("", "plain items", () => {
+    this.#isOpen = !this.#isOpen;
+    this.#settled = 0;
+    this.#again();
+  });
   #isOpen = false; // although it is deep
   #limit = FIRST;
-  #more = button("", "plain more", () => this.#showMore());
+  #more = button("", "plain more", () => {
+    this.#limit += MORE;
+    this.#again();
+  });
   /** Of a table; there may be more later. @type {string[]} */
   #columns = [];
   #again = () => {};
@@ -2182,17 +2175,6 @@ class BranchItem {
     this.#size.ariaExpanded = isDeep ? String(!isClosed) : null;
     this.#size.ariaDisabled = isDeep ? null : "true";
     this.#list.hidden = isClosed;
-  }
-
-  #toggle() {
-    this.#isOpen = !this.#isOpen;
-    this.#settled = 0;
-    this.#again();
-  }
-
-  #showMore() {
-    this.#limit += MORE;
-    this.#again();
   }
 
   /** Shows the head of a table; columns are only added. @param {string[]} columns

@@ -518,8 +518,6 @@ function checkedCall({ section, element: card }, onReview) {
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
-/** Slices of work after which a long run is shown. The rest is added while it is visible. */
-const SLICES = 2;
 /** Characters of a prompt in a title. */
 const TITLE = 80;
 /** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
@@ -580,7 +578,6 @@ export class RunSection {
   /** @type {Run | null} */ #run = null;
   /** @type {Run | null} */ #shownRun = null;
   /** @type {Set<Block>} */ #changed = new Set();
-  #slices = 0;
   #isClosed = false;
   #isNewest = false;
   #isSending = false;
@@ -867,8 +864,7 @@ export class RunSection {
     this.#footer.show(run);
     this.#announce(run, wasKnown);
     if (isRunOver(run.status)) this.#showEnd(run);
-    this.#slices += 1;
-    if (isShown || this.#slices >= SLICES) this.shown.resolve();
+    this.shown.resolve(); // the rest of a long run is added while it is visible
     if (!isShown) this.#options.scrolling.expect();
     return isShown;
   };

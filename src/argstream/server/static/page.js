@@ -101,7 +101,7 @@ class Page {
       const retryIn = INTERVAL / 1000;
       if (problem instanceof ConnectionLost) {
         this.#connection.take({ state: "waiting", retryIn });
-      } else if (isSignInNeeded(problem) && this.#isOpen) this.#signIn.ask();
+      } else if (isSignInNeeded(problem) && this.#token === "") this.#signIn.ask();
     },
     onRename: (id, title) => this.#rename(id, title),
     onDelete: (id) => this.#delete(id),
@@ -120,9 +120,6 @@ class Page {
       this.open();
     },
   });
-
-  /** Whether the server has once answered with the list. */
-  #isOpen = false;
 
   /** Load the list of conversations, then what the address names. */
   open() {
@@ -143,9 +140,9 @@ class Page {
     if (isSignInNeeded(problem)) {
       const token = this.#token;
       this.#token = "";
-      return token === "" ? this.#signIn.ask() : await this.#signIn.use(token, WRONG_LINK);
+      if (token !== "") await this.#signIn.use(token, WRONG_LINK);
+      return;
     }
-    this.#isOpen = true;
     await this.#go();
   }
 

@@ -324,7 +324,7 @@ export class ToolCallElement extends HTMLElement {
     this.#place(null);
     this.#showExact(null);
     this.#body.replaceChildren();
-    if (this.#call) this.#head.introduce(this.#call, this.#stateOf(this.#call), this.#texts);
+    if (this.#call) this.#showHead(this.#call); // so that no card is ever without a name
     this.refresh();
   }
 
@@ -347,6 +347,15 @@ export class ToolCallElement extends HTMLElement {
     const call = this.#call;
     clearTimeout(this.#timer);
     if (!call || !this.isConnected) return true;
+    this.#showHead(call);
+    this.#approval?.refresh();
+    const pause = this.stale ? 0 : pauseOf(call);
+    if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
+    return true;
+  };
+
+  /** @param {Call} call */
+  #showHead(call) {
     const state = this.#stateOf(call);
     this.#head.update(call, state, this.#texts, {
       isOpen: this.open,
@@ -354,14 +363,10 @@ export class ToolCallElement extends HTMLElement {
       size: sizeOfCall(call),
       isStale: this.stale,
     });
-    const label = `${titleOf(call, true)}, ${lowered(labelOf(state, this.#texts))}`;
+    const label = `${titleOf(call, true)}, ${lowered(this.#texts[state])}`;
     if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
     if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
-    this.#approval?.refresh();
-    const pause = this.stale ? 0 : pauseOf(call);
-    if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
-    return true;
-  };
+  }
 
   /** Returns how many calls the sub-agent has made, and how many of them need approval. */
   #countInner() {
@@ -474,7 +479,7 @@ export class ToolCallElement extends HTMLElement {
       return;
     }
     const { requestedAgain, alreadyDecided } = this.#texts;
-    const state = lowered(labelOf(shownState(call), this.#texts));
+    const state = lowered(this.#texts[shownState(call)]);
     this.#given.hidden = false;
     const words = call.state === "pending" ? requestedAgain : fill(alreadyDecided, { state });
     editor.retire(words, () => this.#place(null));
@@ -557,12 +562,7 @@ function shownState({ state, verdict, decision, error }) {
 
 /** Returns the label of a call's state. @param {Call} call */
 export function stateLabel(call) {
-  return labelOf(shownState(call), texts);
-}
-
-/** @param {ShownState} state @param {Texts} texts */
-function labelOf(state, texts) {
-  return texts[state] ?? state;
+  return texts[shownState(call)];
 }
 
 /** @param {string} words */
@@ -646,9 +646,10 @@ class Header {
     );
   }
 
-  /** Shows which call it is, at once, so that no card is ever without a name.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts */
-  introduce(call, state, texts) {
+  /** Shows a call as it is now.
+   * @param {Call} call @param {ShownState} state @param {Texts} texts
+   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
+  update(call, state, texts, { isOpen, inner, size, isStale }) {
     const name = visibleLine(call.name);
     setText(this.#name, name);
     if (this.#name.title !== name) this.#name.title = name;
@@ -658,15 +659,8 @@ class Header {
       setInOrder(this.#primary, primary);
       setIcon(this.#kind, iconOf(call));
     }
-    setText(this.#label, labelOf(state, texts));
+    setText(this.#label, texts[state]);
     setIcon(this.#sign, iconsOfStates[state] ?? "dot");
-  }
-
-  /** Shows a call as it is now.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts
-   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
-  update(call, state, texts, { isOpen, inner, size, isStale }) {
-    this.introduce(call, state, texts);
     setText(this.#size, [inner, size].filter(Boolean).join(" · "));
     const isMoving = call.state === "writing" || call.state === "running";
     if (!isStale || !isMoving) setText(this.#time, timeOf(call, texts));

@@ -385,6 +385,11 @@ def test_approval_is_for_the_request_that_is_shown(page: Page) -> None:
     expect(exact).to_contain_text("eve@example.org")
 
 
+def test_reason_of_a_request_is_escaped_once(page: Page) -> None:
+    card = Card.asking(page, request=r"reason: 'it is \u202elarge'")
+    expect(card.strip).to_contain_text("it is ⟦RLO⟧large")
+
+
 def test_approval_can_hold_for_a_rule_or_the_conversation(page: Page) -> None:
     for words in (
         "Approve once",

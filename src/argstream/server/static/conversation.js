@@ -1,8 +1,8 @@
 import {
-  afterPainting, BlockChunks, copyText, countOf, durationWords, exactly, icon, isMissing, isRunOver,
-  linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+  afterPainting, BlockChunks, button, copyText, countOf, durationWords, exactly, icon, isMissing,
+  isRunOver, linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
 } from "./dom.js";
-import { isOver, LineCounter, primaryOf } from "./tool-call.js";
+import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
 /** @import { MarkdownView } from "./markdown.js" */
@@ -18,7 +18,6 @@ import { isOver, LineCounter, primaryOf } from "./tool-call.js";
 const PAGE = 10;
 const MOST_RUNS = 1000;
 const EARLIER = "Show earlier messages";
-const MISSING = "It may have been deleted.";
 /** Milliseconds to wait for the content of all runs, so that nothing moves once it is visible. */
 const FIRST_PAINT = 2000;
 
@@ -28,7 +27,7 @@ const FIRST_PAINT = 2000;
  * @property {Scrolling} scrolling
  * @property {(sentence: string) => void} say announces it to screen readers
  * @property {() => void} onState
- * @property {(section: RunSection, connection: Connection) => void} onConnection
+ * @property {(connection: Connection) => void} onConnection
  * @property {() => Node} makeWelcome returns what a new conversation shows
  * @property {() => void} onAgain loads it again after a failure
  */
@@ -41,30 +40,23 @@ export class Conversation {
   /** @param {ConversationOptions} options */
   constructor(options) {
     this.#options = options;
-    this.#client = options.client;
-    const { client, scrolling } = options;
-    this.#approvals = new ApprovalBar({ client, onReview: () => this.goToAsking() });
     this.#sectionOptions = {
       ...options,
       onState: () => this.#changed(),
-      onChange: () => scrolling.expect(),
-      onFollow: scrolling.follow.bind(scrolling),
       onSend: (message, replaces) => this.send(message, replaces),
     };
-    this.#earlier.addEventListener("click", () => this.#showEarlier());
   }
 
   /** Its ID; "" if it is new. */
   id = "";
 
   #options;
-  #client;
   #element = part("conversation", HTMLElement);
-  #approvals;
+  #approvals = new ApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
-  #earlier = make("button", { class: "quiet earlier", type: "button", text: EARLIER });
+  #earlier = button(EARLIER, "quiet earlier", () => this.#showEarlier());
   /** @type {RunSection[]} */ #sections = [];
   /** Increases with each conversation that is opened, to discard late answers about another one. */
   #visit = 0;
@@ -91,21 +83,11 @@ export class Conversation {
     return this.id === (route.kind === "new" ? "" : route.id);
   }
 
-  /** The ID of the newest run. */
-  get newest() {
-    return this.#sections.at(-1)?.runId ?? "";
-  }
-
   get title() {
     return this.#failure || (this.#sections.at(-1)?.title ?? "");
   }
 
-  /** The status of the newest run, or "". */
-  get status() {
-    return this.#sections.at(-1)?.status ?? "";
-  }
-
-  /** The newest run, whose timeline and replay the header opens. */
+  /** The newest run. */
   get section() {
     return this.#sections.at(-1);
   }
@@ -118,7 +100,7 @@ export class Conversation {
   /** Show that the address is not one of this page. */
   showMissing() {
     this.#leave("");
-    this.#failAs("Conversation not found", MISSING, newChat());
+    this.#failAs("Conversation not found");
   }
 
   /** Show nothing, until something is opened. */
@@ -139,7 +121,7 @@ export class Conversation {
     const visit = this.#leave(id);
     try {
       const limit = runId === "" ? PAGE + 1 : MOST_RUNS;
-      await this.#load(visit, await this.#client.runs({ conversation: id, limit }), runId);
+      await this.#load(visit, await this.#options.client.runs({ conversation: id, limit }), runId);
     } catch (problem) {
       this.#fail(visit, problem, "Conversation not found");
     }
@@ -150,7 +132,7 @@ export class Conversation {
     if (this.#goTo(runId)) return;
     const visit = this.#leave("");
     try {
-      const info = await this.#client.run(runId);
+      const info = await this.#options.client.run(runId);
       if (visit !== this.#visit) return;
       if (info.conversation === "") await this.#load(visit, [info], runId);
       else await this.showConversation(info.conversation, runId);
@@ -169,12 +151,12 @@ export class Conversation {
     this.#isSending = true;
     try {
       await loadMarkdown();
-      const following = this.#client.converse(message, {
+      const following = this.#options.client.converse(message, {
         conversation: this.id,
         replaces,
         ...section.handlers,
       });
-      await Promise.race([section.heard, following.done]);
+      await Promise.race([section.heard.promise, following.done]);
       if (visit !== this.#visit) {
         following.close(); // the run continues, and is in the list
         return false;
@@ -209,7 +191,8 @@ export class Conversation {
       return;
     }
     const visit = this.#visit;
-    const infos = byAge(await this.#client.runs({ conversation: this.id, limit: MOST_RUNS }));
+    const { client } = this.#options;
+    const infos = byAge(await client.runs({ conversation: this.id, limit: MOST_RUNS }));
     if (visit !== this.#visit || this.#isSending) return;
     const at = infos.findLastIndex(({ run }) => this.#find(run) !== undefined);
     for (const fresh of withoutReplaced(infos.slice(at + 1))) this.#append(this.#begun(fresh));
@@ -263,7 +246,7 @@ export class Conversation {
     const first = Math.max(0, Math.min(kept.length - PAGE, at));
     this.#sections = kept.slice(first).map((info) => this.#begun(info));
     if (this.#sections.length === 0) {
-      this.#failAs("Conversation not found", MISSING, newChat());
+      this.#failAs("Conversation not found");
       return;
     }
     await allShown(this.#sections);
@@ -279,10 +262,10 @@ export class Conversation {
   async #showEarlier() {
     const visit = this.#visit;
     const [oldest] = this.#sections;
-    if (oldest === undefined || this.#earlier.ariaDisabled === "true") return;
+    if (oldest === undefined) return;
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
     try {
-      const infos = await this.#client.runs({ conversation: this.id, limit: MOST_RUNS });
+      const infos = await this.#options.client.runs({ conversation: this.id, limit: MOST_RUNS });
       if (visit !== this.#visit) return;
       const before = withoutReplaced(infos).filter(
         (info) => info.created <= oldest.created && !this.#find(info.run),
@@ -316,16 +299,10 @@ export class Conversation {
   /** @param {RunSection} section */
   #append(section) {
     const replaced = section.replaces === "" ? undefined : this.#find(section.replaces);
-    if (replaced !== undefined) this.#remove(replaced);
-    this.#sections.push(section);
+    replaced?.close();
+    replaced?.element.remove();
+    this.#sections = [...this.#sections.filter((one) => one !== replaced), section];
     this.#element.append(section.element);
-  }
-
-  /** @param {RunSection} section */
-  #remove(section) {
-    section.close();
-    section.element.remove();
-    this.#sections = this.#sections.filter((one) => one !== section);
   }
 
   /** @param {string} runId */
@@ -347,21 +324,22 @@ export class Conversation {
    * @param {string} missing the title if the server does not have it */
   #fail(visit, problem, missing) {
     if (visit !== this.#visit) return;
-    if (isMissing(problem)) {
-      this.#failAs(missing, MISSING, newChat());
-    } else {
-      const again = smallButton("Retry", this.#options.onAgain);
+    if (isMissing(problem)) this.#failAs(missing);
+    else {
+      const again = button("Retry", "small", this.#options.onAgain);
       this.#failAs("Couldn't load this conversation", problemWords(problem), again);
     }
   }
 
   /** Show in place of the conversation why there is none.
-   * @param {string} title @param {string} words @param {HTMLElement} action */
-  #failAs(title, words, action) {
+   * @param {string} title @param {string} [words] @param {HTMLElement} [action] */
+  #failAs(title, words = "It may have been deleted.", action) {
     this.#failure = title;
+    const newChat = make("a", { class: "small", href: "#/", text: "New chat" });
     const heading = make("h2", { tabindex: -1, text: title });
     const about = make("p", { text: words });
-    this.#element.replaceChildren(make("div", { class: "failure" }, heading, about, action));
+    const failure = make("div", { class: "failure" }, heading, about, action ?? newChat);
+    this.#element.replaceChildren(failure);
     heading.focus();
     this.#options.say(`${title}. ${visibleLine(words)}`);
     this.#changed();
@@ -388,19 +366,8 @@ function replacementOf(infos, runId) {
 
 /** @param {readonly RunSection[]} sections */
 async function allShown(sections) {
-  const all = Promise.all(sections.map((section) => section.shown));
+  const all = Promise.all(sections.map((section) => section.shown.promise));
   await Promise.race([all, new Promise((resolve) => setTimeout(resolve, FIRST_PAINT))]);
-}
-
-function newChat() {
-  return make("a", { class: "small", href: "#/", text: "New chat" });
-}
-
-/** @param {string} text @param {() => void} press @param {string} [looks] class names */
-function smallButton(text, press, looks = "") {
-  const button = make("button", { class: `small ${looks}`.trim(), type: "button", text });
-  button.addEventListener("click", press);
-  return button;
 }
 
 // Approvals that are out of sight, and all at once
@@ -414,13 +381,11 @@ const CHECK_EVERY = 100;
 
 /** The bar below the conversation. It is shown while a pending call is out of sight. */
 class ApprovalBar {
-  /** @param {{ client: Client, onReview: () => void }} options */
-  constructor({ client, onReview }) {
-    this.#client = client;
-    const review = smallButton("Review", onReview);
+  /** @param {() => void} onReview */
+  constructor(onReview) {
+    const review = button("Review", "small", onReview);
     review.title = "Alt+A";
     review.ariaKeyShortcuts = "Alt+A";
-    this.#all = smallButton("Approve all", () => this.#open(), "approve-all");
     this.#element = make(
       "div",
       { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
@@ -433,20 +398,19 @@ class ApprovalBar {
     this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
   }
 
-  #client;
-  #all;
+  #all = button("Approve all", "small approve-all", () => this.#open());
   #element;
   #main = part("main", HTMLElement);
   #words = make("span", { class: "approvals-words" });
   #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
   /** @type {Pending[]} */ #pending = [];
-  /** @type {Set<Element>} */ #unseen = new Set();
+  /** @type {WeakSet<Element>} */ #unseen = new WeakSet();
   /** @type {ReturnType<typeof setInterval> | undefined} */ #checking;
   #observer = new IntersectionObserver(
     (entries) => {
       for (const { target, isIntersecting } of entries) {
         if (isIntersecting) this.#unseen.delete(target);
-        else if (this.#pending.some(({ element }) => element === target)) this.#unseen.add(target);
+        else this.#unseen.add(target);
       }
       this.#place();
     },
@@ -455,25 +419,20 @@ class ApprovalBar {
 
   /** @param {Pending[]} pending */
   show(pending) {
-    const elements = pending.map(({ element }) => element);
-    for (const { element } of this.#pending) {
-      if (elements.includes(element)) continue;
-      this.#observer.unobserve(element);
-      this.#unseen.delete(element);
-    }
-    const known = this.#pending.map(({ element }) => element);
     this.#pending = pending;
-    for (const element of elements) if (!known.includes(element)) this.#observer.observe(element);
+    this.#observer.disconnect();
+    for (const { element } of pending) this.#observer.observe(element);
     this.#place();
-    this.#all.hidden = elements.length < 2;
-    setText(this.#words, `${countOf(elements.length, "approval")} needed`);
-    if (elements.length === 0) this.#dialog.close();
+    this.#all.hidden = pending.length < 2;
+    setText(this.#words, `${countOf(pending.length, "approval")} needed`);
+    if (pending.length === 0) this.#dialog.close();
   }
 
   /** Show the bar for calls out of sight. One in sight has its own buttons at the lower edge. */
   #place() {
-    this.#element.hidden = this.#unseen.size === 0;
-    this.#main.classList.toggle("is-asking", this.#unseen.size < this.#pending.length);
+    const unseen = this.#pending.filter(({ element }) => this.#unseen.has(element)).length;
+    this.#element.hidden = unseen === 0;
+    this.#main.classList.toggle("is-asking", unseen < this.#pending.length);
   }
 
   /** Open the checklist of what is pending now. Calls that come later are not in it. */
@@ -498,10 +457,9 @@ class ApprovalBar {
       const checked = check();
       isSending = checked.length > 0;
       try {
-        for (const section of new Set(checked.map((row) => row.section))) {
-          const some = checked.filter((row) => row.section === section);
+        for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
           const decisions = some.map(({ callId, decision }) => [callId, decision]);
-          await this.#client.decide(section.runId, Object.fromEntries(decisions));
+          await section.decide(Object.fromEntries(decisions));
         }
         if (isSending) this.#dialog.close();
       } catch (error) {
@@ -509,8 +467,8 @@ class ApprovalBar {
       }
       isSending = false;
     };
-    const approve = smallButton("Approve", press, "primary");
-    const cancel = smallButton("Cancel", () => this.#dialog.close());
+    const approve = button("Approve", "small primary", press);
+    const cancel = button("Cancel", "small", () => this.#dialog.close());
     this.#dialog.replaceChildren(
       make("h2", { id: "checklist-title", text: "Approve these calls?" }),
       make("ul", {}, ...rows.map((row) => row.element)),
@@ -533,7 +491,7 @@ function checkedCall({ section, element: card }, onReview) {
   const note = make("span", { class: "checklist-note" });
   const name = make("span", { class: "checklist-name", text: visibleLine(call.name) });
   const primary = make("span", { class: "checklist-primary", text: primaryOf(call) });
-  const size = make("span", { class: "checklist-note", text: new LineCounter().words(call.root) });
+  const size = make("span", { class: "checklist-note", text: sizeOf(call.root) });
   const check = () => {
     const isPending = call.isPending && call.request?.digest === digest;
     const isReady = isPending && card.isReadyToApprove;
@@ -542,7 +500,7 @@ function checkedCall({ section, element: card }, onReview) {
     setText(note, isReady ? "" : isPending ? "Rendering…" : "Already decided");
     return box.checked;
   };
-  const review = smallButton("Review", onReview, "quiet");
+  const review = button("Review", "small quiet", onReview);
   const element = make("li", {}, make("label", {}, box, name, primary, size, note), review);
   /** @type {import("./argstream.js").Decision} */
   const decision = { decision: "approve", digest };
@@ -556,18 +514,10 @@ function checkedCall({ section, element: card }, onReview) {
  * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
  *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
  */
-/**
- * @typedef {object} ForSections
- * @property {() => void} onChange something is going to be painted
- * @property {Scrolling["follow"]} onFollow
- * @property {(message: string, replaces: string) => Promise<unknown>} onSend starts a run
- */
-/** @typedef {ConversationOptions & ForSections} SectionOptions */
+/** @typedef {ConversationOptions & { onSend: Conversation["send"] }} SectionOptions */
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
-/** Slices of work after which a long run is shown. The rest is added while it is visible. */
-const SLICES = 2;
 /** Characters of a prompt in a title. */
 const TITLE = 80;
 /** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
@@ -585,15 +535,6 @@ export class RunSection {
   /** @param {SectionOptions} options */
   constructor(options) {
     this.#options = options;
-    this.#view = new RunView({
-      decide: (decisions) => options.client.decide(this.runId, decisions),
-    });
-    this.shown = new Promise((resolve) => {
-      this.#wasShown = resolve;
-    });
-    this.heard = new Promise((resolve) => {
-      this.#wasHeard = resolve;
-    });
   }
 
   element = make("article", { class: "run", tabindex: -1 });
@@ -607,22 +548,23 @@ export class RunSection {
   asking = [];
   /** Whether it was deleted elsewhere. */
   isLost = false;
-  /** Resolves when something of it is painted, or nothing can be. @type {Promise<void>} */
-  shown;
-  /** Resolves when the first frame has arrived. @type {Promise<void>} */
-  heard;
+  /** Resolved when something of it is painted, or nothing can be.
+   * @type {PromiseWithResolvers<void>} */
+  shown = Promise.withResolvers();
+  /** Resolved when the first frame has arrived. @type {PromiseWithResolvers<void>} */
+  heard = Promise.withResolvers();
 
   #options;
-  #view;
+  #view = new RunView((decisions) => this.decide(decisions));
   #heading = make("h2", { class: "unseen" });
   #prompt = make("div", { class: "prompt", dir: "auto" });
-  #edit = smallButton("Edit message", () => this.#editMessage(), "quiet edit-message");
-  #attemptButton = smallButton("Show earlier attempt", () => this.showAttempt(), "quiet show-attempt");
+  #edit = button("Edit message", "small quiet edit-message", () => this.#editMessage());
+  #attemptButton = button("Show earlier attempt", "small quiet show-attempt", () =>
+    this.showAttempt(),
+  );
   #ask = make("div", { class: "ask" }, this.#edit, this.#prompt);
   #words = "";
   #end = make("div", { class: "run-end", hidden: true });
-  #wasShown = () => {};
-  #wasHeard = () => {};
   /** @type {RunFooter | null} */ #footer = null;
   /** What a replay shows in place of the blocks. */
   #panel = make("div", { class: "run-panels" });
@@ -636,7 +578,6 @@ export class RunSection {
   /** @type {Run | null} */ #run = null;
   /** @type {Run | null} */ #shownRun = null;
   /** @type {Set<Block>} */ #changed = new Set();
-  #slices = 0;
   #isClosed = false;
   #isNewest = false;
   #isSending = false;
@@ -656,7 +597,7 @@ export class RunSection {
       if (frame.event !== undefined) this.#setUndriven(false);
       this.#inspector?.take(frame);
     },
-    onConnection: (connection) => this.#options.onConnection(this, connection),
+    onConnection: (connection) => this.#options.onConnection(connection),
   };
 
   /** Show a run, and follow it.
@@ -698,6 +639,11 @@ export class RunSection {
     return this.#replay !== null;
   }
 
+  /** @param {DecisionEvent["decisions"]} decisions */
+  decide(decisions) {
+    return this.#options.client.decide(this.runId, decisions);
+  }
+
   async stop() {
     this.#isStoppedHere = true;
     await this.#options.client.stop(this.runId);
@@ -715,10 +661,9 @@ export class RunSection {
         this.#inspector = null;
         this.#options.onState();
       };
-      const { client } = this.#options;
-      const { runId } = this;
+      const about = { client: this.#options.client, runId: this.runId, run: this.#run };
       const onGoTo = (/** @type {Call} */ call) => this.#show(call);
-      this.#inspector = openInspector({ client, runId, run: this.#run, onGoTo, onClose });
+      this.#inspector = openInspector({ ...about, onGoTo, onClose });
     });
   }
 
@@ -732,16 +677,15 @@ export class RunSection {
       const onClose = () => {
         this.#replay = null;
         this.#live.hidden = false;
-        onFollow(null);
+        scrolling.follow(null);
         this.#options.onState();
       };
-      const { client, onChange, onFollow } = this.#options;
-      const { runId } = this;
+      const { client, scrolling } = this.#options;
       const makeView = () => new RunView();
-      const place = this.#panel;
-      const replay = openReplay({ client, runId, place, makeView, onChange, onClose });
-      this.#replay = replay;
-      onFollow({ element: replay.stage, end: () => replay.end });
+      const onChange = () => scrolling.expect();
+      const about = { client, runId: this.runId, place: this.#panel };
+      const replay = (this.#replay = openReplay({ ...about, makeView, onChange, onClose }));
+      scrolling.follow({ element: replay.stage, end: () => replay.end });
     });
   }
 
@@ -898,10 +842,10 @@ export class RunSection {
   /** @param {Run} run @param {readonly Block[]} blocks */
   #mark(run, blocks) {
     this.#run = run;
-    this.#wasHeard();
+    this.heard.resolve();
     for (const block of blocks) this.#changed.add(block);
     paint(this.#paint);
-    this.#options.onChange();
+    this.#options.scrolling.expect();
   }
 
   /** @param {() => boolean} hasTime */
@@ -920,9 +864,8 @@ export class RunSection {
     this.#footer.show(run);
     this.#announce(run, wasKnown);
     if (isRunOver(run.status)) this.#showEnd(run);
-    this.#slices += 1;
-    if (isShown || this.#slices >= SLICES) this.#wasShown();
-    if (!isShown) this.#options.onChange();
+    this.shown.resolve(); // the rest of a long run is added while it is visible
+    if (!isShown) this.#options.scrolling.expect();
     return isShown;
   };
 
@@ -936,13 +879,10 @@ export class RunSection {
     if (prompt.length > LONG_PROMPT) this.#prompt.tabIndex = 0;
   }
 
-  /** Whether the server would let a new run replace this one. */
-  get #isReplaceable() {
-    return this.#isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
-  }
-
   #showActions() {
-    const isReplaceable = this.#isReplaceable;
+    // Whether the server would let a new run replace this one.
+    const isReplaceable =
+      this.#isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
     this.#edit.hidden = !isReplaceable;
     const hasRetry = !this.#end.hidden; // above
     this.#footer?.offer({ retry: isReplaceable && !hasRetry, panels: !this.#isNewest });
@@ -976,7 +916,7 @@ export class RunSection {
       form.remove();
       this.#edit.focus();
     };
-    const actions = make("div", {}, smallButton("Cancel", cancel), send);
+    const actions = make("div", {}, button("Cancel", "small", cancel), send);
     const form = make("form", { class: "edit-form" }, field, actions);
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -997,19 +937,17 @@ export class RunSection {
   #showEnd(run) {
     const { end } = run;
     if (end === null || end.type === "run_completed" || !this.#end.hidden) return;
-    const isFailed = end.type === "run_failed";
-    const words = make("p", { text: visibleLine(this.#endWords(run)) });
-    const again = isFailed
-      ? smallButton("Retry", () => this.#send(this.#words, this.runId), "run-again")
-      : smallButton("Continue", () => this.#send("Continue."), "run-again");
-    const actions = make("div", { class: "run-actions" }, again);
-    if (isFailed) {
-      words.title = visibleLine(end.code);
-      const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
-      const button = smallButton("Copy details", () => copyText(button, details));
-      actions.append(button);
+    const words = this.#endWords(run);
+    if (end.type === "run_stopped") {
+      const again = button("Continue", "small run-again", () => this.#send("Continue."));
+      this.#showEndBlock(false, words, again);
+      return;
     }
-    this.#showEndBlock(isFailed, words, actions);
+    const details = `${end.code}: ${end.message}\nRun ${this.runId}`;
+    const copy = button("Copy details", "small", () => copyText(copy, details));
+    const retry = () => this.#send(this.#words, this.runId);
+    this.#showEndBlock(true, words, button("Retry", "small run-again", retry), copy);
+    setAttribute(/** @type {Element} */ (this.#end.firstElementChild), "title", end.code);
   }
 
   /** @param {Run} run that is over */
@@ -1020,9 +958,12 @@ export class RunSection {
     return this.#isStoppedHere ? "Stopped by you." : "Stopped.";
   }
 
-  /** @param {boolean} isBad @param {HTMLElement[]} children */
-  #showEndBlock(isBad, ...children) {
-    this.#end.replaceChildren(...children);
+  /** @param {boolean} isBad @param {string} words @param {HTMLElement[]} buttons */
+  #showEndBlock(isBad, words, ...buttons) {
+    const about = make("p");
+    about.textContent = visibleLine(words);
+    this.#end.replaceChildren(about);
+    if (buttons.length > 0) this.#end.append(make("div", { class: "run-actions" }, ...buttons));
     this.#end.classList.toggle("is-bad", isBad);
     this.#end.hidden = false;
     this.#showActions();
@@ -1035,7 +976,7 @@ export class RunSection {
     const fresh = calls.filter((call) => !this.#told.has(call.callId));
     for (const call of fresh) this.#told.add(call.callId);
     if (fresh.length > 0) {
-      const titles = fresh.map(titleOf).join(", ");
+      const titles = fresh.map((call) => titleOf(call)).join(", ");
       this.#options.say(`Needs approval: ${titles}. Press Alt+A to review.`);
     }
     const wasOver = this.isOver;
@@ -1060,8 +1001,8 @@ export class RunSection {
   async askDriver() {
     if (this.isOver || this.#isClosed) return;
     try {
-      const { status, is_driven } = await this.#options.client.run(this.runId);
-      if (!this.#isClosed) this.#setUndriven(status === "running" && !is_driven);
+      const info = await this.#options.client.run(this.runId);
+      if (!this.#isClosed) this.notice(info);
     } catch {
       // The connection that follows the run reports the same problem.
     }
@@ -1087,17 +1028,16 @@ export class RunSection {
     const status = this.status;
     if (!this.isOver) {
       this.status = "failed"; // as far as this page knows
-      this.#footer?.fail();
+      this.#footer?.setStatus("failed");
     }
-    const again = smallButton("Retry", () => {
+    const again = button("Retry", "small", () => {
       this.status = status;
       this.#end.hidden = true;
       this.#follow();
       this.#options.onState();
     });
-    const actions = mayRetry ? [make("div", { class: "run-actions" }, again)] : [];
-    this.#showEndBlock(true, make("p", { text: visibleLine(words) }), ...actions);
-    this.#wasShown();
+    this.#showEndBlock(true, words, ...(mayRetry ? [again] : []));
+    this.shown.resolve();
     this.#options.onState();
   }
 }
@@ -1124,12 +1064,12 @@ export class RunFooter {
    */
   constructor(info, { copied, onRetry, onTimeline, onReplay }) {
     this.#to = info.updated ?? info.created;
-    this.#copy = smallButton("Copy", () => copyText(this.#copy, copied()), "quiet");
-    this.#retry = smallButton("Retry", onRetry, "quiet");
+    this.#copy = button("Copy", "small quiet", () => copyText(this.#copy, copied()));
+    this.#retry = button("Retry", "small quiet", onRetry);
     // Those of the newest run are in the header.
     this.#panels = [
-      smallButton("Timeline", onTimeline, "quiet"),
-      smallButton("Replay", onReplay, "quiet"),
+      button("Timeline", "small quiet", onTimeline),
+      button("Replay", "small quiet", onReplay),
     ];
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
@@ -1140,7 +1080,7 @@ export class RunFooter {
     this.offer({ retry: false, panels: false });
     this.#from = info.created;
     this.#time.title = exactly(info.created);
-    this.#setStatus(info.status);
+    this.setStatus(info.status);
   }
 
   #from = 0;
@@ -1158,7 +1098,6 @@ export class RunFooter {
   /** What the run does, and since when. */
   /** @type {unknown} */ #doing = null;
   #since = 0;
-  #lines = new LineCounter();
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   /** @param {Run} run */
@@ -1173,13 +1112,13 @@ export class RunFooter {
     if (read !== null) parts.push(countOf(read, "input token"));
     if (written !== null) parts.push(countOf(written, "output token"));
     this.#tokens.title = parts.join(", ");
-    this.#setStatus(run.status);
+    this.setStatus(run.status);
   }
 
   /** Show some buttons. @param {{ retry: boolean, panels: boolean }} offered */
   offer({ retry, panels }) {
     this.#retry.hidden = !retry;
-    for (const button of this.#panels) button.hidden = !panels;
+    for (const one of this.#panels) one.hidden = !panels;
   }
 
   /** @param {string} words why something could not be done, or "" */
@@ -1193,18 +1132,13 @@ export class RunFooter {
     this.#tick();
   }
 
-  /** Show that the run is not followed any more. */
-  fail() {
-    this.#setStatus("failed");
-  }
-
   close() {
     clearInterval(this.#ticking);
     this.#ticking = undefined;
   }
 
   /** @param {string} status */
-  #setStatus(status) {
+  setStatus(status) {
     if (status !== this.#status) {
       this.#status = status;
       const isOver = isRunOver(status);
@@ -1232,7 +1166,7 @@ export class RunFooter {
     this.#doing = key;
     if (this.#status === "paused") return words;
     const isWriting = block?.type === "call" && block.state === "writing";
-    const size = isWriting ? this.#lines.words(block.root) : "";
+    const size = isWriting ? sizeOf(block.root) : "";
     const took = tookWords((performance.now() - this.#since) / 1000);
     return [words, size, took].filter((part) => part !== "").join(" · ");
   }
@@ -1281,23 +1215,12 @@ function doingOf(run, block) {
   return { words: "Waiting for the model" };
 }
 
-/** Return the name of a call and what it is about. @param {Call} call */
-function titleOf(call) {
-  return `${visibleLine(call.name)} ${primaryOf(call)}`.trim();
-}
-
 // The blocks of a run
 
 /** @typedef {Extract<Block, { type: "text" | "thinking" }>} Words */
 /** @typedef {(decisions: DecisionEvent["decisions"]) => Promise<unknown>} Decide */
-/**
- * How one block is shown.
- * @typedef {object} BlockView
- * @property {HTMLElement} element
- * @property {(block: Block) => boolean} fits whether what is shown is a beginning of this block
- * @property {(block: Block, hasTime: () => boolean) => boolean} show shows what has changed; false
- *   if there is more to show
- */
+/** How one block is shown. `show` shows what has changed, and returns false if there is more.
+ * @typedef {{ element: HTMLElement, show: (hasTime: () => boolean) => boolean }} BlockView */
 
 /** Finished calls in a row that become a group. */
 const GROUP = 4;
@@ -1313,16 +1236,15 @@ const always = () => true;
  * a sub-agent are inside of its call. Work is done as long as there is time; the rest is done when
  * it is called again. */
 export class RunView {
-  /** @param {{ decide?: Decide, decidable?: boolean }} [options] */
-  constructor({ decide, decidable = decide !== undefined } = {}) {
-    this.element = make("div", { class: "blocks" });
+  /** @param {Decide} [decide] without it, nothing can be decided */
+  constructor(decide) {
     this.#decide = decide;
-    this.#decidable = decidable;
   }
 
+  element = make("div", { class: "blocks" });
   #decide;
-  #decidable;
-  /** @type {Map<number, BlockView>} */ #views = new Map();
+  /** How each block is shown, by its key. @type {Map<number, BlockView["show"]>} */
+  #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
   /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
@@ -1335,25 +1257,25 @@ export class RunView {
   #changed = new Set();
   #isStale = false;
 
-  /** Show all of a run, whatever was shown before.
+  /** Show a run instead of what was shown before.
    * @param {Run} run @param {() => boolean} [hasTime]
    * @returns {boolean} whether all is shown */
   show(run, hasTime = always) {
-    const shown = run.blocks.slice(0, this.#count);
-    if (shown.length < this.#count || !shown.every((block) => this.#fits(block))) this.#clear();
-    else this.#changed = new Set(shown);
+    this.element.replaceChildren();
+    this.#views.clear();
+    this.#calls.clear();
+    this.#containers.clear();
+    this.#changed.clear();
+    this.#count = 0;
     this.#first = run.blocks.length;
     return this.#work(run, hasTime);
   }
 
-  /** Show what has changed.
+  /** Show what has changed, or has not been shown yet.
    * @param {Run} run @param {Iterable<Block>} blocks @param {() => boolean} [hasTime]
    * @returns {boolean} whether all is shown */
   update(run, blocks, hasTime = always) {
-    for (const block of blocks) {
-      if (!this.#fits(block)) return this.show(run, hasTime);
-      if (this.#views.has(block.key)) this.#changed.add(block);
-    }
+    for (const block of blocks) if (this.#views.has(block.key)) this.#changed.add(block);
     return this.#work(run, hasTime);
   }
 
@@ -1385,32 +1307,17 @@ export class RunView {
     for (const call of this.#calls.values()) call.stale = isStale;
   }
 
-  #clear() {
-    this.element.replaceChildren();
-    this.#views.clear();
-    this.#calls.clear();
-    this.#containers.clear();
-    this.#changed.clear();
-    this.#count = 0;
-  }
-
-  /** @param {Block} block */
-  #fits(block) {
-    const view = this.#views.get(block.key);
-    return view === undefined || view.fits(block);
-  }
-
   /** @param {Run} run @param {() => boolean} hasTime */
   #work(run, hasTime) {
     for (const block of this.#changed) {
-      if (this.#views.get(block.key)?.show(block, hasTime) === false) return false;
+      if (this.#views.get(block.key)?.(hasTime) === false) return false;
       this.#changed.delete(block);
       if (!hasTime()) break;
     }
     if (this.#changed.size > 0) return false;
     while (this.#count < run.blocks.length) {
       const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(run, block).show(block, hasTime)) {
+      if (!this.#add(run, block)(hasTime)) {
         this.#changed.add(block);
         return false;
       }
@@ -1426,20 +1333,24 @@ export class RunView {
   /** @param {Run} run @param {Block} block */
   #add(run, block) {
     const container = this.#containerOf(block);
-    /** @type {BlockView} */
-    let view;
+    /** @type {BlockView["show"]} */
+    let show;
     if (block.type === "call") {
       const isOpen = !(this.#count < this.#first && isOver(block.state));
-      const call = (view = this.#callView(block, isOpen));
-      container.addCall(block, call.element);
+      const element = this.#makeCall(block, isOpen);
+      container.addCall(block, element);
+      show = () => {
+        element.refresh();
+        return true;
+      };
     } else {
-      const lost = () => lostWords(run, block);
-      view = block.type === "text" ? textView(lost) : thinkingView(lost);
+      const view = block.type === "text" ? textView(block) : thinkingView(block);
       container.add(view.element, block.type === "text" ? linesOf(block.text) : 1);
+      show = (hasTime) => view.show(hasTime) && showLost(view.element, run, block);
     }
-    this.#views.set(block.key, view);
+    this.#views.set(block.key, show);
     this.#count += 1;
-    return view;
+    return show;
   }
 
   /** @param {Block} block */
@@ -1451,33 +1362,15 @@ export class RunView {
       if (call.firstElementChild === null) call.append(make("div", { class: "inside" }));
       element = /** @type {HTMLElement} */ (call.firstElementChild);
     }
-    const known = this.#containers.get(element) ?? new Container(element, this.#collapse);
+    const known = this.#containers.get(element) ?? new Container(element);
     this.#containers.set(element, known);
     return known;
-  }
-
-  /** @param {Call} call @param {boolean} isOpen @returns {BlockView & { element: ToolCallElement
-   * }} */
-  #callView(call, isOpen) {
-    let shown = call;
-    return {
-      element: this.#makeCall(call, isOpen),
-      fits: (block) => block.type === "call" && block.callId === shown.callId,
-      show: (block) => {
-        // By its ID: a card that was collapsed is another element.
-        const element = this.#calls.get(shown.callId);
-        if (element === undefined) return true;
-        if (block.type === "call" && block !== shown) element.call = shown = block;
-        else element.refresh();
-        return true;
-      },
-    };
   }
 
   /** @param {Call} call @param {boolean} isOpen */
   #makeCall(call, isOpen) {
     const element = document.createElement("tool-call");
-    element.readonly = !this.#decidable;
+    element.readonly = this.#decide === undefined;
     element.labels = { keysElsewhere: "Alt+A to review" };
     element.open = isOpen;
     element.call = call;
@@ -1488,18 +1381,6 @@ export class RunView {
     this.#calls.set(call.callId, element);
     return element;
   }
-
-  /** Replace a card by a new one that is collapsed, and so release the elements of its body.
-   * @param {ToolCallElement} element */
-  #collapse = (element) => {
-    if (element.call === null) return element;
-    const closed = this.#makeCall(element.call, false);
-    closed.append(...element.children); // of its sub-agent
-    const hadFocus = document.activeElement === element;
-    element.replaceWith(closed);
-    if (hadFocus) closed.focus({ preventScroll: true });
-    return closed;
-  };
 }
 
 /** The blocks of the agent, or of a sub-agent. Calls that follow each other are rows of a list.
@@ -1507,14 +1388,12 @@ export class RunView {
  * When the next text or the next turn starts, finished calls of the last list are collapsed, and
  * four or more of them in a row are hidden behind a button, their group. */
 class Container {
-  /** @param {HTMLElement} element @param {(call: ToolCallElement) => ToolCallElement} collapse */
-  constructor(element, collapse) {
+  /** @param {HTMLElement} element */
+  constructor(element) {
     this.#chunks = new BlockChunks(element);
-    this.#collapse = collapse;
   }
 
   #chunks;
-  #collapse;
   /** The list of calls at the end. @type {HTMLElement | null} */
   #list = null;
   #turn = 0;
@@ -1547,7 +1426,8 @@ class Container {
       if (child?.classList.contains("group")) continue;
       const call = /** @type {ToolCallElement | null} */ (child);
       if (call !== null && isFinished(call)) {
-        row.push(this.#collapsed(call));
+        this.#collapse(call);
+        row.push(call);
       } else {
         if (row.length >= GROUP) group(row);
         row = [];
@@ -1555,16 +1435,22 @@ class Container {
     }
   }
 
-  /** @param {ToolCallElement} call */
-  #collapsed(call) {
-    if (!call.open || this.#touched.has(call)) return call;
+  /** @param {ToolCallElement} element */
+  #collapse(element) {
+    const { call } = element;
+    if (call === null || !element.open || this.#touched.has(element)) return;
     // The text that follows an edit is about what it has changed.
-    const isEdited = call.call?.state === "completed" && isEdit(call.call.root);
-    if (isEdited && call === this.#list?.lastElementChild) return call;
+    const isEdited = call.state === "completed" && isEdit(call.root);
+    if (isEdited && element === this.#list?.lastElementChild) return;
     const focused = document.activeElement;
-    const isInside = focused !== call && call.contains(focused); // in a call of its sub-agent
-    const isTyping = call.shadowRoot?.activeElement?.matches("textarea, input") ?? false;
-    return isInside || isTyping ? call : this.#collapse(call);
+    const isInside = focused !== element && element.contains(focused); // in a call of its sub-agent
+    if (isInside || element.shadowRoot?.activeElement?.matches("textarea, input")) return;
+    element.open = false;
+    element.call = null; // so the elements of its body are released
+    element.call = call;
+    // Inserted again, it has no place before. Otherwise browsers would count a shift of the layout.
+    element.replaceWith(element);
+    if (focused === element) element.focus({ preventScroll: true });
   }
 }
 
@@ -1631,38 +1517,17 @@ function groupWords(calls) {
   return parts.filter((words) => words !== "").join(" · ");
 }
 
-/** A text or thinking, which grows.
- * @param {Words["type"]} type @param {HTMLElement} element
- * @param {() => string} lost returns why it was interrupted
- * @param {(block: Words, hasTime: () => boolean) => boolean} show @returns {BlockView} */
-function wordsView(type, element, lost, show) {
-  /** @type {Block | null} */
-  let last = null;
-  let shown = "";
-  return {
-    element,
-    fits: (block) => block === last || (block.type === type && block.text.startsWith(shown)),
-    show: (block, hasTime) => {
-      if (block.type !== type) return true;
-      last = block;
-      shown = block.text;
-      if (!show(block, hasTime)) return false;
-      if (block.isLost && !element.classList.contains("is-lost")) {
-        element.classList.add("is-lost");
-        element.append(make("p", { class: "lost-note", text: lost() }));
-      }
-      return true;
-    },
-  };
-}
-
-/** Why a part of a run was interrupted, and is repeated. @param {Run} run @param {Block} block */
-function lostWords({ breaks }, { lastTextAt }) {
+/** Tell why a text was interrupted, and is repeated, if it was.
+ * @param {HTMLElement} element @param {Run} run @param {Words} block */
+function showLost(element, { breaks }, { isLost, lastTextAt }) {
+  if (!isLost || element.classList.contains("is-lost")) return true;
   const isCrash = breaks.some(({ cause, startedAt }) => {
     return cause === "crash" && (lastTextAt === null || startedAt >= lastTextAt);
   });
   const cause = isCrash ? "The server restarted" : "The connection to the model broke";
-  return `${cause} here. Retried below.`;
+  element.classList.add("is-lost");
+  element.append(make("p", { class: "lost-note", text: `${cause} here. Retried below.` }));
+  return true;
 }
 
 /** @type {typeof MarkdownView} */
@@ -1673,35 +1538,35 @@ export async function loadMarkdown() {
   ({ MarkdownView: Markdown } = await import("./markdown.js"));
 }
 
-/** @param {() => string} lost */
-function textView(lost) {
+/** @param {Words} block @returns {BlockView} */
+function textView(block) {
   const words = new Markdown();
   const element = make("div", { class: "text" }, words.element);
-  return wordsView("text", element, lost, ({ text }, hasTime) => words.grow(text, hasTime));
+  return { element, show: (hasTime) => words.grow(block.text, hasTime) };
 }
 
-/** Thinking, collapsed: its text is painted once it is opened. @param {() => string} lost */
-function thinkingView(lost) {
+/** Thinking, collapsed: its text is painted once it is opened.
+ * @param {Words} block @returns {BlockView} */
+function thinkingView(block) {
   const summary = make("summary", { class: "thinking-words" });
   const element = make("details", { class: "thinking" }, summary);
-  let text = "";
   /** @type {MarkdownView | null} */
   let view = null;
   /** @param {() => boolean} hasTime */
   const fill = (hasTime) => {
     if (!element.open) return true;
     if (view === null) summary.after((view = new Markdown()).element);
-    return view.grow(text, hasTime);
+    return view.grow(block.text, hasTime);
   };
   element.addEventListener("toggle", () => paint(fill));
-  return wordsView("thinking", element, lost, (block) => {
-    text = block.text;
+  const show = () => {
     const isDone = block.isOver || block.isLost;
     setText(summary, isDone ? thoughtWords(block) : "Thinking…");
     element.classList.toggle("is-over", isDone);
     if (element.open) paint(fill);
     return true;
-  });
+  };
+  return { element, show };
 }
 
 /** @param {Words} block */

@@ -232,6 +232,18 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+/** Sets the children. Those in their order are not moved, so that they keep the focus.
+ * @param {Element} element @param {Iterable<Element>} children */
+export function setChildren(element, children) {
+  const wanted = new Set(children);
+  for (const child of [...element.children]) if (!wanted.has(child)) child.remove();
+  let next = element.firstElementChild;
+  for (const child of wanted) {
+    if (child === next) next = next.nextElementSibling;
+    else element.insertBefore(child, next);
+  }
+}
+
 /** Makes a button. To disable it, set `aria-disabled`: `disabled` would remove the focus.
  * @param {string} text @param {string} looks class names @param {() => void} press */
 export function button(text, looks, press) {
@@ -302,7 +314,8 @@ const ITEM_HEIGHT = 44;
  * @typedef {{ label: string, act?: () => void, isDanger?: boolean }} MenuItem */
 
 /** Makes the menu that a button opens. The browser closes it on Escape and on a click elsewhere.
- * @param {HTMLButtonElement} button @param {() => MenuItem[]} items called each time it opens */
+ * @param {HTMLButtonElement} button
+ * @param {() => (MenuItem | HTMLElement)[]} items called each time it opens */
 export function attachMenu(button, items) {
   const menu = make("div", { class: "menu", role: "menu", popover: "auto" });
   button.popoverTargetElement = menu;
@@ -312,7 +325,10 @@ export function attachMenu(button, items) {
     const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
     button.ariaExpanded = String(isOpen);
     if (!isOpen) return;
-    menu.replaceChildren(...items().map((item) => makeItem(item, menu)));
+    const all = items();
+    menu.replaceChildren(
+      ...all.map((item) => (item instanceof HTMLElement ? item : makeItem(item, menu))),
+    );
     const { top, bottom, right } = button.getBoundingClientRect();
     const fitsBelow = bottom + menu.childElementCount * ITEM_HEIGHT < innerHeight;
     menu.style.setProperty("top", fitsBelow ? `${bottom + 4}px` : "auto");
@@ -324,7 +340,7 @@ export function attachMenu(button, items) {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     event.preventDefault();
     const all = /** @type {HTMLElement[]} */ ([...menu.children]);
-    const at = all.findIndex((item) => item === document.activeElement);
+    const at = all.findIndex((item) => item.matches(":focus"));
     all.at((event.key === "ArrowDown" ? at + 1 : at - 1) % all.length)?.focus();
   });
   return menu;

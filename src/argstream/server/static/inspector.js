@@ -6,10 +6,10 @@
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
 import {
-  copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
-  problemWords, readLog, setText, visible, visibleLine,
+  button, copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
+  problemWords, readLog, setChildren, setText, visible, visibleLine,
 } from "./dom.js";
-import { stateLabel } from "./tool-call.js";
+import { primaryArgument, stateLabel } from "./tool-call.js";
 /** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
 
@@ -71,11 +71,11 @@ export class Inspector {
   });
   #tablist = make(
     "div", { class: "inspector-tabs", role: "tablist", "aria-label": "Inspector" },
-    ...this.#tabs.map(({ button }) => button),
+    ...this.#tabs.map(({ tab }) => tab),
   );
-  #close = make("button", { type: "button", class: "icon-button", "aria-label": "Close" }, icon("close"));
+  #close = button("", "icon-button", () => this.close());
   #status = make("p", { class: "inspector-status", role: "status" });
-  #retry = make("button", { type: "button", class: "small" }, "Retry");
+  #retry = button("Retry", "small", () => this.#load());
   #dialog = make(
     "dialog", { class: "inspector", "aria-label": "Inspector" },
     this.#separator,
@@ -88,6 +88,8 @@ export class Inspector {
   constructor(options) {
     this.#options = options;
     this.#live = options.run?.seq ?? Infinity;
+    this.#close.ariaLabel = "Close";
+    this.#close.append(icon("close"));
     this.#listen();
     this.#resize(this.#width);
     document.body.append(this.#dialog);
@@ -121,10 +123,8 @@ export class Inspector {
 
   #listen() {
     this.#isNarrow.addEventListener("change", this.#open);
-    this.#close.addEventListener("click", () => this.close());
-    this.#retry.addEventListener("click", () => this.#load());
-    for (const [index, { button }] of this.#tabs.entries()) {
-      button.addEventListener("click", () => this.#showTab(index));
+    for (const [index, { tab }] of this.#tabs.entries()) {
+      tab.addEventListener("click", () => this.#showTab(index));
     }
     this.#tablist.addEventListener("keydown", (event) => {
       const at = this.#at;
@@ -132,7 +132,7 @@ export class Inspector {
       if (next === undefined) return;
       event.preventDefault();
       this.#showTab((next + this.#tabs.length) % this.#tabs.length);
-      this.#tabs[this.#at]?.button.focus();
+      this.#tabs[this.#at]?.tab.focus();
     });
     this.#dialog.addEventListener("cancel", (event) => {
       event.preventDefault();
@@ -160,15 +160,15 @@ export class Inspector {
     this.#dialog.close();
     if (this.#isNarrow.matches) this.#dialog.showModal();
     else this.#dialog.show();
-    this.#tabs[this.#at]?.button.focus();
+    this.#tabs[this.#at]?.tab.focus();
   };
 
   /** @param {number} at */
   #showTab(at) {
     this.#at = at;
-    for (const [index, { button, view }] of this.#tabs.entries()) {
-      button.ariaSelected = String(index === at);
-      button.tabIndex = index === at ? 0 : -1;
+    for (const [index, { tab, view }] of this.#tabs.entries()) {
+      tab.ariaSelected = String(index === at);
+      tab.tabIndex = index === at ? 0 : -1;
       view.element.hidden = index !== at;
     }
     this.#draw();
@@ -242,7 +242,7 @@ function tabOf(name, text, view) {
   view.element.role = "tabpanel";
   view.element.setAttribute("aria-labelledby", id);
   const about = { role: "tab", id, "aria-controls": controls };
-  return { view, button: make("button", { type: "button", ...about, text }) };
+  return { view, tab: make("button", { type: "button", ...about, text }) };
 }
 
 /** A turn of the agent, with its blocks. */
@@ -363,7 +363,7 @@ class Timeline {
   #chips = make("ul", { class: "inspector-chips", "aria-label": "Summary" });
   #selection = make("span");
   #ticks = make("div", { class: "timeline-axis", "aria-hidden": "true" });
-  #reset = make("button", { type: "button", class: "small", hidden: true }, "Reset zoom");
+  #reset = button("Reset zoom", "small", () => this.resetZoom());
   #idle = make("p", { hidden: true });
   #tooltip = make("div", { class: "timeline-tooltip", "aria-hidden": "true", hidden: true });
   #list = new RowList({
@@ -390,7 +390,7 @@ class Timeline {
   /** @param {(call: Call) => void} onCall a call was clicked */
   constructor(onCall) {
     this.#onCall = onCall;
-    this.#reset.addEventListener("click", () => this.resetZoom());
+    this.#reset.hidden = true;
     const { rows } = this.#list;
     rows.addEventListener("pointerdown", (event) => this.#startDrag(event));
     rows.addEventListener("pointermove", (event) => this.#drag(event));
@@ -415,9 +415,7 @@ class Timeline {
   }
 
   #drawRows() {
-    const run = this.#run;
-    const within = this.#zoom;
-    this.#axis = new TimeAxis(busy(run), within);
+    this.#axis = new TimeAxis(busy(this.#run), this.#zoom);
     this.#list.show([...this.#below(null, null, 0)]);
     this.#drawAxis();
   }
@@ -641,25 +639,24 @@ class CallView {
   /** The selected call. @type {Call | null} */
   call = null;
   #hint = make("p", { class: "inspector-hint" }, "Select a call in the timeline.");
-  #goTo = make("button", { type: "button", class: "small" }, "Show in conversation");
   #title = make("h2");
   #facts = make("dl", { class: "inspector-facts" });
   #drawn = "";
   #card = make("tool-call", { open: true, readonly: true });
   #raw = make("pre", { tabindex: 0, "aria-label": "Raw arguments" });
-  #copy = make("button", { type: "button", class: "small" }, "Copy");
-  #details = make(
-    "div", { class: "inspector-call" },
-    make("div", { class: "inspector-title" }, this.#title, this.#goTo),
-    this.#facts,
-    make("details", {}, make("summary", { text: "Raw arguments" }), this.#copy, this.#raw),
-  );
-  element = make("section", {}, this.#hint, this.#details);
+  #copy = button("Copy", "small", () => copyText(this.#copy, this.call?.raw ?? ""));
+  #details;
 
   /** @param {(call: Call) => void} onGoTo */
   constructor(onGoTo) {
-    this.#goTo.addEventListener("click", () => this.call && onGoTo(this.call));
-    this.#copy.addEventListener("click", () => copyText(this.#copy, this.call?.raw ?? ""));
+    const goTo = button("Show in conversation", "small", () => this.call && onGoTo(this.call));
+    this.#details = make(
+      "div", { class: "inspector-call" },
+      make("div", { class: "inspector-title" }, this.#title, goTo),
+      this.#facts,
+      make("details", {}, make("summary", { text: "Raw arguments" }), this.#copy, this.#raw),
+    );
+    this.element = make("section", {}, this.#hint, this.#details);
   }
 
   draw() {
@@ -667,7 +664,7 @@ class CallView {
     this.#hint.hidden = call !== null;
     this.#details.hidden = call === null;
     if (call === null) return;
-    setText(this.#title, visibleLine(`${callName(call)} ${targetOf(call)}`.trim()));
+    setText(this.#title, visibleLine(callTitle(call)));
     if (!this.#card.isConnected) this.#facts.before(this.#card);
     this.#card.call = call;
     this.#card.refresh();
@@ -708,7 +705,7 @@ function factsOf(call) {
     ["Reason", request?.reason ?? ""],
     ["Policy rule", request?.rule ?? ""],
     ["Digest", request?.digest ?? ""],
-    ["Decision", decision === null ? "" : decisionWords(call)],
+    ["Decision", decision === null ? "" : DECISIONS[decision.decision]],
     ["Decided", at(call.decidedAt)],
     ["Decision reason", decision?.reason ?? ""],
     ["Applies to", decision === null || decision.always === "call" ? "" : decision.always],
@@ -766,12 +763,13 @@ class EventList {
     const call = this.#selected();
     this.#label.hidden = call === null;
     if (call !== null) {
-      setText(this.#name, visibleLine(`Only ${`${callName(call)} ${targetOf(call)}`.trim()}`));
+      setText(this.#name, visibleLine(`Only ${callTitle(call)}`));
     }
-    const isFiltered = call !== null && this.#only.checked;
-    const frames = isFiltered ? run.frames.filter(({ event }) => isOf(event, call)) : run.frames;
+    const only = this.#only.checked ? call : null;
+    const frames = run.frames.filter(({ event }) =>
+      only === null || ("call_id" in event && event.call_id === only.callId));
     setText(this.#count, countOf(frames.length, "event"));
-    this.#list.show([...frames]);
+    this.#list.show(frames);
   }
 
   /** @param {EventFrame} frame @param {boolean} isOpen */
@@ -816,11 +814,6 @@ function summaryOf(event) {
   return lineOf(`${fields["name"] ?? ""} ${typeof value === "string" ? value : toJson(value)}`);
 }
 
-/** @param {RunEvent} event @param {Call} call */
-function isOf(event, { callId }) {
-  return "call_id" in event && event.call_id === callId;
-}
-
 // The list of rows
 
 const ROW = 24; // pixels, if the style sheet does not say otherwise in --row
@@ -852,7 +845,6 @@ class RowList {
   #tops = [0];
   /** The rows in the page, by the keys of their items. @type {Map<unknown, HTMLElement>} */
   #drawn = new Map();
-  /** @type {WeakMap<Element, number>} */ #indexes = new WeakMap();
   #current = 0;
 
   /** @param {RowListOptions<Item>} options */
@@ -900,10 +892,9 @@ class RowList {
     this.#paint();
   }
 
-  /** @param {EventTarget | null} target @returns {Item | null} */
+  /** @param {EventTarget | null} target */
   #itemAt(target) {
-    const row = rowAround(target);
-    return (row && this.#items[this.#indexes.get(row) ?? -1]) ?? null;
+    return this.#items[indexOf(rowAround(target))] ?? null;
   }
 
   focus() {
@@ -918,29 +909,20 @@ class RowList {
     const indexes = this.#items.slice(first, last).map((_, index) => first + index);
     if (this.#current < first) indexes.unshift(this.#current);
     else if (this.#current >= last) indexes.push(this.#current);
-    /** @type {Map<unknown, { item: Item, index: number }>} */
-    const wanted = new Map();
+    /** @type {Map<unknown, HTMLElement>} */
+    const drawn = new Map();
     for (const index of indexes) {
       const item = /** @type {Item} */ (this.#items[index]);
-      wanted.set(this.#options.keyOf(item), { item, index });
-    }
-    for (const [key, row] of this.#drawn) {
-      if (wanted.has(key)) continue;
-      row.remove();
-      this.#drawn.delete(key);
-    }
-    let next = this.rows.firstElementChild;
-    for (const [key, { item, index }] of wanted) {
+      const key = this.#options.keyOf(item);
       const row = this.#drawn.get(key) ?? make("div", { role: "row" });
-      this.#drawn.set(key, row);
-      this.#indexes.set(row, index);
+      drawn.set(key, row);
       this.#options.drawRow(row, item);
       row.ariaRowIndex = String(index + 1);
       row.tabIndex = index === this.#current ? 0 : -1;
       row.style.setProperty("top", `${this.#tops[index]}px`);
-      if (row === next) next = row.nextElementSibling;
-      else this.rows.insertBefore(row, next);
     }
+    this.#drawn = drawn;
+    setChildren(this.rows, drawn.values());
     return true;
   };
 
@@ -950,7 +932,7 @@ class RowList {
     const isOnRow = rowAround(event.target) === event.target;
     if (item === null || !isOnRow || event.altKey || event.ctrlKey || event.metaKey) return;
     const page = Math.floor(this.element.clientHeight / ROW) - 2;
-    const at = this.#indexes.get(/** @type {Element} */ (event.target)) ?? 0;
+    const at = indexOf(rowAround(event.target));
     const to = {
       ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page,
       Home: 0, End: Infinity,
@@ -968,9 +950,8 @@ class RowList {
   /** @param {EventTarget | null} target */
   #focused(target) {
     const row = rowAround(target);
-    const index = row && this.#indexes.get(row);
-    if (index !== null && index !== undefined && index !== this.#current) {
-      this.#current = index;
+    if (row !== null && indexOf(row) !== this.#current) {
+      this.#current = indexOf(row);
       this.#paint();
     }
     this.#options.onPoint?.(this.#itemAt(row), row);
@@ -1003,6 +984,11 @@ function rowAround(target) {
   return target instanceof Element ? target.closest('[role="row"]') : null;
 }
 
+/** @param {Element | null} row */
+function indexOf(row) {
+  return Number(row?.ariaRowIndex ?? 0) - 1;
+}
+
 // The axis
 
 /** @typedef {{ begin: number, end: number }} Stretch in seconds */
@@ -1013,12 +999,13 @@ const CUT_BEYOND = 1 / 3; // of the time in which something happened
 const LEAST_CUT = 1; // seconds
 const GAP = 8; // percent of the axis for each gap …
 const ALL_GAPS = 30; // … and for all of them at most
-const SHORT_STEPS = [-6, -5, -4, -3, -2, -1, 0].flatMap((exponent) =>
-  [1, 2, 5].map((digit) => digit * 10 ** exponent),
-);
-const HOURS = [1, 2, 3, 6, 12, 24, 48, 96, 168].map((hours) => hours * 3600);
 /** Distances of ticks, in seconds. */
-const STEPS = [...SHORT_STEPS, 10, 15, 30, 60, 120, 300, 600, 900, 1800, ...HOURS];
+const STEPS = [
+  ...[-6, -5, -4, -3, -2, -1, 0].flatMap((exponent) =>
+    [1, 2, 5].map((digit) => digit * 10 ** exponent)),
+  10, 15, 30, 60, 120, 300, 600, 900, 1800,
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 168].map((hours) => hours * 3600),
+];
 const NOISE = 1e-9; // seconds, or steps
 
 /** The time axis that all bars share. It is linear, except that long idle times are cut out: a run
@@ -1078,7 +1065,9 @@ export class TimeAxis {
 
   /** Choose round times to label, not many more than `most`. @param {number} most */
   ticks(most) {
-    const step = stepOf(this.length, Math.max(1, most));
+    const { length } = this;
+    const count = Math.max(1, most);
+    const step = length <= NOISE ? 0 : (STEPS.find((one) => one * count >= length) ?? length);
     const times = this.#drawn.flatMap(({ begin, end }) => {
       const found = multiples(step, begin, end);
       return found.length > 0 ? found : [begin];
@@ -1129,11 +1118,6 @@ function clipped(stretches, within) {
   }));
   const inside = parts.filter(({ begin, end }) => begin < end);
   return inside.length > 0 ? inside : [{ ...within }];
-}
-
-/** Choose the distance of labels. @param {number} length @param {number} most */
-function stepOf(length, most) {
-  return length <= NOISE ? 0 : (STEPS.find((step) => step * most >= length) ?? length);
 }
 
 /** @param {number} step @param {number} begin @param {number} end @returns {number[]} */
@@ -1193,12 +1177,10 @@ function argumentsOf({ written, isFreeText }) {
 
 const LONGEST_LABEL = 200; // a model may write a name of any length
 const LINE_LENGTH = 80;
-const PRIMARY = ["path", "file", "command", "query", "url", "pattern", "name"];
 /** @type {Record<string, string>} */
 const VERDICTS = {
   truncated: "incomplete", malformed: "invalid JSON", rejected: "rejected", aborted: "stopped",
 };
-/** @type {Record<string, string>} */
 const DECISIONS = {
   approved: "approved", edited: "approved with edits", denied: "denied",
   expired: "approval expired", withdrawn: "no longer needed",
@@ -1217,15 +1199,12 @@ function callName({ name, kind }) {
 
 /** Return the argument that says what a call is about, as one line. @param {Call} call */
 function targetOf({ written, isFreeText }) {
-  const strings = isFreeText ? [written] : written.children.filter(({ kind }) => kind === "string");
-  const named = PRIMARY.map((name) => strings.find(({ key }) => key === name)).find(Boolean);
-  const short = named ?? strings.find(({ text }) => text.length <= LINE_LENGTH);
-  return lineOf(short?.text ?? "");
+  return lineOf((isFreeText ? written : primaryArgument(written))?.text ?? "");
 }
 
 /** @param {Call} call */
-function decisionWords({ decision }) {
-  return DECISIONS[decision?.decision ?? ""] ?? "decided";
+function callTitle(call) {
+  return `${callName(call)} ${targetOf(call)}`.trim();
 }
 
 /** Return the beginning of a text as one line. @param {string} text */
@@ -1339,7 +1318,7 @@ function textStory({ type, text, startedAt, lastTextAt }) {
 
 /** @param {Call} call @param {Run} run @returns {Story} */
 function callStory(call, run) {
-  const { completedAt, requestedAt, decidedAt, endedAt, verdict } = call;
+  const { completedAt, requestedAt, decidedAt, endedAt, verdict, decision } = call;
   const goesOn = run.end === null && !call.isLost;
   const begin = call.startedAt ?? 0;
   const isWritten = completedAt === null && goesOn;
@@ -1353,7 +1332,8 @@ function callStory(call, run) {
   if (requestedAt !== null) {
     const end = decidedAt ?? run.time;
     bars.push({ look: "waiting", begin: requestedAt, end, isOpen: decidedAt === null && goesOn });
-    const waited = `waited ${duration(end - requestedAt)} for approval: ${decisionWords(call)}`;
+    const words = decision === null ? "decided" : DECISIONS[decision.decision];
+    const waited = `waited ${duration(end - requestedAt)} for approval: ${words}`;
     if (decidedAt !== null) notes.push(waited);
     else notes.push(goesOn ? "waiting for approval" : "not decided");
   }

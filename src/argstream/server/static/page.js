@@ -2,7 +2,7 @@ import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
 import { Conversation, Scrolling } from "./conversation.js";
 import {
   ago, attachMenu, editTitle, exactly, icon, keep, kept, make, part, problemWords, setAttribute,
-  setText, statusWords, visible, visibleLine,
+  setChildren, setText, statusWords, visible, visibleLine,
 } from "./dom.js";
 /** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
 /** @import { RunSection } from "./conversation.js" */
@@ -18,8 +18,8 @@ import {
  * @typedef {{ kind: "new" | "conversation" | "run" | "unknown", id: string }} Route
  */
 
-/** Seconds until a server that does not answer is asked again. */
-const RETRY = 3;
+/** Milliseconds until a server that does not answer is asked again, unless the network is back. */
+const RETRY = 3000;
 /** Conversations that are listed at first, and with each press on "Show more". */
 const LISTED = 50;
 const MOST_LISTED = 1000;
@@ -80,7 +80,7 @@ class Page {
     scrolling: new Scrolling(),
     say: this.#say,
     onState: () => this.#changed(),
-    onConnection: (section, state) => this.#connection.take(section, state),
+    onConnection: (connection) => this.#connection.take(connection),
     makeWelcome: () => welcome(this.#model, this.#tools, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
   });
@@ -100,8 +100,8 @@ class Page {
     onProblem: (problem) => {
       const retryIn = INTERVAL / 1000;
       if (problem instanceof ConnectionLost) {
-        this.#connection.take("list", { state: "waiting", retryIn });
-      } else if (isSignInNeeded(problem) && this.#isOpen) this.#signIn.ask();
+        this.#connection.take({ state: "waiting", retryIn });
+      } else if (isSignInNeeded(problem) && this.#token === "") this.#signIn.ask();
     },
     onRename: (id, title) => this.#rename(id, title),
     onDelete: (id) => this.#delete(id),
@@ -121,9 +121,6 @@ class Page {
     },
   });
 
-  /** Whether the server has once answered with the list. */
-  #isOpen = false;
-
   /** Load the list of conversations, then what the address names. */
   open() {
     this.#opening = this.#load();
@@ -134,15 +131,18 @@ class Page {
     if (routeOf(location.hash).kind !== "new") this.#conversation.close(); // "Loading…"
     let problem = await this.#sidebar.refresh();
     while (problem instanceof ConnectionLost) {
-      await onlineOrAfter(RETRY);
+      await new Promise((resolve) => {
+        window.addEventListener("online", resolve, { once: true });
+        setTimeout(resolve, RETRY);
+      });
       problem = await this.#sidebar.refresh();
     }
     if (isSignInNeeded(problem)) {
       const token = this.#token;
       this.#token = "";
-      return token === "" ? this.#signIn.ask() : await this.#signIn.use(token, WRONG_LINK);
+      if (token !== "") await this.#signIn.use(token, WRONG_LINK);
+      return;
     }
-    this.#isOpen = true;
     await this.#go();
   }
 
@@ -171,21 +171,16 @@ class Page {
     if (token !== "") {
       // A sign-in link was opened in a tab that shows the page already.
       if (this.#signIn.isOpen) this.#signIn.use(token, WRONG_LINK);
-    } else if (this.#mayLeave()) this.#go();
-    else this.#replaceAddress(event.oldURL);
-  }
-
-  /** Return whether the page may show another address: an edit that was not sent is lost then. */
-  #mayLeave() {
-    const { hasUnsentEdit } = this.#conversation;
-    if (!hasUnsentEdit || this.#conversation.has(routeOf(location.hash))) return true;
-    return confirm(DISCARD);
-  }
-
-  /** @param {string} url of this page, or its fragment */
-  #replaceAddress(url) {
-    history.replaceState(null, "", url);
-    this.#render();
+      return;
+    }
+    // An edit that was not sent is lost if the page shows another address.
+    const isKept = this.#conversation.hasUnsentEdit
+      && !this.#conversation.has(routeOf(location.hash)) && !confirm(DISCARD);
+    if (!isKept) this.#go();
+    else {
+      history.replaceState(null, "", event.oldURL);
+      this.#render();
+    }
   }
 
   /** @param {string} message */
@@ -201,15 +196,10 @@ class Page {
     this.#sidebar.refresh();
   }
 
-  #review() {
-    this.#drawer.close();
-    if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
-  }
-
   /** @param {ConversationList} list
    * @param {boolean} isAll whether there are no further conversations */
   #listed({ model, tools, signed_in: hasToken, conversations }, isAll) {
-    this.#connection.take("list", { state: "open", retryIn: null });
+    this.#connection.take({ state: "open", retryIn: null });
     this.#model = model;
     this.#tools = tools;
     this.#signOut.hidden = !hasToken;
@@ -231,25 +221,28 @@ class Page {
 
   /** Show the state of the open conversation wherever it is shown. */
   #render() {
-    const { id, newest, isRunning, asking } = this.#conversation;
-    const status = /** @type {RunStatus} */ (this.#conversation.status);
+    const { id, section, isRunning, asking } = this.#conversation;
+    const run = section?.runId ?? "";
+    const status = /** @type {RunStatus} */ (section?.status ?? "");
     const shown = asking > 0 ? "paused" : isRunning ? "running" : status;
     const title = visibleLine(this.#sidebar.titleOf(id) || this.#conversation.title) || "New chat";
     document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
     const { isLost } = this.#connection;
-    const isUnknown = isLost && shown === "running";
-    const { section } = this.#conversation;
-    const state = isUnknown ? "disconnected" : shown;
+    const state = isLost && shown === "running" ? "disconnected" : shown;
     this.#header.show({ title, model: this.#model, status: state, section });
     document.body.classList.toggle("is-disconnected", isLost);
-    this.#sidebar.showOpen({ id, run: newest, status: shown, pending: asking });
-    this.#composer.show({ run: newest, status, isRunning, pending: asking, isLost });
+    this.#sidebar.showOpen({ id, run, status: shown, pending: asking });
+    this.#composer.show({ run, status, isRunning, pending: asking, isLost });
   }
 
   /** @returns {MenuItem[]} the items of the menu in the header */
   #actions() {
     const { id } = this.#conversation;
-    const copy = { label: "Copy link", act: () => this.#try("copy the link", () => this.#copy()) };
+    const copyLink = async () => {
+      await navigator.clipboard.writeText(location.href);
+      this.#toast.show("Link copied");
+    };
+    const copy = { label: "Copy link", act: () => this.#try("copy the link", copyLink) };
     if (id === "") return [copy]; // a run without a conversation
     return [
       copy,
@@ -257,11 +250,6 @@ class Page {
       { label: "Rename", act: () => this.#header.rename((title) => this.#rename(id, title)) },
       { label: "Delete", act: () => this.#delete(id), isDanger: true },
     ];
-  }
-
-  async #copy() {
-    await navigator.clipboard.writeText(location.href);
-    this.#toast.show("Link copied");
   }
 
   /** Offer the runs of a conversation and their events as a file. @param {string} id */
@@ -326,7 +314,8 @@ class Page {
     const { key, code, altKey, ctrlKey, metaKey } = event;
     if (altKey && !ctrlKey && !metaKey && code === "KeyA") {
       // By the place of the key: with Alt, some keyboards write another letter.
-      this.#review();
+      this.#drawer.close();
+      if (!this.#conversation.goToAsking()) this.#say("No approvals pending.");
     } else if ((IS_MAC ? metaKey : ctrlKey) && !altKey && key.toLowerCase() === "k") {
       part("new", HTMLAnchorElement).click();
     } else if (ctrlKey || metaKey || altKey || isForOthers(event)) {
@@ -368,14 +357,6 @@ function takeToken(replacement) {
 /** @param {unknown} problem */
 function isSignInNeeded(problem) {
   return problem instanceof ServerProblem && problem.type.endsWith("token-needed");
-}
-
-/** Wait until the network is back, but not longer than some seconds. @param {number} seconds */
-function onlineOrAfter(seconds) {
-  return new Promise((resolve) => {
-    window.addEventListener("online", resolve, { once: true });
-    setTimeout(resolve, seconds * 1000);
-  });
 }
 
 /** Return whether a key is not for the page. @param {KeyboardEvent} event */
@@ -466,7 +447,9 @@ class Sidebar {
     const before = this.#open;
     this.#open = open;
     this.#show();
-    if (open.id !== before.id) this.#rows.get(open.id)?.scrollIntoView();
+    if (open.id !== before.id) {
+      this.#rows.get(open.id)?.element.scrollIntoView({ block: "nearest" });
+    }
   }
 
   /** Read the list in a moment: further changes may follow. */
@@ -541,33 +524,25 @@ class Sidebar {
   /** Put the rows of these conversations, and no others, into their groups.
    * @param {readonly ConversationInfo[]} infos */
   #place(infos) {
-    const places = new Map(GROUPS.map((name) => [name, /** @type {Row[]} */ ([])]));
-    const shown = new Set();
+    const places = new Map(GROUPS.map((name) => [name, /** @type {Element[]} */ ([])]));
+    /** @type {Map<string, Row>} */
+    const rows = new Map();
     for (const listed of infos) {
       const id = listed.conversation;
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
       const row = this.#rows.get(id) ?? new Row(id, this.#options);
-      this.#rows.set(id, row);
+      rows.set(id, row);
       row.show(info, isOpen);
-      places.get(groupOf(info))?.push(row);
-      shown.add(row);
+      places.get(groupOf(info))?.push(row.element);
     }
-    for (const [id, row] of this.#rows) {
-      if (shown.has(row)) continue;
-      row.element.remove();
-      this.#rows.delete(id);
-    }
+    this.#rows = rows;
     for (const [name, { element, list, count }] of this.#groups) {
-      const rows = places.get(name) ?? [];
-      let before = list.firstElementChild;
-      for (const row of rows) {
-        if (row.element === before) before = before.nextElementSibling;
-        else list.insertBefore(row.element, before);
-      }
-      element.hidden = rows.length === 0;
-      setText(count, name === "Needs approval" ? `${rows.length}` : "");
+      const shown = places.get(name) ?? [];
+      setChildren(list, shown);
+      element.hidden = shown.length === 0;
+      setText(count, name === "Needs approval" ? `${shown.length}` : "");
     }
   }
 
@@ -615,8 +590,9 @@ class Row {
     );
     /** @param {string} title */
     const save = (title) => onRename(id, title);
+    const rename = () => editTitle(this.#link, this.#title.textContent ?? "", this.#link, save);
     const menu = attachMenu(this.#button, () => [
-      { label: "Rename", act: () => editTitle(this.#link, this.#full, this.#link, save) },
+      { label: "Rename", act: rename },
       { label: "Delete", act: () => onDelete(id), isDanger: true },
     ]);
     this.element = make("li", { class: "entry" }, this.#link, this.#button, menu);
@@ -628,32 +604,26 @@ class Row {
   #time = make("time", { class: "entry-time" });
   #button = make("button", { class: "icon-button entry-more", type: "button" }, icon("more"));
   #link;
-  #full = "";
-  #status = "";
 
   /** @param {ConversationInfo} info @param {boolean} isCurrent */
   show(info, isCurrent) {
     const line = info.title.trim().replaceAll(/[ \t\r\n]+/g, " ");
     const title = visibleLine(line) || "(empty message)";
     const status = isPending(info) ? "paused" : info.status;
-    setText(this.#title, title);
+    if (this.#title.textContent !== title) {
+      this.#title.textContent = title;
+      setAttribute(this.#button, "aria-label", `Actions for ${title}`);
+    }
     setText(this.#time, ago(info.updated));
-    if (title !== this.#full) setAttribute(this.#button, "aria-label", `Actions for ${title}`);
-    this.#full = title;
     const exact = exactly(info.updated);
     if (this.#time.title !== exact) this.#time.title = exact;
     if (isCurrent) this.#link.setAttribute("aria-current", "page");
     else this.#link.removeAttribute("aria-current");
-    if (status === this.#status) return;
-    this.#status = status;
+    if (status === this.element.dataset.status) return;
     this.element.dataset.status = status;
     const hasIcon = ["running", "paused", "failed"].includes(status);
     this.#icon.replaceChildren(...(hasIcon ? [icon(status)] : []));
     this.#word.textContent = hasIcon ? ` ${statusWords(status)} ` : " ";
-  }
-
-  scrollIntoView() {
-    this.element.scrollIntoView({ block: "nearest" });
   }
 }
 
@@ -1074,26 +1044,23 @@ class ConnectionBar {
   #element = part("connection", HTMLElement);
   #words = part("connection-words", HTMLElement);
   #button = part("connection-now", HTMLElement);
-  /** Parts of the page that wait, and until when. @type {Map<unknown, number>} */
-  #waiting = new Map();
+  /** When the server is tried again; null if it can be reached. @type {number | null} */
+  #retryAt = null;
   #since = 0;
   /** @type {ReturnType<typeof setInterval> | undefined} */ #ticking;
 
   isLost = false;
 
-  /** Take the state of a connection.
-   * @param {unknown} owner a part of the page
-   * @param {Pick<Connection, "state" | "retryIn">} connection */
-  take(owner, { state, retryIn }) {
+  /** Take the state of a connection. @param {Pick<Connection, "state" | "retryIn">} connection */
+  take({ state, retryIn }) {
     const now = performance.now();
-    if (state === "connecting") return;
     if (state === "open") {
-      this.#waiting.clear(); // the server can be reached
-    } else if (state !== "waiting") {
-      this.#waiting.delete(owner);
-    } else {
-      if (this.#waiting.size === 0) this.#since = now;
-      this.#waiting.set(owner, now + (retryIn ?? 0) * 1000);
+      this.#retryAt = null;
+    } else if (state === "waiting") {
+      if (this.#retryAt === null) this.#since = now;
+      // Several parts of the page may wait: the next one tells whether the server is back.
+      const [at, next] = [now + (retryIn ?? 0) * 1000, this.#retryAt ?? 0];
+      this.#retryAt = next > now ? Math.min(next, at) : at;
       this.#ticking ??= setInterval(() => this.#show(), 250);
     }
     if (this.isLost) this.#show();
@@ -1101,7 +1068,7 @@ class ConnectionBar {
 
   #show() {
     const now = performance.now();
-    const isLost = this.#waiting.size > 0;
+    const isLost = this.#retryAt !== null;
     if (isLost && now - this.#since < SHORT_BREAK) return;
     if (isLost !== this.isLost) {
       this.isLost = isLost;
@@ -1112,7 +1079,7 @@ class ConnectionBar {
       this.#say(isLost ? "Disconnected." : "Reconnected.");
       this.#onChange();
     }
-    const seconds = Math.ceil((Math.min(...this.#waiting.values()) - now) / 1000);
+    const seconds = Math.ceil(((this.#retryAt ?? now) - now) / 1000);
     const words = seconds > 0 ? `Retrying in ${seconds} s…` : "Reconnecting…";
     setText(this.#words, isLost ? `Disconnected. ${words}` : "Reconnected.");
     if (isLost || (!this.#element.hidden && now - this.#since < BACK)) return;

@@ -6,7 +6,7 @@
 
 import { Run } from "./argstream.js";
 import {
-  clock, firstIndex, icon, make, paint, problemWords, readLog, setText, visibleLine,
+  button, clock, firstIndex, icon, make, paint, problemWords, readLog, setText, visibleLine,
 } from "./dom.js";
 /** @import { Block, EventFrame } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
@@ -65,17 +65,15 @@ export class Replay {
   /** When the position last moved, in milliseconds. @type {number | null} */
   #movedAt = null;
 
-  #play = make("button", { type: "button", class: "replay-button" });
+  #play = button("", "replay-button", () => (this.#isPlaying ? this.#pause() : this.#start()));
   #slider = make("input", { type: "range", min: 0, max: 1, step: "any", "aria-label": "Position" });
   #time = make("output", { class: "replay-time", "aria-hidden": "true" });
   #speed = make(
     "select", { "aria-label": "Speed" },
     ...SPEEDS.map((speed) => make("option", { value: speed, text: `${speed}×` })),
   );
-  #exit = make("button", {
-    type: "button", class: "replay-button", "aria-label": "Exit replay", title: "Exit replay",
-  }, icon("close"));
-  #retry = make("button", { type: "button", class: "small" }, "Retry");
+  #exit = button("", "replay-button", () => this.close());
+  #retry = button("Retry", "small", () => this.load());
   #note = make("p", { class: "replay-note", role: "status" });
   #controls = [this.#play, this.#slider, this.#time, this.#speed];
   bar = make(
@@ -112,7 +110,11 @@ export class Replay {
     this.#say("Loading…");
     try {
       const { client, runId } = this.#options;
-      await readLog(client, runId, (frame) => this.#keep(frame), () => !this.#isClosed);
+      const take = (/** @type {EventFrame} */ frame) => {
+        this.#frames.push(frame);
+        this.#schedule.add(frame.time);
+      };
+      await readLog(client, runId, take, () => !this.#isClosed);
     } catch (error) {
       this.#say("");
       const words = visibleLine(problemWords(error));
@@ -143,23 +145,16 @@ export class Replay {
   }
 
   #listen() {
-    this.#play.addEventListener("click", () => (this.#isPlaying ? this.#pause() : this.#start()));
+    this.#exit.ariaLabel = this.#exit.title = "Exit replay";
+    this.#exit.append(icon("close"));
     this.#slider.addEventListener("input", () => this.#seek(this.#slider.valueAsNumber));
     this.#slider.addEventListener("pointerdown", () => (this.#isHeld = true));
     for (const type of ["pointerup", "pointercancel", "blur"]) {
       this.#slider.addEventListener(type, () => (this.#isHeld = false));
     }
-    this.#retry.addEventListener("click", () => this.load());
-    this.#exit.addEventListener("click", () => this.close());
     this.bar.addEventListener("keydown", ({ key }) => {
       if (key === "Escape") this.close();
     });
-  }
-
-  /** @param {EventFrame} frame */
-  #keep(frame) {
-    this.#frames.push(frame);
-    this.#schedule.add(frame.time);
   }
 
   /** Show a note, in place of the controls if they cannot be used. @param {string} words */

@@ -3,11 +3,11 @@ import {
   codeTexts, CodeView, DiffView, fill, languageNamed, languageOfFile, LineCount, lineDiff, splitLines,
 } from "./code.js";
 import {
-  addInOrder, afterPainting, button, Chunks, countOf, durationWords, inOrder, make, original, paint,
-  pathWords, secondsInState, secondsLeft, setText, TailFollower, visible, visibleLine, warningsAbout,
-  wasInState,
+  afterPainting, attachMenu, button, Chunks, clock, countOf, durationWords, inOrder, make, original,
+  paint, pathWords, secondsInState, secondsLeft, setChildren, setText, TailFollower, visible,
+  visibleLine, warningsAbout, wasInState,
 } from "./dom.js";
-/** @import { Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
+/** @import { ApprovalRequested, Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
 /** @import {
  *   ShownState, Deciding, Reading, Change, ShownArgument as Argument, EditArguments, Surroundings,
  *   Shape, Slot, Mode
@@ -125,8 +125,8 @@ const LIVE_LINES = 20; // lines from which a text that grows is scrolled in its 
 
 /** A user has decided on a call. It does not bubble, because calls contain calls. */
 export class DecisionEvent extends Event {
-  /** @type {Promise<unknown> | null} */
-  #answer = null;
+  /** What becomes of the decision, or null. @type {Promise<unknown> | null} */
+  answer = null;
 
   /** @param {Record<string, Decision>} decisions as `Client.decide` takes them */
   constructor(decisions) {
@@ -137,13 +137,8 @@ export class DecisionEvent extends Event {
   /** Sets what becomes of the decision. The element is busy until the promise settles, and shows
    * the message if it is rejected. @param {Promise<unknown>} answer */
   respondWith(answer) {
-    if (this.#answer) throw new DOMException("this call was already decided", "InvalidStateError");
-    this.#answer = Promise.resolve(answer);
-  }
-
-  /** The answer, or null. */
-  get answer() {
-    return this.#answer;
+    if (this.answer) throw new DOMException("this call was already decided", "InvalidStateError");
+    this.answer = Promise.resolve(answer);
   }
 }
 
@@ -158,12 +153,16 @@ export class ToolCallElement extends HTMLElement {
   /** @type {Partial<Texts>} */
   #labels = {};
   #head = new Header();
-  #inner = new InnerCalls(this, () => this.refresh());
+  /** For what a sub-agent does. The page can style and find it; here its calls are counted. */
+  #slot = make("slot");
+  #inner = make("div", { class: "inner", hidden: true }, this.#slot);
+  /** The call whose sub-agent has made this one. @type {ToolCallElement | null} */
+  #outer = null;
   #body = make("div", { class: "body", id: "body", hidden: true });
   #card = make("div", { class: "call", role: "group", tabindex: -1 });
   #given = make("div", { class: "given" });
+  #others = make("div", { class: "panel" }); // what is asked about, if not what is given
   #custom = make("slot", { name: "arguments" });
-  #lines = new LineCounter();
   /** @type {ArgumentsView | null} */
   #view = null;
   /** @type {Results | null} */
@@ -172,8 +171,8 @@ export class ToolCallElement extends HTMLElement {
   #strip = make("div", { class: "strip", hidden: true });
   /** @type {Approval | null} */
   #approval = null;
-  /** @type {Notice | null} */
-  #notice = null;
+  /** @type {CodeView | null} */
+  #exact = null;
   /** @type {Editor | null} */
   #editor = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -190,7 +189,9 @@ export class ToolCallElement extends HTMLElement {
       this.dispatchEvent(new Event("toggle"));
     });
     this.#card.addEventListener("keydown", (event) => this.#pressed(event));
-    this.#custom.addEventListener("slotchange", () => this.refresh());
+    for (const slot of [this.#slot, this.#custom]) {
+      slot.addEventListener("slotchange", () => this.refresh());
+    }
   }
 
   /** The call that is shown. */
@@ -251,8 +252,8 @@ export class ToolCallElement extends HTMLElement {
    * called. */
   get isReadyToApprove() {
     const [call, asked] = [this.#call, this.#approval];
-    const isAsked = call?.state === "pending" && call.request?.digest === asked?.request.digest;
-    return isAsked && this.open && !this.stale && asked !== null && asked.canApprove;
+    if (!asked || call?.state !== "pending" || !this.open || this.stale) return false;
+    return call.request?.digest === asked.request.digest && asked.canApprove;
   }
 
   /** Approves the call as it is, for a page that lets users approve several calls at once. Call it
@@ -267,7 +268,10 @@ export class ToolCallElement extends HTMLElement {
   refresh() {
     if (!this.#call) return;
     const { state } = this.#call;
-    if (this.getAttribute("state") !== state) this.setAttribute("state", state);
+    if (this.getAttribute("state") !== state) {
+      this.setAttribute("state", state);
+      this.#refreshOuter();
+    }
     // A card that was seen under way keeps room for its strip, so that nothing below it moves.
     if (!isOver(state)) this.#card.classList.add("was-live");
     if (this.isConnected) paint(this.#update);
@@ -281,16 +285,28 @@ export class ToolCallElement extends HTMLElement {
   }
 
   connectedCallback() {
-    for (const name of /** @type {const} */ (["call", "open", "readonly", "stale", "labels"])) {
-      this.#upgrade(name);
+    const own = /** @type {any} */ (this);
+    for (const name of ["call", "open", "readonly", "stale", "labels"]) {
+      // A property that was set before the element was defined hides that of the class.
+      if (!Object.hasOwn(own, name)) continue;
+      const given = own[name];
+      delete own[name];
+      own[name] = given;
     }
-    this.#inner.connect();
+    const outer = this.parentElement?.closest("tool-call") ?? null;
+    this.#outer = /** @type {ToolCallElement | null} */ (outer);
+    this.#refreshOuter();
     this.refresh();
   }
 
   disconnectedCallback() {
     clearTimeout(this.#timer);
-    this.#inner.disconnect();
+    this.#refreshOuter();
+  }
+
+  /** Lets the calls around this one count again. */
+  #refreshOuter() {
+    for (let at = this.#outer; at !== null; at = at.#outer) at.refresh();
   }
 
   /** @param {string} name @param {string | null} _before @param {string | null} value */
@@ -301,23 +317,14 @@ export class ToolCallElement extends HTMLElement {
     this.refresh();
   }
 
-  /** Takes a property that was set before the element was defined, which hides that of the class.
-   * @param {"call" | "open" | "readonly" | "stale" | "labels"} name */
-  #upgrade(name) {
-    if (!Object.hasOwn(this, name)) return;
-    const given = this[name];
-    delete (/** @type {any} */ (this)[name]);
-    /** @type {any} */ (this)[name] = given;
-  }
-
   #reset() {
     this.#card.classList.remove("was-live");
     this.#card.classList.add("unpainted");
     this.#view = this.#approval = this.#results = null;
     this.#place(null);
-    this.#endNotice();
+    this.#showExact(null);
     this.#body.replaceChildren();
-    if (this.#call) this.#head.introduce(this.#call, this.#stateOf(this.#call), this.#texts);
+    if (this.#call) this.#showHead(this.#call); // so that no card is ever without a name
     this.refresh();
   }
 
@@ -340,22 +347,39 @@ export class ToolCallElement extends HTMLElement {
     const call = this.#call;
     clearTimeout(this.#timer);
     if (!call || !this.isConnected) return true;
-    const state = this.#stateOf(call);
-    this.#head.update(call, state, this.#texts, {
-      isOpen: this.open,
-      inner: this.#inner.words(this.#texts),
-      size: this.#lines.ofCall(call),
-      isStale: this.stale,
-    });
-    const name = [visibleLine(call.name), primaryOf(call, true)].filter(Boolean).join(" ");
-    const label = `${name}, ${lowered(labelOf(state, this.#texts))}`;
-    if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
-    if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
+    this.#showHead(call);
     this.#approval?.refresh();
     const pause = this.stale ? 0 : pauseOf(call);
     if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
     return true;
   };
+
+  /** @param {Call} call */
+  #showHead(call) {
+    const state = this.#stateOf(call);
+    this.#head.update(call, state, this.#texts, {
+      isOpen: this.open,
+      inner: this.#countInner(),
+      size: sizeOfCall(call),
+      isStale: this.stale,
+    });
+    const label = `${titleOf(call, true)}, ${lowered(this.#texts[state])}`;
+    if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
+    if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
+  }
+
+  /** Returns how many calls the sub-agent has made, and how many of them need approval. */
+  #countInner() {
+    this.#inner.hidden = !this.#slot.assignedNodes().some(
+      (node) => node instanceof Element || node.textContent?.trim());
+    const found = this.querySelectorAll("tool-call");
+    const inner = [.../** @type {NodeListOf<ToolCallElement>} */ (found)];
+    const count = inner.filter((call) => call.#outer === this).length;
+    const pending = inner.filter((call) => call.getAttribute("state") === "pending").length;
+    const calls = count ? countOf(count, "call") : "";
+    if (!calls || !pending) return calls;
+    return fill(this.#texts.innerPending, { calls, count: String(pending) });
+  }
 
   /** @param {Call} call */
   #updateBody(call) {
@@ -366,11 +390,12 @@ export class ToolCallElement extends HTMLElement {
       const result = make("slot", { name: "result" }, this.#results.element);
       this.#strip = this.#results.strip;
       this.#body.replaceChildren(
-        this.#custom, this.#given, this.#inner.element, this.#strip, result,
+        this.#custom, this.#given, this.#others, this.#inner, this.#strip, result,
       );
     }
     const isPending = call.state === "pending";
-    this.#view.mode = isPending ? "whole" : isUnderWay(call.state) ? "live" : "preview";
+    const isUnderWay = ["writing", "written", "approved"].includes(call.state);
+    this.#view.mode = isPending ? "whole" : isUnderWay ? "live" : "preview";
     this.#view.refresh();
     this.#results.refresh();
     const hasCustom = this.#custom.assignedElements().length > 0;
@@ -379,47 +404,46 @@ export class ToolCallElement extends HTMLElement {
     const asked = this.#approval;
     if (asked && asked.request.digest !== request?.digest) {
       // While a decision is sent, it is not known yet whether this is its effect.
-      if (asked.isSending) return;
+      if (asked.sending) return;
       this.#endApproval(asked, call);
     }
-    if (request) {
-      if (this.#approval) return;
-      this.#notice = new Notice(call, request, this.#texts, this.#painted);
-      this.#given.after(this.#notice.element);
-      this.#approval = new Approval(call, this.#texts, {
-        decide: (decision) => this.#decide(call, decision),
+    if (!request) this.#showStrip(call, this.#results);
+    else if (!this.#approval) {
+      this.#showExact(request);
+      this.#approval = new Approval(this, call, request, this.#texts, {
         place: (editor) => this.#place(editor),
-        changed: () => this.refresh(),
         progress: () => this.#progress,
-        isStale: () => this.stale,
         size: () => this.#hiddenSize(call),
       });
       this.#replaceStrip(this.#approval.element);
-      return;
     }
+  }
+
+  /** @param {Call} call @param {Results} results */
+  #showStrip(call, results) {
     const words = this.stale && !isOver(call.state)
-      ? this.#texts.reconnecting : stripWords(call, this.#lines.ofCall(call), this.#texts);
-    this.#results.strip.hidden = words === "" && !this.#results.hasTabs && isOver(call.state)
+      ? this.#texts.reconnecting : stripWords(call, sizeOfCall(call), this.#texts);
+    results.strip.hidden = words === "" && !results.hasTabs && isOver(call.state)
       && !this.#card.classList.contains("was-live");
-    this.#results.say(words);
+    results.say(words);
     // Below a text that grows, the strip would move with each line. The header says the same.
-    const isGrowing = call.state === "writing" && this.#lines.count <= LIVE_LINES;
+    const isGrowing = call.state === "writing" && measured(call.root).lines <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
-    if (this.#strip !== this.#results.strip) this.#replaceStrip(this.#results.strip);
+    this.#replaceStrip(results.strip);
   }
 
   /** Returns how much there is to review if the card is higher than the window.
    * @param {Call} call */
   #hiddenSize(call) {
     const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
-    const size = isHigh ? this.#lines.ofCall(call) : "";
+    const size = isHigh ? sizeOfCall(call) : "";
     return size && fill(this.#texts.scroll, { size });
   }
 
   /** How much of what needs approval is painted, from 0 to 1. */
   get #progress() {
-    if (!this.#view || !this.#notice) return 0;
-    return this.#notice.isPainted ? this.#view.progress : Math.min(0.99, this.#view.progress);
+    const progress = this.#view?.progress ?? 0;
+    return this.#exact?.isPainted === false ? Math.min(0.99, progress) : progress;
   }
 
   #painted = () => {
@@ -427,9 +451,21 @@ export class ToolCallElement extends HTMLElement {
     this.#approval?.refresh();
   };
 
-  #endNotice() {
-    this.#notice?.element.remove();
-    this.#notice = null;
+  /** What is approved must be what is shown. The arguments in the card are those that the model
+   * wrote; if the request has others, these are shown too.
+   * @param {ApprovalRequested | null} request */
+  #showExact(request) {
+    this.#exact = null;
+    this.#others.replaceChildren();
+    const text = toJson(request?.arguments, 2);
+    if (!request || text === toJson(this.#call?.arguments, 2)) return;
+    const { exact: title } = this.#texts;
+    this.#exact = new CodeView({
+      label: title, title, language: "json", texts: this.#texts,
+      onPainting: ({ isPainted }) => isPainted && this.#painted(),
+    });
+    this.#exact.show(text);
+    this.#others.append(this.#exact.element);
   }
 
   /** Removes an approval that is decided, here or elsewhere. @param {Approval} asked
@@ -437,13 +473,13 @@ export class ToolCallElement extends HTMLElement {
   #endApproval(asked, call) {
     const editor = asked.unsent;
     this.#approval = null;
-    this.#endNotice();
+    this.#showExact(null);
     if (!editor) {
       this.#place(null);
       return;
     }
     const { requestedAgain, alreadyDecided } = this.#texts;
-    const state = lowered(labelOf(shownState(call), this.#texts));
+    const state = lowered(this.#texts[shownState(call)]);
     this.#given.hidden = false;
     const words = call.state === "pending" ? requestedAgain : fill(alreadyDecided, { state });
     editor.retire(words, () => this.#place(null));
@@ -451,6 +487,7 @@ export class ToolCallElement extends HTMLElement {
 
   /** @param {HTMLElement} strip */
   #replaceStrip(strip) {
+    if (strip === this.#strip) return;
     this.#keepFocus(this.#strip, () => {
       this.#strip.replaceWith(strip);
       this.#strip = strip;
@@ -486,14 +523,6 @@ export class ToolCallElement extends HTMLElement {
     if (target.matches("input, textarea") || !this.open) return;
     if (this.#approval?.takeKey(event.key.toLowerCase())) event.preventDefault();
   }
-
-  /** @param {Call} call @param {Decision} decision */
-  #decide(call, decision) {
-    // Not by assignment: the model or its provider chooses the ID, which may be "__proto__".
-    const event = new DecisionEvent(Object.fromEntries([[call.callId, decision]]));
-    this.dispatchEvent(event);
-    return event.answer;
-  }
 }
 
 // States
@@ -503,11 +532,6 @@ const over = new Set(["completed", "failed", "denied", "invalid", "lost"]);
 /** Returns whether nothing more happens to a call in this state. @param {string} state */
 export function isOver(state) {
   return over.has(state);
-}
-
-/** Whether a call waits for the model or for other calls. @param {string} state */
-function isUnderWay(state) {
-  return state === "writing" || state === "written" || state === "approved";
 }
 
 /** Returns how often a call must be shown again without a change, in milliseconds; 0 for never.
@@ -538,17 +562,19 @@ function shownState({ state, verdict, decision, error }) {
 
 /** Returns the label of a call's state. @param {Call} call */
 export function stateLabel(call) {
-  return labelOf(shownState(call), texts);
-}
-
-/** @param {ShownState} state @param {Texts} texts */
-function labelOf(state, texts) {
-  return texts[state] ?? state;
+  return texts[shownState(call)];
 }
 
 /** @param {string} words */
 function lowered(words) {
   return words.slice(0, 1).toLowerCase() + words.slice(1);
+}
+
+/** Shows a text that is visible already, unless it is shown.
+ * @template {Element} Kind @param {Kind} element @param {string} text */
+function setInOrder(element, text) {
+  if (element.textContent !== text) element.replaceChildren(...inOrder(text));
+  return element;
 }
 
 // The header: one row, and a second one below it while the card is collapsed.
@@ -585,9 +611,14 @@ function icon(name, more = "") {
   svg.setAttribute("viewBox", "0 0 16 16");
   svg.setAttribute("class", `icon ${more}`.trim());
   svg.setAttribute("aria-hidden", "true");
-  const path = document.createElementNS(SVG, "path");
-  path.setAttribute("d", PATHS_OF_ICONS[name]);
-  svg.append(path);
+  svg.append(document.createElementNS(SVG, "path"));
+  return setIcon(svg, name);
+}
+
+/** @param {SVGElement} svg @param {Icon} name */
+function setIcon(svg, name) {
+  const [path, line] = [svg.firstElementChild, PATHS_OF_ICONS[name]];
+  if (path?.getAttribute("d") !== line) path?.setAttribute("d", line);
   return svg;
 }
 
@@ -615,41 +646,29 @@ class Header {
     );
   }
 
-  /** Shows which call it is, at once, so that no card is ever without a name.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts */
-  introduce(call, state, texts) {
+  /** Shows a call as it is now.
+   * @param {Call} call @param {ShownState} state @param {Texts} texts
+   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
+  update(call, state, texts, { isOpen, inner, size, isStale }) {
     const name = visibleLine(call.name);
     setText(this.#name, name);
     if (this.#name.title !== name) this.#name.title = name;
     const primary = primaryOf(call);
     if (this.#primary.title !== primary) {
       this.#primary.title = primary;
-      this.#primary.textContent = "";
-      addInOrder(this.#primary, primary);
-      this.#kind.firstElementChild?.setAttribute("d", PATHS_OF_ICONS[iconOf(call)]);
+      setInOrder(this.#primary, primary);
+      setIcon(this.#kind, iconOf(call));
     }
-    const label = labelOf(state, texts);
-    setText(this.#label, label);
-    const sign = PATHS_OF_ICONS[iconsOfStates[state] ?? "dot"];
-    const path = this.#sign.firstElementChild;
-    if (path?.getAttribute("d") !== sign) path?.setAttribute("d", sign);
-  }
-
-  /** Shows a call as it is now.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts
-   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
-  update(call, state, texts, { isOpen, inner, size, isStale }) {
-    this.introduce(call, state, texts);
+    setText(this.#label, texts[state]);
+    setIcon(this.#sign, iconsOfStates[state] ?? "dot");
     setText(this.#size, [inner, size].filter(Boolean).join(" · "));
     const isMoving = call.state === "writing" || call.state === "running";
     if (!isStale || !isMoving) setText(this.#time, timeOf(call, texts));
     // A name that changes ten times a second is not a name.
     this.#size.ariaHidden = this.#time.ariaHidden = isMoving ? "true" : null;
-    const words = isOpen ? "" : secondLine(call, texts);
+    const words = isOpen ? "" : visibleLine(secondLine(call, texts));
     this.second.hidden = words === "";
-    if (this.second.textContent === words) return;
-    this.second.textContent = "";
-    addInOrder(this.second, words);
+    setInOrder(this.second, words);
   }
 }
 
@@ -669,10 +688,10 @@ function timeOf(call, texts) {
  * @param {Texts} texts */
 function secondLine(call, texts) {
   switch (shownState(call)) {
-    case "running": return visibleLine(lastLine(call.output));
-    case "failed": return visibleLine(firstLine(textOfResult(call.result)));
-    case "denied": return visibleLine(call.decision?.reason ?? "");
-    case "blocked": return visibleLine(errorWords(call, texts));
+    case "running": return lastLine(call.output);
+    case "failed": return firstLine(textOfResult(call.result));
+    case "denied": return call.decision?.reason ?? "";
+    case "blocked": return errorWords(call, texts);
     default: return "";
   }
 }
@@ -751,20 +770,17 @@ function textOfResult(result) {
 const NOTE_TIME = 4000; // milliseconds for which the reason of an ignored click is shown
 
 /**
- * @typedef {object} Asker what the element does for its approval
- * @property {(decision: Decision) => Promise<unknown> | null} decide sends it; null without
- * listener
- * @property {(editor: Editor | null) => void} place puts the editor in place of the arguments
- * @property {() => void} changed called when a decision is sent, accepted or refused
- * @property {() => number} progress how much of the request is painted, from 0 to 1
- * @property {() => boolean} isStale
- * @property {() => string} size how much there is, if it is more than fits on the screen
+ * What the element does for its approval: it puts the editor in place of the arguments, and returns
+ * how much of the request is painted, from 0 to 1, and how much there is, if it is more than fits
+ * on the screen.
+ * @typedef {{ place: (editor: Editor | null) => void, progress: () => number, size: () => string
+ *   }} Asker
  */
 
 /** The footer of a call that needs approval. */
 class Approval {
+  #host;
   #call;
-  #request;
   #texts;
   #asker;
   #left = make("span", { class: "left" });
@@ -772,13 +788,14 @@ class Approval {
   #state = make("span", { class: "note", id: "editing" });
   #note = make("b", { class: "moved", role: "status" });
   #keys = make("span", { class: "keys" });
-  #more = button("", "main more-ways", () => this.#menu.togglePopover());
+  #more = make("button", { type: "button", class: "act main more-ways" }, icon("chevron"));
+  #ways;
+  #menu;
   #buttons = make("div", { class: "buttons" });
   #row = make("div", { class: "row-below", hidden: true });
   #alert = make("div", { class: "alert", role: "alert" });
   /** @type {DecisiveButton[]} */
   #decisive = [];
-  #menu;
   /** @type {Editor | null} */
   #editor = null;
   /** @type {"no" | "approving" | "denying" | "sent"} */
@@ -786,57 +803,42 @@ class Approval {
   #isOffline = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #mayApprove = () => this.#isPainted();
-  /** @param {string} _always */
-  #approve = (_always) => {};
 
-  /** @param {Call} call @param {Texts} texts @param {Asker} asker */
-  constructor(call, texts, asker) {
-    if (!call.request) throw new TypeError("the call needs no approval");
+  /** @param {ToolCallElement} host @param {Call} call
+   * @param {ApprovalRequested} request that is decided on
+   * @param {Texts} texts @param {Asker} asker */
+  constructor(host, call, request, texts, asker) {
+    this.#host = host;
     this.#call = call;
-    this.#request = call.request;
+    this.request = request;
     this.#texts = texts;
     this.#asker = asker;
-    this.#menu = this.#makeMenu();
-    const reason = visible(call.request.reason) || texts.pending;
-    const said = make(
-      "div", { class: "said" }, make("b", {}, icon("alert"), ...inOrder(reason)),
-      this.#left, this.#size, this.#state, this.#note, this.#keys,
-    );
-    this.element = make(
-      "div",
-      {
-        class: "strip approval", part: "approval", role: "group", tabindex: -1,
-        "aria-label": texts.approval,
-      },
-      said, this.#buttons,
-      ...warningsAbout(call.request.arguments).map((text) => make("div", { class: "warned", text })),
-      this.#row, this.#alert, this.#menu,
-    );
+    this.#ways = this.#makeWays();
+    this.#menu = attachMenu(this.#more, () => this.#ways.map((way) => way.watch()));
+    this.#menu.ariaLabel = this.#more.ariaLabel = texts.approveMore;
     this.#keys.append(
       make("span", { class: "inside", text: texts.keys }),
       make("span", { class: "outside", text: texts.keysElsewhere }),
     );
-    this.#more.append(icon("chevron"));
-    this.#more.setAttribute("aria-label", texts.approveMore);
-    this.#more.ariaHasPopup = "menu";
-    this.#more.ariaExpanded = "false";
+    const reason = make("b", {}, icon("alert"));
+    reason.append(...inOrder(visible(request.reason) || texts.pending));
+    const said = make(
+      "div", { class: "said" },
+      reason, this.#left, this.#size, this.#state, this.#note, this.#keys,
+    );
+    const looks = { class: "strip approval", part: "approval", "aria-label": texts.approval };
+    this.element = make(
+      "div", { ...looks, role: "group", tabindex: -1 }, said, this.#buttons,
+      ...warningsAbout(request.arguments).map((text) => make("div", { class: "warned", text })),
+      this.#row, this.#alert, this.#menu,
+    );
     this.#ask();
     this.refresh();
-  }
-
-  /** The request that is decided on. */
-  get request() {
-    return this.#request;
   }
 
   /** The state while a decision is on its way. */
   get sending() {
     return this.#busy === "approving" || this.#busy === "denying" ? this.#busy : null;
-  }
-
-  get isSending() {
-    return this.sending !== null;
   }
 
   /** The open editor, if its text was not sent. */
@@ -848,37 +850,35 @@ class Approval {
     return this.#busy === "no" && this.#editor === null && this.#isPainted();
   }
 
-  /** Approves the request as the model wrote it. */
-  approve() {
-    this.#send("approving", { decision: "approve" });
+  /** Approves the request, with the edits if there are any. @param {string} [always] */
+  approve(always = "") {
+    const edited = this.#editor?.read();
+    if (edited === null) this.#editor?.focusProblem();
+    else this.#send("approving", edited ? { arguments: edited } : {}, always);
   }
 
   /** Shows how much time is left, and how much of the request is painted. */
   refresh() {
     const seconds = secondsLeft(this.#call);
-    setText(this.#left, seconds === null ? "" : this.#timeLeft(seconds));
+    const { expiresIn, timeOver } = this.#texts;
+    if (seconds !== null) {
+      const time = clock(Math.ceil(seconds));
+      setText(this.#left, seconds > 0 ? fill(expiresIn, { time }) : timeOver);
+    }
     if (this.#isPainted()) afterPainting(this.#measure);
-    if (this.#asker.isStale() !== this.#isOffline) this.#hold();
+    if (this.#host.stale !== this.#isOffline) this.#become(this.#busy);
     for (const one of this.#decisive) one.watch();
   }
 
   /** Does what a key stands for. Returns false if it stands for nothing. @param {string} key */
   takeKey(key) {
-    if (this.#busy !== "no") return false;
+    if (this.#busy !== "no" || this.#menu.matches(":popover-open")) return false;
     if (key === "escape") return this.#back();
     const name = { a: "approve", e: "edit", d: "deny" }[key];
     const one = this.#row.hidden && !this.#editor && name
       ? this.#buttons.querySelector(`[data-does="${name}"]`) : null;
     if (one instanceof HTMLElement) one.click();
     return one !== null;
-  }
-
-  /** @param {number} seconds */
-  #timeLeft(seconds) {
-    if (seconds <= 0) return this.#texts.timeOver;
-    const whole = Math.ceil(seconds);
-    const time = `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
-    return fill(this.#texts.expiresIn, { time });
   }
 
   /** Measures the card, and shows the result in the next frame. */
@@ -902,66 +902,60 @@ class Approval {
     return false;
   }
 
-  /** Makes a button that decides.
-   * @param {string} text @param {string} looks @param {() => void} press
+  /** @param {string} text @param {string} looks @param {() => void} press
    * @param {() => boolean} [mayPress] */
   #decide(text, looks, press, mayPress = () => true) {
-    const one = new DecisiveButton(text, looks, {
+    return new DecisiveButton(text, looks, {
       press,
-      mayPress: () => this.#busy === "no" && !this.#asker.isStale() && mayPress(),
+      mayPress: () => this.#busy === "no" && !this.#host.stale && mayPress(),
       refuse: (hasMoved) => this.#busy === "no" && this.#refuse(hasMoved),
     });
-    this.#decisive.push(one);
-    return one;
   }
+
+  #mayApprove = () => this.#isPainted() && (this.#editor?.canApprove ?? true);
 
   /** Tells why a click did not count. @param {boolean} hasMoved */
   #refuse(hasMoved) {
-    if (this.#asker.isStale()) return; // the note tells that all the time
+    if (this.#host.stale) return; // the note tells that all the time
     const { moved, tooEarly, nothingToApprove, fixFirst } = this.#texts;
-    const { isChanged = true } = this.#editor ?? {};
-    const isWrong = this.#editor !== null && this.#editor.read() === null;
+    const isWrong = this.#editor?.read() === null;
+    const isSame = this.#editor?.isChanged === false;
     clearTimeout(this.#timer);
     this.#note.textContent =
-      hasMoved ? moved : isWrong ? fixFirst : isChanged ? tooEarly : nothingToApprove;
+      hasMoved ? moved : isWrong ? fixFirst : isSame ? nothingToApprove : tooEarly;
     this.#timer = setTimeout(() => { this.#note.textContent = ""; }, NOTE_TIME);
   }
 
-  /** Shows Deny, Edit and Approve. */
   #ask() {
     this.#row.hidden = true;
     this.#row.replaceChildren();
     this.#buttons.hidden = false;
     setText(this.#state, "");
-    const { deny, edit, approve } = this.#texts;
     this.#keys.hidden = false;
-    const no = button(deny, "no", () => this.#deny());
+    const no = button(this.#texts.deny, "no", () => this.#deny());
     no.dataset.does = "deny";
-    const change = button(edit, "", () => this.#edit());
+    const change = button(this.#texts.edit, "", () => this.#edit());
     change.dataset.does = "edit";
-    this.#approve = (always) => this.#send("approving", { decision: "approve" }, always);
-    this.#mayApprove = () => this.#isPainted();
-    this.#offer(approve, "size", no, change);
+    this.#offer(this.#texts.approve, "size", no, change);
     return { no, change };
   }
 
   /** Shows buttons, the last of which approves and has a menu.
    * @param {string} text @param {string} description IDs @param {HTMLElement[]} others */
   #offer(text, description, ...others) {
-    this.#decisive = this.#decisive.filter(({ element }) => this.#menu.contains(element));
-    const main = this.#decide(text, "main", () => this.#approve(""), () => this.#mayApprove());
+    const main = this.#decide(text, "main", () => this.approve(), this.#mayApprove);
     main.element.dataset.does = "approve";
     main.element.setAttribute("aria-describedby", description);
+    this.#decisive = [...this.#ways, main];
     const pair = make("span", { class: "pair" }, main.element, this.#more);
     this.#buttons.replaceChildren(...others, pair);
   }
 
-  /** Opens the row for the reason of a denial. */
   #deny() {
     if (this.#busy !== "no") return;
     const { reason: words, deny: text, cancel } = this.#texts;
     const reason = make("input", { type: "text", id: "reason", autocomplete: "off" });
-    const deny = () => this.#send("denying", { decision: "deny", reason: reason.value });
+    const deny = () => this.#send("denying", reason.value === "" ? {} : { reason: reason.value });
     reason.addEventListener("keydown", (event) => {
       if (event.isComposing || event.repeat) return;
       if (event.key === "Enter") deny();
@@ -972,29 +966,22 @@ class Approval {
     this.#buttons.hidden = true;
     this.#row.hidden = false;
     this.#keys.hidden = true;
-    const both = make("span", { class: "buttons" }, this.#decide(text, "no", deny).element);
-    both.append(button(cancel, "", () => this.#back()));
+    const sure = this.#decide(text, "no", deny);
+    this.#decisive.push(sure);
+    const back = button(cancel, "", () => this.#back());
+    const both = make("span", { class: "buttons" }, sure.element, back);
     this.#row.replaceChildren(make("label", { for: "reason", text: words }), reason, both);
     this.#tell("");
     reason.focus();
   }
 
-  /** Opens the editor. */
   #edit() {
     if (this.#busy !== "no") return;
-    let canApprove = false;
     const { name } = this.#call;
-    const editor = new Editor(name, this.#request.arguments, this.#texts, (words, isReady) => {
+    const editor = new Editor(name, this.request.arguments, this.#texts, (words) => {
       this.#state.textContent = words;
-      canApprove = isReady;
       for (const one of this.#decisive) one.restart(); // what it would approve is new
     });
-    this.#approve = (always) => {
-      const edited = editor.read();
-      if (!edited) editor.focusProblem();
-      else this.#send("approving", { decision: "approve", arguments: edited }, always);
-    };
-    this.#mayApprove = () => canApprove && this.#isPainted();
     editor.element.addEventListener("keydown", (event) => {
       // Escape must not discard what was typed.
       if (event.key !== "Escape" || event.isComposing || editor.isChanged) return;
@@ -1023,90 +1010,66 @@ class Approval {
     return true;
   }
 
-  /** Makes the menu of the ways to approve. */
-  #makeMenu() {
-    const { approveOnce, approveTool, approveRule, approveMore } = this.#texts;
+  #makeWays() {
+    const { approveOnce, approveTool, approveRule } = this.#texts;
     const tool = visibleLine(this.#call.name);
-    const rule = this.#request.rule;
-    const ways = [["call", approveOnce], ["conversation", fill(approveTool, { tool })]];
-    if (rule) ways.push(["rule", fill(approveRule, { rule: visibleLine(rule) })]);
-    const menu = make(
-      "div", { class: "menu", role: "menu", popover: "auto", "aria-label": approveMore },
-    );
-    const items = ways.map(([always = "", text = ""]) => {
-      const { element } = this.#decide("", "", () => {
-        menu.hidePopover();
-        this.#approve(always);
-      }, () => this.#mayApprove());
-      addInOrder(element, text);
-      element.role = "menuitem";
-      return element;
+    const rule = visibleLine(this.request.rule ?? "");
+    const ways = { call: approveOnce, conversation: fill(approveTool, { tool }) };
+    const all = Object.entries(rule ? { ...ways, rule: fill(approveRule, { rule }) } : ways);
+    return all.map(([always, text], at) => {
+      const way = this.#decide("", "", () => {
+        this.#menu.hidePopover();
+        this.approve(always);
+      }, this.#mayApprove);
+      setInOrder(way.element, text);
+      way.element.role = "menuitem";
+      way.element.autofocus = at === 0; // when the menu opens
+      return way;
     });
-    menu.append(...items);
-    menu.addEventListener("toggle", (event) => {
-      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
-      this.#more.ariaExpanded = String(isOpen);
-      const { right, top } = this.#more.getBoundingClientRect();
-      menu.style.right = `${Math.max(8, innerWidth - right)}px`;
-      menu.style.bottom = `${innerHeight - top + 4}px`;
-      if (isOpen) items[0]?.focus();
-    });
-    menu.addEventListener("keydown", (event) => {
-      event.stopPropagation(); // here, letters are not decisions
-      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (step === undefined) return;
-      const at = items.findIndex((item) => item.matches(":focus"));
-      items.at((at + step) % items.length)?.focus();
-      event.preventDefault();
-    });
-    return menu;
   }
 
   /** Sends a decision. Everything stays as it is until the answer arrives.
-   * @param {"approving" | "denying"} busy @param {Omit<Decision, "digest">} decision
+   * @param {"approving" | "denying"} busy @param {Pick<Decision, "arguments" | "reason">} more
    * @param {string} [always] */
-  async #send(busy, decision, always = "") {
+  async #send(busy, more, always = "") {
     if (this.#busy !== "no") return;
-    const whole = /** @type {Decision} */ ({ ...decision, digest: this.#request.digest });
-    if (always === "conversation" || always === "rule") whole.always = always;
-    if (!whole.reason) delete whole.reason;
+    /** @type {Decision} */
+    const decision = {
+      decision: busy === "approving" ? "approve" : "deny", digest: this.request.digest, ...more,
+    };
+    if (always === "conversation" || always === "rule") decision.always = always;
     this.#note.textContent = "";
-    const answer = this.#asker.decide(whole);
-    if (!answer) {
-      this.#tell(this.#texts.noListener);
-      return;
-    }
-    this.#tell("");
+    // Not by assignment: the model or its provider chooses the ID, which may be "__proto__".
+    const event = new DecisionEvent(Object.fromEntries([[this.#call.callId, decision]]));
+    this.#host.dispatchEvent(event);
+    this.#tell(event.answer ? "" : this.#texts.noListener);
+    if (!event.answer) return;
     this.#become(busy);
-    this.#asker.changed();
+    this.#host.refresh();
     try {
-      await answer;
+      await event.answer;
       this.#become("sent");
     } catch (error) {
       this.#become("no");
       this.#tell(error instanceof Error ? error.message : String(error));
     }
-    this.#asker.changed();
+    this.#host.refresh();
   }
 
-  /** @param {"no" | "approving" | "denying" | "sent"} busy */
+  /** Disables the buttons while a decision is sent, and while there is no connection.
+   * @param {"no" | "approving" | "denying" | "sent"} busy */
   #become(busy) {
     this.#busy = busy;
     this.element.ariaBusy = busy === "no" ? null : "true";
     for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
     this.#editor?.hold(busy !== "no");
-    this.#hold();
-  }
-
-  /** Disables the buttons while a decision is sent, and while there is no connection. */
-  #hold() {
-    if (this.#isOffline && !this.#asker.isStale()) setText(this.#note, "");
-    this.#isOffline = this.#asker.isStale();
+    if (this.#isOffline && !this.#host.stale) setText(this.#note, "");
+    this.#isOffline = this.#host.stale;
     if (this.#isOffline) {
       clearTimeout(this.#timer);
       setText(this.#note, this.#texts.offline);
     }
-    const isHeld = this.#busy !== "no" || this.#isOffline;
+    const isHeld = busy !== "no" || this.#isOffline;
     // Not `disabled`: the button that was pressed would lose the focus.
     for (const one of this.element.querySelectorAll("button")) {
       one.ariaDisabled = isHeld ? "true" : null;
@@ -1153,6 +1116,7 @@ class DecisiveButton {
     watched.add(this);
     timer ??= setTimeout(lookAtAll, OFTEN);
     this.#show(performance.now());
+    return this.element;
   }
 
   /** Starts the wait again, because what it decides about is new. */
@@ -1214,35 +1178,9 @@ document.addEventListener("visibilitychange", () => {
   for (const one of watched) one.restart();
 });
 
-/** What is approved must be what is shown. The arguments in the card are those that the model
- * wrote; if the request has others, these are shown too. */
-class Notice {
-  #hasOthers;
-  #view;
-
-  /** @param {Call} call @param {NonNullable<Call["request"]>} request @param {Texts} texts
-   * @param {() => void} onPainted */
-  constructor(call, request, texts, onPainted) {
-    this.#hasOthers = toJson(request.arguments) !== toJson(call.arguments);
-    this.#view = new CodeView({
-      label: texts.exact, title: texts.exact, language: "json", texts,
-      onPainting: ({ isPainted }) => isPainted && onPainted(),
-    });
-    this.element = make("div", { class: "panel" });
-    if (!this.#hasOthers) return;
-    this.#view.show(toJson(request.arguments, 2));
-    this.element.append(this.#view.element);
-  }
-
-  get isPainted() {
-    return !this.#hasOthers || this.#view.isPainted;
-  }
-}
-
 // What became of a call: a short result as it is, else tabs.
 
 /** @typedef {"result" | "output" | "raw" | "edits"} Part */
-/** @typedef {{ element: HTMLElement, refresh: () => void }} Panel */
 
 class Results {
   #call;
@@ -1251,8 +1189,8 @@ class Results {
   #shown = null;
   /** @type {Part | null} */
   #chosen = null;
-  /** @type {Panel | null} */
-  #panel = null;
+  /** @type {CodeView | ArgumentsView | ChangesView | null} */
+  #view = null;
   #tabs = make("div", { class: "tabs", role: "tablist", hidden: true });
   #said = make("div", { class: "said" });
   strip = make("div", { class: "strip", hidden: true }, this.#said, this.#tabs);
@@ -1279,11 +1217,8 @@ class Results {
 
   /** @param {string} words */
   say(words) {
-    const text = visible(words);
     this.#said.classList.toggle("result", words !== "" && words === shortResult(this.#call));
-    if (this.#said.textContent === text) return;
-    this.#said.textContent = "";
-    addInOrder(this.#said, text);
+    setInOrder(this.#said, visible(words));
   }
 
   /** Shows the call as it is now. */
@@ -1304,15 +1239,17 @@ class Results {
     if (parts.length !== this.#tabs.childElementCount || shown !== this.#shown) {
       this.#showTabs(parts, shown);
     }
-    this.#panel?.refresh();
+    if (!(this.#view instanceof CodeView)) return;
+    const isDone = shown !== "output" || outcome !== null;
+    const text = shown === "output" ? output : textOfResult(result);
+    this.#view.show(text, { isDone, mode: isDone ? "preview" : "live" });
   }
 
   /** @param {Part[]} parts @param {Part | null} shown */
   #showTabs(parts, shown) {
     const hadFocus = this.#tabs.querySelector(":focus") !== null;
     const tabs = parts.map((part) => {
-      const isError = part === "result" && this.#call.state === "failed";
-      const tab = button(isError ? this.#texts.error : this.#texts[part], "plain tab", () => {
+      const tab = button(this.#nameOf(part), "plain tab", () => {
         this.#chosen = this.#shown === part && shown !== "result" ? null : part;
         this.refresh();
       });
@@ -1329,40 +1266,32 @@ class Results {
     if (hadFocus) tabs.find((tab) => tab.tabIndex === 0)?.focus();
     if (shown === this.#shown) return;
     this.#shown = shown;
-    this.#panel = shown === null ? null : this.#makePanel(shown);
-    this.element.replaceChildren(...(this.#panel ? [this.#panel.element] : []));
+    this.#view = shown === null ? null : this.#makeView(shown);
+    this.element.replaceChildren(...(this.#view ? [this.#view.element] : []));
   }
 
-  /** @param {Part} part @returns {Panel} */
-  #makePanel(part) {
-    const [call, texts] = [this.#call, this.#texts];
-    const { result, request, decision, state } = call;
+  /** @param {Part} part */
+  #nameOf(part) {
+    return this.#texts[part === "result" && this.#call.state === "failed" ? "error" : part];
+  }
+
+  /** Returns a view of a part. Texts are not in it yet, since they may grow. @param {Part} part */
+  #makeView(part) {
+    const { name, result, request, decision } = this.#call;
+    const texts = this.#texts;
     if (part === "edits") {
       const before = request?.arguments ?? {};
-      const view = new ChangesView(call.name, before, texts);
+      const view = new ChangesView(name, before, texts);
       view.show(changedArguments(before, decision?.edited_arguments ?? {}));
-      return { element: view.element, refresh() {} };
+      return view;
     }
     if (part === "result" && typeof result === "object" && result !== null) {
-      const root = argumentOf(result);
-      const view = new ArgumentsView(
-        { name: "", root, verdict: "complete", isLost: false }, { texts, label: texts.result },
-      );
-      return { element: view.element, refresh() {} };
+      const shown = { name: "", root: argumentOf(result), verdict: "complete", isLost: false };
+      return new ArgumentsView(shown, { texts, label: texts.result });
     }
-    const label = part === "result" && state === "failed" ? texts.error : texts[part];
-    const isOutput = part === "output";
-    const isJson = !isOutput && typeof result !== "string";
-    const language = isJson ? "json" : null;
-    const view = new CodeView({ label, title: label, language, texts, isNumbered: false });
-    return {
-      element: view.element,
-      refresh: () => {
-        const isDone = !isOutput || call.outcome !== null;
-        const text = isOutput ? call.output : textOfResult(call.result);
-        view.show(text, { isDone, mode: isDone ? "preview" : "live" });
-      },
-    };
+    const label = this.#nameOf(part);
+    const language = part === "output" || typeof result === "string" ? null : "json";
+    return new CodeView({ label, title: label, language, texts, isNumbered: false });
   }
 }
 
@@ -1386,68 +1315,6 @@ function argumentOf(value, key = null) {
   };
 }
 
-/** The calls of a sub-agent. The page slots them, so that it can style and find them there; here
- * they are framed and counted. */
-class InnerCalls {
-  #host;
-  #onChange;
-  #slot = make("slot");
-  #observer = new MutationObserver((changes) => this.#changed(changes));
-  #calls = 0;
-  #pending = 0;
-
-  /** @param {HTMLElement} host @param {() => void} onChange */
-  constructor(host, onChange) {
-    this.#host = host;
-    this.#onChange = onChange;
-    this.element = make("div", { class: "inner", hidden: true }, this.#slot);
-  }
-
-  /** Returns how many calls there are, and how many of them need approval. @param {Texts} texts */
-  words(texts) {
-    if (!this.#calls) return "";
-    const calls = countOf(this.#calls, "call");
-    return this.#pending
-      ? fill(texts.innerPending, { calls, count: String(this.#pending) }) : calls;
-  }
-
-  connect() {
-    this.#observer.observe(this.#host, {
-      childList: true, subtree: true, attributes: true, attributeFilter: ["state"],
-    });
-    this.#count();
-  }
-
-  disconnect() {
-    this.#observer.disconnect();
-  }
-
-  /** @param {MutationRecord[]} changes */
-  #changed(changes) {
-    // Text that grows is reported here too, and changes no number.
-    const matters = changes.some(
-      ({ type, target, addedNodes, removedNodes }) =>
-        type === "attributes"
-          ? target !== this.#host
-          : [...addedNodes, ...removedNodes].some((node) => node instanceof Element),
-    );
-    if (matters) this.#count();
-  }
-
-  #count() {
-    const calls = [...this.#host.querySelectorAll("tool-call")].filter(
-      (call) => call.parentElement?.closest("tool-call") === this.#host,
-    );
-    const pending = this.#host.querySelectorAll("tool-call[state=pending]").length;
-    this.element.hidden = ![...this.#host.childNodes].some((node) =>
-      node instanceof Element ? node.slot === "" : node.textContent?.trim());
-    if (calls.length === this.#calls && pending === this.#pending) return;
-    this.#calls = calls.length;
-    this.#pending = pending;
-    this.#onChange();
-  }
-}
-
 // The editor of the arguments of a call that needs approval. Nothing is checked while a user types:
 // that waits for a pause, so that typing stays smooth in 200 kB. What is sent is read again at the
 // moment of the decision.
@@ -1467,12 +1334,15 @@ class Editor {
   #asJson;
   /** @type {Field[]} */
   #list = [];
+  /** Whether all arguments are in one field. */
+  #isJson = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #isHeld = false;
+  /** Whether there are changes, and none of them is wrong. */
+  canApprove = false;
 
   /** @param {string} tool @param {JsonObject} before what the model wrote @param {Texts} texts
-   * @param {(words: string, canApprove: boolean) => void} onState called with its state */
+   * @param {(words: string) => void} onState called with its state */
   constructor(tool, before, texts, onState) {
     this.#before = before;
     this.#texts = texts;
@@ -1486,8 +1356,7 @@ class Editor {
     this.element.addEventListener("input", () => this.#typed());
     // A button that is pressed right after the last key must be up to date.
     this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
-    this.#showFields(before);
-    this.#check();
+    this.#show(before);
   }
 
   /** Whether anything differs from what the model wrote, be it valid or not. */
@@ -1504,24 +1373,18 @@ class Editor {
   /** Focuses the first field with an error. */
   focusProblem() {
     this.#check();
-    this.#list.find((field) => field.read().problem)?.input.focus();
+    this.#wrong[0]?.input.focus();
   }
 
-  /** Returns the arguments, or null if a field has an error. @returns {JsonObject | null} */
+  /** Returns the arguments, or null if a field has an error. */
   read() {
-    const readings = this.#list.map((field) => field.read());
-    if (readings.some(({ problem }) => problem)) return null;
-    if (this.#isJson) return /** @type {JsonObject} */ (readings[0]?.value);
-    // Not by assignment: a key may be "__proto__".
-    return Object.fromEntries(this.#list.map((field) => [field.key, field.read().value]));
+    return this.#wrong.length > 0 ? null : this.#values();
   }
 
   /** Makes it read-only while a decision is sent. @param {boolean} isHeld */
   hold(isHeld) {
-    this.#isHeld = isHeld;
     for (const { input } of this.#list) input.readOnly = isHeld;
     this.#asJson.ariaDisabled = isHeld ? "true" : null;
-    this.#check();
   }
 
   /** Tells that there is nothing to decide any more. What was typed can be read until it is
@@ -1540,34 +1403,17 @@ class Editor {
     clearTimeout(this.#timer);
   }
 
-  get #isJson() {
-    return this.#list.length === 1 && this.#list[0]?.isWhole === true;
-  }
-
   /** Shows a field per argument; JSON if there is none, or if there are too many.
-   * @param {JsonObject} values */
-  #showFields(values) {
+   * @param {JsonObject} values @param {boolean} [asJson] */
+  #show(values, asJson = false) {
     const entries = Object.entries(values);
-    if (entries.length === 0 || entries.length > MOST_FIELDS) {
-      this.#showJson(values);
-      return;
-    }
-    this.#list = entries.map(
-      ([key, value], at) => new Field(`field-${at}`, key, value, this.#texts),
-    );
-    this.#show(this.#texts.asJson);
-  }
-
-  /** @param {JsonObject} values */
-  #showJson(values) {
-    this.#list = [new Field("field-0", this.#texts.json, values, this.#texts, true)];
-    this.#show(this.#texts.asForm);
-  }
-
-  /** @param {string} other */
-  #show(other) {
+    this.#isJson = asJson || entries.length === 0 || entries.length > MOST_FIELDS;
+    this.#list = this.#isJson
+      ? [new Field("field-0", this.#texts.json, values, this.#texts, true)]
+      : entries.map(([key, value], at) => new Field(`field-${at}`, key, value, this.#texts));
     this.#fields.replaceChildren(...this.#list.map(({ element }) => element));
-    this.#asJson.textContent = other;
+    this.#asJson.textContent = this.#isJson ? this.#texts.asForm : this.#texts.asJson;
+    this.#check();
   }
 
   /** Turns fields into JSON or back, unless a field has an error. */
@@ -1577,9 +1423,7 @@ class Editor {
       this.focusProblem();
       return;
     }
-    if (this.#isJson) this.#showFields(values);
-    else this.#showJson(values);
-    this.#check();
+    this.#show(values, !this.#isJson);
     this.focus();
   }
 
@@ -1597,27 +1441,27 @@ class Editor {
       field.fit();
       field.complain();
     }
-    const changed = changedArguments(this.#before, this.#readable());
-    const isWrong = this.#list.some((field) => field.read().problem);
+    const wrong = this.#wrong.map(({ key }) => key);
+    const isWrong = wrong.length > 0;
+    const changed = isWrong && this.#isJson ? [] : changedArguments(this.#before, this.#values())
+      .filter(({ key }) => !wrong.includes(key));
     this.#changes.element.hidden = changed.length === 0 && !isWrong;
     this.#changes.show(changed, !isWrong);
+    this.canApprove = changed.length > 0 && !isWrong;
     const { fixFirst, changed: words, noChanges } = this.#texts;
-    if (isWrong) this.#onState(fixFirst, false);
-    else if (changed.length === 0) this.#onState(noChanges, false);
-    else this.#onState(fill(words, { count: countOf(changed.length, "argument") }), !this.#isHeld);
+    const count = countOf(changed.length, "argument");
+    this.#onState(isWrong ? fixFirst : this.canApprove ? fill(words, { count }) : noChanges);
   }
 
-  /** Returns the arguments, with what the model wrote where a field has an error.
-   * @returns {JsonObject} */
-  #readable() {
-    const whole = this.read();
-    if (whole) return whole;
-    if (this.#isJson) return this.#before;
-    return Object.fromEntries(this.#list.map((field) => {
-      const { value, problem } = field.read();
-      const was = Object.hasOwn(this.#before, field.key) ? this.#before[field.key] : null;
-      return [field.key, problem ? was ?? null : value];
-    }));
+  get #wrong() {
+    return this.#list.filter((field) => field.read().problem);
+  }
+
+  /** The values of the fields; null for one with an error. @returns {JsonObject} */
+  #values() {
+    if (this.#isJson) return /** @type {JsonObject} */ (this.#list[0]?.read().value);
+    // Not by assignment: a key may be "__proto__".
+    return Object.fromEntries(this.#list.map((field) => [field.key, field.read().value]));
   }
 }
 
@@ -1656,8 +1500,7 @@ class Field {
     this.#wrong = make("div", { class: "wrong", id: `${id}-wrong` });
     const hint = make("div", { class: "hint", id: `${id}-hint` });
     if (this.#shown.includes("⟦")) hint.textContent = texts.escapes;
-    const name = make("label", { for: id });
-    addInOrder(name, visibleLine(key));
+    const name = setInOrder(make("label", { for: id }), visibleLine(key));
     this.element = make("div", { class: "field" }, name, this.input, this.#wrong, hint);
     this.fit();
   }
@@ -1711,32 +1554,22 @@ class Field {
   }
 }
 
-const TOKEN = /[\s,:]+|"(?:[^"\\]|\\.)*"|[{}[\]]|[^\s,:"{}[\]]+/gs;
+const TOKEN = /([{}[\]])|("(?:[^"\\]|\\.)*")(\s*:)?/gs;
 
 /** Returns the first key that occurs twice in an object of a JSON text, or null. `JSON.parse` takes
  * the last one silently, so what is sent would not be all that is shown.
  * @param {string} text valid JSON @returns {string | null} */
 function repeatedKey(text) {
-  /** @type {(Set<string> | null)[]} the keys of the objects around; null for an array */
+  /** @type {Set<string>[]} the keys of the objects and arrays around */
   const around = [];
-  let isKey = false;
-  for (const [token] of text.matchAll(TOKEN)) {
-    if (token === "{" || token === "[") {
-      around.push(token === "{" ? new Set() : null);
-      isKey = token === "{";
-    } else if (token === "}" || token === "]") {
-      around.pop();
-    } else if (token.startsWith('"')) {
-      const keys = around.at(-1);
-      if (isKey && keys) {
-        /** @type {string} */
-        const key = JSON.parse(token); // "\u0061" is "a"
-        if (keys.has(key)) return key;
-        keys.add(key);
-      }
-      isKey = false;
-    } else if (token.includes(",")) {
-      isKey = Boolean(around.at(-1));
+  for (const [, bracket, string = "", colon] of text.matchAll(TOKEN)) {
+    if (bracket === "{" || bracket === "[") around.push(new Set());
+    else if (bracket) around.pop();
+    else if (colon) {
+      /** @type {string} */
+      const key = JSON.parse(string); // "\u0061" is "a"
+      if (around.at(-1)?.has(key)) return key;
+      around.at(-1)?.add(key);
     }
   }
   return null;
@@ -1751,12 +1584,16 @@ function changedArguments(before, after) {
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
     const was = Object.hasOwn(before, key) ? before[key] : undefined;
     const is = Object.hasOwn(after, key) ? after[key] : undefined;
-    if (isSame(was, is)) continue;
+    const areObjects = typeof was === "object" && typeof is === "object";
+    if (was === is || (areObjects && toJson(was) === toJson(is))) continue;
+    const both = [was, is];
     // A text and a number can look alike; as JSON they do not.
-    const isText = [was, is].every((value) => typeof value === "string" || value === undefined);
+    const isText = both.every((value) => typeof value === "string" || value === undefined);
+    const [old = "", now = ""] = both.map((value) =>
+      typeof value === "string" && isText ? value : value === undefined ? "" : toJson(value, 2));
     /** @type {Change["note"]} */
     const note = was === undefined ? "new" : is === undefined ? "removed" : "";
-    changes.push({ key, note, before: jsonOf(was, isText), after: jsonOf(is, isText) });
+    changes.push({ key, note, before: old, after: now });
   }
   return changes;
 }
@@ -1768,7 +1605,6 @@ class ChangesView {
   #texts;
   #looks;
   #before;
-  #around;
   #note = make("div", { class: "hint" });
 
   /** @param {string} tool @param {JsonObject} before @param {Texts} texts
@@ -1777,7 +1613,6 @@ class ChangesView {
     this.#texts = texts;
     this.#looks = new Looks(tool);
     this.#before = argumentOf(before);
-    this.#around = this.#looks.within(this.#before, NOWHERE);
     this.element = make("div", { class: "changes", role, "aria-label": texts.changes });
   }
 
@@ -1785,9 +1620,10 @@ class ChangesView {
   show(changes, isKnown = true) {
     const texts = this.#texts;
     const views = new Map();
+    const around = this.#looks.within(this.#before, NOWHERE);
     for (const { key, note, before, after } of changes.slice(0, MOST_CHANGES)) {
       const argument = this.#before.children.find((one) => one.key === key);
-      const shown = argument && this.#looks.text(argument, this.#around);
+      const shown = argument && this.#looks.text(argument, around);
       const name = `${shown?.file ?? key}${note && ` · ${texts[note]}`}`;
       const label = fill(texts.changesTo, { argument: key });
       const language = (argument?.kind === "string" && shown?.language) || null;
@@ -1795,37 +1631,14 @@ class ChangesView {
       view.show({ before, after, mode: "preview" });
       views.set(key, view);
     }
-    const wanted = [...views.values()].map(({ element }) => element);
-    const words = this.#words(changes.length, isKnown);
-    setText(this.#note, words);
-    if (words) wanted.push(this.#note);
-    const is = [...this.element.children];
-    if (wanted.length !== is.length || wanted.some((one, at) => one !== is[at])) {
-      this.element.replaceChildren(...wanted);
-    }
+    const { andMore, notCompared, unchangedCall } = texts;
+    const rest = changes.length - MOST_CHANGES;
+    const none = changes.length ? "" : unchangedCall;
+    this.#note.textContent = rest > 0
+      ? fill(andMore, { count: countOf(rest, "argument") }) : isKnown ? none : notCompared;
+    setChildren(this.element, [...[...views.values()].map(({ element }) => element), this.#note]);
     this.#views = views;
   }
-
-  /** @param {number} count @param {boolean} isKnown */
-  #words(count, isKnown) {
-    const { andMore, notCompared, unchangedCall } = this.#texts;
-    const rest = count - MOST_CHANGES;
-    if (rest > 0) return fill(andMore, { count: countOf(rest, "argument") });
-    if (!isKnown) return notCompared;
-    return count ? "" : unchangedCall;
-  }
-}
-
-/** @param {JsonValue | undefined} was @param {JsonValue | undefined} is */
-function isSame(was, is) {
-  if (was === is) return true;
-  return typeof was === "object" && typeof is === "object" && toJson(was) === toJson(is);
-}
-
-/** @param {JsonValue | undefined} value @param {boolean} isText */
-function jsonOf(value, isText) {
-  if (value === undefined) return "";
-  return isText && typeof value === "string" ? value : toJson(value, 2);
 }
 
 // What an argument is, by its name and its tool's name. The names are those of
@@ -1870,8 +1683,8 @@ function words(text) {
 }
 
 /** Returns the argument that tells a call apart from others: its path, command, query or similar,
- * else its first short string. @param {Call} call */
-function primaryArgument({ root }) {
+ * else its first short string. @param {Argument} root */
+export function primaryArgument(root) {
   const some = root.children.slice(0, MANY).filter(({ kind, text }) => kind === "string" && text);
   for (const name of PRIMARY) {
     const found = some.find(({ key }) => key === name);
@@ -1880,27 +1693,28 @@ function primaryArgument({ root }) {
   return some.find(({ text, isDone }) => isDone && text.length <= LONG && !text.includes("\n"));
 }
 
+/** Returns the name of a call and what it is about.
+ * @param {Call} call @param {boolean} [isShort] */
+export function titleOf(call, isShort) {
+  return `${visibleLine(call.name)} ${primaryOf(call, isShort)}`.trim();
+}
+
 /** Returns the primary argument in one line. @param {Call} call @param {boolean} [isShort] */
 export function primaryOf(call, isShort = false) {
-  const found = primaryArgument(call);
+  const found = primaryArgument(call.root);
   if (!found) return "";
   const line = firstLine(textOf(found));
   const isPath = PATHS.has(String(found.key));
-  return visibleLine(isShort && isPath ? baseName(line) : line);
+  return visibleLine((isShort && isPath && line.match(/[^/\\]+$/)?.[0]) || line);
 }
 
 /** @param {Call} call @returns {Icon} */
 function iconOf(call) {
-  const key = String(primaryArgument(call)?.key);
+  const key = String(primaryArgument(call.root)?.key);
   if (PATHS.has(key)) return "file";
   if (COMMANDS.has(key)) return "terminal";
   if (key === "url") return "globe";
   return key === "query" || key === "pattern" ? "search" : "wrench";
-}
-
-/** @param {string} path */
-function baseName(path) {
-  return path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1) || path;
 }
 
 /** What the arguments of a tool seem to be. */
@@ -1951,8 +1765,8 @@ class Looks {
   /** Returns the path in an object, if it is the title of the only text or of the edit in it.
    * @param {Argument} object @param {Surroundings} inner @param {EditArguments | null} edit */
   titled({ children }, { file, isOnlyText }, edit) {
-    if (!file || (edit === null && !isOnlyText)) return null;
-    return children.slice(0, MANY).findLast(
+    if (!file || children.length > MANY || (edit === null && !isOnlyText)) return null;
+    return children.findLast(
       ({ key, text, isDone }) => isDone && text === file && PATHS.has(String(key)),
     ) ?? null;
   }
@@ -1962,27 +1776,24 @@ class Looks {
    * @returns {{ isBlock: boolean, isNumbered: boolean, language: string | null, file?: string }} */
   text(argument, { file, language, isOnlyText }) {
     const name = String(argument.key);
+    const block = { isBlock: true, isNumbered: true, language };
     if (argument.key === null) {
-      const own = this.words.has("patch") ? "diff" : this.#spoken();
-      return { isBlock: true, isNumbered: true, language: own };
+      return { ...block, language: this.words.has("patch") ? "diff" : this.#spoken() };
     }
     if (COMMANDS.has(name) && !this.changes) {
-      return { isBlock: true, isNumbered: false, language: "shell" };
+      return { ...block, isNumbered: false, language: "shell" };
     }
     if (CODE.has(name)) {
-      const own = CODE.get(name) ?? language ?? this.#spoken();
-      return { isBlock: true, isNumbered: true, language: own };
+      return { ...block, language: CODE.get(name) ?? language ?? this.#spoken() };
     }
     const isFile = file !== null || this.words.has("file");
     if (CERTAIN_TEXTS.has(name) || (TEXTS.has(name) && isFile)) {
-      const title = isOnlyText && file ? { file } : {};
-      return { isBlock: true, isNumbered: true, language, ...title };
+      return isOnlyText && file ? { ...block, file } : block;
     }
     const own = NAMED.has(name) ? languageNamed(name) : null;
     return { isBlock: false, isNumbered: false, language: own };
   }
 
-  /** The language in the tool's name. */
   #spoken() {
     const word = LANGUAGES.find((language) => this.words.has(language));
     return word === undefined ? null : languageNamed(word);
@@ -1997,47 +1808,42 @@ function isText({ kind }) {
 const MOST_COUNTED = 200; // arguments whose lines are counted
 const SOME = 100; // characters from which the size of a single line is of interest
 
-/** Counts the lines of texts that grow, reading each character once. */
-export class LineCounter {
-  count = 0;
-  /** @type {WeakMap<Argument, LineCount>} */
-  #known = new WeakMap();
-  /** @type {Argument | null} */
-  #complete = null;
-  #edits = "";
+/** Of texts that grow: each character is read once. @type {WeakMap<Argument, LineCount>} */
+const counters = new WeakMap();
+/** What complete edits add and remove, in words. @type {WeakMap<Argument, string>} */
+const edits = new WeakMap();
 
-  /** Returns the size of a call in words: of an edit, how many lines it adds and removes.
-   * @param {Call} call */
-  ofCall({ name, root }) {
-    const words = this.words(root);
-    if (!root.isDone) return words;
-    if (this.#complete !== root) this.#edits = editWords(name, root);
-    this.#complete = root;
-    return this.#edits || words;
+/** Returns how many lines the arguments have, and how long their longest text is.
+ * @param {Argument} root */
+function measured(root) {
+  const some = root.children.slice(0, MOST_COUNTED);
+  const all = [root, ...some, ...some.flatMap(({ children }) => children.slice(0, MANY))];
+  let [lines, longest] = [0, 0];
+  for (const argument of all) {
+    if (argument.kind !== "string") continue;
+    const counter = counters.get(argument) ?? new LineCount();
+    counters.set(argument, counter);
+    const count = counter.of(argument.text);
+    longest = Math.max(longest, argument.text.length);
+    if (count > 1) lines += count;
   }
+  return { lines, longest };
+}
 
-  /** Returns the size of the arguments in words. @param {Argument} root */
-  words(root) {
-    const some = root.children.slice(0, MOST_COUNTED);
-    const all = [root, ...some, ...some.flatMap(({ children }) => children.slice(0, MANY))];
-    let [lines, longest] = [0, 0];
-    for (const argument of all) {
-      if (argument.kind !== "string") continue;
-      const count = this.#lines(argument);
-      longest = Math.max(longest, argument.text.length);
-      if (count > 1) lines += count;
-    }
-    this.count = lines;
-    if (lines > 0) return countOf(lines, "line");
-    return longest > SOME ? countOf(longest, "character") : "";
-  }
+/** Returns the size of the arguments in words. @param {Argument} root */
+export function sizeOf(root) {
+  const { lines, longest } = measured(root);
+  if (lines > 0) return countOf(lines, "line");
+  return longest > SOME ? countOf(longest, "character") : "";
+}
 
-  /** @param {Argument} argument */
-  #lines(argument) {
-    const known = this.#known.get(argument) ?? new LineCount();
-    this.#known.set(argument, known);
-    return known.of(argument.text);
-  }
+/** Returns the size of a call in words: of an edit, how many lines it adds and removes.
+ * @param {Call} call */
+function sizeOfCall({ name, root }) {
+  if (!root.isDone) return sizeOf(root);
+  const words = edits.get(root) ?? editWords(name, root);
+  edits.set(root, words);
+  return words || sizeOf(root);
 }
 
 /** Returns how many lines the edits in a call add and remove, or "" without any.
@@ -2113,7 +1919,7 @@ export class ArgumentsView {
   #following;
   #looks;
   #isTreePainted = false;
-  /** @type {Omit<Slot, "around" | "value"> | null} */
+  /** @type {Slot | null} */
   #root = null;
   /** @type {Set<CodeView | DiffView>} */
   #unpainted = new Set();
@@ -2218,8 +2024,7 @@ function makeItem(shape, depth, columns = []) {
 const tables = new WeakMap();
 
 /** Returns the keys of the objects in an array that can be a table, else null: its items are
- * objects
- * with short values. Each item is looked at once.
+ * objects with short values. Each item is looked at once.
  * @param {Argument} array @param {Looks} looks */
 function columnsOf(array, looks) {
   const { children } = array;
@@ -2276,11 +2081,18 @@ class BranchItem {
   #inner = null;
   #settled = 0; // children, from the first on, that are shown for good
   #chunks;
-  #size = button("", "plain items", () => this.#toggle());
+  #size = button("", "plain items", () => {
+    this.#isOpen = !this.#isOpen;
+    this.#settled = 0;
+    this.#again();
+  });
   #isOpen = false; // although it is deep
   #limit = FIRST;
-  #more = button("", "plain more", () => this.#showMore());
-  /** @type {string[]} */
+  #more = button("", "plain more", () => {
+    this.#limit += MORE;
+    this.#again();
+  });
+  /** Of a table; there may be more later. @type {string[]} */
   #columns = [];
   #again = () => {};
 
@@ -2297,20 +2109,26 @@ class BranchItem {
     const isPreview = around.mode === "preview";
     this.#again = () => paint((hasTime) => this.refresh(argument, around, { ...pass, hasTime }));
     if (!this.#list.parentNode) {
-      if (this.depth > 0) this.element.append(heading(argument.key ?? "", pass.texts, this.#size));
+      if (this.depth > 0) {
+        const name = make("div", { class: "key" });
+        name.append(...inOrder(visibleLine(nameOf(argument.key ?? "", pass.texts))), this.#size);
+        this.element.append(name);
+      }
       this.element.append(this.#list, this.#more);
     }
-    const isClosed = isPreview && this.depth > DEEP && !this.#isOpen;
-    this.#showSize(argument, isPreview && this.depth > DEEP, isClosed);
+    const isDeep = isPreview && this.depth > DEEP;
+    const isClosed = isDeep && !this.#isOpen;
+    this.#showSize(argument, isDeep, isClosed);
     const edit = pass.looks.edit(argument);
     const inner = pass.looks.within(argument, around);
     const titled = pass.isWrong ? null : pass.looks.titled(argument, inner, edit);
-    const isAsBefore = children === this.#children && isAlike(inner, this.#inner);
     // These have few neighbours. What seems to be an edit may turn out to be none.
     const isSpecial = edit !== null || titled !== null;
-    if (!isAsBefore || isSpecial) this.#settled = 0;
+    const fields = /** @type {const} */ (["file", "language", "isOnlyText", "mode"]);
+    const isOther = fields.some((name) => inner[name] !== this.#inner?.[name]);
+    if (isOther || isSpecial || children !== this.#children) this.#settled = 0;
     this.#children = children;
-    this.#inner = isSpecial ? null : inner;
+    this.#inner = inner;
     if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
     const end = isClosed ? 0 : isPreview ? Math.min(children.length, this.#limit) : children.length;
     let place = Math.min(this.#settled, end);
@@ -2320,9 +2138,8 @@ class BranchItem {
       const isEdit = edit !== null && (child === edit.old || child === edit.new);
       if ((isEdit && isEditShown) || child === titled) continue;
       isEditShown ||= isEdit;
-      if (isEdit || !isSettled(this.#slots[place], child, inner)) {
-        if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
-      } else if (at % STRIDE === 0 && !pass.hasTime()) return false;
+      if (at % STRIDE === STRIDE - 1 && !pass.hasTime()) return false;
+      if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
       place += 1;
       if (!isSpecial && this.#settled === at && child.isDone) this.#settled = at + 1;
     }
@@ -2354,32 +2171,20 @@ class BranchItem {
     this.#list.hidden = isClosed;
   }
 
-  #toggle() {
-    this.#isOpen = !this.#isOpen;
-    this.#settled = 0;
-    this.#again();
-  }
-
-  #showMore() {
-    this.#limit += MORE;
-    this.#again();
-  }
-
   /** Shows the head of a table; columns are only added. @param {string[]} columns
    * @param {Texts} texts */
   #showColumns(columns, texts) {
-    if (columns.length === this.#columns.length && this.#list.querySelector(".columns")) return;
-    this.#columns = [...columns];
+    const before = this.#list.querySelector(".columns");
+    if (columns.length === before?.childElementCount) return;
+    before?.remove();
+    this.#columns = columns;
     const cells = columns.map((key) => {
       const cell = make("span", { class: "cell key", role: "columnheader" });
-      addInOrder(cell, visibleLine(nameOf(key, texts)));
-      return cell;
+      return setInOrder(cell, visibleLine(nameOf(key, texts)));
     });
-    this.#list.querySelector(".columns")?.remove();
     this.#list.prepend(make("div", { class: "record columns", role: "row" }, ...cells));
     this.#list.style.setProperty("--columns", String(columns.length));
-    for (const slot of this.#slots) slot.around = null; // rows get the further cells
-    this.#settled = 0;
+    this.#settled = 0; // rows get the further cells
   }
 
   /** Shows a child at its place, and returns whether that is all of it.
@@ -2388,36 +2193,21 @@ class BranchItem {
    * @param {Surroundings} inner @param {Pass} pass */
   #show(child, place, edit, inner, pass) {
     const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, pass);
-    let slot = this.#slots[place];
-    if (slot === undefined || slot.argument !== child || slot.shape !== shape) {
-      if (!pass.hasTime()) return false;
-      const item = makeItem(shape, this.depth + 1, this.#columns);
-      slot = { shape, argument: child, item, around: null, value: undefined };
-      this.#put(slot, place);
-      pass.grown();
+    const slot = this.#slots[place];
+    if (slot?.argument === child && slot.shape === shape) {
+      return slot.item.refresh(edit ?? child, inner, pass);
     }
-    slot.around = null;
-    if (slot.item instanceof RecordItem) slot.item.columns = this.#columns;
-    if (!slot.item.refresh(edit ?? child, inner, pass)) return false;
-    if (!edit && child.isDone) {
-      slot.around = inner;
-      slot.value = child.value;
+    if (!pass.hasTime()) return false;
+    const item = makeItem(shape, this.depth + 1, this.#columns);
+    if (slot) slot.item.element.replaceWith(item.element);
+    else {
+      const { last, size } = this.#chunks;
+      if (last.childElementCount >= size) this.#chunks.begin();
+      this.#chunks.last.append(item.element);
     }
-    return true;
-  }
-
-  /** Puts an item at its place, instead of what was there. @param {Slot} slot
-   * @param {number} place */
-  #put(slot, place) {
-    const before = this.#slots[place];
-    this.#slots[place] = slot;
-    if (before !== undefined) {
-      before.item.element.replaceWith(slot.item.element);
-      return;
-    }
-    const { last, size } = this.#chunks;
-    if (last.childElementCount >= size) this.#chunks.begin();
-    this.#chunks.last.append(slot.item.element);
+    this.#slots[place] = { shape, argument: child, item };
+    pass.grown();
+    return item.refresh(edit ?? child, inner, pass);
   }
 }
 
@@ -2427,49 +2217,31 @@ function height(chunk) {
   return LINE * chunk.querySelectorAll(".item").length + RECORD * records;
 }
 
-/** Returns whether a slot shows a child completely, and nothing has changed since.
- * @param {Slot | undefined} slot @param {Argument} child @param {Surroundings} around */
-function isSettled(slot, child, around) {
-  if (slot?.argument !== child || !child.isDone || slot.value !== child.value) return false;
-  return isAlike(around, slot.around);
-}
-
-/** @param {Surroundings} one @param {Surroundings | null} other */
-function isAlike(one, other) {
-  return one === other || (one.file === other?.file && one.language === other.language
-    && one.isOnlyText === other.isOnlyText && one.mode === other.mode);
-}
-
 /** @param {Argument} argument @param {Texts} texts */
 function shortText(argument, texts) {
-  if (argument.kind === "string") return textOf(argument);
-  return argument.isDone ? scalar(argument, texts) : "";
+  const { kind, value, key, isDone } = argument;
+  if (kind === "string") return textOf(argument);
+  if (!isDone) return "";
+  if (kind === "array") return "[]";
+  if (kind === "object") return key === null ? texts.noArguments : "{}";
+  return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** A short value. There may be very many, so each is made with as little as possible. */
-class Value {
-  element = document.createElement("span");
-  /** @type {string | null} */
-  #shown = null;
-
-  /** @param {Argument} argument @param {Texts} texts */
-  show(argument, texts) {
-    const { kind, isDone, children } = argument;
-    const items = children.length > 0 ? children : [argument];
-    const text = items.map((item) => shortText(item, texts)).join(", ");
-    const name = `value ${kind ?? ""} ${isDone ? "" : "open"}`.trim();
-    if (this.element.className !== name) this.element.className = name;
-    if (text === this.#shown) return;
-    this.#shown = text;
-    this.element.textContent = "";
-    addInOrder(this.element, visible(text));
-  }
+/** Shows a short value. There may be very many, so each is made with as little as possible.
+ * @param {Element} element @param {Argument} argument @param {Texts} texts */
+function showValue(element, argument, texts) {
+  const { kind, isDone, children } = argument;
+  const items = children.length > 0 ? children : [argument];
+  const text = items.map((item) => shortText(item, texts)).join(", ");
+  const name = `value ${kind ?? ""} ${isDone ? "" : "open"}`.trim();
+  if (element.className !== name) element.className = name;
+  setInOrder(element, visible(text));
 }
 
 /** A name and a short value. */
 class LineItem {
   element = document.createElement("div");
-  #value = new Value();
+  #value = document.createElement("span");
 
   /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
   refresh(argument, _around, { texts }) {
@@ -2478,37 +2250,37 @@ class LineItem {
       if (argument.key !== null) {
         const name = document.createElement("span");
         name.className = "key";
-        addInOrder(name, visibleLine(nameOf(argument.key, texts)));
-        this.element.append(name, " ");
+        this.element.append(setInOrder(name, visibleLine(nameOf(argument.key, texts))), " ");
       }
-      this.element.append(this.#value.element);
+      this.element.append(this.#value);
     }
-    this.#value.show(argument, texts);
+    showValue(this.#value, argument, texts);
     return true;
   }
 }
 
 /** A row of a table. */
 class RecordItem {
-  /** @type {Value[]} */
+  element = make("div", { class: "item record", role: "row" });
+  /** @type {HTMLElement[]} */
   #values = [];
+  #columns;
 
-  /** @param {string[]} columns */
+  /** @param {string[]} columns of the table; there may be more later */
   constructor(columns) {
-    this.columns = columns;
-    this.element = make("div", { class: "item record", role: "row" });
+    this.#columns = columns;
   }
 
   /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
   refresh({ children }, _around, { texts }) {
-    for (let at = this.#values.length; at < this.columns.length; at += 1) {
-      const value = new Value();
+    while (this.#values.length < this.#columns.length) {
+      const value = document.createElement("span");
       this.#values.push(value);
-      const cell = make("span", { class: "cell", role: "cell" }, value.element);
-      this.element.append(cell);
+      this.element.append(make("span", { class: "cell", role: "cell" }, value));
     }
     for (const cell of children) {
-      this.#values[this.columns.indexOf(String(cell.key))]?.show(cell, texts);
+      const value = this.#values[this.#columns.indexOf(String(cell.key))];
+      if (value) showValue(value, cell, texts);
     }
     return true;
   }
@@ -2552,7 +2324,7 @@ class EditItem {
     const { old, new: after } = edit;
     const { language, file, mode } = pass.looks.within(object, around);
     const { texts, painting: onPainting } = pass;
-    const names = [old, ...(after ? [after] : [])].map(({ key }) => nameOf(key ?? "", texts));
+    const names = [old, after].flatMap((one) => (one ? nameOf(one.key ?? "", texts) : []));
     const title = file || names.join(" → ");
     if (!this.#view || this.#title !== title) {
       this.#title = title;
@@ -2572,15 +2344,6 @@ class EditItem {
 
 const LEAVES = { line: LineItem, block: BlockItem, edit: EditItem };
 
-/** Makes the name above an argument.
- * @param {string | number} key @param {Texts} texts @param {Node[]} more */
-function heading(key, texts, ...more) {
-  const element = make("div", { class: "key" });
-  addInOrder(element, visibleLine(nameOf(key, texts)));
-  element.append(...more);
-  return element;
-}
-
 /** Returns a text as it is so far, or as it is for good. @param {Argument} argument */
 function textOf({ text, value, isDone }) {
   return isDone && typeof value === "string" ? value : text;
@@ -2589,13 +2352,6 @@ function textOf({ text, value, isDone }) {
 /** @param {string | number} key @param {Texts} texts */
 function nameOf(key, texts) {
   return key === "" ? texts.emptyName : String(key);
-}
-
-/** @param {Argument} argument @param {Texts} texts */
-function scalar({ kind, value, key }, texts) {
-  if (kind === "array") return "[]";
-  if (kind === "object") return key === null ? texts.noArguments : "{}";
-  return Object.is(value, -0) ? "-0" : String(value);
 }
 
 // One constructed style sheet for all elements. It applies in their shadow roots only.
@@ -2629,6 +2385,7 @@ sheet.replaceSync(`
 }
 *, *::before, *::after { box-sizing: border-box; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+:is(.call, .head, .approval):focus-visible { outline-offset: -2px; }
 .icon {
   flex: none; width: 1rem; height: 1rem;
   fill: none; stroke: currentColor; stroke-width: 1.5; stroke-linejoin: round;
@@ -2642,7 +2399,6 @@ sheet.replaceSync(`
   border-radius: 0.625rem;
   background: var(--paper);
 }
-.call:focus-visible { outline-offset: -2px; }
 .call:is([data-state=writing], [data-state=running], [data-state=approved]) {
   --state: var(--accent);
 }
@@ -2659,7 +2415,6 @@ sheet.replaceSync(`
   background: none; color: inherit; font: inherit; text-align: start; cursor: pointer;
 }
 .head:hover { background: color-mix(in srgb, var(--ink) 4%, transparent); }
-.head:focus-visible { outline-offset: -2px; }
 .kind { color: var(--soft); }
 .name, .primary {
   min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
@@ -2724,7 +2479,6 @@ sheet.replaceSync(`
   position: sticky; bottom: 0; z-index: 1;
   border-radius: 0 0 0.5625rem 0.5625rem; background: var(--amber);
 }
-.approval:focus-visible { outline-offset: -2px; }
 .said b { color: var(--ink); font-weight: 600; }
 .said b .icon { margin-inline-end: 0.375rem; vertical-align: -0.1875rem; color: var(--warn); }
 .said :is(.left, .note, .moved):not(:empty)::before { content: " · " / " "; color: var(--soft); }
@@ -2736,8 +2490,8 @@ sheet.replaceSync(`
 .buttons, .row-below { display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem; }
 .row-below { flex: 1 0 100%; }
 .row-below .buttons { flex: none; margin-inline-start: auto; }
-.warned { flex: 1 0 100%; color: var(--warn); overflow-wrap: anywhere; }
-.alert { flex: 1 0 100%; color: var(--bad); overflow-wrap: anywhere; }
+.warned, .alert { flex: 1 0 100%; color: var(--warn); overflow-wrap: anywhere; }
+.alert { color: var(--bad); }
 .alert:empty { position: absolute; } /* not hidden, so that a text in it is announced */
 button.act, textarea, input {
   border: 1px solid var(--edge); border-radius: 0.375rem;
@@ -2824,7 +2578,6 @@ textarea[readonly] { background: var(--raised); }
 }
 .key { overflow: clip; color: var(--soft); }
 .value { white-space: pre-wrap; }
-.value:is(.number, .boolean, .null) { color: light-dark(#0550ae, #79c0ff); }
 .value:is(.object, .array) { color: var(--soft); }
 button.items {
   min-height: 0; padding-block: 0; font: 0.75rem/1.6 system-ui, sans-serif; opacity: 1 !important;
@@ -2867,8 +2620,6 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
   background: color-mix(in srgb, var(--ink) 8%, transparent); color: var(--ink);
 }
 .tools .act[aria-pressed=false] { color: var(--soft); }
-.plus { color: var(--good); }
-.minus { color: var(--bad); }
 .code, .diff {
   padding-block: 0 0.4rem; font: 0.8125rem/1.54 var(--mono); font-variant-ligatures: none;
   tab-size: 4;
@@ -2924,11 +2675,11 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 .t-keyword, .t-heading { color: light-dark(#a0307a, #f08bc5); }
 .t-heading, .t-strong { font-weight: 600; }
 .t-string { color: light-dark(#0a5c36, #8fd6a4); }
-.t-number { color: light-dark(#0550ae, #79c0ff); }
+.t-number, .value:is(.number, .boolean, .null) { color: light-dark(#0550ae, #79c0ff); }
 .t-comment { color: light-dark(#5c6670, #98a2ae); font-style: italic; }
 .t-name { color: light-dark(#7a3e00, #f0b36b); }
-.t-added { color: var(--good); }
-.t-removed { color: var(--bad); }
+.plus, .t-added { color: var(--good); }
+.minus, .t-removed { color: var(--bad); }
 
 @container (width < 30rem) {
   .said { flex-basis: 100%; }

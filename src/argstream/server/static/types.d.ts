@@ -321,13 +321,4 @@ export type Surroundings = { file: string | null, language: string | null, isOnl
   mode: Mode };
 export type Shape = "line" | "block" | "branch" | "table" | "record" | "edit";
 /** An item of a list, and what it shows. */
-export interface Slot {
-  shape: Shape;
-  argument: ShownArgument;
-  item: Item;
-  /** The surroundings with which the value is shown completely. */
-  around: Surroundings | null;
-  /** The value that is shown completely. A change within it replaces it, and the list of children
-   * that it is in. */
-  value: unknown;
-}
+export type Slot = { shape: Shape, argument: ShownArgument, item: Item };

@@ -145,6 +145,7 @@ class Driver:
         self._log = log
         self._tools = ToolTasks(self, tools)
         self.decider: Decider = Decider(self, log)
+        self._event_loop: asyncio.AbstractEventLoop  # finding it again costs a system call in 3.11
         self._task: asyncio.Task[Any] | None = None  # the main task
         self._children: set[asyncio.Task[None]] = set()
         self._variables: contextvars.Context  # of the main task
@@ -168,7 +169,7 @@ class Driver:
     async def drive(self, step: Step, stop_reason: str | None = None) -> Record | None:
         """Drive a run that has no consumer, in the current task. Return the last record."""
         self.outbox.leave(discard=True)
-        self._queue_first(step, stop_reason)
+        self._begin(step, stop_reason)
         del step  # free it once it is written
         self._task = asyncio.current_task()
         await self._drive()
@@ -198,10 +199,11 @@ class Driver:
             await self.close()
 
     def start(self, step: Step, stop_reason: str | None = None) -> None:
-        self._queue_first(step, stop_reason)
+        self._begin(step, stop_reason)
         self._task = asyncio.create_task(self._drive())
 
-    def _queue_first(self, step: Step, stop_reason: str | None) -> None:
+    def _begin(self, step: Step, stop_reason: str | None) -> None:
+        self._event_loop = asyncio.get_running_loop()
         self._queue.append(step)
         if stop_reason is not None:
             self.decider.stop(stop_reason)
@@ -241,7 +243,7 @@ class Driver:
     def _schedule(self) -> None:
         if self._timer is None and not self._is_woken:
             due = self._flushed_at + _FLUSH_INTERVAL
-            self._timer = asyncio.get_running_loop().call_at(due, self._wake)
+            self._timer = self._event_loop.call_at(due, self._wake)
 
     async def room(self) -> None:
         await self.outbox.room()
@@ -283,7 +285,7 @@ class Driver:
 
     async def _woken(self) -> None:
         if not self._is_woken:
-            self._wakeup = asyncio.get_running_loop().create_future()
+            self._wakeup = self._event_loop.create_future()
             await self._wakeup
         self._is_woken = False
         if self._crash is not None:
@@ -358,10 +360,9 @@ class Driver:
         Return False if that failed, or reading was closed meanwhile.
         """
         self._queue.append(deltas)
-        loop = asyncio.get_running_loop()
         if self._unwritten or self._is_woken:
             return True
-        if loop.time() < self._flushed_at + _FLUSH_INTERVAL:
+        if self._event_loop.time() < self._flushed_at + _FLUSH_INTERVAL:
             self._schedule()
             return True
         self._reader_writes = True
@@ -380,7 +381,7 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._flushed_at = asyncio.get_running_loop().time()
+        self._flushed_at = self._event_loop.time()
         taken, self._queue = self._queue, []
         return taken
 
@@ -551,7 +552,7 @@ class Driver:
                 self._apply_batch(batch, events.calls, reading)
                 if reading.turn_is_over and not (is_observed or reading.lingers):
                     reading.lingers = True
-                    asyncio.get_running_loop().call_later(_LINGER, self._close_reading, reading)
+                    self._event_loop.call_later(_LINGER, self._close_reading, reading)
             self.source.events_applied()
             if outbox.is_full or len(self._queue) >= _QUEUE_ROOM:
                 await self.room()

@@ -167,7 +167,7 @@ class Tail:
             if self._is_stale and not self._is_reading:
                 await self._advance()
                 continue
-            woken: Future[None] = asyncio.get_running_loop().create_future()
+            woken: Future[None] = self.loop.create_future()
             self._waiting[woken] = None
             try:
                 await woken

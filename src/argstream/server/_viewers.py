@@ -101,6 +101,7 @@ class RunBroadcast:
         self.close_reason: CloseReason | None = None
         """Why the stream ends before the run does, if so."""
         self._store = store
+        self._loop = asyncio.get_running_loop()
         self._extra_interval = extra_interval
         self._replay: Replay | None = None
         self._chunks: deque[_Chunk] = deque()
@@ -127,7 +128,7 @@ class RunBroadcast:
         self._start = snapshot.seq
         self._has_all = snapshot.end is not None
         if not self._has_all:
-            self._kept_at = asyncio.get_running_loop().time()
+            self._kept_at = self._loop.time()
             self._following = asyncio.create_task(self._follow(snapshot.seq))
             self._send_heartbeat()
 
@@ -173,16 +174,15 @@ class RunBroadcast:
     def _write_when_due(self) -> None:
         """Write now or when it is due. Records that arrive until then are written together."""
         if self._writing is None:
-            loop = asyncio.get_running_loop()
-            if self._due <= loop.time():
+            if self._due <= self._loop.time():
                 self._write()
             else:
-                self._writing = loop.call_at(self._due, self._write)
+                self._writing = self._loop.call_at(self._due, self._write)
 
     def _write(self) -> None:
         self._writing = None
         records, self._unwritten = self._unwritten, []
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if self.close_reason is None:
             try:
                 for portion in portions(records):
@@ -212,12 +212,12 @@ class RunBroadcast:
     def _send_heartbeat(self) -> None:
         if self.is_over:
             return
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         if now >= self._kept_at + _HEARTBEAT:
             self._keep(_Chunk(self.seq, comment()), now)
             self._wake()
-        self._heartbeat_timer = loop.call_at(self._kept_at + _HEARTBEAT, self._send_heartbeat)
+        due = self._kept_at + _HEARTBEAT
+        self._heartbeat_timer = self._loop.call_at(due, self._send_heartbeat)
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -275,7 +275,7 @@ class RunBroadcast:
 
     def next_write(self) -> "asyncio.Future[None]":
         """Return what is done with the next write, or at the end."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        woken: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(woken)
         return woken
 

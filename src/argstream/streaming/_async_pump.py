@@ -24,6 +24,7 @@ from asyncio import (
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from types import AsyncGeneratorType
 from typing import Any, TypeVar
 
@@ -289,8 +290,9 @@ class AsyncEvents(AsyncIterator[Event]):
     def _begin(self) -> None:
         self._work.has_begun = True
         with suppress(RuntimeError):  # another event loop than asyncio's
-            self._pump.loop = get_running_loop()
-            self._current_task = current_task
+            self._pump.loop = loop = get_running_loop()
+            # Finding the loop again would cost a system call in Python 3.11.
+            self._current_task = partial(current_task, loop)
 
     async def _next_held(self) -> Event:
         work, progress = self._work, self._pump.progress

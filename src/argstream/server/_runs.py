@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -19,11 +18,9 @@ from argstream.errors import (
     AlreadyDecidedError,
     ArgstreamError,
     RunBusyError,
-    RunNotFoundError,
-    StoreError,
     UsageError,
 )
-from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
+from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStatus
 from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, RunInfo
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
@@ -40,17 +37,13 @@ _AFTER_EXPIRY: Final = 0.05
 logger = logging.getLogger("argstream.server")
 _PAUSED_EVERY: Final = 6
 """Paused runs are checked in every sixth round of recovery."""
-_PROMPT_CHARACTERS: Final = 200
-_MAX_PROMPTS: Final = 2_000
-_PROMPTS_AT_ONCE: Final = 16
-"""How many logs are read at once: their first records may hold a long history."""
+_MAX_KEPT: Final = 2_000
+_LOOKED_UP_AT_ONCE: Final = 16
 _RECENT_RUNS: Final = 100
 """How many runs are listed to find the newest run of each conversation. Others are looked up."""
 _MOST_ROWS: Final = 1_000
 _KEEP_DELETED: Final = 600.0
 """Seconds until a deleted conversation can no longer be restored."""
-_UNREADABLE_SECONDS: Final = 60.0
-"""How long an unreadable log is not read again. Pages poll the list every few seconds."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -144,7 +137,6 @@ class Runs:
         self.model = driver.model
         self.tools = driver.tools
         self._driving = RunSupervisor(driver, max_running)
-        self.beginnings = Beginnings(driver.store)
         self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
         self._over: OrderedDict[str, RunInfo] = OrderedDict()
@@ -251,8 +243,8 @@ class Runs:
         for info in await self.store.runs(user=user, limit=_RECENT_RUNS):
             newest.setdefault(info.conversation_id, info)
         others = [row for row in rows if row.conversation_id not in newest]
-        for start in range(0, len(others), _PROMPTS_AT_ONCE):
-            some = others[start : start + _PROMPTS_AT_ONCE]
+        for start in range(0, len(others), _LOOKED_UP_AT_ONCE):
+            some = others[start : start + _LOOKED_UP_AT_ONCE]
             found = await asyncio.gather(*map(self._newest_run, some))
             newest |= {info.conversation_id: info for info in found if info is not None}
         return newest
@@ -310,7 +302,6 @@ class Runs:
                 run = self._driver.begin(prompt, conversation)
                 await self._driving.begin(run, on_inactive)
                 await self._require_first(run.run_id, conversation)
-                self.beginnings.keep(run.run_id, prompt, conversation.replaces)
         except BaseException:
             on_inactive()
             raise
@@ -382,10 +373,6 @@ class Runs:
             raise
         if loaded.run is not None:
             self._driving.resume(loaded.run)
-
-    async def delete(self, run_id: str) -> None:
-        await self.store.delete(run_id)
-        self.beginnings.forget(run_id)
 
     @_uninterrupted
     async def stop(self, run_id: str, reason: str = "") -> None:
@@ -698,68 +685,7 @@ class Recovery:
             self._driving.resume_at_expiry(info.run_id, last.event.pending)
 
 
-class Beginning(NamedTuple):
-    prompt: str = ""  # its first characters
-    replaces: str = ""
-
-
-_UNKNOWN: Final = Beginning()
-
-
-class Beginnings:
-    """A cache of how runs began."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._kept: OrderedDict[str, tuple[Beginning, float]] = OrderedDict()  # and until when
-
-    async def of(self, runs: Sequence[RunInfo]) -> list[Beginning]:
-        """Return how runs began; an empty beginning for a log that cannot be read."""
-        known = {info.run_id: self._known(info) for info in runs}
-        unknown = [run_id for run_id, beginning in known.items() if beginning is None]
-        for start in range(0, len(unknown), _PROMPTS_AT_ONCE):
-            some = unknown[start : start + _PROMPTS_AT_ONCE]
-            known.update(zip(some, await asyncio.gather(*map(self._read, some)), strict=True))
-        return [known[info.run_id] or _UNKNOWN for info in runs]
-
-    def keep(self, run_id: str, prompt: str, replaces: str) -> Beginning:
-        beginning = Beginning(prompt[:_PROMPT_CHARACTERS], replaces)
-        _put(self._kept, run_id, (beginning, math.inf))
-        return beginning
-
-    def forget(self, run_id: str) -> None:
-        self._kept.pop(run_id, None)
-
-    def _known(self, info: RunInfo) -> Beginning | None:
-        if not info.seq:
-            return _UNKNOWN
-        beginning, until = self._kept.get(info.run_id, (None, 0.0))
-        if until <= time.monotonic():
-            return None
-        self._kept.move_to_end(info.run_id)
-        return beginning
-
-    async def _read(self, run_id: str) -> Beginning:
-        try:
-            first = await self._store.read(run_id, limit=1)
-        except RunNotFoundError:  # it was deleted meanwhile
-            return _UNKNOWN
-        except StoreError as error:
-            self._skip_for_a_while(run_id, str(error))
-            return _UNKNOWN
-        if first and isinstance(event := first[0].event, RunStarted):
-            return self.keep(run_id, event.prompt, event.replaces)
-        self._skip_for_a_while(run_id, "its log does not begin with the start of a run")
-        return _UNKNOWN
-
-    def _skip_for_a_while(self, run_id: str, why: str) -> None:
-        """Do not read this log again for a while. Log that once."""
-        if run_id not in self._kept:
-            logger.warning("run %s: its prompt cannot be read: %s", run_id, visible_line(why))
-        _put(self._kept, run_id, (_UNKNOWN, time.monotonic() + _UNREADABLE_SECONDS))
-
-
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int = _MAX_PROMPTS) -> tuple[K, V] | None:
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int = _MAX_KEPT) -> tuple[K, V] | None:
     """Add a value as the newest. If there are too many, drop the least recent one and return it."""
     kept[key] = value
     kept.move_to_end(key)

@@ -47,7 +47,6 @@ _HEADERS: Final = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
-_RAW_HEADERS: Final = {name: (name.encode(), value.encode()) for name, value in _HEADERS.items()}
 STREAMS: Final = "argstream.streams"
 """The key in a scope of the list of streams to run after the router has returned."""
 _STALL_CHECKS: Final = 4  # how often to check, within stalled_seconds, whether the client reads
@@ -305,17 +304,16 @@ class Broadcasts:
         """
         name = (run_id, key)
         broadcast = self._broadcast(name, run_id, make)
-        viewer = Viewer(broadcast, lambda: self._leave(name, broadcast))
         broadcast.viewers += 1
         self._viewers += 1
         try:
             # A viewer that leaves must not close the broadcast for the others.
             await asyncio.shield(broadcast.opened)
-            await self._position(viewer, broadcast, make, after)
+            number, before = await self._position(broadcast, make, after)
         except BaseException:
-            viewer.close()
+            self._leave(name, broadcast)
             raise
-        return viewer
+        return Viewer(broadcast, number, before, lambda: self._leave(name, broadcast))
 
     def _broadcast(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> RunBroadcast:
         broadcast = self._broadcasts.get(name)
@@ -330,27 +328,20 @@ class Broadcasts:
         return min(self._viewers * _SECONDS_PER_VIEWER, _MAX_EXTRA_INTERVAL)
 
     async def _position(
-        self,
-        viewer: "Viewer",
-        broadcast: RunBroadcast,
-        make: Callable[[], Encoder],
-        after: int | None,
-    ) -> None:
-        if after is None:
-            viewer.begin_with_replay(0)
-            return
-        if after > broadcast.seq:
+        self, broadcast: RunBroadcast, make: Callable[[], Encoder], after: int | None
+    ) -> "tuple[int, AsyncGenerator[Written, None] | None]":
+        """Return the number of the first chunk for a viewer, and what to send before it."""
+        if after is not None and after > broadcast.seq:
             await self._wait_for(broadcast, after)
-        number = broadcast.place_after(after)
-        if number is not None:
-            viewer.begin(number)
-        elif after > broadcast.seq:
-            viewer.begin_with_replay(0)  # there is no such record
+        if after is None or after > broadcast.seq:  # there is no such record
+            replay = broadcast.replay()
+        elif (number := broadcast.place_after(after)) is not None:
+            return number, None
         elif broadcast.encoder.can_catch_up and broadcast.seq - after > _MAX_EXACT:
-            viewer.begin_with_replay(after)
+            replay = broadcast.replay(after)
         else:
-            missed = self._missed(broadcast.run_id, make(), after, broadcast.seq)
-            viewer.begin(broadcast.end, missed)
+            return broadcast.end, self._missed(broadcast.run_id, make(), after, broadcast.seq)
+        return replay.number, _only(replay.written)
 
     async def _wait_for(self, broadcast: RunBroadcast, after: int) -> None:
         """Wait for a record that another process has sent, but that has not arrived here."""
@@ -406,19 +397,18 @@ class Broadcasts:
 class Viewer:
     """An index into the chunks of a broadcast, and what to send before them."""
 
-    def __init__(self, broadcast: RunBroadcast, left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        broadcast: RunBroadcast,
+        number: int,
+        before: AsyncGenerator[Written, None] | None,
+        left: Callable[[], None],
+    ) -> None:
         self._broadcast = broadcast
+        self._number = number  # of the next chunk
+        self._before = before
         self._left = left
-        self._number = 0  # of the next chunk
-        self._before: AsyncGenerator[Written, None] | None = None
         self._is_closed = False
-
-    def begin(self, number: int, before: AsyncGenerator[Written, None] | None = None) -> None:
-        self._number, self._before = number, before
-
-    def begin_with_replay(self, after: int) -> None:
-        replay = self._broadcast.replay(after)
-        self.begin(replay.number, _only(replay.written))
 
     def close(self) -> None:
         if not self._is_closed:
@@ -498,7 +488,7 @@ class EventStream(Response):
         self._is_sending = False
         self._sent = 0  # pieces
         self._check_timer: asyncio.TimerHandle | None = None
-        self.raw_headers = _raw_headers({**_HEADERS, **headers})
+        self._head = {**_HEADERS, **headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The stack frames of the router would take half of the memory of a viewer. So the stream is
@@ -545,7 +535,8 @@ class EventStream(Response):
     async def _send(self, send: Send, *, is_head: bool) -> None:
         self._is_sending = True
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            head = ((name.encode(), text.encode("latin-1")) for name, text in self._head.items())
+            await send({"type": "http.response.start", "status": 200, "headers": [*head]})
             if not is_head:
                 async with aclosing(self._pieces) as pieces:
                     self._is_sending = False
@@ -558,16 +549,6 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # some ASGI servers raise it when the client has disconnected
             return
-
-
-def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Encode headers. Viewers share the objects of common headers, which saves memory."""
-    return [
-        _RAW_HEADERS[name]
-        if _HEADERS.get(name) == value
-        else (name.encode("latin-1"), value.encode("latin-1"))
-        for name, value in headers.items()
-    ]
 
 
 def _cut_off(sending: asyncio.Timeout, _: object = None) -> None:

@@ -29,8 +29,6 @@ from argstream.server._security import Problem
 
 _MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""
-_MAX_RECENT_GRANTS: Final = 500
-"""How many keep an empty set, which a later run may fill."""
 _AFTER_EXPIRY: Final = 0.05
 """Seconds after an expiry until the run is resumed, because other clocks may be behind."""
 
@@ -57,24 +55,15 @@ P = ParamSpec("P")
 class Driver(Protocol):
     """Begins and resumes runs."""
 
-    @property
-    def name(self) -> str:
-        """The value of ``RunInfo.agent`` of its runs. It cannot resume others."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model, which the page shows; "" if it has none."""
-
-    @property
-    def tools(self) -> Sequence[str]:
-        """The names of the tools, which the page shows, as far as they are known."""
-
-    @property
-    def can_replace(self) -> bool:
-        """Whether a run may take the place of another, with the messages before that."""
-
-    @property
-    def store(self) -> Store: ...
+    name: str
+    """The value of ``RunInfo.agent`` of its runs. It cannot resume others."""
+    model: str
+    """The name of the model, which the page shows; "" if it has none."""
+    tools: Sequence[str]
+    """The names of the tools, which the page shows, as far as they are known."""
+    can_replace: bool
+    """Whether a run may take the place of another, with the messages before that."""
+    store: Store
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         """Return a run that begins when its first event is requested."""
@@ -139,9 +128,10 @@ class Runs:
         self._driving = RunSupervisor(driver, max_running)
         self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
-        self._over: OrderedDict[str, RunInfo] = OrderedDict()
+        self._over: OrderedDict[tuple[str, str], RunInfo] = OrderedDict()
         """Newest runs that are over, by user and conversation: they are not read again."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """Locks that keep two concurrent messages from starting a run each."""
 
     def open(self) -> None:
         self._driving.open()
@@ -273,14 +263,14 @@ class Runs:
                     await await_and_log(info.run_id, self.store.delete(info.run_id))
 
     async def _newest_run(self, row: ConversationInfo) -> RunInfo | None:
-        key = f"{row.user}\n{row.conversation_id}"
+        key = row.user, row.conversation_id
         known = self._over.get(key)
         if known is not None and known.created >= row.updated:
             self._over.move_to_end(key)
             return known
         runs = await self.store.runs(conversation_id=row.conversation_id, user=row.user, limit=1)
         if runs and runs[0].is_over:
-            _put(self._over, key, runs[0])
+            _put(self._over, key, runs[0], _MAX_KEPT)
         return runs[0] if runs else None
 
     async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
@@ -295,7 +285,8 @@ class Runs:
         ``on_inactive`` is called when it is no longer driven here, or could not start.
         """
         try:
-            async with self._turn(conversation):
+            turn = (conversation.user, conversation.id)
+            async with self._turns.setdefault(turn, asyncio.Lock()):
                 await self._require_unchanged(conversation)
                 if self._driving.is_full:
                     raise _full("retry")
@@ -329,10 +320,6 @@ class Runs:
         if first is not None and first.run_id != run_id:
             await self.stop(run_id, "another message was sent first")
             raise _busy(first.run_id)
-
-    def _turn(self, conversation: Conversation) -> asyncio.Lock:
-        """Return the lock that keeps two concurrent messages from starting a run each."""
-        return self._turns.setdefault((conversation.user, conversation.id), asyncio.Lock())
 
     async def load(self, run_id: str, user: str) -> LoadedRun:
         """Read a run of a user. Raise Problem as ``info`` does."""
@@ -438,13 +425,11 @@ class AgentDriver:
         self._agent = agent
         self.name = agent.name
         self.model = agent.model.name
-        self.tools = agent.tools
+        self.tools: Sequence[str] = agent.tools
         self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
-        self._grants: WeakValueDictionary[tuple[str, str], set[Grant]] = WeakValueDictionary()
-        """The grants of each conversation, by user and ID. These two keep them:"""
-        self._recent_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
-        self._older_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()  # not empty
+        self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
+        """The grants of each conversation, by user and ID."""
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         conversation.grants = self._grants_in(conversation)
@@ -453,10 +438,8 @@ class AgentDriver:
     def _grants_in(self, conversation: Conversation) -> set[Grant]:
         """Return the grants of a conversation. All of its runs share the set."""
         name = (conversation.user, conversation.id)
-        grants = self._grants.setdefault(name, conversation.grants)
-        older = _put(self._recent_grants, name, grants, _MAX_RECENT_GRANTS)
-        if older is not None and older[1]:
-            _put(self._older_grants, *older, _MAX_GRANTS)
+        grants = self._grants.get(name, conversation.grants)
+        _put(self._grants, name, grants, _MAX_GRANTS)
         return grants
 
     def resume(self, info: RunInfo) -> Run | None:
@@ -467,8 +450,7 @@ class AgentDriver:
     async def conversation(self, id: str, user: str) -> Conversation:
         conversation = await self._agent.conversation(id, user=user)
         if conversation.is_fresh:  # an earlier conversation with this ID was deleted
-            for grants in (self._grants, self._recent_grants, self._older_grants):
-                grants.pop((user, id), None)
+            self._grants.pop((user, id), None)
         return conversation
 
     async def load(self, run_id: str) -> LoadedRun:
@@ -685,11 +667,12 @@ class Recovery:
             self._driving.resume_at_expiry(info.run_id, last.event.pending)
 
 
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int = _MAX_KEPT) -> tuple[K, V] | None:
-    """Add a value as the newest. If there are too many, drop the least recent one and return it."""
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Add a value as the newest. If there are too many, drop the least recent one."""
     kept[key] = value
     kept.move_to_end(key)
-    return kept.popitem(last=False) if len(kept) > most else None
+    if len(kept) > most:
+        kept.popitem(last=False)
 
 
 def keep_numbers(original: Any, edited: Any) -> Any:

@@ -35,10 +35,11 @@ class Notifier:
             if not one.done():
                 one.set_result(None)
 
-    async def wait(self) -> None:
-        waiting = asyncio.get_running_loop().create_future()
+    def wait(self) -> "asyncio.Future[None]":
+        """Return what is done with the next notification."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiting.append(waiting)
-        await waiting
+        return waiting
 
     async def until(self, is_so: Callable[[], bool], seconds: float) -> None:
         with suppress(TimeoutError):
@@ -190,7 +191,8 @@ async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
 
     def work() -> None:
         try:
-            variables.run(_leave_event_loop)
+            if (sniffio := sys.modules.get("sniffio")) is not None:  # no loop runs in the thread
+                variables.run(sniffio.current_async_library_cvar.set, None)
             results.append(variables.run(function))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
             errors.append(error)
@@ -202,13 +204,6 @@ async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
     if errors:
         raise errors.pop()  # not kept here: it refers to this frame
     return results[0]
-
-
-def _leave_event_loop() -> None:
-    """Reset the variable that reports a running event loop: there is none in a thread."""
-    sniffio: Any = sys.modules.get("sniffio")
-    if sniffio is not None:
-        sniffio.current_async_library_cvar.set(None)
 
 
 class LoopThread:

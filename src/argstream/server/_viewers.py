@@ -19,6 +19,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from argstream._asyncio import Notifier
 from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
 from argstream.protocols._base import CloseReason, Encoder, Written, comment
@@ -110,7 +111,7 @@ class RunBroadcast:
         self._start = 0  # the seq before it
         self._unwritten: list[Record] = []  # records that arrived
         self._has_all = False  # all records of the run have arrived
-        self._waiting: list[asyncio.Future[None]] = []  # done with the next write
+        self.written = Notifier()  # of each write, and of the end
         self._following: asyncio.Task[None] | None = None
         self._due = 0.0  # when the next chunk may be written
         self._writing: asyncio.TimerHandle | None = None
@@ -132,7 +133,7 @@ class RunBroadcast:
 
     def disconnect(self, why: CloseReason) -> None:
         self.close_reason = self.close_reason or why
-        self._wake()
+        self.written.notify()
 
     @property
     def has_failed(self) -> bool:
@@ -192,7 +193,7 @@ class RunBroadcast:
                 logger.exception("the run %s cannot be shown", self.run_id)
                 self.disconnect("failure")
         self._due = now + max(self.encoder.interval, self._extra_interval())
-        self._wake()  # viewers may wait for a record without output, or for the end
+        self.written.notify()  # viewers may wait for a record without output, or for the end
 
     def _keep(self, chunk: _Chunk, now: float) -> None:
         self._kept_at = now
@@ -215,14 +216,8 @@ class RunBroadcast:
         now = loop.time()
         if now >= self._kept_at + _HEARTBEAT:
             self._keep(_Chunk(self.seq, comment()), now)
-            self._wake()
+            self.written.notify()
         self._heartbeat_timer = loop.call_at(self._kept_at + _HEARTBEAT, self._send_heartbeat)
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for woken in waiting:
-            if not woken.done():  # it is, if its viewer has left
-                woken.set_result(None)
 
     @property
     def seq(self) -> int:
@@ -266,17 +261,6 @@ class RunBroadcast:
             replay = self._replay = Replay(self.seq, self.end, self.encoder.replay())
             self._room = max(_KEPT_BYTES, len(replay.written.data))
         return replay
-
-    async def wait_for_record(self, seq: int) -> None:
-        """Wait until a record is written, or for the end."""
-        while self.seq < seq and not self.is_over:
-            await self.next_write()
-
-    def next_write(self) -> "asyncio.Future[None]":
-        """Return what is done with the next write, or at the end."""
-        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(woken)
-        return woken
 
 
 class Broadcasts:
@@ -346,11 +330,10 @@ class Broadcasts:
     async def _wait_for(self, broadcast: RunBroadcast, after: int) -> None:
         """Wait for a record that another process has sent, but that has not arrived here."""
         if after <= (await self._store.info(broadcast.run_id)).seq:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    await broadcast.wait_for_record(after)
-            except TimeoutError:
-                return  # the viewer is sent a replay
+            # If it does not arrive, the viewer is sent a replay.
+            await broadcast.written.until(
+                lambda: broadcast.seq >= after or broadcast.is_over, _PATIENCE
+            )
 
     async def _missed(
         self, run_id: str, encoder: Encoder, after: int, until: int
@@ -438,7 +421,7 @@ class Viewer:
             self._before = None
         broadcast = self._broadcast
         while broadcast.end <= self._number and not broadcast.is_over:
-            await broadcast.next_write()
+            await broadcast.written.wait()
         if self._number == broadcast.end:
             why = broadcast.close_reason
             return None if why is None else Written(broadcast.encoder.close_reason(why), ends=True)

@@ -306,10 +306,10 @@ class Store(ABC):
         self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
         with self._tails.watch(run_id) as tail:
-            info = await self._info(run_id)
-            if info.is_over and after >= info.seq:
+            run, _ = await self._load(run_id)
+            if run.is_over and after >= run.seq:
                 return
-            tail.begin(info.seq)
+            tail.begin(run.seq)
             while not (tail.is_over and tail.last is not None and after >= tail.last):
                 records = tail.after(after)
                 if records is None:
@@ -399,10 +399,7 @@ class Store(ABC):
     async def info(self, run_id: str) -> RunInfo:
         """Return a summary of a run."""
         self._check_open()
-        return await self._info(checked_id(run_id))
-
-    async def _info(self, run_id: str) -> RunInfo:
-        run, now = await self._load(run_id)
+        run, now = await self._load(checked_id(run_id))
         return run.info(now)
 
     async def runs(

@@ -26,8 +26,11 @@ def current_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Notifier:
+    """Wakes tasks of one event loop."""
+
     def __init__(self) -> None:
         self.waiting: list[asyncio.Future[None]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def notify(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -35,10 +38,13 @@ class Notifier:
             if not one.done():
                 one.set_result(None)
 
-    async def wait(self) -> None:
-        waiting = asyncio.get_running_loop().create_future()
+    def wait(self) -> "asyncio.Future[None]":
+        """Return what is done with the next notification."""
+        # Finding the loop again would cost a system call in Python 3.11.
+        self._loop = self._loop or asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = self._loop.create_future()
         self.waiting.append(waiting)
-        await waiting
+        return waiting
 
     async def until(self, is_so: Callable[[], bool], seconds: float) -> None:
         with suppress(TimeoutError):
@@ -190,7 +196,8 @@ async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
 
     def work() -> None:
         try:
-            variables.run(_leave_event_loop)
+            if (sniffio := sys.modules.get("sniffio")) is not None:  # no loop runs in the thread
+                variables.run(sniffio.current_async_library_cvar.set, None)
             results.append(variables.run(function))
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is awaited
             errors.append(error)
@@ -202,13 +209,6 @@ async def run_in_thread(function: Callable[[], Result], name: str) -> Result:
     if errors:
         raise errors.pop()  # not kept here: it refers to this frame
     return results[0]
-
-
-def _leave_event_loop() -> None:
-    """Reset the variable that reports a running event loop: there is none in a thread."""
-    sniffio: Any = sys.modules.get("sniffio")
-    if sniffio is not None:
-        sniffio.current_async_library_cvar.set(None)
 
 
 class LoopThread:

@@ -292,11 +292,12 @@ def test_wrong_time_of_day_takes_over_no_driven_run(
 
 
 @store_test
-async def test_launch_settings_are_kept(store: Store, other: Store) -> None:
+async def test_how_a_run_began_is_kept(store: Store, other: Store) -> None:
     launch = Launch("anthropic:m", ("files", "shell"), "/srv", "/srv/policy.toml", "Be brief", 7)
-    await store.create(Writer().started(), "me", SECONDS, launch)
-    assert (await other.info("run-1")).launch == launch
-    assert [info.launch for info in await other.runs()] == [launch]
+    started = Writer().records(ev.RunStarted("run-1", "x" * 500, replaces="run-0"))
+    await store.create(started, "me", SECONDS, launch)
+    for info in (await other.info("run-1"), *await other.runs()):
+        assert (info.prompt, info.replaces, info.launch) == ("x" * 200, "run-0", launch)
 
 
 async def begin_in(store: Store, run_id: str, conversation_id: str, prompt: str, **at: Any) -> None:

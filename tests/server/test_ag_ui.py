@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from argstream.runs import MemoryStore, Record
+from argstream.events import RunSnapshot
+from argstream.runs import MemoryStore
 from argstream.server import AgentServer
 from tests.protocols.reading import read
 from tests.server.chat_scenes import MUCH, SEPARATORS, SPEECH, playing
@@ -212,16 +213,16 @@ def test_repeated_message_starts_a_new_run_if_the_old_one_was_just_deleted(
     agent, _ = playing()
     store = agent.store
     assert isinstance(store, MemoryStore)
-    read_first = store.read
+    snapshot = store.snapshot
 
-    async def read_deleted(run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        if limit == 1:
-            await store.delete(run_id)
-        return await read_first(run_id, after, limit)
+    async def deleted(run_id: str) -> RunSnapshot:
+        monkeypatch.setattr(store, "snapshot", snapshot)
+        await store.delete(run_id)
+        return await snapshot(run_id)
 
     with hosted(AgentServer(agent, token=None)) as client:
         first = events(client, "deleted", "send to ada")
-        monkeypatch.setattr(store, "read", read_deleted)  # as another process may
+        monkeypatch.setattr(store, "snapshot", deleted)  # as another process may
         second = events(client, "deleted", "send to ada")
     assert first[0]["metadata"] != second[0]["metadata"]
 

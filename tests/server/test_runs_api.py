@@ -12,7 +12,6 @@ import pytest
 
 from argstream import Agent, tool
 from argstream import events as ev
-from argstream.errors import StoreError
 from argstream.history import ResultPart, TextPart
 from argstream.jsonstream import Fragment, Parser
 from argstream.models import CallTool, ModelRequest, Reply, Say, ScriptedModel, Think
@@ -411,54 +410,6 @@ def test_runs_are_listed_newest_first_by_status_and_conversation() -> None:
         assert client.show(third)["prompt"] == "x" * 200
         for query in ("?status=nice", "?limit=0"):
             assert client.status(f"/api/runs{query}") == 422
-
-
-class CountingStore(MemoryStore):
-    """Counts how often first records are read; some runs cannot be read."""
-
-    reads = 0
-    broken = ""
-    empty = ""
-
-    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
-        if limit == 1:
-            self.reads += 1
-        if run_id == self.broken:
-            raise StoreError("its file is gone")
-        return [] if run_id == self.empty else await super().read(run_id, after, limit)
-
-
-def test_prompts_of_other_processes_are_read_once_and_failures_retried(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = CountingStore()
-    with talking("One.", "Two.", "Three.", store=store) as client:
-        runs = [client.run(prompt) for prompt in ("1", "2", "3")]
-        assert store.reads == 0  # the prompts of this process are known
-
-    def prompts(client: Client) -> list[str]:
-        return sorted(run["prompt"] for run in client.listed())
-
-    with talking("No.", store=store) as client:
-        for _ in range(2):
-            assert (prompts(client), store.reads) == (["1", "2", "3"], 3)
-    store.broken, store.empty, store.reads = runs[0], runs[1], 0
-    real, passed = time.monotonic, 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: real() + passed)
-    with talking("No.", store=store, limits=Limits(keep_alive_seconds=1_000)) as client:
-        for seconds, reads in ((0, 3), (30, 3), (60, 5), (20, 5)):
-            passed += seconds
-            assert (prompts(client), store.reads) == (["", "", "3"], reads)
-        store.broken = store.empty = ""
-        assert prompts(client) == ["", "", "3"]
-        passed += 60
-        assert prompts(client) == ["1", "2", "3"]
-    logged = [message for message in caplog.messages if "cannot be read" in message]
-    start = "run %s: its prompt cannot be read: "
-    assert logged == [
-        f"{start % runs[1]}its log does not begin with the start of a run",
-        f"{start % runs[0]}its file is gone",
-    ], "logged once"
 
 
 def log(client: Client, run_id: str, query: str = "") -> list[Frame]:

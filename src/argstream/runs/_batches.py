@@ -32,6 +32,7 @@ _LONGEST_TITLE: Final = 80  # characters
 _LONGEST_LEASE: Final = 1e9  # seconds, about thirty years
 _LARGEST: Final = 2**53  # a larger seq is not exact in Redis, which counts in doubles
 _TOKENS: Final = 2**63
+_NO_START: Final = RunStarted("", "")
 _UNWRITABLE: Final = (TypeError, ValueError, RecursionError, OverflowError)
 
 
@@ -45,10 +46,9 @@ def checked_owner(owner: object) -> Owner:
     return owner if isinstance(owner, Owner) else Owner(name)
 
 
-def title_of(records: Sequence[Record]) -> str:
-    prompts = [one.event.prompt for one in records if isinstance(one.event, RunStarted)]
-    lines = "".join(prompts[:1]).strip().splitlines()
-    return "" if not lines else shorten(lines[0], _LONGEST_TITLE, placeholder="…")
+def title_of(prompt: str) -> str:
+    lines = prompt.strip().splitlines()
+    return shorten(lines[0], _LONGEST_TITLE, placeholder="…") if lines else ""
 
 
 def checked_user(user: object) -> str:
@@ -158,7 +158,7 @@ class Batch(Struct):
     """Calls with the digests of their approval requests, in order; None if the call was decided."""
     is_durable: bool = False
     """Whether it must survive a crash of the machine."""
-    user: str = ""  # in the first batch of a run
+    start: RunStarted = _NO_START  # in the first batch of a run
     releases_lease: bool = False  # the run ends, or pauses without a driver
     ends_run: bool = False
     encoded: list[bytes] | None = None
@@ -200,7 +200,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         raise UsageError("records is empty. Pass at least one record")
     first, last = records[0], records[-1]
     approvals: list[tuple[str, str | None]] = []
-    user = ""
+    start = _NO_START
     for expected, record in enumerate(records, first.seq):
         if record.run_id != run_id:
             raise UsageError(f"all records must be of run {run_id!r}, not {record.run_id!r}")
@@ -212,8 +212,8 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
                 approvals.append((call_id, digest))
             case ApprovalDecided(call_id=call_id):
                 approvals.append((call_id, None))
-            case RunStarted():
-                user = checked_user(record.event.user)
+            case RunStarted() as start:
+                checked_user(start.user)
             case _:
                 pass
     if any(record.event.ends_run for record in records[:-1]):
@@ -228,7 +228,7 @@ def batch_of(run_id: str, records: Sequence[Record]) -> Batch:
         status=status,
         approvals=approvals,
         is_durable=not all(record.event.is_delta for record in records),
-        user=user,
+        start=start,
         releases_lease=releases_lease(record.event for record in records),
         ends_run=last.event.ends_run,
         encoded=[_line(record) for record in records],

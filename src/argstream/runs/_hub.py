@@ -104,26 +104,16 @@ class Tail:
     def is_watched(self) -> bool:
         return self.followers > 0 or bool(self.listeners)
 
-    @property
-    def has_failed(self) -> bool:
-        return self._failure is not None
-
-    def receive(self, undelivered: Undelivered) -> None:
-        for push in undelivered.pushes:
-            self.push(*push)
-        if undelivered.is_stale:
-            self.mark_stale()
-        if undelivered.has_commands:
-            self.commands_changed()
-        if undelivered.failure is not None:
-            self.fail(undelivered.failure)
-
     def begin(self, seq: int) -> None:
         """Note that the store has records up to this one."""
         if self.last is None:
             self.last = seq
         elif seq > self.last:
             self._is_stale = True
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
 
     def push(self, first: int, stored: Stored) -> None:
         """Add records that have just been stored."""
@@ -347,9 +337,15 @@ class Tails:
 
     def _deliver(self, tail: Tail) -> None:
         with self._lock:
-            news, tail.undelivered = tail.undelivered, None
-        if news is not None:
-            tail.receive(news)
+            news, tail.undelivered = tail.undelivered or Undelivered(), None
+        for push in news.pushes:
+            tail.push(*push)
+        if news.is_stale:
+            tail.mark_stale()
+        if news.has_commands:
+            tail.commands_changed()
+        if news.failure is not None:
+            tail.fail(news.failure)
 
     def _drop(self, tail: Tail) -> None:
         with self._lock:

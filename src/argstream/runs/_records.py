@@ -193,6 +193,10 @@ class RunInfo(Struct, frozen=True, kw_only=True):
     """Whether commands wait for the driver: see ``Store.commands``."""
     user: str = ""
     """From ``RunStarted``; empty if the run has no user."""
+    prompt: str = ""
+    """The first 200 characters of the prompt."""
+    replaces: str = ""
+    """From ``RunStarted``: the run that this one replaces."""
     launch: Launch = Launch()
 
     @property

@@ -68,7 +68,6 @@ from argstream.runs._batches import (
     delta_batch,
     encode_decisions,
     run_is_over,
-    title_of,
 )
 from argstream.runs._hub import PAGE, Page, Snapshots, Tails, Watch
 from argstream.runs._records import (
@@ -86,6 +85,7 @@ _Answer = TypeVar("_Answer")
 
 FIRST_TOKEN: Final = 1
 _TOKENS: Final = 2**20
+_PROMPT_CHARACTERS: Final = 200
 _BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 """Unlike the monotonic clock, it advances while the machine is suspended. Only on Linux."""
 
@@ -127,8 +127,8 @@ class Store(ABC):
         await self.aclose()
 
     @abstractmethod
-    async def _create(self, make: "Callable[[Now], StoredRun]", batch: Batch, title: str) -> None:
-        """Store a new run and its first records, and its conversation, with the title if it is new.
+    async def _create(self, make: "Callable[[Now], StoredRun]", batch: Batch) -> None:
+        """Store a new run and its first records, and its conversation, with a title if it is new.
 
         Raises ``run_exists(…)`` if there is such a run.
         """
@@ -223,7 +223,7 @@ class Store(ABC):
         def make(now: Now) -> StoredRun:
             return StoredRun.created_with(batch, process, lasts, launch or Launch(), now)
 
-        await self._create(make, batch, title_of(records))
+        await self._create(make, batch)
         return Lease(batch.run_id, process.name, FIRST_TOKEN, batch.last)
 
     async def acquire(self, run_id: str, owner: str | Owner, seconds: float) -> Lease:
@@ -306,10 +306,10 @@ class Store(ABC):
         self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
         with self._tails.watch(run_id) as tail:
-            info = await self._info(run_id)
-            if info.is_over and after >= info.seq:
+            run, _ = await self._load(run_id)
+            if run.is_over and after >= run.seq:
                 return
-            tail.begin(info.seq)
+            tail.begin(run.seq)
             while not (tail.is_over and tail.last is not None and after >= tail.last):
                 records = tail.after(after)
                 if records is None:
@@ -399,10 +399,7 @@ class Store(ABC):
     async def info(self, run_id: str) -> RunInfo:
         """Return a summary of a run."""
         self._check_open()
-        return await self._info(checked_id(run_id))
-
-    async def _info(self, run_id: str) -> RunInfo:
-        run, now = await self._load(run_id)
+        run, now = await self._load(checked_id(run_id))
         return run.info(now)
 
     async def runs(
@@ -512,6 +509,8 @@ class StoredRun(Struct, kw_only=True):
     decisions: dict[str, str | None] = {}  # as JSON; None for those that were used
     stop_reason: str | None = None
     user: str
+    prompt: str = ""  # its first characters
+    replaces: str = ""
     launch: Launch
     commands_version: int = 0  # changes whenever the waiting commands may have changed
 
@@ -532,7 +531,9 @@ class StoredRun(Struct, kw_only=True):
             until=now.lease + seconds,
             leased_until=now.wall + seconds,
             lasts=seconds,
-            user=batch.user,
+            user=batch.start.user,
+            prompt=batch.start.prompt[:_PROMPT_CHARACTERS],
+            replaces=batch.start.replaces,
             launch=launch,
         )
         run._apply(batch)
@@ -668,20 +669,17 @@ class StoredRun(Struct, kw_only=True):
         return decode_commands(waiting, self.stop_reason)
 
     def info(self, now: Now) -> RunInfo:
-        is_driven = self._is_driven(now)
+        has_commands = self.stop_reason is not None or any(self.decisions.values())
         return RunInfo(
-            run_id=self.run_id,
-            conversation_id=self.conversation_id,
-            agent=self.agent,
-            status=self.status,
-            seq=self.seq,
-            created=self.created,
-            updated=self.updated,
-            owner=self._owner_name if is_driven else None,
-            leased_until=self.leased_until,
+            **{name: getattr(self, name) for name in _SHARED_FIELDS},
+            owner=self._owner_name if self._is_driven(now) else None,
             pending=dict(self.pending),
-            has_commands=not self.is_over
-            and (self.stop_reason is not None or any(self.decisions.values())),
-            user=self.user,
-            launch=self.launch,
+            has_commands=has_commands and not self.is_over,
         )
+
+
+_SHARED_FIELDS: Final = [
+    name
+    for name in RunInfo.__struct_fields__
+    if name in StoredRun.__struct_fields__ and name not in ("owner", "pending")
+]

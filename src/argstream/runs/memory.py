@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from argstream.errors import RunNotFoundError
-from argstream.runs._batches import Batch, Filter, run_exists
+from argstream.runs._batches import Batch, Filter, run_exists, title_of
 from argstream.runs._hub import Page
 from argstream.runs._records import ConversationInfo, Lease, Record, from_json, to_json
 from argstream.runs._store import Now, Store, StoredRun
@@ -39,7 +39,7 @@ class MemoryStore(Store):
         self._kept: dict[str, _Run] = {}
         self._rows: dict[tuple[str, str], ConversationInfo] = {}  # by user and ID
 
-    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch, title: str) -> None:
+    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch) -> None:
         with self._lock:
             if batch.run_id in self._kept:
                 raise run_exists(batch.run_id)
@@ -48,6 +48,7 @@ class MemoryStore(Store):
             key = run.user, run.conversation_id
             known = self._rows.get(key)
             if known is None:
+                title = title_of(batch.start.prompt)
                 known = ConversationInfo(
                     run.conversation_id, run.user, title, run.created, run.created
                 )

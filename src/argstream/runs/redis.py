@@ -26,7 +26,7 @@ failure of a process or a node:
 4. An entry names the identity of the run, so none of this touches a newer run with the same ID.
 5. The row of a conversation is written together with the entries of a new run, and deleted with the
    last entry of the conversation. A conversation is listed only if one of its runs is found. If a
-   row is missing, a list writes it again from the log.
+   row is missing, a list writes it again from the runs.
 
 So every run that is not over is in ``unfinished``, and recovery finds it. Redis replicates writes
 after it has acknowledged them, so a cluster can lose some in a failover. The store therefore waits
@@ -180,12 +180,13 @@ class RedisStore(Store):
     def __repr__(self) -> str:
         return f"<RedisStore at {self._calls.place}, prefix {self._prefix!r}>"
 
-    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch, title: str) -> None:
+    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch) -> None:
         first, bound = batch.records[0], repr(batch.updated + _AHEAD)
-        about = self._keys.about(first.conversation_id, batch.user)
+        user, title = batch.start.user, title_of(batch.start.prompt)
+        about = self._keys.about(first.conversation_id, user)
         row = _script("conversation", [about], title, *[repr(first.time)] * 2, is_durable=True)
         while True:
-            entry = _Entry(_nonce(), batch.run_id, first.conversation_id, batch.user)
+            entry = _Entry(_nonce(), batch.run_id, first.conversation_id, user)
             _, (_, time, _) = await self._index.add(
                 entry, bound, row, self._load_command(batch.run_id)
             )
@@ -389,8 +390,7 @@ class RedisStore(Store):
         if not found:  # it was deleted just now
             return b"", 0.0, 0.0, None
         first, last = (choose(found, key=lambda one: one.run.created).run for choose in (min, max))
-        records, _ = await self._page(first.run_id, 0, 1)
-        row = title_of(records), repr(first.created), repr(last.created)
+        row = title_of(first.prompt), repr(first.created), repr(last.created)
         await self._calls.run(_script("conversation", [key], *row, is_durable=True))
         return *(value.encode() for value in row), None
 

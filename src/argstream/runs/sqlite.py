@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError, RunNotFoundError, StoreError, UsageError
-from argstream.runs._batches import Batch, Filter, records_of, run_exists
+from argstream.runs._batches import Batch, Filter, records_of, run_exists, title_of
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._store import Now, Store, StoredRun
@@ -165,14 +165,15 @@ class SqliteStore(Store):
     def _watch(self, run_id: str) -> None:
         self._writer.wake()
 
-    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch, title: str) -> None:
+    async def _create(self, make: Callable[[Now], StoredRun], batch: Batch) -> None:
         def create(connection: Connection) -> None:
             if _find(connection, batch.run_id) is not None:
                 raise run_exists(batch.run_id)
             run = make(self._now())
             ((key,),) = connection.execute(_INSERT, _row(run)).fetchall()
             _write(connection, key, batch)
-            row = run.conversation_id, run.user, title, run.created, run.created
+            title, created = title_of(batch.start.prompt), run.created
+            row = run.conversation_id, run.user, title, created, created
             connection.execute(_ADD_CONVERSATION, row)
 
         await self._writer.run(create, is_durable=True, makes_file=True)

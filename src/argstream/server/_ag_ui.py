@@ -31,7 +31,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from argstream.errors import RunNotFoundError
-from argstream.events import RunStarted
 from argstream.protocols.ag_ui import (
     AgUiEncoder,
     Answers,
@@ -98,11 +97,9 @@ class _AgUiApi:
         if prompt is None or info.is_over:
             return prompt is None
         try:
-            records = await self._runs.store.read(info.run_id, limit=1)
+            return (await self._runs.store.snapshot(info.run_id)).prompt == prompt
         except RunNotFoundError:  # it was deleted meanwhile
             return False
-        event = records[0].event if records else None
-        return isinstance(event, RunStarted) and event.prompt == prompt
 
     async def _watch(
         self, request: Request, run_id: str, body: RunAgentInput, *, after: int | None = None

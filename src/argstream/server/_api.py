@@ -22,7 +22,7 @@ from argstream.protocols.native import NativeEncoder
 from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, Deny, RunInfo
 from argstream.server._limits import Rates, read_json
 from argstream.server._page import etag_of, is_known
-from argstream.server._runs import Beginning, Runs, other_request
+from argstream.server._runs import Runs, other_request
 from argstream.server._security import (
     SESSION_PATH,
     Problem,
@@ -242,22 +242,18 @@ class _RunsApi:
         )
         if conversation_id and await self._runs.is_deleted(conversation_id, user):
             found = []
-        beginnings = await self._runs.beginnings.of(found)
         content = [
             # Without the arguments of the pending calls.
             _summary(
-                info,
-                beginning,
-                [{"call_id": id, "digest": digest} for id, digest in info.pending.items()],
+                info, [{"call_id": id, "digest": digest} for id, digest in info.pending.items()]
             )
-            for info, beginning in zip(found, beginnings, strict=True)
+            for info in found
         ]
         return _unless_known(request, json_response({"runs": content}))
 
     async def show(self, request: Request) -> Response:
         info = await self._info(request)
-        [beginning] = await self._runs.beginnings.of([info])
-        return json_response(_summary(info, beginning, await self._runs.pending(info.run_id)))
+        return json_response(_summary(info, await self._runs.pending(info.run_id)))
 
     async def events(self, request: Request) -> Response:
         info = await self._info(request)
@@ -297,7 +293,7 @@ class _RunsApi:
         info = await self._info(request)
         if info.owner is not None and not info.is_over:
             raise Problem(409, "run-taken", "the run is in progress. Stop it first")
-        await self._runs.delete(info.run_id)
+        await self._runs.store.delete(info.run_id)
         return Response(status_code=204)
 
     async def _watch(
@@ -410,7 +406,7 @@ def _number(text: str, what: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _summary(info: RunInfo, beginning: Beginning, pending: Sequence[object]) -> dict[str, object]:
+def _summary(info: RunInfo, pending: Sequence[object]) -> dict[str, object]:
     """Return what clients see of a run. It does not name the process that drives the run."""
     return {
         "run": info.run_id,
@@ -421,8 +417,8 @@ def _summary(info: RunInfo, beginning: Beginning, pending: Sequence[object]) -> 
         "created": info.created,
         "updated": info.updated,
         "is_driven": info.owner is not None,
-        "prompt": beginning.prompt,
-        "replaces": beginning.replaces,
+        "prompt": info.prompt,
+        "replaces": info.replaces,
         "pending": pending,
     }
 

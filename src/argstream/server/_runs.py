@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -19,11 +18,9 @@ from argstream.errors import (
     AlreadyDecidedError,
     ArgstreamError,
     RunBusyError,
-    RunNotFoundError,
-    StoreError,
     UsageError,
 )
-from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStarted, RunStatus
+from argstream.events import ApprovalRequested, Event, RunFailed, RunPaused, RunStatus
 from argstream.runs._records import Approval, Approve, ConversationInfo, Decisions, RunInfo
 from argstream.runs._state import RunState
 from argstream.runs._store import Store
@@ -32,25 +29,19 @@ from argstream.server._security import Problem
 
 _MAX_GRANTS: Final = 10_000
 """How many conversations keep their grants."""
-_MAX_RECENT_GRANTS: Final = 500
-"""How many keep an empty set, which a later run may fill."""
 _AFTER_EXPIRY: Final = 0.05
 """Seconds after an expiry until the run is resumed, because other clocks may be behind."""
 
 logger = logging.getLogger("argstream.server")
 _PAUSED_EVERY: Final = 6
 """Paused runs are checked in every sixth round of recovery."""
-_PROMPT_CHARACTERS: Final = 200
-_MAX_PROMPTS: Final = 2_000
-_PROMPTS_AT_ONCE: Final = 16
-"""How many logs are read at once: their first records may hold a long history."""
+_MAX_KEPT: Final = 2_000
+_LOOKED_UP_AT_ONCE: Final = 16
 _RECENT_RUNS: Final = 100
 """How many runs are listed to find the newest run of each conversation. Others are looked up."""
 _MOST_ROWS: Final = 1_000
 _KEEP_DELETED: Final = 600.0
 """Seconds until a deleted conversation can no longer be restored."""
-_UNREADABLE_SECONDS: Final = 60.0
-"""How long an unreadable log is not read again. Pages poll the list every few seconds."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,24 +55,15 @@ P = ParamSpec("P")
 class Driver(Protocol):
     """Begins and resumes runs."""
 
-    @property
-    def name(self) -> str:
-        """The value of ``RunInfo.agent`` of its runs. It cannot resume others."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model, which the page shows; "" if it has none."""
-
-    @property
-    def tools(self) -> Sequence[str]:
-        """The names of the tools, which the page shows, as far as they are known."""
-
-    @property
-    def can_replace(self) -> bool:
-        """Whether a run may take the place of another, with the messages before that."""
-
-    @property
-    def store(self) -> Store: ...
+    name: str
+    """The value of ``RunInfo.agent`` of its runs. It cannot resume others."""
+    model: str
+    """The name of the model, which the page shows; "" if it has none."""
+    tools: Sequence[str]
+    """The names of the tools, which the page shows, as far as they are known."""
+    can_replace: bool
+    """Whether a run may take the place of another, with the messages before that."""
+    store: Store
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         """Return a run that begins when its first event is requested."""
@@ -144,12 +126,12 @@ class Runs:
         self.model = driver.model
         self.tools = driver.tools
         self._driving = RunSupervisor(driver, max_running)
-        self.beginnings = Beginnings(driver.store)
         self.recovery = Recovery(driver.store, self._driving, recovery_seconds, self._purge)
         self._newest: WeakKeyDictionary[Conversation, str] = WeakKeyDictionary()  # when it was read
-        self._over: OrderedDict[str, RunInfo] = OrderedDict()
+        self._over: OrderedDict[tuple[str, str], RunInfo] = OrderedDict()
         """Newest runs that are over, by user and conversation: they are not read again."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """Locks that keep two concurrent messages from starting a run each."""
 
     def open(self) -> None:
         self._driving.open()
@@ -251,8 +233,8 @@ class Runs:
         for info in await self.store.runs(user=user, limit=_RECENT_RUNS):
             newest.setdefault(info.conversation_id, info)
         others = [row for row in rows if row.conversation_id not in newest]
-        for start in range(0, len(others), _PROMPTS_AT_ONCE):
-            some = others[start : start + _PROMPTS_AT_ONCE]
+        for start in range(0, len(others), _LOOKED_UP_AT_ONCE):
+            some = others[start : start + _LOOKED_UP_AT_ONCE]
             found = await asyncio.gather(*map(self._newest_run, some))
             newest |= {info.conversation_id: info for info in found if info is not None}
         return newest
@@ -281,14 +263,14 @@ class Runs:
                     await await_and_log(info.run_id, self.store.delete(info.run_id))
 
     async def _newest_run(self, row: ConversationInfo) -> RunInfo | None:
-        key = f"{row.user}\n{row.conversation_id}"
+        key = row.user, row.conversation_id
         known = self._over.get(key)
         if known is not None and known.created >= row.updated:
             self._over.move_to_end(key)
             return known
         runs = await self.store.runs(conversation_id=row.conversation_id, user=row.user, limit=1)
         if runs and runs[0].is_over:
-            _put(self._over, key, runs[0])
+            _put(self._over, key, runs[0], _MAX_KEPT)
         return runs[0] if runs else None
 
     async def pending(self, run_id: str) -> tuple[ApprovalRequested, ...]:
@@ -303,14 +285,14 @@ class Runs:
         ``on_inactive`` is called when it is no longer driven here, or could not start.
         """
         try:
-            async with self._turn(conversation):
+            turn = (conversation.user, conversation.id)
+            async with self._turns.setdefault(turn, asyncio.Lock()):
                 await self._require_unchanged(conversation)
                 if self._driving.is_full:
                     raise _full("retry")
                 run = self._driver.begin(prompt, conversation)
                 await self._driving.begin(run, on_inactive)
                 await self._require_first(run.run_id, conversation)
-                self.beginnings.keep(run.run_id, prompt, conversation.replaces)
         except BaseException:
             on_inactive()
             raise
@@ -338,10 +320,6 @@ class Runs:
         if first is not None and first.run_id != run_id:
             await self.stop(run_id, "another message was sent first")
             raise _busy(first.run_id)
-
-    def _turn(self, conversation: Conversation) -> asyncio.Lock:
-        """Return the lock that keeps two concurrent messages from starting a run each."""
-        return self._turns.setdefault((conversation.user, conversation.id), asyncio.Lock())
 
     async def load(self, run_id: str, user: str) -> LoadedRun:
         """Read a run of a user. Raise Problem as ``info`` does."""
@@ -382,10 +360,6 @@ class Runs:
             raise
         if loaded.run is not None:
             self._driving.resume(loaded.run)
-
-    async def delete(self, run_id: str) -> None:
-        await self.store.delete(run_id)
-        self.beginnings.forget(run_id)
 
     @_uninterrupted
     async def stop(self, run_id: str, reason: str = "") -> None:
@@ -451,13 +425,11 @@ class AgentDriver:
         self._agent = agent
         self.name = agent.name
         self.model = agent.model.name
-        self.tools = agent.tools
+        self.tools: Sequence[str] = agent.tools
         self.store = agent.store
         # Grants are not stored, because rules of the same name may differ in another process.
-        self._grants: WeakValueDictionary[tuple[str, str], set[Grant]] = WeakValueDictionary()
-        """The grants of each conversation, by user and ID. These two keep them:"""
-        self._recent_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
-        self._older_grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()  # not empty
+        self._grants: OrderedDict[tuple[str, str], set[Grant]] = OrderedDict()
+        """The grants of each conversation, by user and ID."""
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         conversation.grants = self._grants_in(conversation)
@@ -466,10 +438,8 @@ class AgentDriver:
     def _grants_in(self, conversation: Conversation) -> set[Grant]:
         """Return the grants of a conversation. All of its runs share the set."""
         name = (conversation.user, conversation.id)
-        grants = self._grants.setdefault(name, conversation.grants)
-        older = _put(self._recent_grants, name, grants, _MAX_RECENT_GRANTS)
-        if older is not None and older[1]:
-            _put(self._older_grants, *older, _MAX_GRANTS)
+        grants = self._grants.get(name, conversation.grants)
+        _put(self._grants, name, grants, _MAX_GRANTS)
         return grants
 
     def resume(self, info: RunInfo) -> Run | None:
@@ -480,8 +450,7 @@ class AgentDriver:
     async def conversation(self, id: str, user: str) -> Conversation:
         conversation = await self._agent.conversation(id, user=user)
         if conversation.is_fresh:  # an earlier conversation with this ID was deleted
-            for grants in (self._grants, self._recent_grants, self._older_grants):
-                grants.pop((user, id), None)
+            self._grants.pop((user, id), None)
         return conversation
 
     async def load(self, run_id: str) -> LoadedRun:
@@ -698,72 +667,12 @@ class Recovery:
             self._driving.resume_at_expiry(info.run_id, last.event.pending)
 
 
-class Beginning(NamedTuple):
-    prompt: str = ""  # its first characters
-    replaces: str = ""
-
-
-_UNKNOWN: Final = Beginning()
-
-
-class Beginnings:
-    """A cache of how runs began."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._kept: OrderedDict[str, tuple[Beginning, float]] = OrderedDict()  # and until when
-
-    async def of(self, runs: Sequence[RunInfo]) -> list[Beginning]:
-        """Return how runs began; an empty beginning for a log that cannot be read."""
-        known = {info.run_id: self._known(info) for info in runs}
-        unknown = [run_id for run_id, beginning in known.items() if beginning is None]
-        for start in range(0, len(unknown), _PROMPTS_AT_ONCE):
-            some = unknown[start : start + _PROMPTS_AT_ONCE]
-            known.update(zip(some, await asyncio.gather(*map(self._read, some)), strict=True))
-        return [known[info.run_id] or _UNKNOWN for info in runs]
-
-    def keep(self, run_id: str, prompt: str, replaces: str) -> Beginning:
-        beginning = Beginning(prompt[:_PROMPT_CHARACTERS], replaces)
-        _put(self._kept, run_id, (beginning, math.inf))
-        return beginning
-
-    def forget(self, run_id: str) -> None:
-        self._kept.pop(run_id, None)
-
-    def _known(self, info: RunInfo) -> Beginning | None:
-        if not info.seq:
-            return _UNKNOWN
-        beginning, until = self._kept.get(info.run_id, (None, 0.0))
-        if until <= time.monotonic():
-            return None
-        self._kept.move_to_end(info.run_id)
-        return beginning
-
-    async def _read(self, run_id: str) -> Beginning:
-        try:
-            first = await self._store.read(run_id, limit=1)
-        except RunNotFoundError:  # it was deleted meanwhile
-            return _UNKNOWN
-        except StoreError as error:
-            self._skip_for_a_while(run_id, str(error))
-            return _UNKNOWN
-        if first and isinstance(event := first[0].event, RunStarted):
-            return self.keep(run_id, event.prompt, event.replaces)
-        self._skip_for_a_while(run_id, "its log does not begin with the start of a run")
-        return _UNKNOWN
-
-    def _skip_for_a_while(self, run_id: str, why: str) -> None:
-        """Do not read this log again for a while. Log that once."""
-        if run_id not in self._kept:
-            logger.warning("run %s: its prompt cannot be read: %s", run_id, visible_line(why))
-        _put(self._kept, run_id, (_UNKNOWN, time.monotonic() + _UNREADABLE_SECONDS))
-
-
-def _put(kept: OrderedDict[K, V], key: K, value: V, most: int = _MAX_PROMPTS) -> tuple[K, V] | None:
-    """Add a value as the newest. If there are too many, drop the least recent one and return it."""
+def _put(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Add a value as the newest. If there are too many, drop the least recent one."""
     kept[key] = value
     kept.move_to_end(key)
-    return kept.popitem(last=False) if len(kept) > most else None
+    if len(kept) > most:
+        kept.popitem(last=False)
 
 
 def keep_numbers(original: Any, edited: Any) -> Any:

@@ -19,6 +19,7 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from argstream._asyncio import Notifier
 from argstream.errors import ArgstreamError, RunNotFoundError
 from argstream.events import RunPaused
 from argstream.protocols._base import CloseReason, Encoder, Written, comment
@@ -47,7 +48,6 @@ _HEADERS: Final = {
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
 }
-_RAW_HEADERS: Final = {name: (name.encode(), value.encode()) for name, value in _HEADERS.items()}
 STREAMS: Final = "argstream.streams"
 """The key in a scope of the list of streams to run after the router has returned."""
 _STALL_CHECKS: Final = 4  # how often to check, within stalled_seconds, whether the client reads
@@ -112,7 +112,7 @@ class RunBroadcast:
         self._start = 0  # the seq before it
         self._unwritten: list[Record] = []  # records that arrived
         self._has_all = False  # all records of the run have arrived
-        self._waiting: list[asyncio.Future[None]] = []  # done with the next write
+        self.written = Notifier()  # of each write, and of the end
         self._following: asyncio.Task[None] | None = None
         self._due = 0.0  # when the next chunk may be written
         self._writing: asyncio.TimerHandle | None = None
@@ -134,7 +134,7 @@ class RunBroadcast:
 
     def disconnect(self, why: CloseReason) -> None:
         self.close_reason = self.close_reason or why
-        self._wake()
+        self.written.notify()
 
     @property
     def has_failed(self) -> bool:
@@ -193,7 +193,7 @@ class RunBroadcast:
                 logger.exception("the run %s cannot be shown", self.run_id)
                 self.disconnect("failure")
         self._due = now + max(self.encoder.interval, self._extra_interval())
-        self._wake()  # viewers may wait for a record without output, or for the end
+        self.written.notify()  # viewers may wait for a record without output, or for the end
 
     def _keep(self, chunk: _Chunk, now: float) -> None:
         self._kept_at = now
@@ -215,15 +215,9 @@ class RunBroadcast:
         now = self._loop.time()
         if now >= self._kept_at + _HEARTBEAT:
             self._keep(_Chunk(self.seq, comment()), now)
-            self._wake()
+            self.written.notify()
         due = self._kept_at + _HEARTBEAT
         self._heartbeat_timer = self._loop.call_at(due, self._send_heartbeat)
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for woken in waiting:
-            if not woken.done():  # it is, if its viewer has left
-                woken.set_result(None)
 
     @property
     def seq(self) -> int:
@@ -268,17 +262,6 @@ class RunBroadcast:
             self._room = max(_KEPT_BYTES, len(replay.written.data))
         return replay
 
-    async def wait_for_record(self, seq: int) -> None:
-        """Wait until a record is written, or for the end."""
-        while self.seq < seq and not self.is_over:
-            await self.next_write()
-
-    def next_write(self) -> "asyncio.Future[None]":
-        """Return what is done with the next write, or at the end."""
-        woken: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(woken)
-        return woken
-
 
 class Broadcasts:
     """The broadcasts of all runs that have viewers."""
@@ -305,17 +288,16 @@ class Broadcasts:
         """
         name = (run_id, key)
         broadcast = self._broadcast(name, run_id, make)
-        viewer = Viewer(broadcast, lambda: self._leave(name, broadcast))
         broadcast.viewers += 1
         self._viewers += 1
         try:
             # A viewer that leaves must not close the broadcast for the others.
             await asyncio.shield(broadcast.opened)
-            await self._position(viewer, broadcast, make, after)
+            number, before = await self._position(broadcast, make, after)
         except BaseException:
-            viewer.close()
+            self._leave(name, broadcast)
             raise
-        return viewer
+        return Viewer(broadcast, number, before, lambda: self._leave(name, broadcast))
 
     def _broadcast(self, name: Hashable, run_id: str, make: Callable[[], Encoder]) -> RunBroadcast:
         broadcast = self._broadcasts.get(name)
@@ -330,36 +312,28 @@ class Broadcasts:
         return min(self._viewers * _SECONDS_PER_VIEWER, _MAX_EXTRA_INTERVAL)
 
     async def _position(
-        self,
-        viewer: "Viewer",
-        broadcast: RunBroadcast,
-        make: Callable[[], Encoder],
-        after: int | None,
-    ) -> None:
-        if after is None:
-            viewer.begin_with_replay(0)
-            return
-        if after > broadcast.seq:
+        self, broadcast: RunBroadcast, make: Callable[[], Encoder], after: int | None
+    ) -> "tuple[int, AsyncGenerator[Written, None] | None]":
+        """Return the number of the first chunk for a viewer, and what to send before it."""
+        if after is not None and after > broadcast.seq:
             await self._wait_for(broadcast, after)
-        number = broadcast.place_after(after)
-        if number is not None:
-            viewer.begin(number)
-        elif after > broadcast.seq:
-            viewer.begin_with_replay(0)  # there is no such record
+        if after is None or after > broadcast.seq:  # there is no such record
+            replay = broadcast.replay()
+        elif (number := broadcast.place_after(after)) is not None:
+            return number, None
         elif broadcast.encoder.can_catch_up and broadcast.seq - after > _MAX_EXACT:
-            viewer.begin_with_replay(after)
+            replay = broadcast.replay(after)
         else:
-            missed = self._missed(broadcast.run_id, make(), after, broadcast.seq)
-            viewer.begin(broadcast.end, missed)
+            return broadcast.end, self._missed(broadcast.run_id, make(), after, broadcast.seq)
+        return replay.number, _only(replay.written)
 
     async def _wait_for(self, broadcast: RunBroadcast, after: int) -> None:
         """Wait for a record that another process has sent, but that has not arrived here."""
         if after <= (await self._store.info(broadcast.run_id)).seq:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    await broadcast.wait_for_record(after)
-            except TimeoutError:
-                return  # the viewer is sent a replay
+            # If it does not arrive, the viewer is sent a replay.
+            await broadcast.written.until(
+                lambda: broadcast.seq >= after or broadcast.is_over, _PATIENCE
+            )
 
     async def _missed(
         self, run_id: str, encoder: Encoder, after: int, until: int
@@ -406,19 +380,18 @@ class Broadcasts:
 class Viewer:
     """An index into the chunks of a broadcast, and what to send before them."""
 
-    def __init__(self, broadcast: RunBroadcast, left: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        broadcast: RunBroadcast,
+        number: int,
+        before: AsyncGenerator[Written, None] | None,
+        left: Callable[[], None],
+    ) -> None:
         self._broadcast = broadcast
+        self._number = number  # of the next chunk
+        self._before = before
         self._left = left
-        self._number = 0  # of the next chunk
-        self._before: AsyncGenerator[Written, None] | None = None
         self._is_closed = False
-
-    def begin(self, number: int, before: AsyncGenerator[Written, None] | None = None) -> None:
-        self._number, self._before = number, before
-
-    def begin_with_replay(self, after: int) -> None:
-        replay = self._broadcast.replay(after)
-        self.begin(replay.number, _only(replay.written))
 
     def close(self) -> None:
         if not self._is_closed:
@@ -448,7 +421,7 @@ class Viewer:
             self._before = None
         broadcast = self._broadcast
         while broadcast.end <= self._number and not broadcast.is_over:
-            await broadcast.next_write()
+            await broadcast.written.wait()
         if self._number == broadcast.end:
             why = broadcast.close_reason
             return None if why is None else Written(broadcast.encoder.close_reason(why), ends=True)
@@ -498,7 +471,7 @@ class EventStream(Response):
         self._is_sending = False
         self._sent = 0  # pieces
         self._check_timer: asyncio.TimerHandle | None = None
-        self.raw_headers = _raw_headers({**_HEADERS, **headers})
+        self._head = {**_HEADERS, **headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The stack frames of the router would take half of the memory of a viewer. So the stream is
@@ -545,7 +518,8 @@ class EventStream(Response):
     async def _send(self, send: Send, *, is_head: bool) -> None:
         self._is_sending = True
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            head = ((name.encode(), text.encode("latin-1")) for name, text in self._head.items())
+            await send({"type": "http.response.start", "status": 200, "headers": [*head]})
             if not is_head:
                 async with aclosing(self._pieces) as pieces:
                     self._is_sending = False
@@ -558,16 +532,6 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except OSError:  # some ASGI servers raise it when the client has disconnected
             return
-
-
-def _raw_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Encode headers. Viewers share the objects of common headers, which saves memory."""
-    return [
-        _RAW_HEADERS[name]
-        if _HEADERS.get(name) == value
-        else (name.encode("latin-1"), value.encode("latin-1"))
-        for name, value in headers.items()
-    ]
 
 
 def _cut_off(sending: asyncio.Timeout, _: object = None) -> None:

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from enum import Enum
 from typing import Final, Self
 
+from msgspec import UNSET, UnsetType
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -37,12 +37,6 @@ _HEALTHY_WITHIN: Final = 2.0
 """Seconds within which the store must answer a health check."""
 
 
-class _Unset(Enum):
-    """The default of an argument for which None is a valid value."""
-
-    UNSET = "unset"
-
-
 _CLOSED: Final = Problem(503, "closed", "the server is closed. Enter it again to use it")
 
 
@@ -64,7 +58,7 @@ class AgentServer:
         self,
         agent: Agent | Driver,
         *,
-        token: str | _Unset | None = _Unset.UNSET,
+        token: str | UnsetType | None = UNSET,
         hosts: tuple[str, ...] | None = LOOPBACK_HOSTS,
         origins: tuple[str, ...] = (),
         user: NameUser | None = None,
@@ -89,7 +83,7 @@ class AgentServer:
         Every ``recovery_seconds`` the server resumes runs whose process died. A web page is served
         at ``/`` unless ``page`` is False.
         """
-        if isinstance(token, _Unset):
+        if isinstance(token, UnsetType):
             if user is None:
                 raise UsageError(
                     "AgentServer needs token=… or user=…. Without them, any process that can reach "

@@ -10,7 +10,7 @@ machine.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -65,6 +65,16 @@ class ClaudeAgentDriver:
             include_partial_messages=True,
             verbatim_prompts=True,
         )
+        self.name: str = self._observer.agent
+        """The value of ``RunInfo.agent`` of its runs."""
+        self.model: str = options.model or "Claude Code"
+        """The name that the page shows for the model."""
+        self.tools: Sequence[str] = ()
+        """Empty: Claude Code has many tools, and its settings choose among them."""
+        self.can_replace: bool = False
+        """False: only Claude Code has the history."""
+        self.store: Store = self._observer.store
+        """The store of its runs."""
 
     @classmethod
     def in_folder(
@@ -75,31 +85,6 @@ class ClaudeAgentDriver:
         if instructions:
             prompt["append"] = instructions
         return cls(store, ClaudeAgentOptions(cwd=folder, system_prompt=prompt, max_turns=max_turns))
-
-    @property
-    def name(self) -> str:
-        """The value of ``RunInfo.agent`` of its runs."""
-        return self._observer.agent
-
-    @property
-    def model(self) -> str:
-        """The name that the page shows for the model."""
-        return self._options.model or "Claude Code"
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Return nothing: Claude Code has many tools, and its settings choose among them."""
-        return ()
-
-    @property
-    def can_replace(self) -> bool:
-        """Return False: only Claude Code has the history."""
-        return False
-
-    @property
-    def store(self) -> Store:
-        """The store of its runs."""
-        return self._observer.store
 
     def begin(self, prompt: str, conversation: Conversation) -> Run:
         """Return a run that starts Claude Code when its first event is requested."""

@@ -280,7 +280,7 @@ class FailingStore(TroubledStore):
         self.opens.set()
 
     async def follow_pages(
-        self, run_id: str, after: int = 0
+        self, run_id: str, after: int = 0, _receive: object = None
     ) -> AsyncGenerator[Sequence[Record], None]:
         async with aclosing(super().follow_pages(run_id, after)) as pages:
             async for page in pages:

@@ -80,6 +80,16 @@ class Undelivered(Struct):
             self.pushes.append((first, stored))
 
 
+Receive = Callable[[Sequence[Record]], None]
+
+
+class _Waiting(Struct):
+    """A follower that waits for a record after ``seq``."""
+
+    seq: int
+    receive: Receive | None
+
+
 class Tail:
     """The newest records of a run, for its followers in one event loop. Belongs to that loop."""
 
@@ -94,7 +104,7 @@ class Tail:
         self._budget = budget or Budget()
         self._records: list[Record] = []  # up to the last, without gaps
         self._bytes = 0
-        self._waiting: dict[Future[None], None] = {}
+        self._waiting: dict[Future[None], _Waiting] = {}
         self.listeners: list[Callable[[], None]] = []  # called when commands may have changed
         self._is_stale = False
         self._is_reading = False
@@ -149,21 +159,29 @@ class Tail:
         start = seq - (self.last - len(self._records))
         return None if start < 0 else self._records[start : start + PAGE]
 
-    async def wait_for_records(self, seq: int) -> None:
-        """Wait for a record after this seq, or for the end of the run."""
+    async def wait_for_records(self, seq: int, receive: Receive | None = None) -> int:
+        """Wait for a record after this seq, or for the end of the run.
+
+        ``receive`` gets records as soon as they are added, except the one that ends the run, and
+        the waiting continues. Return the seq of the last record that it got.
+        """
+        waiting = _Waiting(seq, receive)
         while (
-            self._failure is None and not self.is_over and (self.last is None or self.last <= seq)
+            self._failure is None
+            and not self.is_over
+            and (self.last is None or self.last <= waiting.seq)
         ):
             if self._is_stale and not self._is_reading:
                 await self._advance()
                 continue
             woken: Future[None] = self.loop.create_future()
-            self._waiting[woken] = None
+            self._waiting[woken] = waiting
             try:
                 await woken
             finally:
-                self._waiting.pop(woken, None)
+                del self._waiting[woken]
         self.check()
+        return waiting.seq
 
     def check(self) -> None:
         """Raise the error that ended the followers, if one did."""
@@ -191,11 +209,22 @@ class Tail:
             return
         self.last = records[-1].seq
         self.is_over = records[-1].event.ends_run
-        if self.followers:
+        if self.followers > self._hand_out(records):
             self._keep(records, sum([size_of(record) + _RECORD_BYTES for record in records]))
         elif self._records:
             self.drop_records()
-        self._wake()
+
+    def _hand_out(self, records: Sequence[Record]) -> int:
+        """Pass records to the followers that wait. Return how many received them at once."""
+        received = 0
+        for woken, waiting in self._waiting.items():
+            if waiting.receive is None or waiting.seq != records[0].seq - 1 or self.is_over:
+                _wake(woken)
+            else:
+                waiting.seq = records[-1].seq
+                waiting.receive(records)
+                received += 1
+        return received
 
     def _keep(self, records: Sequence[Record], size: int) -> None:
         are_too_many = len(self._records) + len(records) > _KEPT or self._bytes + size > _KEPT_BYTES
@@ -214,10 +243,13 @@ class Tail:
 
     def _wake(self) -> None:
         """Wake the followers that wait. If records must be read, the first one reads for all."""
-        while self._waiting:
-            woken, _ = self._waiting.popitem()
-            if not woken.done():
-                woken.set_result(None)
+        for woken in self._waiting:
+            _wake(woken)
+
+
+def _wake(waiting: Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class Tails:

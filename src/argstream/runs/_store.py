@@ -69,7 +69,7 @@ from argstream.runs._batches import (
     encode_decisions,
     run_is_over,
 )
-from argstream.runs._hub import PAGE, Page, Snapshots, Tails, Watch
+from argstream.runs._hub import PAGE, Page, Receive, Snapshots, Tails, Watch
 from argstream.runs._records import (
     Commands,
     ConversationInfo,
@@ -300,9 +300,13 @@ class Store(ABC):
                     yield record
 
     async def follow_pages(
-        self, run_id: str, after: int = 0
+        self, run_id: str, after: int = 0, receive: Receive | None = None
     ) -> AsyncGenerator[Sequence[Record], None]:
-        """Yield the records as ``follow`` does, but all that are there at once."""
+        """Yield the records as ``follow`` does, but all that are there at once.
+
+        ``receive`` gets records that arrive while the follower waits. They are not yielded. This
+        saves a turn of the event loop.
+        """
         self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
         with self._tails.watch(run_id) as tail:
@@ -320,7 +324,7 @@ class Store(ABC):
                     if records[-1].event.ends_run:
                         return
                 if tail.last is None or after >= tail.last:
-                    await tail.wait_for_records(after)
+                    after = await tail.wait_for_records(after, receive)
 
     async def _old_page(self, run_id: str, after: int) -> Sequence[Record]:
         self._check_open()

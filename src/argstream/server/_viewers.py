@@ -10,7 +10,7 @@ not read only costs its connection's buffer.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -156,10 +156,10 @@ class RunBroadcast:
 
     async def _follow(self, after: int) -> None:
         try:
-            async with aclosing(self._store.follow_pages(self.run_id, after)) as pages:
+            following = self._store.follow_pages(self.run_id, after, self._receive)
+            async with aclosing(following) as pages:
                 async for page in pages:
-                    self._unwritten += page
-                    self._write_when_due()
+                    self._receive(page)
         except ArgstreamError as error:  # of the store; or the run was deleted
             why = visible_line(str(error))
             logger.warning("the run %s cannot be followed: %s", self.run_id, why)
@@ -170,6 +170,10 @@ class RunBroadcast:
         else:
             self._has_all = True
             self._write_when_due()
+
+    def _receive(self, records: Sequence[Record]) -> None:
+        self._unwritten += records
+        self._write_when_due()
 
     def _write_when_due(self) -> None:
         """Write now or when it is due. Records that arrive until then are written together."""

@@ -389,7 +389,8 @@ class Driver:
         """Write what has come since the last write: lists of deltas, and no step."""
         given: Any = taken
         deltas = given[0] if len(given) == 1 else coalesced(e for one in given for e in one)
-        self.outbox.add(await self._log.write(deltas, are_deltas=True), joined=len(taken) - 1)
+        records = await self._log.write_deltas(deltas, are_read=not self.outbox.discards)
+        self.outbox.add(records, joined=len(taken) - 1)
 
     async def _write(self, taken: "list[Step | list[ev.Event]]") -> None:
         if not any(isinstance(item, Step) for item in taken):
@@ -736,7 +737,7 @@ class Outbox:
         self._joined = 0  # how many events were joined into the records that are held
         self._is_awaited = False  # the consumer has fetched all and waits for more
         self._is_left = False
-        self._discards = False  # keeps only the last record
+        self.discards = False  # keeps only the last record
         self._is_closed = False
         self._error: BaseException | None = None
         self._filled = Notifier()
@@ -744,7 +745,7 @@ class Outbox:
 
     def add(self, records: list[Record], joined: int = 0) -> None:
         """Add records. ``joined`` events were coalesced into them and count towards the limit."""
-        if self._discards:
+        if self.discards:
             self._held = records[-1:] or self._held
             return
         self._held += records
@@ -781,7 +782,7 @@ class Outbox:
 
     def leave(self, *, discard: bool = False) -> None:
         """Mark that no more records are fetched, so producers need not wait for room."""
-        self._is_left, self._discards = True, discard
+        self._is_left, self.discards = True, discard
         self._emptied.notify()
 
     def close(self, error: BaseException | None) -> None:

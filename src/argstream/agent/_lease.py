@@ -47,29 +47,36 @@ class RunLog:
     def has_begun(self) -> bool:
         return self._seq > 0 or self._lease is not None
 
-    def _recorded(self, events: Sequence[Event]) -> tuple[list[Record], list[Record]]:
-        """Return the next records: one for each event, and those that the log keeps.
-
-        An event that a log does not keep carries the ``seq`` of the record before it.
-        """
+    def _kept(self, events: Sequence[Event]) -> list[Record]:
+        """Return the next records of the log, deltas with the argument events that follow them."""
         self.latest = max(time.time(), self.latest)
-        seq, count, records, kept = self._seq, len(events), list[Record](), list[Record]()
         ids = self.latest, self.run_id, self.conversation_id, self.agent
+        seq, count, kept = self._seq, len(events), list[Record]()
         for start, event in enumerate(events, 1):
             if event.is_computed:
-                records.append(Record(seq, *ids, event))
                 continue
             seq += 1
-            record = Record(seq, *ids, event)
-            records.append(record)
+            views: Any = None
             if type(event) is ToolArgsDelta:
                 end = start
                 while end < count and events[end].is_computed:
                     end += 1
-                views: Any = tuple(events[start:end])
-                record = Record(seq, *ids, event, views)
-            kept.append(record)
-        return records, kept
+                views = tuple(events[start:end])
+            kept.append(Record(seq, *ids, event, views))
+        return kept
+
+    def _all(self, events: Sequence[Event], kept: Sequence[Record]) -> list[Record]:
+        """Return a record for each event.
+
+        An event that a log does not keep carries the ``seq`` of the record before it.
+        """
+        ids = self.latest, self.run_id, self.conversation_id, self.agent
+        seq = kept[0].seq - 1 if kept else self._seq
+        records: list[Record] = []
+        for event in events:
+            seq += not event.is_computed
+            records.append(Record(seq, *ids, event))
+        return records
 
     async def read(self) -> list[Record]:
         records = await self.store.read(self.run_id, self._seq)
@@ -94,24 +101,32 @@ class RunLog:
                     raise
             await asyncio.sleep(_RETRY_INTERVAL)
 
-    async def write(self, events: Sequence[Event], *, are_deltas: bool = False) -> list[Record]:
+    async def write(self, events: Sequence[Event]) -> list[Record]:
         """Write events and return their records, which are durable by then."""
-        stamped, records = self._recorded(events)
-        if not records:
-            return stamped
-        if are_deltas and self._lease is not None:
-            await self.store.append_deltas(self._lease, records)
-            self._seq = records[-1].seq
-            return stamped
-        lease = await self._written(records)
-        self._seq = records[-1].seq
-        if releases_lease(record.event for record in records):
+        kept = self._kept(events)
+        records = self._all(events, kept)
+        if not kept:
+            return records
+        lease = await self._written(kept)
+        self._seq = kept[-1].seq
+        if releases_lease(record.event for record in kept):
             self._lease = None  # the write released it
         elif Now.here().lease > self._valid_until:
             # This process was suspended for so long that another may have taken the run over, and
             # have reported what this one was about to do as interrupted.
             await self._renew(lease)
-        return stamped
+        return records
+
+    async def write_deltas(self, deltas: Sequence[Event], *, are_read: bool) -> list[Record]:
+        """Write deltas. Return a record for each event if ``are_read``, else those of the log."""
+        if self._lease is None:
+            return await self.write(deltas)
+        kept = self._kept(deltas)
+        records = self._all(deltas, kept) if are_read else kept
+        if kept:
+            await self.store.append_deltas(self._lease, kept)
+            self._seq = kept[-1].seq
+        return records
 
     async def _written(self, records: list[Record]) -> Lease:
         if not self.has_begun:

@@ -8,7 +8,6 @@ for keywords on one value (``ALONE``), the library checks a small schema of only
 keywords with subschemas that are not followed (``WAITING``), it checks the whole subschema.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -253,7 +252,6 @@ def _measure(root: Subschema, max_expansion: int) -> None:
 Start: TypeAlias = Literal["dead", "sure", "open"]
 """Whether the first character shows that a value is invalid (dead), valid (sure), or neither."""
 
-_MAX_PREFIX_CHARS: Final = 1000  # total length of candidates whose prefixes are cached
 _MAX_NODES: Final = 4096  # beyond, complete values are checked
 _MAX_CHILDREN: Final = 1024  # cached by key: with more keys, the keys are data
 _MAX_TESTED: Final = 1000  # candidates that are tested against the other keywords
@@ -293,28 +291,11 @@ class Late:
 
 
 class Candidates:
-    """The allowed strings in order, so that the strings with a common prefix are a range."""
+    """The allowed strings in order, so that those with a common prefix are neighbours."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         self.all: frozenset[str] = frozenset(strings)
         self.strings: list[str] = sorted(self.all)
-        self.beginnings: frozenset[str] | None = None
-        """All prefixes of the strings; None if there are too many."""
-        if sum(map(len, self.strings)) <= _MAX_PREFIX_CHARS:
-            self.beginnings = frozenset(
-                string[:length] for string in self.strings for length in range(1, len(string) + 1)
-            )
-
-    def narrow(self, low: int, high: int, length: int, piece: str) -> tuple[int, int]:
-        """Return the range of strings that have this piece after ``length`` characters."""
-        strings = self.strings
-        if high - low == 1:
-            return (low, high) if strings[low].startswith(piece, length) else (low, low)
-        end = length + len(piece)
-        return (
-            bisect_left(strings, piece, low, high, key=lambda string: string[length:end]),
-            bisect_right(strings, piece, low, high, key=lambda string: string[length:end]),
-        )
 
 
 class Choice(NamedTuple):
@@ -362,6 +343,7 @@ class Node:
         self.height: int = max((one.height for one in subschemas), default=0)
         self.is_integer: bool
         kinds, self.is_integer = _kinds(subschemas)
+        self.kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in kinds)
         self.values: list[Any] = []  # the values of ``enum`` or ``const``
         self.candidates: Candidates | None = self._read_candidates(kinds)  # those that are strings
         # A string must be checked while it grows.

@@ -53,12 +53,12 @@ from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
 from argstream.assembly import Call
 from argstream.checks import is_settled, value_at
 from argstream.errors import UsageError
-from argstream.events import ArgumentsError
-from argstream.jsonstream import PENDING, JsonPath, Parser
+from argstream.jsonstream import PENDING, Parser
 from argstream.jsonstream._fragments import KIND_WORDS, kind_of
 from argstream.models import OfferedTool
 from argstream.policy import Policy
-from argstream.validation import Schema, ToolSpec, typed
+from argstream.validation import Schema, ToolSpec
+from argstream.validation._signatures import read_definition
 
 Parameters = ParamSpec("Parameters")
 Bare = ParamSpec("Bare")  # without the first parameter of a method
@@ -385,19 +385,6 @@ def parse_arguments(text: str) -> Parser:
     return parser
 
 
-class _ParsedCall(NamedTuple):
-    """A complete call whose arguments were parsed again."""
-
-    name: str
-    partial: dict[str, Any]
-    verdict: str = "complete"
-    path: JsonPath = ()
-    kind: str = "function"
-    error: ArgumentsError | None = None
-    in_doubt: bool = False
-    in_leaves: bool = False
-
-
 def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
     """Return the arguments by the names of the parameters, or why they are not valid."""
     parser = parse_arguments(text if text.strip() else "{}")
@@ -411,7 +398,7 @@ def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
 
 def _validated(signature: ToolSignature, parsed: dict[str, Any]) -> dict[str, Any] | str:
     try:
-        json.dumps(parsed, allow_nan=False)
+        text = json.dumps(parsed, ensure_ascii=False, allow_nan=False)
     except ValueError:
         return "a number in the arguments is too large for a float"
     unknown = [] if signature.takes_more else [one for one in parsed if one not in signature.names]
@@ -419,8 +406,7 @@ def _validated(signature: ToolSignature, parsed: dict[str, Any]) -> dict[str, An
         known = ", ".join(signature.names) or "none"
         return f"unknown argument {_shortened(repr(unknown[0]))}. Arguments: {known}"
     try:
-        found: dict[str, Any]
-        found = typed(signature.spec, _ParsedCall(signature.spec.name, parsed)).value()
+        found: dict[str, Any] = read_definition(signature.spec.source).instance(text)
     except ValidationError as error:
         return _problems(error)
     except Exception as error:  # noqa: BLE001 - a validator failed: the arguments may be invalid

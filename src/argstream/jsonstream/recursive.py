@@ -98,14 +98,9 @@ def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]
             return (_wrap(path, String(text)),)
         case flat.Done(path, int() | float() | None as value):
             return _wrap(path, Scalar(value)), _wrap(path, Done())
-        case flat.Done(path, ""):
-            return (_wrap(path, Done("string")),)
-        case flat.Done(path, list() as value) if not value:
-            return (_wrap(path, Done("array")),)
-        case flat.Done(path, dict() as value) if not value:
-            return (_wrap(path, Done("object")),)
-        case flat.Done(path):
-            return (_wrap(path, Done()),)
+        case flat.Done(path, value):
+            empty: Any = None if value else flat.kind_of(value)
+            return (_wrap(path, Done(empty)),)
         case flat.Invalid():
             return (fragment,)
         case _:

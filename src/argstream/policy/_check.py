@@ -20,7 +20,7 @@ from argstream.policy._conditions import (
     name_words,
     shown,
 )
-from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
+from argstream.policy._rules import ACTIONS, EVERY_ITEM, ArgumentPattern, Item, Rule
 from argstream.providers._deltas import FREE_TEXT_KINDS
 
 
@@ -251,13 +251,6 @@ def _exception_words(error: Exception) -> str:
         return name_words(f"{kind}, which cannot be shown ({type(another).__name__})")
 
 
-_MORE_LENIENT: Final[dict[Action, tuple[Action, ...]]] = {
-    "allow": (),
-    "ask": ("allow",),
-    "deny": ("allow", "ask"),
-}
-
-
 class PolicyCheck:
     """Checks one call. ``Policy.open`` creates it; ``error`` is set at once if the name decides.
 
@@ -399,7 +392,7 @@ class PolicyCheck:
 
 def _misses(before: list[RuleState], action: Action) -> list[Tested]:
     """Return why no earlier rule was more lenient, for the argument that settled last."""
-    lenient = _MORE_LENIENT[action]
+    lenient = ACTIONS[: ACTIONS.index(action)]
     misses = [one.miss for one in before if one.miss is not None and one.rule.action in lenient]
     if not misses:
         return []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
 from operator import ge, gt, le, lt
-from typing import Any, Final, NamedTuple, Never, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Never, NoReturn, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.jsonstream import _fragments
@@ -283,6 +283,8 @@ def _is_nan(value: Any) -> bool:
 class StringCondition(Condition):
     """Base class of conditions on strings, without escapes: as the tool receives them."""
 
+    _verbs: ClassVar[tuple[str, str]]  # what ``words`` says, and what it says if negated
+
     def __init__(self, *texts: str) -> None:
         name = type(self).__name__
         if not texts:
@@ -302,6 +304,9 @@ class StringCondition(Condition):
     @abstractmethod
     def _test_text(self, text: str) -> Answer: ...
 
+    def words(self, *, negated: bool = False) -> str:
+        return f"{self._verbs[negated]} {listed(self._parts)}"
+
 
 class Regex(StringCondition):
     """The whole string matches one of these regular expressions: ``re.fullmatch``.
@@ -310,6 +315,7 @@ class Regex(StringCondition):
     that backtrack: a crafted text can make them slow. Paths are not normalized.
     """
 
+    _verbs = ("matches the pattern", "does not match the pattern")
     _compiled: tuple[re.Pattern[str], ...]
 
     def __init__(self, *patterns: str) -> None:
@@ -319,19 +325,14 @@ class Regex(StringCondition):
     def _test_text(self, text: str) -> Answer:
         return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
 
-    def words(self, *, negated: bool = False) -> str:
-        verb = "does not match" if negated else "matches"
-        return f"{verb} the pattern {listed(self._parts)}"
-
 
 class Search(Regex):
     """A part of the string matches one of these regular expressions: ``re.search``."""
 
+    _verbs = ("contains a match for the pattern", "contains no match for the pattern")
+
     def _test_text(self, text: str) -> Answer:
         return any(pattern.search(text) is not None for pattern in self._compiled)
-
-    def words(self, *, negated: bool = False) -> str:
-        return f"contains {'no' if negated else 'a'} match for the pattern {listed(self._parts)}"
 
 
 def _compile(text: str) -> re.Pattern[str]:

@@ -76,7 +76,9 @@ class Policy:
         self.defaults: dict[str, Action] = {
             name: action_of(action) for name, action in (defaults or {}).items()
         }
-        self.root: str | None = None if root is None else _absolute(root)
+        self.root: str | None = None if root is None else str(Path(expanded_directory(root)))
+        if self.root is not None and not Path(self.root).is_absolute():
+            raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
         self._default_tools = [(ToolNames(name), one) for name, one in self.defaults.items()]
         by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
@@ -194,13 +196,6 @@ def _check_name(name: str, number: int, taken: Collection[str]) -> None:
             f"rule {number}: {shown(name)} is the automatic name of the rule at another position. "
             "Choose another name"
         )
-
-
-def _absolute(root: str | os.PathLike[str]) -> str:
-    path = Path(expanded_directory(root))
-    if not path.is_absolute():
-        raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
-    return str(path)
 
 
 # Reading TOML
@@ -333,7 +328,7 @@ def _condition(table: dict[str, Any]) -> Condition:
     if bounds:
         tests.append(Between(**bounds))
     if not tests:
-        raise UsageError(f"the argument has no condition. Add one of {_either(_TEST_KEYS)}")
+        raise UsageError(f"the argument has no condition. Add one of {', '.join(_TEST_KEYS)}")
     return tests[0] if len(tests) == 1 else AllOf(*tests)
 
 
@@ -362,11 +357,6 @@ def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:
             close = get_close_matches(key, names, 1)
             hint = f"Did you mean {close[0]}?" if close else f"Known keys: {', '.join(names)}"
             raise UsageError(f"unknown key {shown(key)}. {hint}")
-
-
-def _either(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
 
 
 @contextmanager

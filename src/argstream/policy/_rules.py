@@ -79,7 +79,7 @@ def _step(step: object) -> str | int | Item:
 Where: TypeAlias = Mapping[Any, Condition | Test]
 """Conditions on several arguments, each named by a key or by a tuple of steps."""
 
-_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # from lenient to strict
 
 
 class ToolNames:
@@ -196,7 +196,7 @@ def _digest_of(rule: Rule) -> str:
 
 
 def action_of(action: object) -> Action:
-    for known in _ACTIONS:
+    for known in ACTIONS:
         if action == known:
             return known
     raise UsageError(f"an action must be 'allow', 'ask' or 'deny', not {shown(action)}")

@@ -706,8 +706,6 @@ class TurnReader:
                 self.texts.pop(event.call_id, None)
             case ev.TurnCompleted(parent_id=None):
                 self.turn_is_over = True
-            case _:
-                pass
 
     def grow(self, event: ev.Event) -> StreamedCall | None:
         """Pass a piece of text to its tool. Return the call if its tool can start now."""

@@ -128,3 +128,8 @@ def kind_of(value: object) -> Kind | None:
         return kind
     # For subclasses. bool comes before int in the table, because it is a subclass of int.
     return next((kind for base, kind in _BY_TYPE.items() if isinstance(value, base)), None)
+
+
+def kind_words(value: object) -> str:
+    kind = kind_of(value)
+    return f"a {type(value).__name__}" if kind is None else KIND_WORDS[kind]

@@ -12,11 +12,11 @@ from argstream.checks import OnAsk, Rejection
 from argstream.events import Action, ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Fragment, JsonPath
+from argstream.jsonstream._fragments import kind_words
 from argstream.policy._conditions import (
     Condition,
     Undecided,
     argument_words,
-    kind_of,
     name_words,
     shown,
 )
@@ -175,7 +175,7 @@ class PendingCondition:
         kind, expected = (dict, "an object") if isinstance(step, str) else (list, "an array")
         if value is None or isinstance(value, kind) or is_exempt:
             return Tested(path, value, offset, step=step)
-        why = f"it is {kind_of(value) if path else 'free text'}, not {expected}"
+        why = f"it is {kind_words(value) if path else 'free text'}, not {expected}"
         return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
 
     def _severity(self, finding: Tested) -> int:

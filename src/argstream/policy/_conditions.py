@@ -16,7 +16,7 @@ from operator import ge, gt, le, lt
 from typing import Any, ClassVar, Final, NamedTuple, Never, NoReturn, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.jsonstream import _fragments
+from argstream.jsonstream._fragments import kind_words
 from argstream.sanitise import visible_line
 
 
@@ -108,11 +108,11 @@ class Equals(Condition):
         self._set(*values, takes_null=None in values)
 
     def test(self, value: Any) -> Answer:
-        kind = kind_of(value)
+        kind = kind_words(value)
         others = []
         has_same_kind = value is None
         for candidate in self._parts:
-            other = kind_of(candidate)
+            other = kind_words(candidate)
             if other == kind:
                 has_same_kind = True
                 if candidate == value:
@@ -121,7 +121,7 @@ class Equals(Condition):
                 others.append(candidate)
         if has_same_kind:
             others = [candidate for candidate in others if _reads_like(value, candidate)]
-        return Undecided(f"it is {kind}, not {kind_of(others[0])}") if others else False
+        return Undecided(f"it is {kind}, not {kind_words(others[0])}") if others else False
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
@@ -170,7 +170,7 @@ class Between(Condition):
 
     def test(self, value: Any) -> Answer:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return Undecided(f"it is {kind_of(value)}, not a number")
+            return Undecided(f"it is {kind_words(value)}, not a number")
         if _is_nan(value):
             return Undecided("it is not a number")
         return all(_COMPARISONS[name](value, bound) for name, bound in self._parts)
@@ -258,7 +258,7 @@ class When(Condition):
         if answer is None:
             return Undecided("the function returned None")
         if not isinstance(answer, bool):
-            raise TypeError(f"the function returned {kind_of(answer)}, not True, False or None")
+            raise TypeError(f"the function returned {kind_words(answer)}, not True, False or None")
         return answer
 
     def words(self, *, negated: bool = False) -> str:
@@ -291,14 +291,14 @@ class StringCondition(Condition):
             raise UsageError(f"{name} needs at least one string")
         for text in texts:
             if not isinstance(text, str):
-                raise UsageError(f"{name} needs strings, not {kind_of(text)}: {shown(text)}")
+                raise UsageError(f"{name} needs strings, not {kind_words(text)}: {shown(text)}")
             if not text:
                 raise UsageError(f"{name} cannot have an empty string")
         self._set(*texts)
 
     def test(self, value: Any) -> Answer:
         if not isinstance(value, str):
-            return Undecided(f"it is {kind_of(value)}, not a string")
+            return Undecided(f"it is {kind_words(value)}, not a string")
         return self._test_text(value)
 
     @abstractmethod
@@ -348,11 +348,6 @@ _MAX_CHARS: Final = 80  # of one value
 _MAX_BITS: Final = 256  # of an integer: Python refuses to print very long ones
 
 
-def kind_of(value: object) -> str:
-    kind = _fragments.kind_of(value)
-    return f"a {type(value).__name__}" if kind is None else _fragments.KIND_WORDS[kind]
-
-
 def shown(value: Any) -> str:
     """Format a value: a string in quotes, shortened; an object or an array by its size."""
     if isinstance(value, str):
@@ -361,7 +356,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, dict | list):
-        return f"{kind_of(value)} of {len(value)}"
+        return f"{kind_words(value)} of {len(value)}"
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     return visible_line(repr(value)[:_MAX_CHARS])

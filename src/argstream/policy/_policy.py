@@ -16,6 +16,7 @@ from argstream.checks import OnAsk
 from argstream.errors import UsageError
 from argstream.events import Action, PolicyDecision
 from argstream.history import CallKind
+from argstream.jsonstream._fragments import kind_words
 from argstream.policy._check import PolicyCheck
 from argstream.policy._conditions import (
     AllOf,
@@ -25,7 +26,6 @@ from argstream.policy._conditions import (
     Not,
     Regex,
     Search,
-    kind_of,
     name_words,
     shown,
 )
@@ -115,7 +115,7 @@ class Policy:
             table = _read_toml(text)
             root = table.get("root")
             if root is not None and not isinstance(root, str):
-                raise UsageError(f"root must be a directory, not {kind_of(root)}: {shown(root)}")
+                raise UsageError(f"root must be a directory, not {kind_words(root)}: {shown(root)}")
             with _at("default"):
                 default = action_of(table.get("default", "ask"))
             rules, defaults = _rules(table), _defaults(table)

@@ -54,7 +54,7 @@ from argstream.assembly import Call
 from argstream.checks import is_settled, value_at
 from argstream.errors import UsageError
 from argstream.jsonstream import PENDING, Parser
-from argstream.jsonstream._fragments import KIND_WORDS, kind_of
+from argstream.jsonstream._fragments import kind_words
 from argstream.models import OfferedTool
 from argstream.policy import Policy
 from argstream.validation import Schema, ToolSpec
@@ -392,7 +392,7 @@ def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
     if parser.error is not None:
         return f"the arguments are not valid JSON: {parser.error.message}"
     if not isinstance(parsed, dict):
-        return f"the arguments must be a JSON object, not {KIND_WORDS[kind_of(parsed) or 'null']}"
+        return f"the arguments must be a JSON object, not {kind_words(parsed)}"
     return _validated(signature, parsed)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from argstream.checks import OnAsk
 from argstream.errors import UsageError
@@ -173,10 +173,7 @@ class Policy:
             )
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
-        decision = check.policy_decision
-        if decision is None:
-            raise AssertionError("complete arguments always lead to a decision")
-        return decision
+        return cast("PolicyDecision", check.policy_decision)
 
     def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
         rules = [one for one in self._rules_by_name.items() if one[1].concerns(name)]

@@ -25,6 +25,7 @@ from argstream.checks import Rejection
 from argstream.errors import SchemaError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
+from argstream.jsonstream._fragments import KIND_OF_TYPE
 from argstream.sanitise import visible_line
 from argstream.validation._compile import Choice, Node, Nodes, read_subschemas
 from argstream.validation._dialects import (
@@ -211,7 +212,6 @@ class SchemaCheck:
         self._container: Node | None = None  # of the innermost open container
         self._child: Node | None = None  # of the value of the last key
         self._scalar: Node | None = None  # of the open value, if it is not a container
-        self._kind: Kind = "null"  # of the open value
         self._text: _StringCheck | None = None  # of an open string, if its text must be checked
         self._start = 0  # the offset of that string
         self._branches: _Branches | None = None  # checks the open value, if it has a union
@@ -305,22 +305,18 @@ class SchemaCheck:
         if kind == "object" or kind == "array":
             self._stack.append(container)
             self._container = node
-        elif node is None:
-            self._scalar = None
         else:
-            self._scalar, self._kind = node, kind
-            if kind == "string" and node.reads_text:
+            self._scalar = node
+            if node is not None and kind == "string" and node.reads_text:
                 self._text, self._start = _StringCheck(node), offset
 
     def _feed_done(self, fragment: Done) -> None:
         path, value, offset = fragment
-        kind: Kind
-        if type(value) is dict:
-            kind, node, self._container = "object", self._container, self._stack.pop()
-        elif type(value) is list:
-            kind, node, self._container = "array", self._container, self._stack.pop()
+        kind = KIND_OF_TYPE[type(value)]
+        if kind == "object" or kind == "array":
+            node, self._container = self._container, self._stack.pop()
         else:
-            kind, node, self._text = self._kind, self._scalar, None
+            node, self._text = self._scalar, None
         if node is not None and (node.ends[kind] or (type(value) is float and node.is_integer)):
             failure = check_complete(node, kind, fragment)
             if failure is not None:
@@ -359,7 +355,6 @@ class _Branches:
         self._stack: list[list[_NodeCheck]] = []  # of the containers around the innermost one
         self._open: list[_NodeCheck] = []  # of the innermost open container
         self._scalar: list[_NodeCheck] = []  # of the open value, if it is not a container
-        self._kind: Kind = "null"  # of the open value
         self._text: list[tuple[_NodeCheck, _StringCheck]] = []  # of the open string
         self.start = 0  # the offset of that string
         self._children: _Children = {}  # of the next value
@@ -412,7 +407,6 @@ class _Branches:
             self._open = frame
         else:
             self._scalar = frame
-            self._kind = kind
             if kind == "string":
                 self.start = offset
                 readers = [one for one in frame if one.node.reads_text]
@@ -478,14 +472,11 @@ class _Branches:
         return None
 
     def feed_done(self, fragment: Done) -> None:
-        value = fragment.value
-        kind: Kind
-        if isinstance(value, dict):
-            kind, frame, self._open = "object", self._open, self._stack.pop()
-        elif isinstance(value, list):
-            kind, frame, self._open = "array", self._open, self._stack.pop()
+        kind = KIND_OF_TYPE[type(fragment.value)]
+        if kind == "object" or kind == "array":
+            frame, self._open = self._open, self._stack.pop()
         else:
-            kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
+            frame, self._scalar, self._text = self._scalar, [], []
         if frame:
             # Branches before the nodes that have the union.
             for check in frame if len(frame) == 1 else sorted(frame, key=_height):

@@ -7,9 +7,8 @@ fragment. ``FragmentAggregator`` builds values from fragments of either form.
 unchanged, so that errors are not lost.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.jsonstream import _fragments as flat
@@ -117,13 +116,6 @@ def _wrap(path: flat.JsonPath, leaf: NestedFragment) -> NestedFragment:
     return leaf
 
 
-_EMPTY: Final[dict[str, Callable[[], flat.JsonValue]]] = {
-    "string": str,
-    "array": list,
-    "object": dict,
-}
-
-
 class FragmentAggregator:
     """Builds values from the fragments of one document, flat or recursive.
 
@@ -197,7 +189,8 @@ class FragmentAggregator:
                 "Done() follows no other fragment, so the kind of the empty value is unknown. "
                 "Pass Done('string'), Done('array') or Done('object')"
             )
-        return _EMPTY[empty]()
+        values: dict[str, flat.JsonValue] = {"string": "", "array": [], "object": {}}
+        return values[empty]
 
     def _add(self, value: Any, step: str | int | None) -> None:
         match self._open:

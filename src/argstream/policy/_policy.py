@@ -112,7 +112,8 @@ class Policy:
     @classmethod
     def _read(cls, text: str, source: str, directory: Path | None) -> "Policy":
         try:
-            table = _read_toml(text)
+            table = tomllib.loads(text)
+            _refuse_unknown(table, _POLICY_KEYS)
             root = table.get("root")
             if root is not None and not isinstance(root, str):
                 raise UsageError(f"root must be a directory, not {kind_words(root)}: {shown(root)}")
@@ -124,6 +125,8 @@ class Policy:
             return cls(rules, default=default, defaults=defaults, root=root)
         except UsageError as error:
             raise UsageError(f"{source}: {error}") from None
+        except ValueError as error:  # also for a number with too many digits for Python
+            raise UsageError(f"{source}: not valid TOML: {error}") from None
         except RecursionError:
             raise UsageError(f"{source}: nested too deeply") from None
 
@@ -213,15 +216,6 @@ _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
 _Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
 """By pattern, because the same argument may be written in several ways."""
-
-
-def _read_toml(text: str) -> dict[str, Any]:
-    try:
-        policy = tomllib.loads(text)
-    except ValueError as error:  # also for a number with too many digits for Python
-        raise UsageError(f"not valid TOML: {error}") from None
-    _refuse_unknown(policy, _POLICY_KEYS)
-    return policy
 
 
 def _defaults(policy: dict[str, Any]) -> dict[str, Action]:

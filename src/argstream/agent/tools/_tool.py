@@ -489,7 +489,8 @@ def read_function(
         one.replace(annotation=hints.get(one.name))
         for one in inspect.signature(function).parameters.values()
     ]
-    takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    takes_more = len(named) < len(parameters)
     context = _context_parameter(function.__name__, parameters)
     streamed = _streamed_parameter(function.__name__, parameters)
     if streamed is not None and takes_more:
@@ -507,18 +508,15 @@ def read_function(
     words, descriptions = _read_docstring(inspect.getdoc(function) or "", documented)
     schema = _schema(found.schema, descriptions, takes_more=takes_more)
     spec = ToolSpec(name, words if description is None else description, schema, source=function)
-    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-    names = [one for one in names if one != context]
-    return ToolSignature(spec, tuple(names), takes_more, context, streamed)
+    names = tuple(one for one in named if one != context)
+    return ToolSignature(spec, names, takes_more, context, streamed)
 
 
 def _refuse_aliases(name: str, parameters: list[inspect.Parameter]) -> None:
     from pydantic.fields import FieldInfo
 
     for one in parameters:
-        is_annotated = get_origin(one.annotation) is Annotated
-        metadata = get_args(one.annotation)[1:] if is_annotated else ()
-        for field in (*metadata, one.default):
+        for field in (*getattr(one.annotation, "__metadata__", ()), one.default):
             if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
                 raise UsageError(
                     f"{name}(): {one.name!r} has an alias. Rename the parameter instead"
@@ -617,5 +615,5 @@ def _without_titles(schema: Any, name: object = None) -> Any:
 
 def _is_name(title: object, name: object) -> bool:
     """Return True if a title is the name in other words: "First Line" for ``first_line``."""
-    letters = [re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)]
-    return isinstance(title, str) and letters[0] == letters[1]
+    letters = {re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)}
+    return isinstance(title, str) and len(letters) == 1

@@ -165,11 +165,9 @@ class Driver:
     def has_begun(self) -> bool:
         return self._task is not None
 
-    async def drive(self, step: Step, stop_reason: str | None = None) -> Record | None:
+    async def drive(self) -> Record | None:
         """Drive a run that has no consumer, in the current task. Return the last record."""
         self.outbox.leave(discard=True)
-        self._queue_first(step, stop_reason)
-        del step  # free it once it is written
         self._task = asyncio.current_task()
         await self._drive()
         records = await self.outbox.fetch()
@@ -197,14 +195,8 @@ class Driver:
             self._task.cancel()
             await self.close()
 
-    def start(self, step: Step, stop_reason: str | None = None) -> None:
-        self._queue_first(step, stop_reason)
+    def start(self) -> None:
         self._task = asyncio.create_task(self._drive())
-
-    def _queue_first(self, step: Step, stop_reason: str | None) -> None:
-        self._queue.append(step)
-        if stop_reason is not None:
-            self.decider.stop(stop_reason)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start a task that is a part of the run. What it raises ends the run."""

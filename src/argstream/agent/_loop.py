@@ -157,8 +157,6 @@ class LoopRules(Struct, frozen=True):
 
 
 class ApprovalReason(Struct, frozen=True):
-    """Why a call needs an approval."""
-
     reason: str
     name: str | None = None  # the name of the rule that asks
     rule: Rule | None = None  # the rule that asks; None if it is no rule of a policy that is here
@@ -350,7 +348,6 @@ class RunLoop:
         rule: str | None = None,
         rule_digest: str = "",
     ) -> None:
-        """Request an approval of a call with exactly these arguments."""
         shown, digest = read_arguments(text), digest_of(self.run_id, call_id, name, text)
         expires_at = None if seconds is None else self._clock() + seconds
         facts = (call_id, name, shown, digest, reason, rule, expires_at, rule_digest)

@@ -109,18 +109,12 @@ class Equals(Condition):
 
     def test(self, value: Any) -> Answer:
         kind = kind_words(value)
-        others = []
-        has_same_kind = value is None
-        for candidate in self._parts:
-            other = kind_words(candidate)
-            if other == kind:
-                has_same_kind = True
-                if candidate == value:
-                    return True
-            elif candidate is not None:
-                others.append(candidate)
-        if has_same_kind:
-            others = [candidate for candidate in others if _reads_like(value, candidate)]
+        same = [one for one in self._parts if kind_words(one) == kind]
+        if value in same:
+            return True
+        others = [one for one in self._parts if one is not None and kind_words(one) != kind]
+        if same or value is None:
+            others = [one for one in others if _reads_like(value, one)]
         return Undecided(f"it is {kind}, not {kind_words(others[0])}") if others else False
 
     def words(self, *, negated: bool = False) -> str:

@@ -137,15 +137,12 @@ class Rule:
             raise UsageError(
                 f'where must be a dict such as {{"path": Prefix("/srv/")}}, not {shown(where)}'
             )
-        conditions = [
-            (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
-        ]
+        tests = list((where or {}).items())
         if when is not None:
-            conditions.insert(
-                0, (pattern_of(() if argument is None else argument), as_condition(when))
-            )
+            tests.insert(0, (() if argument is None else argument, when))
         elif argument is not None:
             raise UsageError(f"argument {shown(argument)} has no condition. Pass when=")
+        conditions = [(pattern_of(path), as_condition(test)) for path, test in tests]
         for pattern, _ in conditions:
             if action == "allow" and ANY_ITEM in pattern:
                 raise UsageError(

@@ -410,7 +410,6 @@ def _has_json_type(value: object, type_: type) -> bool:
 
 
 def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
-    """Return the error for a value that is missing or incomplete."""
     if (failure := progress.failure) is not None:
         return failure
     call = progress.call
@@ -424,7 +423,6 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
 
 
 def incomplete(progress: CallProgress) -> BaseException:
-    """Return the error for a call that is not complete."""
     if (failure := progress.failure) is not None:
         return failure
     call = progress.call

@@ -68,7 +68,6 @@ def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
 
 
 def declares_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
-    """Return True if a schema declares a known dialect."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
     return uri in _BY_URI or uri in others
 

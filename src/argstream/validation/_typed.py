@@ -154,8 +154,9 @@ class FieldPart(ValuePart):
         return Outcome(fields[self.name])
 
     def _compile(self, earlier: Mapping[str, Any]) -> "SchemaValidator":
-        fields = {name: _field(_constant(value)) for name, value in earlier.items()}
-        fields[self.name] = _field(self._schema)
+        schemas = {name: _constant(value) for name, value in earlier.items()}
+        schemas[self.name] = self._schema
+        fields = {name: {"type": "model-field", "schema": one} for name, one in schemas.items()}
         return self._context.compile({"type": "model-fields", "fields": fields})
 
 
@@ -283,10 +284,6 @@ def _places(name: str, field: _Schema, config: Mapping[str, Any]) -> Iterator[Js
             yield tuple(alias)
     if alias is None or config.get("validate_by_name"):
         yield (name,)
-
-
-def _field(schema: _Schema) -> _Schema:
-    return {"type": "model-field", "schema": schema}
 
 
 def _constant(value: Any) -> _Schema:

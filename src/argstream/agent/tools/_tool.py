@@ -481,10 +481,8 @@ def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> ToolSignature:
     """Read a function or bound method. Raises UsageError if it cannot be a tool."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        hints = {}  # ToolSpec.of raises
+    read_definition(function)  # raises if its types cannot be read
+    hints = get_type_hints(function, include_extras=True)
     parameters = [
         one.replace(annotation=hints.get(one.name))
         for one in inspect.signature(function).parameters.values()

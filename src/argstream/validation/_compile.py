@@ -19,10 +19,7 @@ from argstream.errors import SchemaError
 from argstream.jsonstream import Kind
 from argstream.jsonstream._fragments import KINDS, kind_of
 from argstream.validation._dialects import (
-    BY_NAME,
     DYNAMIC,
-    ONE,
-    SEVERAL,
     Dialect,
     JsonSchema,
     Library,
@@ -30,6 +27,7 @@ from argstream.validation._dialects import (
     dialect_of,
     escaped,
     is_valid,
+    parts_of,
 )
 
 if TYPE_CHECKING:
@@ -166,24 +164,10 @@ class _Reader:
         if has_lists and "prefixItems" in keywords and not self._is_declared:
             message = "it has both items as a list (draft 7) and prefixItems. Use one of them"
             raise SchemaError(message, pointer=f"#{pointer}")
-        for keyword in ONE:
-            if isinstance(value := keywords.get(keyword), dict | bool):
-                subschema.names[keyword] = {None: self.read(f"{pointer}/{keyword}", value, home)}
-        for keyword in SEVERAL:
-            if keyword == ("prefixItems" if has_lists else "items"):
-                continue
-            if isinstance(values := keywords.get(keyword), list):
-                subschema.names[keyword] = {
-                    index: self.read(f"{pointer}/{keyword}/{index}", value, home)
-                    for index, value in enumerate(values)
-                }
-        for keyword in BY_NAME:
-            if isinstance(named := keywords.get(keyword), dict):
-                subschema.names[keyword] = {
-                    name: self.read(f"{pointer}/{keyword}/{escaped(name)}", value, home)
-                    for name, value in named.items()
-                    if not isinstance(value, list)  # dependencies on names
-                }
+        for keyword, key, value in parts_of(keywords):
+            place = f"{pointer}/{keyword}" if key is None else f"{pointer}/{keyword}/{escaped(key)}"
+            if key is None or keyword != ("prefixItems" if has_lists else "items"):
+                subschema.names.setdefault(keyword, {})[key] = self.read(place, value, home)
 
     def _read_reference(self, subschema: Subschema, reference: object, home: str) -> None:
         if not isinstance(reference, str):

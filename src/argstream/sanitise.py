@@ -291,17 +291,11 @@ def replace_lone_surrogates(text: str) -> str:
     """Join surrogate pairs and escaped bytes, and replace lone surrogates by U+FFFD."""
     if text.isascii() or not _SURROGATE.search(text):
         return text
-    text = _PAIR.sub(lambda pair: _joined(pair[0]), text)
-    text = _BYTES.sub(lambda run: _decoded(run[0]), text)
+    text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    text = _BYTES.sub(
+        lambda run: run[0].encode(errors="surrogateescape").decode(errors="replace"), text
+    )
     return _SURROGATE.sub("\ufffd", text)
-
-
-def _joined(pair: str) -> str:
-    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-
-
-def _decoded(run: str) -> str:
-    return run.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def replace_lone_surrogates_in_json(value: Any) -> Any:

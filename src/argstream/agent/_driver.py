@@ -166,11 +166,9 @@ class Driver:
     def has_begun(self) -> bool:
         return self._task is not None
 
-    async def drive(self, step: Step, stop_reason: str | None = None) -> Record | None:
+    async def drive(self) -> Record | None:
         """Drive a run that has no consumer, in the current task. Return the last record."""
         self.outbox.leave(discard=True)
-        self._begin(step, stop_reason)
-        del step  # free it once it is written
         self._task = asyncio.current_task()
         await self._drive()
         records = await self.outbox.fetch()
@@ -198,15 +196,8 @@ class Driver:
             self._task.cancel()
             await self.close()
 
-    def start(self, step: Step, stop_reason: str | None = None) -> None:
-        self._begin(step, stop_reason)
+    def start(self) -> None:
         self._task = asyncio.create_task(self._drive())
-
-    def _begin(self, step: Step, stop_reason: str | None) -> None:
-        self._event_loop = asyncio.get_running_loop()
-        self._queue.append(step)
-        if stop_reason is not None:
-            self.decider.stop(stop_reason)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Start a task that is a part of the run. What it raises ends the run."""
@@ -256,6 +247,7 @@ class Driver:
     async def _drive(self) -> None:
         outside = _inside.set((*_inside.get(), self))
         self._variables = contextvars.copy_context()
+        self._event_loop = asyncio.get_running_loop()
         log = self._log
         try:
             await self._flush()
@@ -708,8 +700,6 @@ class TurnReader:
                 self.texts.pop(event.call_id, None)
             case ev.TurnCompleted(parent_id=None):
                 self.turn_is_over = True
-            case _:
-                pass
 
     def grow(self, event: ev.Event) -> StreamedCall | None:
         """Pass a piece of text to its tool. Return the call if its tool can start now."""

@@ -14,13 +14,6 @@ records of its log. The loop alone decides what may follow what:
 
 The states of a call in its turn (``LocalCall.status``), and the events between them::
 
-    writing ──▶ pending ──▶ ready ──▶ running ──▶ done
-       │           │          │          │
-       │           └──────────┴──────────┴──▶ done
-       ├──▶ ready ──▶ pending   (the rules have changed)
-       ├──▶ running   (a tool that reads its text while it is written)
-       └──▶ done
-
     =========  =========  ==========================================================================
     from       to         event
     =========  =========  ==========================================================================
@@ -154,7 +147,6 @@ INTERRUPTED: Final = (
 )
 LOST_TURN: Final = "the program ended before the model's answer was complete, so it is asked again"
 _EXPIRED = "the approval request expired"
-_CHANGED = "its arguments changed after approval was requested"
 
 
 class LoopRules(Struct, frozen=True):
@@ -165,8 +157,6 @@ class LoopRules(Struct, frozen=True):
 
 
 class ApprovalReason(Struct, frozen=True):
-    """Why a call needs an approval."""
-
     reason: str
     name: str | None = None  # the name of the rule that asks
     rule: Rule | None = None  # the rule that asks; None if it is no rule of a policy that is here
@@ -263,9 +253,8 @@ class LocalCall(Struct, eq=False):
     interruption: str = ""
     """Why its tool must undo what it has done, if its reading was interrupted."""
     runs_again: bool = False  # a crash interrupted its tool, which is started again
-    has_returned: bool = False  # its tool is over, though perhaps its text is not
-    result: Any = None  # of a tool that has returned
-    failed: bool = False
+    # What its tool has returned, and whether it failed. Perhaps its text is not over.
+    returned: tuple[Any, bool] | None = None
 
     @property
     def call_id(self) -> str:
@@ -359,7 +348,6 @@ class RunLoop:
         rule: str | None = None,
         rule_digest: str = "",
     ) -> None:
-        """Request an approval of a call with exactly these arguments."""
         shown, digest = read_arguments(text), digest_of(self.run_id, call_id, name, text)
         expires_at = None if seconds is None else self._clock() + seconds
         facts = (call_id, name, shown, digest, reason, rule, expires_at, rule_digest)
@@ -465,8 +453,7 @@ class AgentLoop(RunLoop):
     def begin(
         self, prompt: str, history: Sequence[Message] = (), user: str = "", replaces: str = ""
     ) -> Step:
-        started = ev.RunStarted(self.run_id, prompt, tuple(history), user, replaces=replaces)
-        self._emit(started)
+        self._emit(ev.RunStarted(self.run_id, prompt, tuple(history), user, replaces=replaces))
         self._ask_model()
         return self._step()
 
@@ -492,8 +479,6 @@ class AgentLoop(RunLoop):
                     self._reject(self.calls[call_id], words, event.verdict, event.error)
                 case ev.TurnCompleted(parent_id=None):
                     self._turn_completed()
-                case _:
-                    pass
 
     def stream_ended(self, usage: ev.Usage | None = None, failure: ev.Event | None = None) -> Step:
         self._receive(self._aborted("reading was stopped"))
@@ -522,7 +507,7 @@ class AgentLoop(RunLoop):
 
     def tool_returned(self, call_id: str, result: Any, *, failed: bool) -> Step:
         call = self.calls[call_id]
-        call.result, call.failed, call.has_returned = result, failed, True
+        call.returned = result, failed
         self._conclude(call)
         return self._advance()
 
@@ -640,8 +625,6 @@ class AgentLoop(RunLoop):
                 self.is_reading = False
                 self.usage = self.usage if event.usage == ev.Usage() else event.usage
                 self._add_results()
-            case _:
-                pass
 
     def _apply_turn(self, event: ev.TurnCompleted) -> None:
         self.usage += event.usage
@@ -724,7 +707,7 @@ class AgentLoop(RunLoop):
     @property
     def _free(self) -> int:
         """How many more tools may be started."""
-        running = sum(not call.has_returned for call in self._with_status("running"))
+        running = sum(call.returned is None for call in self._with_status("running"))
         return self._rules.max_parallel_calls - running
 
     def _with_status(self, status: CallStatus) -> list[LocalCall]:
@@ -797,7 +780,7 @@ class AgentLoop(RunLoop):
             self._out.effects.append(CloseStream())
         self._cancel_calls(self._why_not())
         for call in self._with_status("running"):
-            if not call.has_returned:
+            if call.returned is None:
                 self._out.effects.append(CancelTool(call.call_id, call.reading == "interrupted"))
         return self._advance()
 
@@ -857,11 +840,12 @@ class AgentLoop(RunLoop):
 
     def _consider(self, call: LocalCall) -> None:
         """Request an approval of a call, if it needs one. Refuse a call that is denied."""
-        objection = self._objection(call)
-        if isinstance(objection, str):
-            self._refuse(call, objection)
-        elif objection is not None:
-            self._ask(call, objection)
+        reason = self._objection(call)
+        if isinstance(reason, str):
+            self._refuse(call, reason)
+        elif reason is not None:
+            facts = (call.call_id, call.name, call.text, reason.reason)
+            self._request(*facts, self._rules.approval_seconds, reason.name, reason.rule_digest)
 
     def _objection(self, call: LocalCall) -> str | ApprovalReason | None:
         """Return why a call is denied, or why a person must be asked first, if so."""
@@ -874,10 +858,6 @@ class AgentLoop(RunLoop):
 
     def _conversation_grant(self, call: LocalCall) -> Grant:
         return Grant("conversation", call.name, self._tools[call.name].function)
-
-    def _ask(self, call: LocalCall, reason: ApprovalReason) -> None:
-        facts = (call.call_id, call.name, call.text, reason.reason, self._rules.approval_seconds)
-        self._request(*facts, reason.name, reason.rule_digest)
 
     def _undecided(self, call_id: str) -> LocalCall:
         """Return the pending call. Each decision is used once."""
@@ -973,7 +953,7 @@ class AgentLoop(RunLoop):
     def _start(self, call: LocalCall) -> None:
         """Run a call: exactly what was approved, if it was asked about."""
         if not self._is_untouched(call):
-            self._refuse(call, _CHANGED)
+            self._refuse(call, "its arguments changed after approval was requested")
             return
         key = idempotency_key(self.run_id, call.call_id)
         call.started_as = call.name
@@ -983,15 +963,16 @@ class AgentLoop(RunLoop):
 
     def _conclude(self, call: LocalCall) -> None:
         """End a call, once its tool has returned and its text is over."""
-        if not call.has_returned or call.call.verdict is None or call.reading == "open":
+        if call.returned is None or call.call.verdict is None or call.reading == "open":
             return
+        result, failed = call.returned
         if call.reading == "interrupted":
             self._fail(call, f"the call was interrupted: {call.interruption}")
-        elif call.failed:
-            self._fail(call, call.result)
+        elif failed:
+            self._fail(call, result)
         else:
             arguments = read_arguments(call.text)
-            self._emit(ev.ToolCallCompleted(call.call_id, call.name, arguments, call.result))
+            self._emit(ev.ToolCallCompleted(call.call_id, call.name, arguments, result))
 
     def _cancel_calls(self, why: str) -> None:
         """Refuse calls that have not started, and interrupt tools whose text is still open."""

@@ -13,7 +13,6 @@ from typing import Any, Final, Self, cast
 
 from argstream._asyncio import LoopThread, current_loop, shielded
 from argstream.agent._driver import Driver, EventHook
-from argstream.agent._loop import Step
 from argstream.agent.approvals import Approval, Decisions, Grant
 from argstream.agent.result import Conversation, RunResult
 from argstream.errors import RunError, UsageError
@@ -216,7 +215,8 @@ class Run(AsyncClosing):
         consumer = self._consumer
         if consumer.outlives and not consumer.has_hook:
             consumer.driver.begun = begun
-            record = await consumer.driver.drive(await self._first_step(), self._stop_reason)
+            await self._queue_first_step()
+            record = await consumer.driver.drive()
             return None if record is None else record.event
         last: Event | None = None
         async for event in self:
@@ -231,17 +231,19 @@ class Run(AsyncClosing):
 
     async def _start(self) -> None:
         if self._event_loop is None:
-            self._consumer.driver.start(await self._first_step(), self._stop_reason)
+            await self._queue_first_step()
+            self._consumer.driver.start()
 
-    async def _first_step(self) -> Step:
-        self._event_loop = asyncio.get_running_loop()
+    async def _queue_first_step(self) -> None:
+        self._event_loop, driver = asyncio.get_running_loop(), self._consumer.driver
         try:
-            step = await self._source.begin()
+            driver.act(await self._source.begin())
         except BaseException:
             self._event_loop = None
             raise
         self.conversation.run_id = self.run_id
-        return step
+        if self._stop_reason is not None:
+            driver.decider.stop(self._stop_reason)
 
     def _outcome(self) -> RunResult:
         end = self.state.end

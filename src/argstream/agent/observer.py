@@ -391,8 +391,6 @@ class ObserverLoop(RunLoop):
                 decision = call.decision if (call := self.open_call(call_id)) else None
                 if decision is not None and decision.edited_arguments is not None:
                     event = replace(event, arguments=decision.edited_arguments)
-            case _:
-                pass
         self._emit(event)
 
     def has_reported(self, call_id: str, text: str) -> bool:

@@ -107,7 +107,7 @@ KIND_WORDS: Final[dict[Kind, str]] = {
     "boolean": "a boolean",
     "null": "null",
 }
-_BY_TYPE: Final[dict[type, Kind]] = {
+KIND_OF_TYPE: Final[dict[type, Kind]] = {
     dict: "object",
     list: "array",
     str: "string",
@@ -124,7 +124,12 @@ def kind_of(value: object) -> Kind | None:
     >>> kind_of(True), kind_of(1), kind_of((1,))
     ('boolean', 'number', None)
     """
-    if (kind := _BY_TYPE.get(type(value))) is not None:
+    if (kind := KIND_OF_TYPE.get(type(value))) is not None:
         return kind
     # For subclasses. bool comes before int in the table, because it is a subclass of int.
-    return next((kind for base, kind in _BY_TYPE.items() if isinstance(value, base)), None)
+    return next((kind for base, kind in KIND_OF_TYPE.items() if isinstance(value, base)), None)
+
+
+def kind_words(value: object) -> str:
+    kind = kind_of(value)
+    return f"a {type(value).__name__}" if kind is None else KIND_WORDS[kind]

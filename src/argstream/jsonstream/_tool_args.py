@@ -16,31 +16,27 @@ from argstream.jsonstream._parser import Limits, Parser
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFieldStart:
-    """The name of a top-level field is complete and its value has not started."""
-
+class _OfField:
     index: int
     tool_use_id: str
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFieldDelta:
+class ToolFieldStart(_OfField):
+    """The name of a top-level field is complete and its value has not started."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFieldDelta(_OfField):
     """The next piece of the field's value: decoded text of a string, raw JSON of other values."""
 
-    index: int
-    tool_use_id: str
-    key: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFieldEnd:
+class ToolFieldEnd(_OfField):
     """The field's value is complete."""
-
-    index: int
-    tool_use_id: str
-    key: str
 
 
 ToolFieldEvent: TypeAlias = ToolFieldStart | ToolFieldDelta | ToolFieldEnd

@@ -7,9 +7,8 @@ fragment. ``FragmentAggregator`` builds values from fragments of either form.
 unchanged, so that errors are not lost.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.jsonstream import _fragments as flat
@@ -98,14 +97,9 @@ def nested(fragment: flat.Fragment) -> tuple[NestedFragment | flat.Invalid, ...]
             return (_wrap(path, String(text)),)
         case flat.Done(path, int() | float() | None as value):
             return _wrap(path, Scalar(value)), _wrap(path, Done())
-        case flat.Done(path, ""):
-            return (_wrap(path, Done("string")),)
-        case flat.Done(path, list() as value) if not value:
-            return (_wrap(path, Done("array")),)
-        case flat.Done(path, dict() as value) if not value:
-            return (_wrap(path, Done("object")),)
-        case flat.Done(path):
-            return (_wrap(path, Done()),)
+        case flat.Done(path, value):
+            empty: Any = None if value else flat.kind_of(value)
+            return (_wrap(path, Done(empty)),)
         case flat.Invalid():
             return (fragment,)
         case _:
@@ -120,13 +114,6 @@ def _wrap(path: flat.JsonPath, leaf: NestedFragment) -> NestedFragment:
     for step in reversed(path):
         leaf = ArrayItem(step, leaf) if isinstance(step, int) else ObjectEntry(step, leaf)
     return leaf
-
-
-_EMPTY: Final[dict[str, Callable[[], flat.JsonValue]]] = {
-    "string": str,
-    "array": list,
-    "object": dict,
-}
 
 
 class FragmentAggregator:
@@ -202,7 +189,8 @@ class FragmentAggregator:
                 "Done() follows no other fragment, so the kind of the empty value is unknown. "
                 "Pass Done('string'), Done('array') or Done('object')"
             )
-        return _EMPTY[empty]()
+        values: dict[str, flat.JsonValue] = {"string": "", "array": [], "object": {}}
+        return values[empty]
 
     def _add(self, value: Any, step: str | int | None) -> None:
         match self._open:

@@ -12,15 +12,15 @@ from argstream.checks import OnAsk, Rejection
 from argstream.events import Action, ArgumentsError, PolicyDecision
 from argstream.history import CallKind
 from argstream.jsonstream import Done, Fragment, JsonPath
+from argstream.jsonstream._fragments import kind_words
 from argstream.policy._conditions import (
     Condition,
     Undecided,
     argument_words,
-    kind_of,
     name_words,
     shown,
 )
-from argstream.policy._rules import EVERY_ITEM, ArgumentPattern, Item, Rule
+from argstream.policy._rules import ACTIONS, EVERY_ITEM, ArgumentPattern, Item, Rule
 from argstream.providers._deltas import FREE_TEXT_KINDS
 
 
@@ -175,7 +175,7 @@ class PendingCondition:
         kind, expected = (dict, "an object") if isinstance(step, str) else (list, "an array")
         if value is None or isinstance(value, kind) or is_exempt:
             return Tested(path, value, offset, step=step)
-        why = f"it is {kind_of(value) if path else 'free text'}, not {expected}"
+        why = f"it is {kind_words(value) if path else 'free text'}, not {expected}"
         return Tested(path, value, offset, self.condition, holds=True, why_undecided=why)
 
     def _severity(self, finding: Tested) -> int:
@@ -249,13 +249,6 @@ def _exception_words(error: Exception) -> str:
         return name_words(f"{kind}: {error}")
     except Exception as another:  # noqa: BLE001 - the call is denied anyway
         return name_words(f"{kind}, which cannot be shown ({type(another).__name__})")
-
-
-_MORE_LENIENT: Final[dict[Action, tuple[Action, ...]]] = {
-    "allow": (),
-    "ask": ("allow",),
-    "deny": ("allow", "ask"),
-}
 
 
 class PolicyCheck:
@@ -399,7 +392,7 @@ class PolicyCheck:
 
 def _misses(before: list[RuleState], action: Action) -> list[Tested]:
     """Return why no earlier rule was more lenient, for the argument that settled last."""
-    lenient = _MORE_LENIENT[action]
+    lenient = ACTIONS[: ACTIONS.index(action)]
     misses = [one.miss for one in before if one.miss is not None and one.rule.action in lenient]
     if not misses:
         return []

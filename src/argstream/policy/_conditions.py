@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from inspect import iscoroutinefunction
 from math import isfinite, isnan
 from operator import ge, gt, le, lt
-from typing import Any, Final, NamedTuple, Never, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Never, NoReturn, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.jsonstream import _fragments
+from argstream.jsonstream._fragments import kind_words
 from argstream.sanitise import visible_line
 
 
@@ -108,20 +108,14 @@ class Equals(Condition):
         self._set(*values, takes_null=None in values)
 
     def test(self, value: Any) -> Answer:
-        kind = kind_of(value)
-        others = []
-        has_same_kind = value is None
-        for candidate in self._parts:
-            other = kind_of(candidate)
-            if other == kind:
-                has_same_kind = True
-                if candidate == value:
-                    return True
-            elif candidate is not None:
-                others.append(candidate)
-        if has_same_kind:
-            others = [candidate for candidate in others if _reads_like(value, candidate)]
-        return Undecided(f"it is {kind}, not {kind_of(others[0])}") if others else False
+        kind = kind_words(value)
+        same = [one for one in self._parts if kind_words(one) == kind]
+        if value in same:
+            return True
+        others = [one for one in self._parts if one is not None and kind_words(one) != kind]
+        if same or value is None:
+            others = [one for one in others if _reads_like(value, one)]
+        return Undecided(f"it is {kind}, not {kind_words(others[0])}") if others else False
 
     def words(self, *, negated: bool = False) -> str:
         return f"{'is not' if negated else 'is'} {listed(self._parts)}"
@@ -170,7 +164,7 @@ class Between(Condition):
 
     def test(self, value: Any) -> Answer:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return Undecided(f"it is {kind_of(value)}, not a number")
+            return Undecided(f"it is {kind_words(value)}, not a number")
         if _is_nan(value):
             return Undecided("it is not a number")
         return all(_COMPARISONS[name](value, bound) for name, bound in self._parts)
@@ -258,7 +252,7 @@ class When(Condition):
         if answer is None:
             return Undecided("the function returned None")
         if not isinstance(answer, bool):
-            raise TypeError(f"the function returned {kind_of(answer)}, not True, False or None")
+            raise TypeError(f"the function returned {kind_words(answer)}, not True, False or None")
         return answer
 
     def words(self, *, negated: bool = False) -> str:
@@ -283,24 +277,29 @@ def _is_nan(value: Any) -> bool:
 class StringCondition(Condition):
     """Base class of conditions on strings, without escapes: as the tool receives them."""
 
+    _verbs: ClassVar[tuple[str, str]]  # what ``words`` says, and what it says if negated
+
     def __init__(self, *texts: str) -> None:
         name = type(self).__name__
         if not texts:
             raise UsageError(f"{name} needs at least one string")
         for text in texts:
             if not isinstance(text, str):
-                raise UsageError(f"{name} needs strings, not {kind_of(text)}: {shown(text)}")
+                raise UsageError(f"{name} needs strings, not {kind_words(text)}: {shown(text)}")
             if not text:
                 raise UsageError(f"{name} cannot have an empty string")
         self._set(*texts)
 
     def test(self, value: Any) -> Answer:
         if not isinstance(value, str):
-            return Undecided(f"it is {kind_of(value)}, not a string")
+            return Undecided(f"it is {kind_words(value)}, not a string")
         return self._test_text(value)
 
     @abstractmethod
     def _test_text(self, text: str) -> Answer: ...
+
+    def words(self, *, negated: bool = False) -> str:
+        return f"{self._verbs[negated]} {listed(self._parts)}"
 
 
 class Regex(StringCondition):
@@ -310,6 +309,7 @@ class Regex(StringCondition):
     that backtrack: a crafted text can make them slow. Paths are not normalized.
     """
 
+    _verbs = ("matches the pattern", "does not match the pattern")
     _compiled: tuple[re.Pattern[str], ...]
 
     def __init__(self, *patterns: str) -> None:
@@ -319,19 +319,14 @@ class Regex(StringCondition):
     def _test_text(self, text: str) -> Answer:
         return any(pattern.fullmatch(text) is not None for pattern in self._compiled)
 
-    def words(self, *, negated: bool = False) -> str:
-        verb = "does not match" if negated else "matches"
-        return f"{verb} the pattern {listed(self._parts)}"
-
 
 class Search(Regex):
     """A part of the string matches one of these regular expressions: ``re.search``."""
 
+    _verbs = ("contains a match for the pattern", "contains no match for the pattern")
+
     def _test_text(self, text: str) -> Answer:
         return any(pattern.search(text) is not None for pattern in self._compiled)
-
-    def words(self, *, negated: bool = False) -> str:
-        return f"contains {'no' if negated else 'a'} match for the pattern {listed(self._parts)}"
 
 
 def _compile(text: str) -> re.Pattern[str]:
@@ -347,11 +342,6 @@ _MAX_CHARS: Final = 80  # of one value
 _MAX_BITS: Final = 256  # of an integer: Python refuses to print very long ones
 
 
-def kind_of(value: object) -> str:
-    kind = _fragments.kind_of(value)
-    return f"a {type(value).__name__}" if kind is None else _fragments.KIND_WORDS[kind]
-
-
 def shown(value: Any) -> str:
     """Format a value: a string in quotes, shortened; an object or an array by its size."""
     if isinstance(value, str):
@@ -360,7 +350,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"a number of {value.bit_length()} bits"
     if isinstance(value, dict | list):
-        return f"{kind_of(value)} of {len(value)}"
+        return f"{kind_words(value)} of {len(value)}"
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     return visible_line(repr(value)[:_MAX_CHARS])

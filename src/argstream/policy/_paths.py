@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
 from argstream.errors import UsageError
-from argstream.policy._conditions import Answer, StringCondition, Undecided, listed, shown
+from argstream.policy._conditions import Answer, StringCondition, Undecided, shown
 
 _SPECIAL: Final = frozenset("*?[")
 _MAX_LEVELS: Final = 16  # of "..": each level adds one possible path
@@ -56,6 +56,7 @@ class Under(StringCondition):
     must open files safely itself.
     """
 
+    _verbs = ("is under", "is not under")
     _base: str | None
 
     def __init__(
@@ -108,9 +109,6 @@ class Under(StringCondition):
         if is_inside is not _is_inside(_join(here, text), directory):
             raise AmbiguousPathError("it is relative, and the policy has no root")
         return is_inside
-
-    def words(self, *, negated: bool = False) -> str:
-        return f"{'is not' if negated else 'is'} under {listed(self._parts)}"
 
     def __repr__(self) -> str:
         base = "" if self._base is None else f", base={self._base!r}"
@@ -367,6 +365,8 @@ class Prefix(_PathCondition):
     Use ``Under`` for directories.
     """
 
+    _verbs = ("begins with", "does not begin with")
+
     @staticmethod
     def _compile(pattern: str) -> "Matcher":
         # The prefix "./" is empty when normalized: every relative path begins with it.
@@ -375,9 +375,6 @@ class Prefix(_PathCondition):
     @staticmethod
     def _normalize(pattern: str) -> str:
         return _normalized_pattern(pattern.replace("\\", "/"))
-
-    def words(self, *, negated: bool = False) -> str:
-        return f"{'does not begin' if negated else 'begins'} with {listed(self._parts)}"
 
 
 class Glob(_PathCondition):
@@ -394,6 +391,8 @@ class Glob(_PathCondition):
     Undecided(why='it may also be read as "config/.env"')
     """
 
+    _verbs = ("matches the glob", "does not match the glob")
+
     @staticmethod
     def _compile(pattern: str) -> "Matcher":
         return compile_glob(pattern, paths=True)
@@ -402,9 +401,6 @@ class Glob(_PathCondition):
     def _normalize(pattern: str) -> str:
         tokens = _TOKENS.findall(pattern)
         return _normalized_pattern("".join("/" if one == "[\\]" else one for one in tokens))
-
-    def words(self, *, negated: bool = False) -> str:
-        return f"{'does not match' if negated else 'matches'} the glob {listed(self._parts)}"
 
 
 def is_glob(text: str) -> bool:

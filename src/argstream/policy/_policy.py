@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from argstream.checks import OnAsk
 from argstream.errors import UsageError
 from argstream.events import Action, PolicyDecision
 from argstream.history import CallKind
+from argstream.jsonstream._fragments import kind_words
 from argstream.policy._check import PolicyCheck
 from argstream.policy._conditions import (
     AllOf,
@@ -25,7 +26,6 @@ from argstream.policy._conditions import (
     Not,
     Regex,
     Search,
-    kind_of,
     name_words,
     shown,
 )
@@ -76,7 +76,9 @@ class Policy:
         self.defaults: dict[str, Action] = {
             name: action_of(action) for name, action in (defaults or {}).items()
         }
-        self.root: str | None = None if root is None else _absolute(root)
+        self.root: str | None = None if root is None else str(Path(expanded_directory(root)))
+        if self.root is not None and not Path(self.root).is_absolute():
+            raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
         self._default_tools = [(ToolNames(name), one) for name, one in self.defaults.items()]
         by_name: dict[str, Rule] = {}
         for number, rule in enumerate(rules, 1):
@@ -110,10 +112,11 @@ class Policy:
     @classmethod
     def _read(cls, text: str, source: str, directory: Path | None) -> "Policy":
         try:
-            table = _read_toml(text)
+            table = tomllib.loads(text)
+            _refuse_unknown(table, _POLICY_KEYS)
             root = table.get("root")
             if root is not None and not isinstance(root, str):
-                raise UsageError(f"root must be a directory, not {kind_of(root)}: {shown(root)}")
+                raise UsageError(f"root must be a directory, not {kind_words(root)}: {shown(root)}")
             with _at("default"):
                 default = action_of(table.get("default", "ask"))
             rules, defaults = _rules(table), _defaults(table)
@@ -122,6 +125,8 @@ class Policy:
             return cls(rules, default=default, defaults=defaults, root=root)
         except UsageError as error:
             raise UsageError(f"{source}: {error}") from None
+        except ValueError as error:  # also for a number with too many digits for Python
+            raise UsageError(f"{source}: not valid TOML: {error}") from None
         except RecursionError:
             raise UsageError(f"{source}: nested too deeply") from None
 
@@ -171,10 +176,7 @@ class Policy:
             )
         check = self._check(name, "custom" if isinstance(arguments, str) else "function")
         check.finish(arguments, as_read=False)
-        decision = check.policy_decision
-        if decision is None:
-            raise AssertionError("complete arguments always lead to a decision")
-        return decision
+        return cast("PolicyDecision", check.policy_decision)
 
     def _check(self, name: str, kind: CallKind, on_ask: OnAsk = "report") -> PolicyCheck:
         rules = [one for one in self._rules_by_name.items() if one[1].concerns(name)]
@@ -196,13 +198,6 @@ def _check_name(name: str, number: int, taken: Collection[str]) -> None:
         )
 
 
-def _absolute(root: str | os.PathLike[str]) -> str:
-    path = Path(expanded_directory(root))
-    if not path.is_absolute():
-        raise UsageError(f"root must be an absolute directory, not {shown(str(root))}")
-    return str(path)
-
-
 # Reading TOML
 
 _TESTS: Final[dict[str, Callable[..., Condition]]] = {
@@ -221,15 +216,6 @@ _POLICY_KEYS: Final = ("default", "defaults", "root", "rules")
 
 _Conditions: TypeAlias = dict[ArgumentPattern, tuple[ArgumentSteps, Condition]]
 """By pattern, because the same argument may be written in several ways."""
-
-
-def _read_toml(text: str) -> dict[str, Any]:
-    try:
-        policy = tomllib.loads(text)
-    except ValueError as error:  # also for a number with too many digits for Python
-        raise UsageError(f"not valid TOML: {error}") from None
-    _refuse_unknown(policy, _POLICY_KEYS)
-    return policy
 
 
 def _defaults(policy: dict[str, Any]) -> dict[str, Action]:
@@ -333,7 +319,7 @@ def _condition(table: dict[str, Any]) -> Condition:
     if bounds:
         tests.append(Between(**bounds))
     if not tests:
-        raise UsageError(f"the argument has no condition. Add one of {_either(_TEST_KEYS)}")
+        raise UsageError(f"the argument has no condition. Add one of {', '.join(_TEST_KEYS)}")
     return tests[0] if len(tests) == 1 else AllOf(*tests)
 
 
@@ -362,11 +348,6 @@ def _refuse_unknown(table: Mapping[str, Any], known: Iterable[str]) -> None:
             close = get_close_matches(key, names, 1)
             hint = f"Did you mean {close[0]}?" if close else f"Known keys: {', '.join(names)}"
             raise UsageError(f"unknown key {shown(key)}. {hint}")
-
-
-def _either(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
 
 
 @contextmanager

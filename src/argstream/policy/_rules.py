@@ -79,7 +79,7 @@ def _step(step: object) -> str | int | Item:
 Where: TypeAlias = Mapping[Any, Condition | Test]
 """Conditions on several arguments, each named by a key or by a tuple of steps."""
 
-_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)  # from lenient to strict
 
 
 class ToolNames:
@@ -137,15 +137,12 @@ class Rule:
             raise UsageError(
                 f'where must be a dict such as {{"path": Prefix("/srv/")}}, not {shown(where)}'
             )
-        conditions = [
-            (pattern_of(path), as_condition(test)) for path, test in (where or {}).items()
-        ]
+        tests = list((where or {}).items())
         if when is not None:
-            conditions.insert(
-                0, (pattern_of(() if argument is None else argument), as_condition(when))
-            )
+            tests.insert(0, (() if argument is None else argument, when))
         elif argument is not None:
             raise UsageError(f"argument {shown(argument)} has no condition. Pass when=")
+        conditions = [(pattern_of(path), as_condition(test)) for path, test in tests]
         for pattern, _ in conditions:
             if action == "allow" and ANY_ITEM in pattern:
                 raise UsageError(
@@ -196,7 +193,7 @@ def _digest_of(rule: Rule) -> str:
 
 
 def action_of(action: object) -> Action:
-    for known in _ACTIONS:
+    for known in ACTIONS:
         if action == known:
             return known
     raise UsageError(f"an action must be 'allow', 'ask' or 'deny', not {shown(action)}")

@@ -194,21 +194,20 @@ class AsyncPump:
     def __init__(self, batches: AsyncBatches, progress: StreamProgress) -> None:
         self.loop: AbstractEventLoop | None = None  # set by the first fetch
         self.progress = progress
-        self._work = _Fetching(batches, progress)
+        self.work = _Fetching(batches, progress)
 
     def __del__(self) -> None:
         # Not a weakref.finalize: that would refer to the loop, which may refer to this object.
-        if self.loop is not None and not self.progress.ended:
-            _close_abandoned(self.loop, self._work)
-
-    def events(self) -> "AsyncEvents":
-        """Return an iterator over all events, including those that were fetched for a reader."""
-        return AsyncEvents(self, self._work)
+        if self.loop is not None and not self.progress.ended:  # in any thread
+            try:
+                self.loop.call_soon_threadsafe(self.work.close_soon, self.loop)
+            except RuntimeError:  # the loop is closed, so nothing can be awaited
+                self.progress.stop()
 
     def expect_readers(self) -> None:
         """Let the task fetch from the first item, unless a loop over the events has started."""
-        if not self._work.has_begun:
-            self._work.is_direct = False
+        if not self.work.has_begun:
+            self.work.is_direct = False
 
     async def value_of(self, awaited: Awaited[Value]) -> Value:
         """Wait until the value is ready. Cancelling this does not affect others."""
@@ -216,11 +215,8 @@ class AsyncPump:
             await self.wait(awaited.ready)
         return awaited.result()
 
-    async def close(self) -> None:
-        await self._work.close()
-
     async def wait(self, is_ready: Callable[[], bool]) -> None:
-        work = self._work
+        work = self.work
         if work.task is None:
             self.loop = work.start()
         await work.wait(is_ready)
@@ -229,9 +225,9 @@ class AsyncPump:
 class AsyncEvents(AsyncIterator[Event]):
     """Iterates over all events once, including those that were fetched for a reader."""
 
-    def __init__(self, pump: AsyncPump, work: "_Fetching") -> None:
+    def __init__(self, pump: AsyncPump) -> None:
         self._pump = pump
-        self._work = work
+        self._work = pump.work
         self._batch: Iterator[Event] = iter(())
         self._is_over = False
         self._is_running = False
@@ -309,14 +305,6 @@ class AsyncEvents(AsyncIterator[Event]):
 
 
 _closing: set[Task[None]] = set()  # the event loop has only weak references to its tasks
-
-
-def _close_abandoned(loop: AbstractEventLoop, work: "_Fetching") -> None:
-    """Close a stream that nothing refers to. Runs in any thread."""
-    try:
-        loop.call_soon_threadsafe(work.close_soon, loop)
-    except RuntimeError:  # the loop is closed, so nothing can be awaited
-        work.progress.stop()
 
 
 class _Closing(Coroutine[Any, Any, None]):

@@ -20,7 +20,7 @@ from argstream.checks import is_settled, value_at, verdict_words
 from argstream.errors import ArgumentUnavailableError, StreamError, UsageError
 from argstream.events import Event, RunCompleted, RunFailed, StreamFailed
 from argstream.jsonstream import PENDING, JsonPath
-from argstream.jsonstream._fragments import KIND_WORDS, kind_of
+from argstream.jsonstream._fragments import kind_words
 
 _MAX_KEYS: Final = 20  # in a message
 _short = Repr()
@@ -410,12 +410,11 @@ def _has_json_type(value: object, type_: type) -> bool:
 
 
 def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
-    """Return the error for a value that is missing or incomplete."""
     if (failure := progress.failure) is not None:
         return failure
     call = progress.call
-    place, value, is_whole_path = _nearest(call.partial, path)
-    if is_whole_path:
+    place, value = _nearest(call.partial, path)
+    if place == path:
         return _error(progress, path, f"is incomplete: {verdict_words(call)}")
     contents = _contents(place, value)
     if progress.is_over and call.verdict != "complete":
@@ -424,7 +423,6 @@ def unavailable(progress: CallProgress, path: JsonPath) -> BaseException:
 
 
 def incomplete(progress: CallProgress) -> BaseException:
-    """Return the error for a call that is not complete."""
     if (failure := progress.failure) is not None:
         return failure
     call = progress.call
@@ -434,7 +432,7 @@ def incomplete(progress: CallProgress) -> BaseException:
 
 
 def wrong_kind(progress: CallProgress, path: JsonPath, value: object, wanted: str) -> Exception:
-    return _error(progress, path, f"is {_kind_words(value)}, not {wanted}")
+    return _error(progress, path, f"is {kind_words(value)}, not {wanted}")
 
 
 def differs(progress: CallProgress, path: JsonPath) -> Exception:
@@ -446,11 +444,6 @@ def differs(progress: CallProgress, path: JsonPath) -> Exception:
     return _error(progress, path, problem, whole="the text")
 
 
-def _kind_words(value: object) -> str:
-    kind = kind_of(value)
-    return "nothing" if kind is None else KIND_WORDS[kind]
-
-
 def _error(
     progress: CallProgress, path: JsonPath, problem: str, *, whole: str = "the arguments"
 ) -> ArgumentUnavailableError:
@@ -459,14 +452,14 @@ def _error(
     return ArgumentUnavailableError(message, path=path, verdict=call.verdict, error=call.error)
 
 
-def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any, bool]:
-    """Return the existing part of a path, its value, and True if that is the whole path."""
+def _nearest(root: Any, path: JsonPath) -> tuple[JsonPath, Any]:
+    """Return the existing part of a path, and its value."""
     for depth in range(len(path)):
         value = value_at(root, path[depth : depth + 1])
         if value is PENDING:
-            return path[:depth], root, False
+            return path[:depth], root
         root = value
-    return path, root, True
+    return path, root
 
 
 def _contents(place: JsonPath, value: Any) -> str:
@@ -477,7 +470,7 @@ def _contents(place: JsonPath, value: Any) -> str:
         return f"{owner} has {_keys(value)}"
     if isinstance(value, list):
         return f"{owner} has {len(value)} item{'' if len(value) == 1 else 's'}"
-    return f"{owner} is {_kind_words(value)}"
+    return f"{owner} is {kind_words(value)}"
 
 
 def _keys(found: dict[str, Any]) -> str:

@@ -305,12 +305,12 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
     """The events of one async stream. Use ``async with`` or ``aclose()`` to end early."""
 
     def __init__(self, source: object, intake: InputDecoder) -> None:
-        from argstream.streaming._async_pump import AsyncBatches, AsyncPump
+        from argstream.streaming._async_pump import AsyncBatches, AsyncEvents, AsyncPump
 
         super().__init__(intake)
         self._batches = AsyncBatches(source, intake, self._progress)
         self._pump = AsyncPump(self._batches, self._progress)
-        self._events = self._pump.events()
+        self._events = AsyncEvents(self._pump)
         self.rest_of_batch: Callable[[], list[Event]] = self._events.rest_of_batch
 
     def __aiter__(self) -> AsyncIterator[Event]:  # noqa: PYI034 - as above
@@ -352,7 +352,7 @@ class AsyncEventStream(_Reading, AsyncIterator[Event]):
 
         Loops and readers in other tasks end.
         """
-        await self._pump.close()
+        await self._pump.work.close()
         self._events.stop()
         await self._batches.abandon()
 

@@ -8,7 +8,6 @@ for keywords on one value (``ALONE``), the library checks a small schema of only
 keywords with subschemas that are not followed (``WAITING``), it checks the whole subschema.
 """
 
-from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -20,10 +19,7 @@ from argstream.errors import SchemaError
 from argstream.jsonstream import Kind
 from argstream.jsonstream._fragments import KINDS, kind_of
 from argstream.validation._dialects import (
-    BY_NAME,
     DYNAMIC,
-    ONE,
-    SEVERAL,
     Dialect,
     JsonSchema,
     Library,
@@ -31,6 +27,7 @@ from argstream.validation._dialects import (
     dialect_of,
     escaped,
     is_valid,
+    parts_of,
 )
 
 if TYPE_CHECKING:
@@ -167,24 +164,10 @@ class _Reader:
         if has_lists and "prefixItems" in keywords and not self._is_declared:
             message = "it has both items as a list (draft 7) and prefixItems. Use one of them"
             raise SchemaError(message, pointer=f"#{pointer}")
-        for keyword in ONE:
-            if isinstance(value := keywords.get(keyword), dict | bool):
-                subschema.names[keyword] = {None: self.read(f"{pointer}/{keyword}", value, home)}
-        for keyword in SEVERAL:
-            if keyword == ("prefixItems" if has_lists else "items"):
-                continue
-            if isinstance(values := keywords.get(keyword), list):
-                subschema.names[keyword] = {
-                    index: self.read(f"{pointer}/{keyword}/{index}", value, home)
-                    for index, value in enumerate(values)
-                }
-        for keyword in BY_NAME:
-            if isinstance(named := keywords.get(keyword), dict):
-                subschema.names[keyword] = {
-                    name: self.read(f"{pointer}/{keyword}/{escaped(name)}", value, home)
-                    for name, value in named.items()
-                    if not isinstance(value, list)  # dependencies on names
-                }
+        for keyword, key, value in parts_of(keywords):
+            place = f"{pointer}/{keyword}" if key is None else f"{pointer}/{keyword}/{escaped(key)}"
+            if key is None or keyword != ("prefixItems" if has_lists else "items"):
+                subschema.names.setdefault(keyword, {})[key] = self.read(place, value, home)
 
     def _read_reference(self, subschema: Subschema, reference: object, home: str) -> None:
         if not isinstance(reference, str):
@@ -253,7 +236,6 @@ def _measure(root: Subschema, max_expansion: int) -> None:
 Start: TypeAlias = Literal["dead", "sure", "open"]
 """Whether the first character shows that a value is invalid (dead), valid (sure), or neither."""
 
-_MAX_PREFIX_CHARS: Final = 1000  # total length of candidates whose prefixes are cached
 _MAX_NODES: Final = 4096  # beyond, complete values are checked
 _MAX_CHILDREN: Final = 1024  # cached by key: with more keys, the keys are data
 _MAX_TESTED: Final = 1000  # candidates that are tested against the other keywords
@@ -293,28 +275,11 @@ class Late:
 
 
 class Candidates:
-    """The allowed strings in order, so that the strings with a common prefix are a range."""
+    """The allowed strings in order, so that those with a common prefix are neighbours."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         self.all: frozenset[str] = frozenset(strings)
         self.strings: list[str] = sorted(self.all)
-        self.beginnings: frozenset[str] | None = None
-        """All prefixes of the strings; None if there are too many."""
-        if sum(map(len, self.strings)) <= _MAX_PREFIX_CHARS:
-            self.beginnings = frozenset(
-                string[:length] for string in self.strings for length in range(1, len(string) + 1)
-            )
-
-    def narrow(self, low: int, high: int, length: int, piece: str) -> tuple[int, int]:
-        """Return the range of strings that have this piece after ``length`` characters."""
-        strings = self.strings
-        if high - low == 1:
-            return (low, high) if strings[low].startswith(piece, length) else (low, low)
-        end = length + len(piece)
-        return (
-            bisect_left(strings, piece, low, high, key=lambda string: string[length:end]),
-            bisect_right(strings, piece, low, high, key=lambda string: string[length:end]),
-        )
 
 
 class Choice(NamedTuple):
@@ -362,6 +327,7 @@ class Node:
         self.height: int = max((one.height for one in subschemas), default=0)
         self.is_integer: bool
         kinds, self.is_integer = _kinds(subschemas)
+        self.kinds: tuple[Kind, ...] = tuple(kind for kind in KINDS if kind in kinds)
         self.values: list[Any] = []  # the values of ``enum`` or ``const``
         self.candidates: Candidates | None = self._read_candidates(kinds)  # those that are strings
         # A string must be checked while it grows.

@@ -5,7 +5,7 @@ three differences matter here: whether keywords beside ``$ref`` count, whether `
 list, and whether ``prefixItems`` exists. The library handles the rest.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -68,7 +68,6 @@ def dialect_of(schema: JsonSchema, others: Container[str] = ()) -> Dialect:
 
 
 def declares_dialect(schema: JsonSchema, others: Container[str] = ()) -> bool:
-    """Return True if a schema declares a known dialect."""
     uri = "" if isinstance(schema, bool) else _declared(schema)
     return uri in _BY_URI or uri in others
 
@@ -81,16 +80,23 @@ def _declared(schema: dict[str, Any]) -> str:
 def _has_lists(schema: object) -> bool:
     if not isinstance(schema, dict):
         return False
-    if isinstance(schema.get("items"), list):
-        return True
-    parts = [schema.get(keyword) for keyword in ONE]
+    parts = (value for _, _, value in parts_of(schema))
+    return isinstance(schema.get("items"), list) or any(map(_has_lists, parts))
+
+
+def parts_of(schema: dict[str, Any]) -> Iterator[tuple[str, str | int | None, Any]]:
+    """Yield each subschema with its keyword, and its name or index; None if it is the only one."""
+    for keyword in ONE:
+        if isinstance(value := schema.get(keyword), dict | bool):
+            yield keyword, None, value
     for keyword in SEVERAL:
         if isinstance(listed := schema.get(keyword), list):
-            parts += listed
+            yield from ((keyword, index, value) for index, value in enumerate(listed))
     for keyword in BY_NAME:
         if isinstance(named := schema.get(keyword), dict):
-            parts += named.values()
-    return any(map(_has_lists, parts))
+            # A list is a dependency on names.
+            values = named.items()
+            yield from ((keyword, key, one) for key, one in values if not isinstance(one, list))
 
 
 class SchemaLimits(Struct, frozen=True, kw_only=True):

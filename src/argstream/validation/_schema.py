@@ -11,7 +11,8 @@ its ``is_valid`` is used: it is linear, while its messages are exponential for n
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from math import isfinite
@@ -24,8 +25,9 @@ from argstream.checks import Rejection
 from argstream.errors import SchemaError
 from argstream.events import ArgumentsError, PolicyDecision
 from argstream.jsonstream import Done, Fragment, JsonPath, Key, Kind, Start, Text, parse
+from argstream.jsonstream._fragments import KIND_OF_TYPE
 from argstream.sanitise import visible_line
-from argstream.validation._compile import Candidates, Choice, Node, Nodes, read_subschemas
+from argstream.validation._compile import Choice, Node, Nodes, read_subschemas
 from argstream.validation._dialects import (
     DEFAULT_SCHEMA_LIMITS,
     JsonSchema,
@@ -52,10 +54,48 @@ class Failure(NamedTuple):
     causes: "tuple[Failure, ...]" = ()  # why the branches of a union do not match
 
 
+class _StringCheck:
+    """The state of one string that is checked while it grows."""
+
+    __slots__ = ("first", "length", "node")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.length = 0  # so far
+        self.first = 0  # the first candidate that begins with the string so far
+
+    def feed(self, text: str) -> int | None:
+        """Check the next piece. Return the number of valid characters, or None if all are."""
+        node, before = self.node, self.length
+        self.length = before + len(text)
+        if node.candidates is not None:
+            strings = node.candidates.strings
+            start = strings[self.first][:before] + text
+            first = bisect_left(strings, start, self.first)
+            if first < len(strings) and strings[first].startswith(start):
+                self.first = first
+                return None
+            nearest = strings[max(self.first, first - 1) : first + 1]
+            return max(_common_length(start, one) for one in nearest) - before
+        if node.max_length is not None and self.length > node.max_length:
+            return node.max_length - before
+        return None
+
+    def failure(self, fragment: Text, good: int, string_start: int) -> Failure:
+        """Return the failure at a piece of which ``good`` characters are valid."""
+        node, (path, text) = self.node, fragment
+        before = self.length - len(text)
+        offset = string_start + 1 + before + good
+        if node.candidates is None:
+            return Failure("maxLength", path, offset, node, limit=node.max_length)
+        known = node.candidates.strings[self.first][:before]
+        return Failure("candidates", path, offset, node, known + text[: good + 1], limit=True)
+
+
 class _NodeCheck:
     """The state of one node for one value."""
 
-    __slots__ = ("dependents", "failure", "high", "keys", "length", "low", "node", "open_choices")
+    __slots__ = ("dependents", "failure", "keys", "node", "open_choices")
 
     def __init__(self, node: Node, dependents: "list[_NodeCheck | _OpenChoice]") -> None:
         self.node = node
@@ -63,8 +103,6 @@ class _NodeCheck:
         self.failure: Failure | None = None
         self.open_choices: list[_OpenChoice] = []
         self.keys = 0
-        self.length = 0  # of a string so far
-        self.low, self.high = 0, 0 if node.candidates is None else len(node.candidates.strings)
 
 
 class _OpenChoice:
@@ -174,11 +212,8 @@ class SchemaCheck:
         self._container: Node | None = None  # of the innermost open container
         self._child: Node | None = None  # of the value of the last key
         self._scalar: Node | None = None  # of the open value, if it is not a container
-        self._kind: Kind = "null"  # of the open value
-        self._text: Node | None = None  # of an open string whose text must be checked
-        self._start = self._length = 0  # offset and length of that string
-        self._so_far = ""  # the string so far, if the prefixes of its candidates are known
-        self._low = self._high = 0  # else the range of candidates that still match
+        self._text: _StringCheck | None = None  # of an open string, if its text must be checked
+        self._start = 0  # the offset of that string
         self._branches: _Branches | None = None  # checks the open value, if it has a union
         self._depth = 0  # of the value with a union
 
@@ -188,16 +223,13 @@ class SchemaCheck:
             return None
         cut: str | None = None
         for fragment in fragments:
-            if type(fragment) is Text:
-                if self._text is None:
+            if self._branches is not None:
+                cut = self._feed_branches(self._branches, fragment)
+            elif type(fragment) is Text:
+                if self._text is None or (good := self._text.feed(fragment.text)) is None:
                     continue
-                cut = (
-                    self._feed_text(self._text, fragment)
-                    if self._branches is None
-                    else self._feed_branches(self._branches, fragment)
-                )
-            elif self._branches is not None:
-                self._feed_branches(self._branches, fragment)
+                cut = fragment.text[: good + 1]
+                self._fail(self._text.failure(fragment, good, self._start))
             elif type(fragment) is Start:
                 self._feed_start(fragment)
             elif type(fragment) is Done:
@@ -268,59 +300,23 @@ class SchemaCheck:
                 return
             elif not node.is_plain:
                 self._branches, self._depth = _Branches(node), len(path)
-                self._text = node  # so that the branches get the text of every string
                 self._feed_branches(self._branches, fragment)
                 return
         if kind == "object" or kind == "array":
             self._stack.append(container)
             self._container = node
-        elif node is None:
-            self._scalar = None
         else:
-            self._scalar, self._kind = node, kind
-            if kind == "string" and node.reads_text:
-                self._text = node
-                self._start, self._length, self._so_far = offset, 0, ""
-                if node.candidates is not None:
-                    self._low, self._high = 0, len(node.candidates.strings)
-
-    def _feed_text(self, node: Node, fragment: Text) -> str | None:
-        """Check a piece of a string. Return its text up to the first wrong character, or None."""
-        text, candidates = fragment.text, node.candidates
-        if candidates is not None and candidates.beginnings is not None:
-            so_far = self._so_far + text
-            if so_far in candidates.beginnings:
-                self._so_far = so_far
-                return None
-            before = len(self._so_far)
-            low, good = _first_mismatch(candidates, 0, len(candidates.strings), 0, so_far)
-            good -= before
-        else:
-            before = self._length
-            length = self._length = before + len(text)
-            if candidates is not None:
-                low, high = self._low, self._high
-                self._low, self._high = candidates.narrow(low, high, before, text)
-                if self._low < self._high:
-                    return None
-                low, good = _first_mismatch(candidates, low, high, before, text)
-            elif node.max_length is not None and length > node.max_length:
-                low, good = 0, node.max_length - before
-            else:
-                return None
-        offset = self._start + 1 + before + good
-        self._fail(_text_failure(node, low, fragment, (before, good), offset))
-        return text[: good + 1]
+            self._scalar = node
+            if node is not None and kind == "string" and node.reads_text:
+                self._text, self._start = _StringCheck(node), offset
 
     def _feed_done(self, fragment: Done) -> None:
         path, value, offset = fragment
-        kind: Kind
-        if type(value) is dict:
-            kind, node, self._container = "object", self._container, self._stack.pop()
-        elif type(value) is list:
-            kind, node, self._container = "array", self._container, self._stack.pop()
+        kind = KIND_OF_TYPE[type(value)]
+        if kind == "object" or kind == "array":
+            node, self._container = self._container, self._stack.pop()
         else:
-            kind, node, self._text = self._kind, self._scalar, None
+            node, self._text = self._scalar, None
         if node is not None and (node.ends[kind] or (type(value) is float and node.is_integer)):
             failure = check_complete(node, kind, fragment)
             if failure is not None:
@@ -344,7 +340,7 @@ class SchemaCheck:
             self._start = branches.start
             self._fail(failure)
         elif type(fragment) is Done and len(fragment.path) == self._depth:
-            self._branches = self._text = None
+            self._branches = None
             if not fragment.path:
                 self._conclude(fragment.value, fragment.offset)
         return cut
@@ -359,8 +355,7 @@ class _Branches:
         self._stack: list[list[_NodeCheck]] = []  # of the containers around the innermost one
         self._open: list[_NodeCheck] = []  # of the innermost open container
         self._scalar: list[_NodeCheck] = []  # of the open value, if it is not a container
-        self._kind: Kind = "null"  # of the open value
-        self._text: list[_NodeCheck] = []  # those that check the text of the open string
+        self._text: list[tuple[_NodeCheck, _StringCheck]] = []  # of the open string
         self.start = 0  # the offset of that string
         self._children: _Children = {}  # of the next value
         self._frame: list[_NodeCheck] = []  # of the value that starts
@@ -412,10 +407,10 @@ class _Branches:
             self._open = frame
         else:
             self._scalar = frame
-            self._kind = kind
             if kind == "string":
                 self.start = offset
-                self._text = [one for one in frame if one.node.reads_text]
+                readers = [one for one in frame if one.node.reads_text]
+                self._text = [(one, _StringCheck(one.node)) for one in readers]
 
     def _item_nodes(self, index: int, path: JsonPath, offset: int) -> _Children:
         children: _Children = {}
@@ -466,30 +461,22 @@ class _Branches:
     def feed_text(self, fragment: Text) -> str | None:
         """Check a piece of a string. Return its text up to the first wrong character, or None."""
         failures = []
-        for check in self._text:
-            if check.failure is None:
-                good = _valid_length(check, fragment.text)
-                if good is not None:
-                    failures.append((good, check))
+        for check, string in self._text:
+            if check.failure is None and (good := string.feed(fragment.text)) is not None:
+                failures.append((good, check, string))
         # In the order of the text, so that chunking does not matter (invariant 1).
-        for length, check in sorted(failures, key=itemgetter(0)):
-            before = check.length - len(fragment.text)
-            offset = self.start + 1 + before + length
-            failure = _text_failure(check.node, check.low, fragment, (before, length), offset)
-            self._fail(check, failure)
+        for good, check, string in sorted(failures, key=itemgetter(0)):
+            self._fail(check, string.failure(fragment, good, self.start))
             if self.failure is not None:
-                return fragment.text[: length + 1]
+                return fragment.text[: good + 1]
         return None
 
     def feed_done(self, fragment: Done) -> None:
-        value = fragment.value
-        kind: Kind
-        if isinstance(value, dict):
-            kind, frame, self._open = "object", self._open, self._stack.pop()
-        elif isinstance(value, list):
-            kind, frame, self._open = "array", self._open, self._stack.pop()
+        kind = KIND_OF_TYPE[type(fragment.value)]
+        if kind == "object" or kind == "array":
+            frame, self._open = self._open, self._stack.pop()
         else:
-            kind, frame, self._scalar, self._text = self._kind, self._scalar, [], []
+            frame, self._scalar, self._text = self._scalar, [], []
         if frame:
             # Branches before the nodes that have the union.
             for check in frame if len(frame) == 1 else sorted(frame, key=_height):
@@ -527,19 +514,10 @@ def _remove_branch(choice: _OpenChoice, failure: Failure) -> Failure | None:
     return Failure(choice.choice.keyword, choice.path, failure.offset, causes=causes)
 
 
-def _valid_length(check: _NodeCheck, text: str) -> int | None:
-    """Check a piece of a string. Return the number of valid characters; None if all are valid."""
-    node, before = check.node, check.length
-    check.length += len(text)
-    if node.candidates is not None:
-        low, high = check.low, check.high
-        check.low, check.high = node.candidates.narrow(low, high, before, text)
-        if check.low == check.high:
-            check.low, good = _first_mismatch(node.candidates, low, high, before, text)
-            return good
-    elif node.max_length is not None and check.length > node.max_length:
-        return node.max_length - before
-    return None
+def _common_length(first: str, second: str) -> int:
+    """Return how many characters two strings begin with in common."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _several_match(check: _NodeCheck, fragment: Done) -> Failure | None:
@@ -547,30 +525,6 @@ def _several_match(check: _NodeCheck, fragment: Done) -> Failure | None:
         if choice.choice.keyword == "oneOf" and choice.alive > 1:
             return Failure("oneOf", fragment.path, fragment.offset)
     return None
-
-
-def _first_mismatch(
-    candidates: Candidates, low: int, high: int, before: int, text: str
-) -> tuple[int, int]:
-    """Return the index of a candidate with the longest match, and the valid length of the text."""
-    good, closest = 0, low
-    while low < high:
-        closest = low
-        low, high = candidates.narrow(low, high, before + good, text[good])
-        good += 1
-    return closest, good - 1
-
-
-def _text_failure(
-    node: Node, closest: int, fragment: Text, lengths: tuple[int, int], offset: int
-) -> Failure:
-    path, text = fragment
-    before, good = lengths
-    if node.candidates is None:
-        return Failure("maxLength", path, offset, node, limit=node.max_length)
-    strings = node.candidates.strings
-    known = strings[closest][:before] if strings else ""
-    return Failure("candidates", path, offset, node, known + text[: good + 1], limit=True)
 
 
 def check_complete(node: Node, kind: Kind, fragment: Done) -> Failure | None:
@@ -720,8 +674,8 @@ def _json(value: Any) -> str:
     return visible_line(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")
 
 
-def _list(values: list[str], word: str = "or") -> str:
-    shown = values[:_MAX_LISTED]
+def _list(values: Sequence[Any], word: str = "or", show: Callable[[Any], str] = _json) -> str:
+    shown = [show(value) for value in values[:_MAX_LISTED]]
     if len(values) > _MAX_LISTED:
         return f"{', '.join(shown)} and {len(values) - _MAX_LISTED} more"
     if len(shown) < 2:
@@ -738,24 +692,11 @@ def _start(failure: Failure, where: str) -> tuple[str | None, str]:
                 return "items", f"{_where(tuple(parent))} must have at most {step} items"
             keyword = "properties" if failure.path else None
             return keyword, f"{where} must be omitted"
-    expected = _expected(node)
-    if kind not in expected and not (kind == "number" and "integer" in expected):
-        kinds = _list([_KINDS[name] for name in expected]) if expected else "absent"
+    if kind not in node.kinds:
+        names = ["integer" if one == "number" and node.is_integer else one for one in node.kinds]
+        kinds = _list([_KINDS[name] for name in names], show=str) or "absent"
         return "type", f"{where} must be {kinds}, not {_KINDS[kind]}"
     return _candidate_keyword(node), f"{where} must be {_allowed(node)}, not {_KINDS[kind]}"
-
-
-def _expected(node: Node) -> list[str]:
-    expected: list[str] = [*_KINDS]
-    for subschema in node.subschemas:
-        types = subschema.keywords.get("type")
-        if types is not None:
-            named = [types] if isinstance(types, str) else types
-            also = ["integer"] if "number" in named else []
-            expected = [name for name in expected if name in [*named, *also]]
-    if "number" in expected:
-        expected.remove("integer")
-    return expected
 
 
 def _key(failure: Failure) -> tuple[str | None, str]:
@@ -771,7 +712,7 @@ def _key(failure: Failure) -> tuple[str | None, str]:
         message += f". Did you mean {_json(close[0])}?"
     if known:
         separator = "" if close else "."
-        message += f"{separator} Known: {_list([_json(name) for name in known], 'and')}"
+        message += f"{separator} Known: {_list(known, 'and')}"
     return "additionalProperties", message
 
 
@@ -784,7 +725,7 @@ def _name(failure: Failure) -> str:
 
 
 def _required(failure: Failure) -> str:
-    names = _list([_json(name) for name in failure.found], "and")
+    names = _list(failure.found, "and")
     if not failure.path:
         is_one = len(failure.found) == 1
         return f"the argument{'' if is_one else 's'} {names} {'is' if is_one else 'are'} missing"
@@ -803,10 +744,8 @@ def _candidate_keyword(node: Node) -> str:
 
 
 def _allowed(node: Node) -> str:
-    values = [_json(value) for value in node.values[: _MAX_LISTED + 1]]
-    if len(node.values) > _MAX_LISTED:
-        return f"one of {', '.join(values[:_MAX_LISTED])} and {len(node.values) - _MAX_LISTED} more"
-    return f"one of {_list(values)}" if len(values) > 1 else "".join(values) or "absent"
+    values = _list(node.values)
+    return f"one of {values}" if len(node.values) > 1 else values or "absent"
 
 
 def _choice(failure: Failure, where: str, depth: int) -> str:

@@ -31,6 +31,14 @@ class Definition:
     parameters: Mapping[str, str] | None
     """The parameters of a function by the names of their fields; None for a class."""
 
+    def instance(self, text: str) -> Any:
+        """Return a new instance of the class; for a function, a dict of its arguments."""
+        found = self.adapter.validator.validate_json(text)
+        if self.parameters is None:
+            return found
+        named = {name: getattr(found, field) for field, name in self.parameters.items()}
+        return {**named, **(found.model_extra or {})}
+
 
 def is_definition(tool: object) -> bool:
     return isinstance(tool, type | FunctionType | MethodType)
@@ -84,26 +92,27 @@ def _of_function(function: FunctionType, *, is_bound: bool) -> Definition:
     if name == "<lambda>":
         raise UsageError("a lambda has no name. Define the tool as a function")
     _require_pydantic()
+    from pydantic import Field
+
     parameters = list(inspect.signature(function).parameters.values())[is_bound:]
     hints = _hints(function)
     fields: dict[str, Any] = {}
     names: dict[str, str] = {}
     extra: Any = None
     for number, parameter in enumerate(parameters):
+        hint = hints.get(parameter.name, Any)
+        _check_parameter(parameter, hint, name, is_first=number == 0)
         if parameter.kind is parameter.VAR_KEYWORD:
-            extra = _extra_type(parameter, name, hints.get(parameter.name, Any))
-            continue
-        _check_parameter(parameter, name, is_first=number == 0)
-        if _is_hidden(hints.get(parameter.name, Any)):
-            continue
-        field = f"argument_{number}"
-        names[field] = parameter.name
-        fields[field] = _field(parameter, hints.get(parameter.name, Any))
+            extra = hint
+        elif not _is_hidden(hint):
+            default = ... if parameter.default is parameter.empty else parameter.default
+            names[f"argument_{number}"] = parameter.name
+            fields[f"argument_{number}"] = Annotated[hint, Field(alias=parameter.name)], default
     model = _model(name, fields, extra)
     return Definition(name, inspect.getdoc(function) or "", _adapter(model, f"{name}()"), names)
 
 
-def _check_parameter(parameter: inspect.Parameter, name: str, *, is_first: bool) -> None:
+def _check_parameter(parameter: inspect.Parameter, hint: Any, name: str, *, is_first: bool) -> None:
     if is_first and parameter.name in ("self", "cls"):
         raise UsageError(
             f"{name}() takes {parameter.name!r}. Pass the method of an object (an_object.{name})"
@@ -112,6 +121,14 @@ def _check_parameter(parameter: inspect.Parameter, name: str, *, is_first: bool)
         raise UsageError(
             f"{name}() takes {str(parameter).partition(':')[0]!r} by position, but arguments of a "
             "tool have names. Make it a keyword parameter"
+        )
+    if (
+        parameter.kind is parameter.VAR_KEYWORD
+        and getattr(get_origin(hint), "_name", None) == "Unpack"  # of typing, or typing_extensions
+    ):
+        raise UsageError(
+            f"{name}() takes '**{parameter.name}' as the keys of a TypedDict. Declare a parameter "
+            "for each key"
         )
 
 
@@ -129,23 +146,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         return get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
         raise UsageError(f"the types of {function.__name__}() cannot be read: {error}") from error
-
-
-def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    from pydantic import Field
-
-    default = ... if parameter.default is parameter.empty else parameter.default
-    return Annotated[hint, Field(alias=parameter.name)], default
-
-
-def _extra_type(parameter: inspect.Parameter, name: str, hint: Any) -> Any:
-    """Return the type of the values of ``**kwargs``."""
-    if getattr(get_origin(hint), "_name", None) == "Unpack":  # of typing, or typing_extensions
-        raise UsageError(
-            f"{name}() takes '**{parameter.name}' as the keys of a TypedDict. Declare a parameter "
-            "for each key"
-        )
-    return hint
 
 
 def _model(name: str, fields: dict[str, Any], extra: Any) -> type:

@@ -14,6 +14,7 @@ import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from reprlib import Repr
 from types import UnionType
@@ -34,6 +35,7 @@ from msgspec.structs import replace
 
 from argstream.errors import UsageError
 from argstream.providers._payloads import snake
+from argstream.validation._compile import ALONE
 from argstream.validation._dialects import BY_NAME, ONE, SEVERAL
 from argstream.validation._schema import Schema
 from argstream.validation._signatures import (
@@ -209,7 +211,11 @@ def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
     specs: dict[str, ToolSpec] = {}
     shared: set[str] = set()  # names that only namespaces have
     for where, tool in entries:
-        for spec, is_shared in _found_tools(tool, where):
+        try:
+            found = list(_tools_in(tool, where))
+        except RecursionError as error:
+            raise UsageError("the tools are nested too deeply") from error
+        for spec, is_shared in found:
             name, known = spec.name, specs.get(spec.name)
             is_same = known is not None and (known.schema, known.kind) == (spec.schema, spec.kind)
             if known is None:
@@ -225,13 +231,6 @@ def _read(entries: Iterable[tuple[str, object]]) -> list[ToolSpec]:
             elif known is None:
                 shared.add(name)
     return list(specs.values())
-
-
-def _found_tools(tool: object, where: str) -> list[_Found]:
-    try:
-        return list(_tools_in(tool, where))
-    except RecursionError as error:
-        raise UsageError("the tools are nested too deeply") from error
 
 
 def _tools_in(tool: object, where: str) -> Iterator[_Found]:
@@ -261,7 +260,7 @@ def _is_dumpable(tool: object) -> bool:
     """Return True for an SDK object that can be dumped as a mapping."""
     return not isinstance(tool, type) and (
         hasattr(tool, "model_dump")
-        or (hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"))  # xAI’s, of protobuf
+        or hasattr(tool, "ListFields")  # xAI’s, of protobuf
         or callable(getattr(tool, "to_dict", None))
     )
 
@@ -307,7 +306,8 @@ def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[_Found]:
         return
     for key in _DECLARATIONS:
         for number, one in enumerate(_list(tool, key, where)):
-            yield _declared(one, f"{where}.{key}[{number}]"), False
+            place = f"{where}.{key}[{number}]"
+            yield _flat(_dumped(one, place), place, is_gemini=True), False
     if any(key in tool for key in _DECLARATIONS):
         _refuse_computer_use(tool, where)
     elif isinstance(inner := _first(tool, "toolSpec", "tool_spec", "function"), Mapping):
@@ -318,8 +318,10 @@ def _in_mapping(tool: Mapping[str, Any], where: str) -> Iterator[_Found]:
         yield from _typed(tool, type_, where)
     elif "name" in tool:
         yield _flat(tool, where, is_gemini="parameters" in tool), False
-    elif not _is_hosted(tool, where):
-        raise _unreadable(tool, where)
+    else:
+        _refuse_computer_use(tool, where)
+        if not tool or any(snake(str(key)) not in _HOSTED_KEYS for key in tool):
+            raise _unreadable(tool, where)
 
 
 def _typed(tool: Mapping[str, Any], type_: str, where: str) -> Iterator[_Found]:
@@ -385,14 +387,6 @@ def _inside(inner: Mapping[str, Any], outer: Mapping[str, Any], where: str) -> T
     return _flat(inner, where)
 
 
-def _declared(declaration: object, where: str) -> ToolSpec:
-    if not isinstance(declaration, Mapping):
-        if not _is_dumpable(declaration):
-            raise _unreadable(declaration, where)
-        declaration = _dumped(declaration, where)
-    return _flat(declaration, where, is_gemini=True)
-
-
 def _flat(tool: Mapping[str, Any], where: str, *, is_gemini: bool = False) -> ToolSpec:
     """Read a mapping with a name, a description and a schema."""
     name = tool.get("name")
@@ -419,7 +413,10 @@ def _schema(raw: Any, where: str) -> Mapping[str, Any] | bool | Schema | None:
     if raw is None:
         return {"type": "object"}
     if isinstance(raw, str):  # xAI’s, over gRPC
-        raw = _parsed(raw, where)
+        try:
+            raw = json.loads(raw or "{}")
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{where}: the schema is not valid JSON: {error}") from error
     if isinstance(raw, type):
         return _defined(raw, where).schema
     if isinstance(raw, Mapping) and set(raw) == {"json"} and isinstance(raw["json"], Mapping):
@@ -434,22 +431,16 @@ def _schema(raw: Any, where: str) -> Mapping[str, Any] | bool | Schema | None:
     raise UsageError(f"{where}: the schema must be a JSON Schema, not {describe(raw)}")
 
 
-def _parsed(text: str, where: str) -> Any:
-    try:
-        return json.loads(text or "{}")
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: the schema is not valid JSON: {error}") from error
-
-
 def _dumped(tool: Any, where: str) -> Mapping[str, Any]:
-    if hasattr(tool, "DESCRIPTOR") and hasattr(tool, "ListFields"):  # xAI’s, a protobuf message
-        return {field.name: _of_message(value) for field, value in tool.ListFields()}
+    """Return an SDK object, or a mapping, as the mapping that is sent."""
+    sent: Any = tool
     try:
-        sent = (
-            tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-            if hasattr(tool, "model_dump")
-            else tool.to_dict()
-        )
+        if hasattr(tool, "model_dump"):
+            sent = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+        elif hasattr(tool, "ListFields"):
+            sent = _of_message(tool)
+        elif not isinstance(tool, Mapping) and _is_dumpable(tool):
+            sent = tool.to_dict()
     except (TypeError, ValueError) as error:
         raise UsageError(f"{where}: {describe(tool)} cannot be read: {error}") from error
     if not isinstance(sent, Mapping):
@@ -458,15 +449,10 @@ def _dumped(tool: Any, where: str) -> Mapping[str, Any]:
 
 
 def _of_message(value: Any) -> Any:
+    """Return a protobuf message as a dict, and other values unchanged."""
     if not hasattr(value, "ListFields"):
         return value
     return {field.name: _of_message(inner) for field, inner in value.ListFields()}
-
-
-def _is_hosted(tool: Mapping[str, Any], where: str) -> bool:
-    """Return True if a tool without a type and a name is one that the provider runs."""
-    _refuse_computer_use(tool, where)
-    return bool(tool) and all(snake(str(key)) in _HOSTED_KEYS for key in tool)
 
 
 def _schema_key(tool: Mapping[str, Any]) -> str | None:
@@ -562,11 +548,8 @@ def _schema_of_definitions(definitions: Any, where: str) -> dict[str, Any]:
         raise UsageError(
             f"{where}: parameter_definitions must be an object of objects, as in Cohere's API"
         )
-    return {
-        "type": "object",
-        "properties": {name: _cohere_schema(raw) for name, raw in definitions.items()},
-        "required": [name for name, raw in definitions.items() if raw.get("required") is True],
-    }
+    required = [name for name, raw in definitions.items() if raw.get("required") is True]
+    return _object({name: _cohere_schema(raw) for name, raw in definitions.items()}, required)
 
 
 def _cohere_schema(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -679,22 +662,18 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-_KEYWORDS: Final = {
-    *("type", "enum", "title", "description", "format", "pattern", "required", "examples"),
-    *("properties", "patternProperties", "additionalProperties", "unevaluatedProperties"),
-    *("propertyNames", "dependentSchemas", "dependentRequired", "propertyOrdering"),
-    *("prefixItems", "additionalItems", "unevaluatedItems", "allOf", "anyOf", "oneOf"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
-    *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-    *("minContains", "maxContains", "contentEncoding", "contentMediaType", "contentSchema"),
-    *("readOnly", "writeOnly", "deprecated", "additional_properties", "any_of", "prefix_items"),
-}
-"""A schema with one of these restricts or describes a value. Wrong values are refused later."""
 _AMBIGUOUS: Final = {
     *("items", "contains", "not", "if", "then", "else", "default", "const", "example"),
     *("definitions", "defs", "dependencies", "discriminator", "xml", "externalDocs"),
 }
 """Keywords that may also be names of properties: they are ignored here."""
+_KEYWORDS: Final = {
+    *(*ONE, *SEVERAL, *BY_NAME, *_COUNTS, *chain(*ALONE.values())),
+    *("type", "enum", "title", "description", "required", "examples", "propertyOrdering"),
+    *("minContains", "maxContains", "contentSchema", "readOnly", "writeOnly", "deprecated"),
+    *("additional_properties", "any_of", "prefix_items"),
+} - _AMBIGUOUS
+"""A schema with one of these restricts or describes a value. Wrong values are refused later."""
 _BESIDE: Final = (
     *("properties", "patternProperties", "additionalProperties", "required"),
     *("anyOf", "oneOf", "allOf", "$ref", "$defs", "$schema"),
@@ -734,7 +713,7 @@ def _describes_property(value: object) -> bool:
 
 
 _OTHER_SCHEMAS: Final = {
-    *("function", "custom", "annotations", "meta", "metadata"),
+    *(*_SCHEMA_KEYS, "function", "custom", "annotations", "meta", "metadata"),
     "parameter_definitions",  # of Cohere, read separately
     # Schemas of results.
     *("output_schema", "outputSchema", "response", "response_json_schema", "responseJsonSchema"),
@@ -747,17 +726,14 @@ _WRONG_NAMES: Final = {"args", "arguments", "input", "inputs", "param", "params"
 
 def _misspelt_schema(tool: Mapping[Any, Any]) -> str | None:
     """Return the key of a value that looks like a schema but is not read as one, or None."""
-    for key, value in tool.items():
-        if not isinstance(key, str) or key.startswith("_"):
-            continue
-        if key not in _SCHEMA_KEYS and key not in _OTHER_SCHEMAS and _is_schema_like(key, value):
-            return key
-    return None
+    names = (key for key in tool if isinstance(key, str) and not key.startswith("_"))
+    others = (name for name in names if name not in _OTHER_SCHEMAS)
+    return next((name for name in others if _is_schema_like(name, tool[name])), None)
 
 
 def _is_schema_like(key: str, value: object) -> bool:
     if isinstance(value, Mapping):
-        is_misspelt = key.lower() in _WRONG_NAMES or bool(_near(key, _SCHEMA_KEYS, 0.8))
+        is_misspelt = key.lower() in _WRONG_NAMES or _near(key, _SCHEMA_KEYS, 0.8) is not None
         return is_misspelt or _bare_schema(value) is not None
     return isinstance(value, type)  # a model
 
@@ -766,12 +742,12 @@ def _intended_type(raw: str) -> str | None:
     """Return the type of tool that a misspelt one means. A typo must not turn a check off."""
     if raw in _TYPES_OF_TOOLS or not raw.isalpha():  # "azure_function" is another server's
         return None
-    return next(iter(_near(raw, _TYPES_OF_TOOLS, 0.65)), None)  # matches "costum"
+    return _near(raw, _TYPES_OF_TOOLS, 0.65)  # matches "costum"
 
 
-def _near(word: str, known: Sequence[str], cutoff: float) -> list[str]:
+def _near(word: str, known: Sequence[str], cutoff: float) -> str | None:
     if len(word) > _MAX_WORD:  # comparing is slow
-        return []
+        return None
     plain = {one.replace("_", "").lower(): one for one in known}
     near = get_close_matches(word.replace("_", "").lower(), plain, 1, cutoff)
-    return [plain[one] for one in near]
+    return plain[near[0]] if near else None

@@ -154,8 +154,9 @@ class FieldPart(ValuePart):
         return Outcome(fields[self.name])
 
     def _compile(self, earlier: Mapping[str, Any]) -> "SchemaValidator":
-        fields = {name: _field(_constant(value)) for name, value in earlier.items()}
-        fields[self.name] = _field(self._schema)
+        schemas = {name: _constant(value) for name, value in earlier.items()}
+        schemas[self.name] = self._schema
+        fields = {name: {"type": "model-field", "schema": one} for name, one in schemas.items()}
         return self._context.compile({"type": "model-fields", "fields": fields})
 
 
@@ -165,6 +166,9 @@ class Shape(NamedTuple):
     has_keys: bool  # a TypedDict: the fields are keys, not attributes
     allows_extra: bool  # unknown keys are kept
     extra: ValuePart | None  # validates the values of unknown keys
+
+    def unknown(self, name: str) -> str:
+        return f"unknown field {name!r} of {self.name}. Fields: {', '.join(self.fields) or 'none'}"
 
 
 @lru_cache(maxsize=256)
@@ -280,10 +284,6 @@ def _places(name: str, field: _Schema, config: Mapping[str, Any]) -> Iterator[Js
             yield tuple(alias)
     if alias is None or config.get("validate_by_name"):
         yield (name,)
-
-
-def _field(schema: _Schema) -> _Schema:
-    return {"type": "model-field", "schema": schema}
 
 
 def _constant(value: Any) -> _Schema:
@@ -506,9 +506,8 @@ class Fields:
                     return value_at(self._call.partial, path)
                 return self._values.value(path, repr(name), extra.validate)
             raise unavailable(self._call, path, repr(name))
-        known = ", ".join(self.shape.fields) or "none"
         kind = KeyError if self.shape.has_keys else AttributeError
-        raise kind(f"unknown field {name!r} of {self.shape.name}. Fields: {known}")
+        raise kind(self.shape.unknown(name))
 
     def _reason(self, part: FieldPart, stage: _Stage, path: JsonPath) -> str:
         if stage != "waiting" or kind_at(self._call, path) is None:
@@ -652,7 +651,10 @@ class TypedArguments(Generic[Model]):
 
         Raises ``ArgumentUnavailableError`` if its validator raised an unexpected exception.
         """
-        outcome = self._fields.outcome(self._part(name))
+        shape = self._fields.shape
+        if name not in shape.fields:
+            raise UsageError(shape.unknown(name))
+        outcome = self._fields.outcome(shape.fields[name])
         if outcome is None:
             return default
         if outcome.cause is None and (outcome.message is not None or outcome.value is PENDING):
@@ -669,19 +671,7 @@ class TypedArguments(Generic[Model]):
             name = f"the arguments of {self._call.name!r}"
             raise unavailable(self._call, (), name, "the call is being written")
         text = json.dumps(self._call.partial, ensure_ascii=False)
-        found = self._definition.adapter.validator.validate_json(text)
-        parameters = self._definition.parameters
-        if parameters is not None:
-            named = {name: getattr(found, field) for field, name in parameters.items()}
-            found = {**named, **(found.model_extra or {})}
-        return cast("Model", found)
-
-    def _part(self, name: str) -> FieldPart:
-        shape = self._fields.shape
-        if name not in shape.fields:
-            known = ", ".join(shape.fields) or "none"
-            raise UsageError(f"unknown field {name!r} of {shape.name}. Fields: {known}")
-        return shape.fields[name]
+        return cast("Model", self._definition.instance(text))
 
     def __repr__(self) -> str:
         return f"<TypedArguments of {self._call.name!r}, {self._call.verdict}: {self._so_far!r}>"

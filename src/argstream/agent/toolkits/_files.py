@@ -448,14 +448,11 @@ def _size(sought: str) -> int:
 
 
 def _lines_with(text: str, sought: str) -> Iterator[int]:
-    place = text.find(sought)
     line = seen = 0
-    while place >= 0:
-        line += text.count("\n", seen, place)
-        seen = place
+    for found in re.finditer(f"{re.escape(sought)}.*", text):
+        line += text.count("\n", seen, found.start())
+        seen = found.start()
         yield line
-        end = text.find("\n", place)
-        place = text.find(sought, end + 1) if end >= 0 else -1
 
 
 class _Search:

@@ -53,12 +53,12 @@ from argstream.agent.tools._streamed import Streamed, TextFeed, ToolContext
 from argstream.assembly import Call
 from argstream.checks import is_settled, value_at
 from argstream.errors import UsageError
-from argstream.events import ArgumentsError
-from argstream.jsonstream import PENDING, JsonPath, Parser
-from argstream.jsonstream._fragments import KIND_WORDS, kind_of
+from argstream.jsonstream import PENDING, Parser
+from argstream.jsonstream._fragments import kind_words
 from argstream.models import OfferedTool
 from argstream.policy import Policy
-from argstream.validation import Schema, ToolSpec, typed
+from argstream.validation import Schema, ToolSpec
+from argstream.validation._signatures import read_definition
 
 Parameters = ParamSpec("Parameters")
 Bare = ParamSpec("Bare")  # without the first parameter of a method
@@ -385,19 +385,6 @@ def parse_arguments(text: str) -> Parser:
     return parser
 
 
-class _ParsedCall(NamedTuple):
-    """A complete call whose arguments were parsed again."""
-
-    name: str
-    partial: dict[str, Any]
-    verdict: str = "complete"
-    path: JsonPath = ()
-    kind: str = "function"
-    error: ArgumentsError | None = None
-    in_doubt: bool = False
-    in_leaves: bool = False
-
-
 def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
     """Return the arguments by the names of the parameters, or why they are not valid."""
     parser = parse_arguments(text if text.strip() else "{}")
@@ -405,13 +392,13 @@ def _read(signature: ToolSignature, text: str) -> dict[str, Any] | str:
     if parser.error is not None:
         return f"the arguments are not valid JSON: {parser.error.message}"
     if not isinstance(parsed, dict):
-        return f"the arguments must be a JSON object, not {KIND_WORDS[kind_of(parsed) or 'null']}"
+        return f"the arguments must be a JSON object, not {kind_words(parsed)}"
     return _validated(signature, parsed)
 
 
 def _validated(signature: ToolSignature, parsed: dict[str, Any]) -> dict[str, Any] | str:
     try:
-        json.dumps(parsed, allow_nan=False)
+        text = json.dumps(parsed, ensure_ascii=False, allow_nan=False)
     except ValueError:
         return "a number in the arguments is too large for a float"
     unknown = [] if signature.takes_more else [one for one in parsed if one not in signature.names]
@@ -419,8 +406,7 @@ def _validated(signature: ToolSignature, parsed: dict[str, Any]) -> dict[str, An
         known = ", ".join(signature.names) or "none"
         return f"unknown argument {_shortened(repr(unknown[0]))}. Arguments: {known}"
     try:
-        found: dict[str, Any]
-        found = typed(signature.spec, _ParsedCall(signature.spec.name, parsed)).value()
+        found: dict[str, Any] = read_definition(signature.spec.source).instance(text)
     except ValidationError as error:
         return _problems(error)
     except Exception as error:  # noqa: BLE001 - a validator failed: the arguments may be invalid
@@ -495,15 +481,14 @@ def read_function(
     function: Callable[..., Any], *, name: str | None = None, description: str | None = None
 ) -> ToolSignature:
     """Read a function or bound method. Raises UsageError if it cannot be a tool."""
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError):
-        hints = {}  # ToolSpec.of raises
+    read_definition(function)  # raises if its types cannot be read
+    hints = get_type_hints(function, include_extras=True)
     parameters = [
         one.replace(annotation=hints.get(one.name))
         for one in inspect.signature(function).parameters.values()
     ]
-    takes_more = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    takes_more = len(named) < len(parameters)
     context = _context_parameter(function.__name__, parameters)
     streamed = _streamed_parameter(function.__name__, parameters)
     if streamed is not None and takes_more:
@@ -521,18 +506,15 @@ def read_function(
     words, descriptions = _read_docstring(inspect.getdoc(function) or "", documented)
     schema = _schema(found.schema, descriptions, takes_more=takes_more)
     spec = ToolSpec(name, words if description is None else description, schema, source=function)
-    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-    names = [one for one in names if one != context]
-    return ToolSignature(spec, tuple(names), takes_more, context, streamed)
+    names = tuple(one for one in named if one != context)
+    return ToolSignature(spec, names, takes_more, context, streamed)
 
 
 def _refuse_aliases(name: str, parameters: list[inspect.Parameter]) -> None:
     from pydantic.fields import FieldInfo
 
     for one in parameters:
-        is_annotated = get_origin(one.annotation) is Annotated
-        metadata = get_args(one.annotation)[1:] if is_annotated else ()
-        for field in (*metadata, one.default):
+        for field in (*getattr(one.annotation, "__metadata__", ()), one.default):
             if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
                 raise UsageError(
                     f"{name}(): {one.name!r} has an alias. Rename the parameter instead"
@@ -631,5 +613,5 @@ def _without_titles(schema: Any, name: object = None) -> Any:
 
 def _is_name(title: object, name: object) -> bool:
     """Return True if a title is the name in other words: "First Line" for ``first_line``."""
-    letters = [re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)]
-    return isinstance(title, str) and letters[0] == letters[1]
+    letters = {re.sub(r"[\s_]", "", str(one)).lower() for one in (title, name)}
+    return isinstance(title, str) and len(letters) == 1

@@ -386,7 +386,11 @@ class _MessageMerger(AnthropicDecoder):
         if value and not text.strip():
             return [d.CallClosed(index, text + whole)]
         try:
-            return [] if _same(json.loads(text), value) else [d.CallClosed(index, whole)]
+            return (
+                []
+                if _as_javascript(text) == _as_javascript(whole)
+                else [d.CallClosed(index, whole)]
+            )
         except (ValueError, RecursionError):
             pass
         if value:  # the agent sends {} if it could not parse the streamed text
@@ -396,26 +400,13 @@ class _MessageMerger(AnthropicDecoder):
         return None
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Compare two JSON values as JavaScript does: 1.0 equals 1, and 1 does not equal true."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if _is_number(one) and _is_number(other):
-        return one == other or _as_double(one) == _as_double(other)
-    return type(one) is type(other) and bool(one == other)
+def _as_javascript(text: str) -> str:
+    """Return JSON in a form to compare. In JavaScript, 1.0 equals 1, and 1 does not equal true."""
+    return json.dumps(json.loads(text, parse_int=_double, parse_float=_double), sort_keys=True)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_double(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf")
+def _double(number: str) -> float:
+    return float(number) + 0.0  # -0 equals 0
 
 
 def _identity(block: dict[str, Any]) -> tuple[object, str]:

@@ -305,7 +305,7 @@ class CallBuilder:
             self.feed(writer.close(), events)
             if writer.has_late:
                 try:
-                    self._restated = writer.complete_text(self._parser.value)
+                    self._restated = replace_lone_surrogates(writer.complete_text())
                 except UnwritableError as error:
                     self._fail_value(error, events)
         if text:

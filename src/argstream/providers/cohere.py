@@ -11,12 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import (
-    PayloadReader,
-    UnreadableError,
-    arguments,
-    plain,
-)
+from argstream.providers._payloads import PayloadReader, UnreadableError, arguments, plain
 from argstream.providers._stop_reasons import ending_of
 
 _FAILURES: Final = {

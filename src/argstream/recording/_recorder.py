@@ -9,14 +9,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO

@@ -385,9 +385,14 @@ def sampling_of(settings: ModelSettings, max_tokens: str, stop: str = "") -> dic
         max_tokens: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
-        stop: list(settings.stop_sequences) or None,
+        stop: list(settings.stop_sequences),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return set_fields(fields)
+
+
+def set_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
@@ -402,18 +407,13 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     return schema
 
 
-def with_loading_options(
-    form: dict[str, Any], tool: OfferedTool, *, unknown: str
-) -> dict[str, Any]:
-    """Add the options that Anthropic and Responses share to the form of a tool.
+def loading_options(tool: OfferedTool, *, unknown: str) -> dict[str, Any]:
+    """Return the options of a tool that Anthropic and Responses share.
 
     Each of them rejects the other's callers, whose names start with ``unknown``.
     """
-    if tool.defer_loading:
-        form["defer_loading"] = True
-    if callers := [name for name in tool.allowed_callers if not name.startswith(unknown)]:
-        form["allowed_callers"] = callers
-    return form
+    callers = [name for name in tool.allowed_callers if not name.startswith(unknown)]
+    return set_fields({"defer_loading": tool.defer_loading or None, "allowed_callers": callers})
 
 
 def choice_of(request: ModelRequest) -> str | None:

@@ -24,14 +24,15 @@ from argstream.providers._requests import (
     arguments_object,
     choice_of,
     effort_of,
+    loading_options,
     own_id,
     replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
+    set_fields,
     turns_of,
     wire_name,
-    with_loading_options,
 )
 
 _DEFAULT_MAX_TOKENS: Final = 8192
@@ -290,16 +291,15 @@ def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
 
 
 def _tool(tool: OfferedTool) -> dict[str, Any]:
-    form: dict[str, Any] = {"name": tool.name, "input_schema": schema_of(tool)}
-    if tool.description:
-        form["description"] = replace_surrogates(tool.description)
-    if tool.strict is not None:
-        form["strict"] = tool.strict
-    if tool.eager_input_streaming is not None:
-        form["eager_input_streaming"] = tool.eager_input_streaming
-    if tool.input_examples:
-        form["input_examples"] = [dict(example) for example in tool.input_examples]
-    return with_loading_options(form, tool, unknown="programmatic")
+    fields = {
+        "name": tool.name,
+        "input_schema": schema_of(tool),
+        "description": replace_surrogates(tool.description),
+        "strict": tool.strict,
+        "eager_input_streaming": tool.eager_input_streaming,
+        "input_examples": [dict(example) for example in tool.input_examples],
+    }
+    return set_fields(fields) | loading_options(tool, unknown="programmatic")
 
 
 def _is_interleaved(settings: ModelSettings) -> bool:

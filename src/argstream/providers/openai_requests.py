@@ -31,14 +31,15 @@ from argstream.providers._requests import (
     arguments_text,
     choice_of,
     effort_of,
+    loading_options,
     origin_of,
     replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
+    set_fields,
     turns_of,
     wire_name,
-    with_loading_options,
 )
 
 _DETAILS: Final = "reasoning_details"
@@ -298,7 +299,7 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
         # By default, the API would change the schema to be strict.
         "strict": _is_strict(schema) if tool.strict is None else tool.strict,
     }
-    return with_loading_options(form, tool, unknown="code_execution")
+    return form | loading_options(tool, unknown="code_execution")
 
 
 def _is_reasoning_model(model: str) -> bool:
@@ -544,12 +545,9 @@ def _text_part(text: str) -> _Item:
 
 
 def _chat_tool(tool: OfferedTool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": schema_of(tool)}
-    if tool.description:
-        function["description"] = replace_surrogates(tool.description)
-    if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
+    description = replace_surrogates(tool.description)
+    function = {"name": tool.name, "parameters": schema_of(tool), "description": description}
+    return {"type": "function", "function": set_fields(function | {"strict": tool.strict})}
 
 
 def _openai_tools(

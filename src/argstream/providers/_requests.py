@@ -18,6 +18,7 @@ from argstream.errors import UsageError
 from argstream.history import CallPart, Item, Message, Part, ResultPart
 from argstream.providers import ProtocolName
 from argstream.providers._deltas import RUN_BY_PROVIDER
+from argstream.sanitise import replace_lone_surrogates_in_json
 
 # Reasoning efforts of all APIs. Which of them a model accepts is checked by its API.
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
@@ -42,7 +43,6 @@ _MESSAGE_PARTS: Final = {"output_text", "refusal"}
 _MESSAGE_IDS: Final[dict[str, _ApiName]] = {"msg_": "anthropic", "resp_": "openai-responses"}
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
 BUDGETS: Final[dict[str, int]] = {"low": 2048, "medium": 8192, "high": 16384}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOTHING: Final = "(no output)"  # some servers reject an empty text
 
 
@@ -429,9 +429,9 @@ def choice_of(request: ModelRequest) -> str | None:
     )
 
 
-def replace_surrogates(text: str) -> str:
-    """Replace surrogates, which cannot be encoded. File names may contain some."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+def encodable(body: dict[str, Any]) -> dict[str, Any]:
+    """Replace lone surrogates, which cannot be encoded. File names may contain some."""
+    return {name: replace_lone_surrogates_in_json(value) for name, value in body.items()}
 
 
 def result_text(part: ResultPart) -> str:
@@ -440,14 +440,13 @@ def result_text(part: ResultPart) -> str:
         text = part.result
     else:
         text = _json_text(part.result, f"the result of call {part.call_id!r}")
-    text = "\n\n".join(piece for piece in (part.note, text) if piece.strip())
-    return replace_surrogates(text) or _NOTHING
+    return "\n\n".join(piece for piece in (part.note, text) if piece.strip()) or _NOTHING
 
 
 def arguments_object(call: CallPart) -> dict[str, Any]:
     """Return the arguments of a call as an object. Free text becomes its field ``input``."""
     arguments = call.arguments
-    return arguments if isinstance(arguments, dict) else {"input": replace_surrogates(arguments)}
+    return arguments if isinstance(arguments, dict) else {"input": arguments}
 
 
 def arguments_text(call: CallPart) -> str:
@@ -475,7 +474,6 @@ def _reject_constant(name: str) -> None:
 
 def _json_text(value: object, what: str) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{what} cannot be encoded as JSON: {error}") from None
-    return replace_surrogates(text)

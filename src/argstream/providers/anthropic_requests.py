@@ -24,9 +24,9 @@ from argstream.providers._requests import (
     arguments_object,
     choice_of,
     effort_of,
+    encodable,
     loading_options,
     own_id,
-    replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
@@ -73,13 +73,13 @@ class AnthropicApi:
         messages = writer.messages()
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if request.instructions.strip():
-            body["system"] = replace_surrogates(request.instructions)
+            body["system"] = request.instructions
         if writer.container is not None:
             body["container"] = writer.container
         body |= sampling_of(settings, "max_tokens", "stop_sequences")
         body |= self._thinking(model, request, messages)
         body |= _tools(request, writer.called)
-        body |= settings.extra
+        body = {**encodable(body), **settings.extra}
         _set_max_tokens(body, settings)
         return body
 
@@ -195,7 +195,7 @@ class _MessageWriter:
 
 
 def _text(text: str) -> _Block:
-    return {"type": "text", "text": replace_surrogates(text)}
+    return {"type": "text", "text": text}
 
 
 def _result(answer: Answer) -> _Block:
@@ -294,7 +294,7 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     fields = {
         "name": tool.name,
         "input_schema": schema_of(tool),
-        "description": replace_surrogates(tool.description),
+        "description": tool.description,
         "strict": tool.strict,
         "eager_input_streaming": tool.eager_input_streaming,
         "input_examples": [dict(example) for example in tool.input_examples],

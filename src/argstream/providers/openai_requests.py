@@ -31,9 +31,9 @@ from argstream.providers._requests import (
     arguments_text,
     choice_of,
     effort_of,
+    encodable,
     loading_options,
     origin_of,
-    replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
@@ -100,10 +100,10 @@ class ResponsesApi(_OpenAiApi):
         if _is_reasoning_model(model):  # other models reject this
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
-            body["instructions"] = replace_surrogates(request.instructions)
+            body["instructions"] = request.instructions
         body |= _sampling(model, request.settings)
         body |= _openai_tools(request, _tool, lambda name: {"name": name})
-        return {**body, **request.settings.extra}
+        return {**encodable(body), **request.settings.extra}
 
 
 class _AssistantItems:
@@ -131,11 +131,7 @@ class _AssistantItems:
             case TextPart(text=text, item=item):
                 if is_own and self._keeps_ids:
                     return item
-                message = {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": replace_surrogates(text),
-                }
+                message = {"type": "message", "role": "assistant", "content": text}
                 return message if text else None
             case ThinkingPart(item=item):
                 return item if is_own and _has_own_content(part) else None
@@ -165,7 +161,7 @@ class _AssistantItems:
             case "mcp":
                 return {**item, "arguments": arguments_text(part)}
             case "code":
-                return {**item, "code": replace_surrogates(part.raw)}
+                return {**item, "code": part.raw}
             case _:
                 pass
         ids = {
@@ -174,7 +170,7 @@ class _AssistantItems:
         }
         if part.kind == "custom":
             call = item if is_own else {"type": "custom_tool_call"}
-            return {**call, **ids, "input": replace_surrogates(part.raw)}
+            return {**call, **ids, "input": part.raw}
         if part.kind == "client" and is_own and part.verdict == "complete":
             id_field = "id" if item.get("type") == "mcp_approval_request" else "call_id"
             # Some fields may be null in a response but not in a request.
@@ -203,7 +199,7 @@ def _user(turn: Turn) -> list[_Item]:
     for one in turn.parts:
         match one.part:
             case TextPart(text=text) if text:
-                parts.append({"type": "input_text", "text": replace_surrogates(text)})
+                parts.append({"type": "input_text", "text": text})
             case OpaquePart(item=item) if one.origin == "openai-responses":
                 (parts if item["type"] in _INPUT_PARTS else items).append(item)
             case _:
@@ -294,7 +290,7 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     form = {
         "type": "function",
         "name": tool.name,
-        "description": replace_surrogates(tool.description),
+        "description": tool.description,
         "parameters": schema,
         # By default, the API would change the schema to be strict.
         "strict": _is_strict(schema) if tool.strict is None else tool.strict,
@@ -402,15 +398,15 @@ class ChatApi(_OpenAiApi):
         if not messages:
             raise UsageError("request has no content. Add a message with text.")
         if request.instructions.strip():
-            content = replace_surrogates(request.instructions)
-            messages.insert(0, {"role": self.server.system_role, "content": content})
+            system = {"role": self.server.system_role, "content": request.instructions}
+            messages.insert(0, system)
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if self.server.has_stream_options:
             body["stream_options"] = {"include_usage": True}
         body |= sampling_of(settings, self.server.max_tokens_field, "stop")
         body |= self._thinking(model, request)
         body |= _openai_tools(request, _chat_tool, lambda name: {"function": {"name": name}})
-        return {**body, **settings.extra}
+        return {**encodable(body), **settings.extra}
 
     def _thinking(self, model: str, request: ModelRequest) -> dict[str, Any]:
         settings, server = request.settings, self.server
@@ -530,7 +526,7 @@ class _MessageWriter:
         item = part.item or {}
         call: dict[str, Any]
         if part.kind == "custom" and "type" not in item:
-            custom = {"name": name, "input": replace_surrogates(part.raw)}
+            custom = {"name": name, "input": part.raw}
             call = {"id": wire_id, "type": "custom", "custom": custom}
         else:
             function = {"name": name, "arguments": arguments_text(part)}
@@ -541,12 +537,11 @@ class _MessageWriter:
 
 
 def _text_part(text: str) -> _Item:
-    return {"type": "text", "text": replace_surrogates(text)}
+    return {"type": "text", "text": text}
 
 
 def _chat_tool(tool: OfferedTool) -> dict[str, Any]:
-    description = replace_surrogates(tool.description)
-    function = {"name": tool.name, "parameters": schema_of(tool), "description": description}
+    function = {"name": tool.name, "parameters": schema_of(tool), "description": tool.description}
     return {"type": "function", "function": set_fields(function | {"strict": tool.strict})}
 
 

@@ -126,7 +126,6 @@ class LangChainDecoder(d.ProviderDecoder):
         self._newest: dict[str, _MessageState] = {}  # by writer
         self._open: list[_MessageState] = []  # messages that are being streamed
         self._without_run: dict[str, list[_MessageState]] = {}  # run ID not known yet, by writer
-        self._unverified: dict[str, _MessageState] = {}  # whole messages that may be cut, by writer
         self._owners: dict[str, _MessageState] = {}  # by call ID
         self._count = 0
 
@@ -167,7 +166,7 @@ class LangChainDecoder(d.ProviderDecoder):
         deltas: list[d.Delta] = []
         for state in list(self._open):
             deltas += self._close_streamed(state) if state.ended else self._flush(state)
-        for writer in list(self._unverified):
+        for writer in self._newest:
             deltas += self._close_as_cut(writer)
         return deltas
 
@@ -217,7 +216,7 @@ class LangChainDecoder(d.ProviderDecoder):
         if calls and ending_of(reason) == "unknown":
             deltas += state.calls.implicit_closes()
             state.reason = reason
-            self._unverified[writer] = state
+            state.is_unverified = True
             return before + self._emit(state, deltas)
         state.end(reason, deltas)
         return before + self._emit(state, deltas) + self._close_message(state)
@@ -264,7 +263,7 @@ class LangChainDecoder(d.ProviderDecoder):
         id_ = text_of(message.id)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
-        state = _MessageState(self._count, writer, d.TurnOpened(id_, model))
+        state = _MessageState(self._count, d.TurnOpened(id_, model))
         self._newest[writer] = state
         self._add_id(state, id_)
         return state, before
@@ -301,6 +300,7 @@ class LangChainDecoder(d.ProviderDecoder):
     def _close_message(
         self, state: "_MessageState", ending: d.Ending | None = None
     ) -> list[d.Delta]:
+        state.is_unverified = False
         deltas: list[d.Delta] = []
         if not state.ended:
             state.end(state.reason, deltas, ending)
@@ -310,8 +310,8 @@ class LangChainDecoder(d.ProviderDecoder):
 
     def _close_as_cut(self, writer: str) -> list[d.Delta]:
         """Close a whole message as cut, because nothing shows that its last call is complete."""
-        state = self._unverified.pop(writer, None)
-        return [] if state is None else self._close_message(state, "cut")
+        state = self._newest.get(writer)
+        return self._close_message(state, "cut") if state and state.is_unverified else []
 
     def _result(self, message: _WholeMessage) -> list[d.Delta]:
         """Read a result. It shows that the message with the call is complete."""
@@ -320,9 +320,8 @@ class LangChainDecoder(d.ProviderDecoder):
         ending: d.Ending = "cut" if failed else "finished"
         deltas: list[d.Delta] = []
         owner = self._owners.pop(call_id, None)  # a later call may reuse the ID
-        if owner is not None and self._unverified.get(owner.writer) is owner:
+        if owner is not None and owner.is_unverified:
             if call_id == owner.last_call:
-                del self._unverified[owner.writer]
                 deltas = self._close_message(owner, ending)
         elif owner is not None:
             deltas = self._close_streamed(owner, ending)
@@ -332,15 +331,15 @@ class LangChainDecoder(d.ProviderDecoder):
 
 
 class _MessageState:
-    def __init__(self, number: int, writer: str, opening: d.TurnOpened) -> None:
+    def __init__(self, number: int, opening: d.TurnOpened) -> None:
         self.number = number
-        self.writer = writer
         self.calls = CallFinder()
         self.last_call = ""  # ID
         self.kinds: list[str] = []  # of its IDs
         self.reason: str | None = None
         self.ended = False  # whether TurnEnded was emitted
         self.closed = False
+        self.is_unverified = False  # whether it is a whole message that may be cut
         self.tokens = d.Tokens()
         self._opening: d.TurnOpened | None = opening
         self._content = _ContentReader(self.calls)

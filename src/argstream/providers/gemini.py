@@ -12,7 +12,7 @@ paths. Each piece then has flags for whether the string and the call continue.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -414,12 +414,16 @@ class _PartsReader:
             elif item:
                 self._read_special(item, deltas)
 
+    @property
+    def _key(self) -> _Key:
+        return self._scope, self._count
+
     def append_text(self, text: str, kind: str, deltas: list[d.Delta]) -> None:
         if kind != self._block_kind:
             self._next_key(deltas)
             self._block_kind = kind
         piece = d.ThinkingPiece if kind == "thinking" else d.TextPiece
-        deltas.append(piece((self._scope, self._count), text))
+        deltas.append(piece(self._key, text))
 
     def end(self, deltas: list[d.Delta]) -> None:
         self._end_block(deltas)
@@ -427,30 +431,28 @@ class _PartsReader:
 
     def _end_block(self, deltas: list[d.Delta]) -> None:
         if self._block_kind == "thinking":
-            deltas.append(d.ThinkingClosed((self._scope, self._count)))
+            deltas.append(d.ThinkingClosed(self._key))
         self._block_kind = ""
 
     def _next_key(self, deltas: list[d.Delta]) -> _Key:
         self._end_block(deltas)
         self._count += 1
-        return self._scope, self._count
+        return self._key
 
     def _read_text(
         self, text: str, item: _Item | None, deltas: list[d.Delta], *, is_thought: bool
     ) -> None:
         kind = "thinking" if is_thought else "text"
-        if item is None:
-            if text:
-                self.append_text(text, kind, deltas)
-            return
-        block = self._next_key(deltas)
-        if is_thought:
-            deltas.append(d.ThinkingOpened(block))
+        if item is not None:  # a block of its own
+            self._next_key(deltas)
+            self._block_kind = kind
+            if is_thought:
+                deltas.append(d.ThinkingOpened(self._key))
         if text:
-            deltas.append(d.ThinkingPiece(block, text) if is_thought else d.TextPiece(block, text))
-        deltas.append(d.Opaque(block, item))
-        if is_thought:
-            deltas.append(d.ThinkingClosed(block))
+            self.append_text(text, kind, deltas)
+        if item is not None:
+            deltas.append(d.Opaque(self._key, item))
+            self._end_block(deltas)
 
     def read_call(
         self,
@@ -502,7 +504,9 @@ class _PartsReader:
             if value is None:
                 value = _value(leaf)
                 if value is None:
-                    _check_leaf(self._raw.at(*where, "partialArgs", number))
+                    fields = fields_of(self._raw.at(*where, "partialArgs", number))
+                    if unknown := fields.keys() - _LEAF_FIELDS:  # it would be read as null
+                        raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
                     if leaf.will_continue or written in opened.open_strings:
                         value = ""  # some servers omit empty strings
             if leaf.will_continue and isinstance(value, str):
@@ -526,12 +530,14 @@ class _PartsReader:
                     case "executable_code" | "tool_call":
                         self._read_server_call(name, given, rest, deltas)
                         return
-                    case "code_execution_result":
-                        failed = given.get("outcome") not in (None, "OUTCOME_OK")
-                        self._read_result(item, given, given, deltas, failed=failed)
-                        return
-                    case "tool_response":
-                        self._read_result(item, given, given.get("response"), deltas)
+                    case "code_execution_result" | "tool_response" as kind:
+                        is_code = kind == "code_execution_result"
+                        result = given if is_code else given.get("response")
+                        failed = is_code and given.get("outcome") not in (None, "OUTCOME_OK")
+                        block = self._next_key(deltas)
+                        call_id = text_of(given.get("id")) or self._running
+                        deltas.append(d.CallResult(call_id, result, failed, block))
+                        deltas.append(d.Opaque(block, item))
                         return
         if self._keeps_media:
             deltas.append(d.Opaque(self._next_key(deltas), item))
@@ -540,7 +546,9 @@ class _PartsReader:
         self, wire_name: str, call: _Item, rest: _Item, deltas: list[d.Delta]
     ) -> None:
         """Read a call that Gemini runs: code, or a call of one of Google's tools."""
-        key = self._begin_server_call(call, deltas)
+        key = self._next_key(deltas)
+        # Without an ID of its own, it gets one for its result.
+        self._running = text_of(call.get("id")) or f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
         if "code" in snake(wire_name):
             deltas.append(d.CallOpened(key, self._running, "code_execution", "code"))
             deltas.append(d.ArgumentText(key, text_of(call.get("code"))))
@@ -550,26 +558,6 @@ class _PartsReader:
             deltas.append(d.ArgumentValue(key, (), call.get("args") or {}))
         kept = {wire_name: without(call, "code", "args"), **rest}
         deltas += [d.Opaque(key, kept), d.CallClosed(key)]
-
-    def _begin_server_call(self, call: _Item, deltas: list[d.Delta]) -> _Key:
-        """Begin a call that Gemini runs. If it has no ID, generate one for its result."""
-        key = self._next_key(deltas)
-        own_id = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
-        self._running = text_of(call.get("id")) or own_id
-        return key
-
-    def _read_result(
-        self,
-        item: _Item,
-        given: _Item,
-        result: object,
-        deltas: list[d.Delta],
-        *,
-        failed: bool = False,
-    ) -> None:
-        block = self._next_key(deltas)
-        call_id = text_of(given.get("id")) or self._running
-        deltas += [d.CallResult(call_id, result, failed, block), d.Opaque(block, item)]
 
 
 def _keep(key: _Key, item: _Item | None, deltas: list[d.Delta]) -> None:
@@ -597,13 +585,6 @@ def _value(leaf: _PartialArg) -> int | float | None:
     return int(number) if is_whole else number
 
 
-def _check_leaf(leaf: object) -> None:
-    """Raise if a leaf has a value of an unknown kind, which would be read as null."""
-    fields = fields_of(leaf)
-    if unknown := fields.keys() - _LEAF_FIELDS:
-        raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
-
-
 class _OpenCall(Struct, eq=False):
     """A call whose arguments arrive leaf by leaf."""
 
@@ -618,25 +599,21 @@ def _parse_path(path: str) -> JsonPath:
     >>> _parse_path("$.a[0]['x y']")
     ('a', 0, 'x y')
     """
-    if not path.startswith("$") or path == "$":
-        raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
-    return tuple(_steps(path))
-
-
-def _steps(path: str) -> Iterator[str | int]:
+    steps: list[str | int] = []
     position = 1
-    while position < len(path):
-        step = _STEP.match(path, position)
-        if step is None:
-            raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
+    while path.startswith("$") and (step := _STEP.match(path, position)) is not None:
         position = step.end()
         name, index, *quoted = step.groups()
         if index is not None:
-            yield int(index)
+            steps.append(int(index))
         elif name is not None:
-            yield name
+            steps.append(name)
         else:
-            yield _ESCAPE.sub(_unescaped, next(text for text in quoted if text is not None))
+            text = next(text for text in quoted if text is not None)
+            steps.append(_ESCAPE.sub(_unescaped, text))
+    if not steps or position < len(path):
+        raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
+    return tuple(steps)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -46,8 +46,8 @@ RESPONSE_HEADERS: Final = frozenset(
     }
 )
 _PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
-# A part of a path that could be a key: other parts are not so long without a separator.
-_LONG_RUN: Final = re.compile("[A-Za-z0-9]{24,}")
+# A part of a path that could be a key: letters and digits. Others are shorter, or separated.
+_KEY: Final = re.compile("(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{24}")
 _ONLY_OWNER: Final = 0o600
 _ONLY_OWNER_FOLDER: Final = 0o700
 _MAX_NAME_CHARS: Final = 60
@@ -285,12 +285,7 @@ def harmless_headers(
 def harmless_path(path: str, secrets: Secrets) -> str:
     """Return a path without steps that could be keys."""
     steps = secrets.redacted(path).split("/")
-    return "/".join(REMOVED if _could_be_a_key(step) else step for step in steps)
-
-
-def _could_be_a_key(step: str) -> bool:
-    runs: list[str] = _LONG_RUN.findall(step)
-    return any(not run.isalpha() and not run.isdigit() for run in runs)
+    return "/".join(REMOVED if _KEY.search(step) else step for step in steps)
 
 
 def harmless_url(url: str, secrets: Secrets) -> str:

@@ -67,7 +67,6 @@ from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire._decoders import BYTE_ORDER_MARK
 
 _Fault = TypeVar("_Fault", bound=Fault)
-_WHOLE: Final = ("chat.completion", "response")
 _ANTHROPIC: Final[Dialect] = AnthropicDialect()
 _CHAT: Final[Dialect] = ChatDialect()
 _DIALECTS: Final = {one.route: one for one in (_ANTHROPIC, _CHAT, ResponsesDialect())}
@@ -373,7 +372,10 @@ def with_faults(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> An
     if ends:
         writes = cut(b"".join(writes)[: min(ends)], map(len, writes))
     for split in _faults_of(Split, faults):
-        writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
+        body = b"".join(writes)
+        random, largest = Random(split.seed), max(split.sizes)  # noqa: S311 - not for secrets
+        drawn = [random.randint(1, largest) for _ in body] or [1]
+        writes = cut(body, split.sizes if split.seed is None else drawn)
     between = sum(fault.between for fault in slow)
     total = max((fault.total for fault in slow if fault.total is not None), default=None)
     if total is not None:
@@ -429,13 +431,6 @@ def _byte_at(place: Place, writes: list[bytes]) -> int:
         return place
     index = _event_at(place, writes)
     return sum(map(len, writes[:index])) + len(writes[index]) // 2 if writes else 0
-
-
-def _sizes(split: Split, length: int) -> list[int]:
-    if split.seed is None:
-        return list(split.sizes)
-    random = Random(split.seed)  # noqa: S311 - not for secrets
-    return [random.randint(1, max(split.sizes)) for _ in range(length)] or [1]
 
 
 def _halved(event: bytes) -> bytes:
@@ -548,10 +543,15 @@ def _parse_body(data: bytes) -> RecordedAnswer:
 def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
-    if len(frames) == 1 and _is_whole(decode(frames[0].data)):
-        return RecordedAnswer(protocol, whole_answer(data))
+    payloads = [decode(frame.data) for frame in frames]
+    match payloads:
+        case [{"type": "message"} | {"object": "chat.completion" | "response"}]:
+            return RecordedAnswer(protocol, whole_answer(data))
     if protocol != "openai-chat":
-        return RecordedAnswer(protocol, stream_answer(_named_event(frame.data) for frame in frames))
+        # Anthropic's client needs events that are named after the types of their payloads.
+        names = [str(one.get("type", "")) if isinstance(one, dict) else "" for one in payloads]
+        events = [sse(frame.data, name) for frame, name in zip(frames, names, strict=True)]
+        return RecordedAnswer(protocol, stream_answer(events))
     events = [sse(frame.data) for frame in frames]
     if frames[-1].data.strip() != b"[DONE]":
         events.append(sse(b"[DONE]"))
@@ -571,17 +571,4 @@ def _protocol(frames: list[Frame]) -> str:
     raise UsageError(
         "not a recording of Anthropic Messages, OpenAI Chat Completions or OpenAI Responses. "
         "Pass the body of a response, as server-sent events or JSON lines"
-    )
-
-
-def _named_event(data: bytes) -> bytes:
-    """Return an event named after its payload's type, as Anthropic's client needs it."""
-    payload = decode(data)
-    name = payload.get("type") if isinstance(payload, dict) else None
-    return sse(data, name if isinstance(name, str) and name.isprintable() else "")
-
-
-def _is_whole(payload: Any) -> bool:
-    return isinstance(payload, dict) and (
-        payload.get("type") == "message" or payload.get("object") in _WHOLE
     )

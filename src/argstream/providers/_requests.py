@@ -8,7 +8,7 @@ names that the API accepts.
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -279,12 +279,11 @@ def turns_of(messages: Iterable[Message], ids: CallIds) -> list[Turn]:
             open_calls = {call.call_id: call for call in clients}
             turns.append(Turn(role, parts, wire_ids, []))
         else:
-            answers = list(_answers(parts, open_calls, wire_ids, by_provider))
-            _check_all_answered(open_calls, answers)
-            open_calls = {}
+            answers = _answers(parts, open_calls, wire_ids, by_provider)
+            _refuse_unanswered(open_calls)
             rest = [one for one in parts if not isinstance(one.part, CallPart | ResultPart)]
             turns.append(Turn(role, rest, {}, answers))
-    _check_all_answered(open_calls, [])
+    _refuse_unanswered(open_calls)
     return turns
 
 
@@ -293,32 +292,31 @@ def _answers(
     calls: dict[str, CallPart],
     wire_ids: dict[str, str],
     by_provider: Collection[str],
-) -> Iterator[Answer]:
-    answered: set[str] = set()
+) -> list[Answer]:
+    """Return the results of the open calls, and remove these from ``calls``."""
+    answers: dict[str, Answer] = {}
     for part, _ in parts:
         if not isinstance(part, ResultPart):
             continue
         id_ = part.call_id
-        if id_ in answered:
+        if id_ in answers:
             raise UsageError(f"call {id_!r} has two results. Pass only one.")
         if id_ in calls:
-            answered.add(id_)
-            yield Answer(calls[id_], wire_ids[id_], part)
+            answers[id_] = Answer(calls.pop(id_), wire_ids[id_], part)
         elif id_ not in by_provider:
             raise UsageError(
                 f"no call for the result with call_id {id_!r}. The call must be in the "
                 "assistant's message before it."
             )
+    return list(answers.values())
 
 
-def _check_all_answered(calls: dict[str, CallPart], answers: list[Answer]) -> None:
-    answered = {answer.call.call_id for answer in answers}
+def _refuse_unanswered(calls: dict[str, CallPart]) -> None:
     for id_, call in calls.items():
-        if id_ not in answered:
-            raise UsageError(
-                f"call {id_!r} of {call.name!r} has no result. Add a ResultPart with its "
-                "call_id to the user's message after it."
-            )
+        raise UsageError(
+            f"call {id_!r} of {call.name!r} has no result. Add a ResultPart with its call_id to "
+            "the user's message after it."
+        )
 
 
 def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:

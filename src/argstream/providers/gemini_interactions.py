@@ -30,9 +30,12 @@ from argstream.providers._stop_reasons import ending_of
 _KNOWN: Final = {"interaction.created", "interaction.completed", "error"} | {
     f"step.{name}" for name in ("start", "delta", "stop")
 }
-_FUNCTION: Final = "function_call"
 _CODE: Final = "code_execution_call"
-_MCP: Final = "mcp_server_tool_call"
+_KINDS: Final[dict[str, CallKind]] = {
+    "function_call": "function",
+    _CODE: "code",
+    "mcp_server_tool_call": "mcp",
+}
 _USER_STEPS: Final = {"user_input", "function_result"}
 # Fields of a step that assembly keeps itself.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
@@ -105,7 +108,10 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
                     raise UnreadableError("step.stop has no index")
                 return self._step_stopped(index)
             case "interaction.created":
-                return self._created(data.interaction or _Interaction())
+                self._steps.clear()
+                self._changed.clear()
+                created = data.interaction or _Interaction()
+                return [d.TurnOpened(created.id or "", created.model or created.agent or "")]
             case "interaction.completed":
                 return self._completed(data.interaction or _Interaction())
             case "error":
@@ -118,12 +124,6 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
     def close(self) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the stream."""
         return self._rest_of_steps()
-
-    def _created(self, interaction: _Interaction) -> list[d.Delta]:
-        self._steps.clear()
-        self._changed.clear()
-        model = interaction.model or interaction.agent
-        return [d.TurnOpened(interaction.id or "", model or "")]
 
     def _completed(self, interaction: _Interaction) -> list[d.Delta]:
         deltas = self._rest_of_steps()
@@ -240,13 +240,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
 
 def _kind(type_: str) -> CallKind | None:
     """Return the kind of call for a step type; None if it is not a call."""
-    if type_ == _FUNCTION:
-        return "function"
-    if type_ == _CODE:
-        return "code"
-    if type_ == _MCP:
-        return "mcp"
-    return "server" if type_.endswith("_call") else None
+    return _KINDS.get(type_, "server" if type_.endswith("_call") else None)
 
 
 def _extend(step: dict[str, Any], field: str, piece: Any) -> None:

@@ -30,7 +30,7 @@ from argstream.recording._format import (
     end_line,
     header_line,
 )
-from argstream.wire._decoders import is_json
+from argstream.wire._decoders import is_payload
 
 REQUEST_HEADERS: Final = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
@@ -266,8 +266,7 @@ class _Writer:
 def _is_line(chunk: bytes) -> bool:
     """Return True if this is a complete line of a stream without its line end."""
     data = chunk.removeprefix(b"data:").strip()
-    is_complete = data == b"[DONE]" or (data[:1] == b"{" and is_json(data))
-    return (is_complete or chunk.startswith(_FIELDS)) and _has_no_line_end(chunk)
+    return (is_payload(data) or chunk.startswith(_FIELDS)) and _has_no_line_end(chunk)
 
 
 def _has_no_line_end(chunk: bytes) -> bool:

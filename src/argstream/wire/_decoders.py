@@ -214,7 +214,7 @@ class SseDecoder:
         is_blank = not value.strip()
         if self._data and not is_blank and not self._is_document:
             before = b"".join(self._data).strip()  # at most one of these lines is not blank
-            if _is_payload(before):
+            if is_payload(before):
                 self._no_blank_lines = True
                 self._add_unterminated(before, frames)
             else:
@@ -237,7 +237,7 @@ class SseDecoder:
         frames.append(Frame(data, event, id_))
 
 
-def _is_payload(line: bytes) -> bool:
+def is_payload(line: bytes) -> bool:
     """Return True for a complete JSON object and for OpenAI's ``[DONE]``."""
     return line == b"[DONE]" or (line.startswith(b"{") and is_json(line))
 

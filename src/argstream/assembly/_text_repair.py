@@ -27,10 +27,8 @@ class TextQuirk:
     """Turns the pieces that a server sends into plain pieces of JSON."""
 
     name: Quirk
-
-    def __init__(self) -> None:
-        self.applied = False  # any piece was changed
-        self.is_whole = True  # after the close: whether the text was complete
+    applied = False  # whether any piece was changed
+    is_whole = True  # after the close: whether the text was complete
 
     def feed(self, piece: str) -> str:
         raise NotImplementedError
@@ -44,7 +42,6 @@ class _Cumulative(TextQuirk):
     name = "cumulative"
 
     def __init__(self) -> None:
-        super().__init__()
         self._all = ""
 
     def feed(self, piece: str) -> str:
@@ -62,7 +59,6 @@ class _EmptyPrefix(TextQuirk):
     name = "empty_prefix"
 
     def __init__(self) -> None:
-        super().__init__()
         self._held: str | None = ""
 
     def feed(self, piece: str) -> str:
@@ -84,7 +80,6 @@ class _DoubleEncoded(TextQuirk):
     name = "double_encoded"
 
     def __init__(self) -> None:
-        super().__init__()
         self._outer: Parser | None = None
         self._decided = False
 
@@ -217,7 +212,11 @@ class JsonWriter:
         return "{}" if self._root is None else dumps(_value_of(self._root, ()))
 
     def _put_leaf(self, path: JsonPath, value: Any, *, more: bool) -> str:
-        text = self._open_root(path[0])
+        text = ""
+        if self._root is None:  # opened at the first value, also if that is written later
+            self._root = _Container(path[0])
+            self._open.append(self._root)
+            text = self._root.open()
         containers = self._containers(path)
         container, key = containers[-1], path[-1]
         known = container.children.get(key)
@@ -240,14 +239,6 @@ class JsonWriter:
         # Only the next character ends a number.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"{text}{written} " if is_number else text + written
-
-    def _open_root(self, first: str | int) -> str:
-        """Open the root at the first value, also if the value itself is written later."""
-        if self._root is not None:
-            return ""
-        self._root = _Container(first)
-        self._open.append(self._root)
-        return self._root.open()
 
     def _containers(self, path: JsonPath) -> list[_Container]:
         """Return the containers of a path, and create the missing ones."""

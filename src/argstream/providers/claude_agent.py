@@ -468,7 +468,6 @@ def _typed(value: Any, by_field: Mapping[str, str]) -> Any:
 
 
 def _type_of(value: object) -> str | None:
-    class_ = type(value)
-    if class_.__name__ in _TYPES:
-        return _TYPES[class_.__name__]
-    return next((_TYPES[base.__name__] for base in class_.__mro__ if base.__name__ in _TYPES), None)
+    return next(
+        (_TYPES[base.__name__] for base in type(value).__mro__ if base.__name__ in _TYPES), None
+    )

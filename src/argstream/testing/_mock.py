@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -491,9 +492,18 @@ def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> Record
 
 def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     """Return the response with its status, content type and end, and its times if wanted."""
-    response, is_cut = recording.header.response, recording.ending != "orderly"
-    made = _parse_recorded_body(recording, is_cut=is_cut)
-    answer, headers = made.answer, dict(made.answer.headers)
+    request, response = recording.header.request, recording.header.response
+    is_cut = recording.ending != "orderly"
+    answer = stream_answer(chunk.data for chunk in recording.chunks)
+    protocol = None if request is None else _protocol_at(urlsplit(request.url).path)
+    if protocol and response is not None and response.status >= 400:
+        answer = whole_answer(recording.data)
+    elif protocol != "":
+        with suppress(UsageError):  # another API, or too short to detect it
+            made = _parse_body(recording.data)
+            protocol = made.protocol
+            if not (is_cut and made.answer.is_stream):  # do not complete a truncated event
+                answer = made.answer
     if timed:
         times = [0.0, *(chunk.at for chunk in recording.chunks)]
         pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
@@ -502,31 +512,16 @@ def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     if is_cut:  # the full length is unknown
         answer = replace(answer, is_cut=True, length=None)
     if response is not None:
+        headers = dict(answer.headers)
         headers["content-type"] = response.headers.get("content-type") or headers["content-type"]
         answer = replace(answer, status=response.status, headers=headers)
-    return replace(made, answer=answer)
+    return RecordedAnswer(protocol or "", answer)
 
 
-def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
-    request, response = recording.header.request, recording.header.response
-    as_it_is = stream_answer(chunk.data for chunk in recording.chunks)
-    protocol = ""
-    if request is not None:
-        path = urlsplit(request.url).path
-        dialects = _DIALECTS.values()
-        found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
-        protocol = next((dialect.protocol for dialect in found), "")
-        if not protocol:
-            return RecordedAnswer("", as_it_is)
-    if protocol and response is not None and response.status >= 400:
-        return RecordedAnswer(protocol, whole_answer(recording.data))
-    try:
-        made = _parse_body(recording.data)
-    except UsageError:  # another API, or too short to detect it
-        return RecordedAnswer(protocol, as_it_is)
-    if is_cut and made.answer.is_stream:  # do not complete a truncated event
-        return replace(made, answer=as_it_is)
-    return made
+def _protocol_at(path: str) -> str:
+    dialects = _DIALECTS.values()
+    found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
+    return next((dialect.protocol for dialect in found), "")
 
 
 def _parse_body(data: bytes) -> RecordedAnswer:

@@ -353,11 +353,17 @@ def _has_header(data: bytes) -> bool:
 class ResponseRecorder:
     """Decompresses the response that a proxy passes on, and records it."""
 
-    def __init__(self, recorder: Recorder, file: Path, encoding: str) -> None:
-        self._recorder: Recorder | None = recorder
+    def __init__(
+        self,
+        recorder: Recorder | None = None,
+        file: Path | None = None,
+        encoding: str = "",
+        problem: str = "",
+    ) -> None:
+        self._recorder = recorder
         self._decompressor = _Decompressor(encoding) if encoding in _ZLIB else None
         self.file = file
-        self.problem = ""  # why the recording is incomplete
+        self.problem = problem  # why there is no recording, or why it is incomplete
         self.removed = 0  # number of removed secrets
 
     def write(self, chunk: bytes) -> None:

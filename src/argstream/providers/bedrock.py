@@ -34,10 +34,6 @@ from argstream.providers.anthropic import AnthropicDecoder, turn_ended
 _FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks with a start event
 
 
-class _ToolUse(Struct, gc=False):
-    input: Any = None
-
-
 class _Reasoning(Struct, gc=False):
     text: str | None = None
     signature: str | None = None
@@ -45,7 +41,7 @@ class _Reasoning(Struct, gc=False):
 
 
 class _Delta(Struct, gc=False):
-    toolUse: _ToolUse | None = None
+    toolUse: dict[str, Any] | None = None
     text: str | None = None
     reasoningContent: _Reasoning | None = None
     toolResult: list[Any] | None = None
@@ -176,7 +172,7 @@ class BedrockDecoder(d.ProviderDecoder):
 
     def _block_changed(self, index: int, change: _Delta, payload: object) -> list[d.Delta]:
         if change.toolUse is not None:
-            return arguments(index, change.toolUse.input, payload)
+            return arguments(index, change.toolUse.get("input"), payload)
         if change.text:
             return self._add_text(index, change.text)
         if change.reasoningContent is not None:

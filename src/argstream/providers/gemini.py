@@ -141,13 +141,9 @@ class _Response(_Payload, gc=False, rename="camel"):
     prompt_feedback: _PromptFeedback | None = None
 
 
-class _Transcription(Struct, gc=False, rename="camel"):
-    text: str | None = None
-
-
 class _ServerContent(Struct, gc=False, rename="camel"):
     model_turn: _Content | None = None
-    output_transcription: _Transcription | None = None
+    output_transcription: dict[str, Any] | None = None
     interrupted: bool | None = None
     turn_complete: bool | None = None
     turn_complete_reason: str | None = None
@@ -157,14 +153,10 @@ class _ToolCall(Struct, gc=False, rename="camel"):
     function_calls: list[_FunctionCall] | None = None
 
 
-class _Cancellation(Struct, gc=False, rename="camel"):
-    ids: list[str] | None = None
-
-
 class _Message(_Payload, gc=False, rename="camel"):
     server_content: _ServerContent | None = None
     tool_call: _ToolCall | None = None
-    tool_call_cancellation: _Cancellation | None = None
+    tool_call_cancellation: dict[str, Any] | None = None
 
 
 _StructType = TypeVar("_StructType", bound=_Payload)
@@ -309,8 +301,8 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         if message.server_content is not None:
             self._read_content(message.server_content, deltas)
         if message.tool_call_cancellation is not None:
-            ids = message.tool_call_cancellation.ids or ()
-            deltas += [d.CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
+            ids = message.tool_call_cancellation.get("ids") or ()
+            deltas += [d.CallResult(text_of(id_), _CANCELLED, failed=True) for id_ in ids]
         if message.error:
             deltas.append(failure(message.error, "status", "code"))
         if has_usage and self._turn is not None:
@@ -347,8 +339,8 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         if parts:
             where = ("serverContent", "modelTurn", "parts")
             self._open_turn(deltas).read(parts, where, deltas)
-        if content.output_transcription is not None and content.output_transcription.text:
-            self._open_turn(deltas).append_text(content.output_transcription.text, "speech", deltas)
+        if speech := text_of((content.output_transcription or {}).get("text")):
+            self._open_turn(deltas).append_text(speech, "speech", deltas)
         if content.interrupted and self._turn is not None:
             self._turn.end(deltas)
             deltas.append(d.TurnEnded("interrupted", "cut"))

@@ -53,20 +53,12 @@ class _Delta(Struct, gc=False):
     is_error: bool | None = None
 
 
-class _Interaction(Struct, gc=False):
-    id: str | None = None
-    model: str | None = None
-    agent: str | None = None
-    status: str | None = None
-    usage: dict[str, Any] | None = None
-
-
 class _StreamEvent(Struct, gc=False):
     event_type: str = ""
     index: int | None = None
     step: dict[str, Any] | None = None
     delta: _Delta | None = None
-    interaction: _Interaction | None = None
+    interaction: dict[str, Any] | None = None
     error: Any = None
 
 
@@ -110,10 +102,11 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
             case "interaction.created":
                 self._steps.clear()
                 self._changed.clear()
-                created = data.interaction or _Interaction()
-                return [d.TurnOpened(created.id or "", created.model or created.agent or "")]
+                created = data.interaction or {}
+                model = text_of(created.get("model")) or text_of(created.get("agent"))
+                return [d.TurnOpened(text_of(created.get("id")), model)]
             case "interaction.completed":
-                return self._completed(data.interaction or _Interaction())
+                return self._completed(data.interaction or {})
             case "error":
                 return [_failure(data.error)]
             case _ if data.error or event == "error":
@@ -125,11 +118,11 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         """Return the deltas that are known only at the end of the stream."""
         return self._rest_of_steps()
 
-    def _completed(self, interaction: _Interaction) -> list[d.Delta]:
+    def _completed(self, interaction: dict[str, Any]) -> list[d.Delta]:
         deltas = self._rest_of_steps()
-        status = interaction.status or ""
+        status, usage = text_of(interaction.get("status")), interaction.get("usage")
         ending = ending_of(status)
-        deltas.append(d.UsageReported(_tokens(interaction.usage or {})))
+        deltas.append(d.UsageReported(_tokens(usage)))
         if status == "failed":
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
         return [*deltas, d.TurnEnded(status or None, ending), d.TurnClosed()]
@@ -256,7 +249,7 @@ def _failure(error: object) -> d.ProviderFailed:
     return failure(error, "code", "status")
 
 
-def _tokens(usage: dict[str, Any]) -> d.Tokens:
+def _tokens(usage: object) -> d.Tokens:
     thoughts = count(usage, "total_thought_tokens")
     return d.Tokens(
         input_tokens=total(

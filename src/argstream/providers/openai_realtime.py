@@ -47,10 +47,6 @@ class _Response(Struct, gc=False):
     conversation_id: str | None = None
 
 
-class _Session(Struct, gc=False):
-    model: str | None = None
-
-
 class _StreamEvent(Struct, gc=False):
     type: str = ""
     item_id: str | None = None
@@ -64,7 +60,7 @@ class _StreamEvent(Struct, gc=False):
     content_index: int | None = None
     item: dict[str, Any] | None = None
     response: _Response | None = None
-    session: _Session | None = None
+    session: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     code: str | None = None
@@ -124,7 +120,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             error = {"code": data.code, "message": data.message}
             return self._error(failure(data.error or error, "code", "type"))
         if data.session is not None:
-            self._model = data.session.model or self._model
+            self._model = text_of(data.session.get("model")) or self._model
             return []
         key = data.item_id or items.id_of(data.item) or data.call_id or ""
         known = self._items.get(key)

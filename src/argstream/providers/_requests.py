@@ -8,7 +8,7 @@ names that the API accepts.
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -39,6 +39,8 @@ _TYPES: Final[dict[_ApiName, str]] = {
 }
 _ORIGINS: Final = {type_: api for api, types in _TYPES.items() for type_ in types.split()}
 _CHAT_FIELDS: Final = {"field", "reasoning_details", "extra_content"}
+# Types that other APIs use as well: Gemini for calls, LangChain for reasoning.
+_SHARED_CALLS: Final = {"function_call", "custom_tool_call", "apply_patch_call"}
 _MESSAGE_PARTS: Final = {"output_text", "refusal"}
 _MESSAGE_IDS: Final[dict[str, _ApiName]] = {"msg_": "anthropic", "resp_": "openai-responses"}
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
@@ -339,30 +341,20 @@ def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
         return "anthropic" if "content" in item else "openai-responses"
     if type_.endswith("tool_result") and "tool_use_id" in item:
         return "anthropic"
-    if type_ in _SHARED_TYPES:
-        return "openai-responses" if _SHARED_TYPES[type_](item) else None
+    if type_ in ("reasoning", "message", *_SHARED_CALLS):
+        return "openai-responses" if _is_of_responses(item, type_) else None
     return next((api for start, api in _MESSAGE_IDS.items() if message_id.startswith(start)), None)
 
 
-def _has_call_id(item: Item) -> bool:
-    return bool(item.get("call_id"))
-
-
-def _has_message_parts(item: Item) -> bool:
+def _is_of_responses(item: Item, type_: str) -> bool:
+    if type_ == "reasoning":
+        return isinstance(item.get("summary"), list)
+    if type_ != "message":
+        return bool(item.get("call_id"))
     content = item.get("content")
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") in _MESSAGE_PARTS for part in content
     )
-
-
-# Types that other APIs use as well: Gemini for calls, LangChain for reasoning.
-_SHARED_TYPES: Final[dict[str, Callable[[Item], bool]]] = {
-    "function_call": _has_call_id,
-    "custom_tool_call": _has_call_id,
-    "apply_patch_call": _has_call_id,
-    "reasoning": lambda item: isinstance(item.get("summary"), list),
-    "message": _has_message_parts,
-}
 
 
 def effort_of(settings: ModelSettings) -> Effort | None:

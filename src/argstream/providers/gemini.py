@@ -12,7 +12,7 @@ paths. Each piece then has flags for whether the string and the call continue.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -173,7 +173,6 @@ class _GeminiReader(PayloadReader[_StructType]):
         return found
 
 
-_Key: TypeAlias = tuple[int, int]
 _Item: TypeAlias = dict[str, Any]
 
 _read = _GeminiReader(_Response, f"{_VITAL_OF_PARTS} candidates index content finish_reason")
@@ -237,7 +236,7 @@ class GeminiDecoder(d.ProviderDecoder):
         """End the turn. It stays open after the stop reason, because usage may follow."""
         deltas: list[d.Delta] = []
         for reader in self._candidates.values():
-            reader.end(deltas)
+            reader.end_all(deltas)
         if self._in_turn and self._finished:
             deltas.append(d.TurnClosed())
         self._in_turn = False
@@ -271,7 +270,7 @@ class GeminiDecoder(d.ProviderDecoder):
                 reader.read(parts, where, deltas, is_cut=ending == "cut")
             if reason and ending is not None:
                 self._finished.add(candidate.index)
-                reader.end(deltas)
+                reader.end_all(deltas)
                 deltas.append(d.TurnEnded(reason, ending, candidate.index))
 
 
@@ -313,7 +312,7 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         """End the parts of the open turn. The turn itself stays open."""
         deltas: list[d.Delta] = []
         if self._turn is not None:
-            self._turn.end(deltas)
+            self._turn.end_all(deltas)
         return deltas
 
     def _open_turn(self, deltas: list[d.Delta]) -> "_PartsReader":
@@ -342,10 +341,10 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         if speech := text_of((content.output_transcription or {}).get("text")):
             self._open_turn(deltas).append_text(speech, "speech", deltas)
         if content.interrupted and self._turn is not None:
-            self._turn.end(deltas)
+            self._turn.end_all(deltas)
             deltas.append(d.TurnEnded("interrupted", "cut"))
         if content.turn_complete:
-            self._open_turn(deltas).end(deltas)
+            self._open_turn(deltas).end_all(deltas)
             reason = content.turn_complete_reason
             if reason and reason not in _REGULAR_ENDS:
                 deltas.append(d.TurnEnded(reason, "cut"))
@@ -361,18 +360,16 @@ def _specified(reason: str | None) -> str | None:
     return None if reason is None or reason.endswith("_UNSPECIFIED") else reason
 
 
-class _PartsReader:
+class _PartsReader(d.Blocks):
     """The parts of one candidate → deltas."""
 
     def __init__(
         self, scope: int, raw: "_RawPayload", turn_id: str = "", *, keeps_media: bool = True
     ) -> None:
-        self._scope = scope  # the index of the candidate; all keys begin with it
+        super().__init__(scope)  # the index of the candidate
         self._raw = raw  # the payload that is being read
         self._turn_id = turn_id
         self._keeps_media = keeps_media
-        self._count = 0
-        self._block_kind = ""  # of the open block: text, thinking, speech, or none
         self._call: _OpenCall | None = None
         self._running = ""  # the ID of the last call that Gemini ran
 
@@ -406,45 +403,27 @@ class _PartsReader:
             elif item:
                 self._read_special(item, deltas)
 
-    @property
-    def _key(self) -> _Key:
-        return self._scope, self._count
-
     def append_text(self, text: str, kind: str, deltas: list[d.Delta]) -> None:
-        if kind != self._block_kind:
-            self._next_key(deltas)
-            self._block_kind = kind
         piece = d.ThinkingPiece if kind == "thinking" else d.TextPiece
-        deltas.append(piece(self._key, text))
+        deltas.append(piece(self.key_for(kind, deltas), text))
 
-    def end(self, deltas: list[d.Delta]) -> None:
-        self._end_block(deltas)
+    def end_all(self, deltas: list[d.Delta]) -> None:
+        self.end(deltas)
         self._close_as_cut(deltas)
-
-    def _end_block(self, deltas: list[d.Delta]) -> None:
-        if self._block_kind == "thinking":
-            deltas.append(d.ThinkingClosed(self._key))
-        self._block_kind = ""
-
-    def _next_key(self, deltas: list[d.Delta]) -> _Key:
-        self._end_block(deltas)
-        self._count += 1
-        return self._key
 
     def _read_text(
         self, text: str, item: _Item | None, deltas: list[d.Delta], *, is_thought: bool
     ) -> None:
         kind = "thinking" if is_thought else "text"
         if item is not None:  # a block of its own
-            self._next_key(deltas)
-            self._block_kind = kind
+            block = self.begin(kind, deltas)
             if is_thought:
-                deltas.append(d.ThinkingOpened(self._key))
+                deltas.append(d.ThinkingOpened(block))
         if text:
             self.append_text(text, kind, deltas)
         if item is not None:
-            deltas.append(d.Opaque(self._key, item))
-            self._end_block(deltas)
+            deltas.append(d.Opaque(self.key, item))
+            self.end(deltas)
 
     def read_call(
         self,
@@ -458,7 +437,7 @@ class _PartsReader:
         """Read a call or a piece of one. A name begins a new call. An empty piece ends the call."""
         if call.name:
             self._close_as_cut(deltas)
-            key = self._next_key(deltas)
+            key = self.begin("", deltas)
             deltas.append(d.CallOpened(key, call.id or "", call.name))
             if not call.will_continue and call.partial_args is None:
                 if call.args is not None:
@@ -471,7 +450,7 @@ class _PartsReader:
         if self._call is None:
             if not (call.partial_args or call.args):
                 return  # no call is open
-            self._call = _OpenCall(self._next_key(deltas))  # without a name: assembly reports it
+            self._call = _OpenCall(self.begin("", deltas))  # without a name: assembly reports it
         self._append_arguments(self._call, call, where, deltas)
         _keep(self._call.key, item, deltas)
         if not call.will_continue and not may_be_cut:
@@ -526,21 +505,23 @@ class _PartsReader:
                         is_code = kind == "code_execution_result"
                         result = given if is_code else given.get("response")
                         failed = is_code and given.get("outcome") not in (None, "OUTCOME_OK")
-                        block = self._next_key(deltas)
+                        block = self.begin("", deltas)
                         call_id = text_of(given.get("id")) or self._running
                         deltas.append(d.CallResult(call_id, result, failed, block))
                         deltas.append(d.Opaque(block, item))
                         return
         if self._keeps_media:
-            deltas.append(d.Opaque(self._next_key(deltas), item))
+            deltas.append(d.Opaque(self.begin("", deltas), item))
 
     def _read_server_call(
         self, wire_name: str, call: _Item, rest: _Item, deltas: list[d.Delta]
     ) -> None:
         """Read a call that Gemini runs: code, or a call of one of Google's tools."""
-        key = self._next_key(deltas)
+        key = self.begin("", deltas)
         # Without an ID of its own, it gets one for its result.
-        self._running = text_of(call.get("id")) or f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
+        self._running = text_of(call.get("id")) or "_".join(
+            map(str, (self._turn_id or "turn", *self.key))
+        )
         if "code" in snake(wire_name):
             deltas.append(d.CallOpened(key, self._running, "code_execution", "code"))
             deltas.append(d.ArgumentText(key, text_of(call.get("code"))))
@@ -552,7 +533,7 @@ class _PartsReader:
         deltas += [d.Opaque(key, kept), d.CallClosed(key)]
 
 
-def _keep(key: _Key, item: _Item | None, deltas: list[d.Delta]) -> None:
+def _keep(key: Hashable, item: _Item | None, deltas: list[d.Delta]) -> None:
     """Keep the other fields of the part of a call. Assembly keeps the arguments."""
     if item is not None:
         call = _field_of(item, "functionCall")
@@ -580,7 +561,7 @@ def _value(leaf: _PartialArg) -> int | float | None:
 class _OpenCall(Struct, eq=False):
     """A call whose arguments arrive leaf by leaf."""
 
-    key: _Key
+    key: Hashable
     paths: dict[str, JsonPath] = {}  # by their text
     open_strings: set[str] = set()
 

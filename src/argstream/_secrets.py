@@ -288,10 +288,9 @@ class Redactor:
         after: list[bytes] = []
 
         def copy(start: int, stop: int) -> None:
-            if start < border:
-                before.append(data[start : min(stop, border)])
-            if stop > border:
-                after.append(data[max(start, border) : stop])
+            middle = max(start, min(border, stop))
+            before.append(data[start:middle])
+            after.append(data[middle:stop])
 
         done = 0
         for start, stop in self._search.found(data):

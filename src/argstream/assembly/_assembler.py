@@ -10,9 +10,9 @@ of all turns. A turn ends with ``TurnCompleted`` or ``StreamFailed``. Usage is a
 reported, so it includes turns that are rejected or cut off.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from reprlib import Repr
-from typing import Any, ClassVar, Final, get_args
+from typing import Any, Final, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -308,7 +308,49 @@ class Assembler:
                     builder.feed(delta.text, events)
                     continue
             self._is_empty = self._is_empty and type(delta) in _NO_BEGINNING
-            self._handlers[type(delta)](self, delta, events)
+            match delta:
+                case d.TextPiece(key, text) | d.ThinkingPiece(key, text):
+                    kind = TextBlock if type(delta) is d.TextPiece else ThinkingBlock
+                    block = self._text_block(key, kind, events)
+                    if piece := block.append(text):
+                        events.append(block.event(piece))
+                case d.ArgumentText(key, text):
+                    self._call_builder(key, events).feed(text, events)
+                case d.ArgumentValue(key, path, value, more):
+                    self._call_builder(key, events).put(path, value, events, more=more)
+                case d.TurnSwitched():
+                    self._turn_switched(delta)
+                case d.TurnOpened(id_, model):
+                    self._turn_opened(id_, model, events)
+                case d.ThinkingOpened(key):
+                    self._text_block(key, ThinkingBlock, events)
+                case d.ThinkingClosed(key):
+                    if closed := self._open_turn().texts.get(key):
+                        events.extend(closed.completed())
+                case d.BlockCompleted():
+                    self._block_completed(delta, events)
+                case d.CallOpened():
+                    self._call_opened(delta, events)
+                case d.CallRenamed(key, name):
+                    name = replace_lone_surrogates(name)
+                    self._call_builder(key, events).rename(name, events)
+                case d.CallClosed(key, whole, cut):
+                    self._call_builder(key, events).close(whole, events, cut=cut)
+                case d.CallResult():
+                    self._call_result(delta, events)
+                case d.Opaque(key, item):
+                    self._open_turn().add_item(key, item)
+                case d.TurnEnded():
+                    self._turn_ended(delta, events)
+                case d.UsageReported(tokens):
+                    if self._turn is not None:
+                        self._turn.update_usage(tokens)
+                case d.TurnClosed():
+                    self._turn_closed(events)
+                case d.RunEnded():
+                    events.append(_run_ended(delta))
+                case d.ProviderFailed():
+                    self._provider_failed(delta, events)
 
     def _fail(
         self, code: ev.FailureCode, message: str, events: list[ev.Event], *, is_end: bool
@@ -345,7 +387,7 @@ class Assembler:
                 )
         self._forget_turns()
 
-    def _turn_switched(self, delta: d.TurnSwitched, events: list[ev.Event]) -> None:
+    def _turn_switched(self, delta: d.TurnSwitched) -> None:
         if delta != self._turn_key:
             if self._turn is not None:
                 self._other_turns[self._turn_key] = self._turn
@@ -361,19 +403,17 @@ class Assembler:
         self._turn = None
         self._other_turns.clear()
 
-    def _turn_opened(self, delta: d.TurnOpened, events: list[ev.Event]) -> None:
+    def _turn_opened(self, id_: str, model: str, events: list[ev.Event]) -> None:
         turn = self._turn
         if turn is not None and turn.ended:
-            self._turn_closed(d.TurnClosed(), events)
+            self._turn_closed(events)
         elif turn is not None:
             message = "a new message began before the previous one ended"
             self._cut(turn, message, events)
             if not turn.failed:
                 events.append(ev.StreamFailed("truncated", message))
             self._past_usage += turn.usage
-        self._turn = self._new_turn(
-            replace_lone_surrogates(delta.id), replace_lone_surrogates(delta.model)
-        )
+        self._turn = self._new_turn(replace_lone_surrogates(id_), replace_lone_surrogates(model))
 
     def _open_turn(self) -> "Turn":
         """Return the open turn, or a new one: some providers do not announce turns."""
@@ -391,17 +431,13 @@ class Assembler:
         if (turn := self._turn) is None:
             return  # a repeated end
         turn.ended = True
-        self._close_thinking(turn, events)
+        turn.close_thinking(events)
         reason = None if delta.stop_reason is None else replace_lone_surrogates(delta.stop_reason)
         turn.stop_reason = turn.stop_reason or reason
         for builder in turn.pop_unfinished(delta.scope):
             builder.end_turn(delta.ending, reason, events)
 
-    def _usage_reported(self, delta: d.UsageReported, events: list[ev.Event]) -> None:
-        if self._turn is not None:
-            self._turn.update_usage(delta.tokens)
-
-    def _turn_closed(self, delta: d.TurnClosed, events: list[ev.Event]) -> None:
+    def _turn_closed(self, events: list[ev.Event]) -> None:
         if (turn := self._turn) is None:
             return
         if not turn.ended:
@@ -413,15 +449,6 @@ class Assembler:
             events.append(ev.TurnCompleted(reason, message, usage, turn.parent_id, stop=stop))
         self._past_usage += turn.usage
         self._turn = None
-
-    def _run_ended(self, delta: d.RunEnded, events: list[ev.Event]) -> None:
-        code = replace_lone_surrogates(delta.code)
-        result = replace_lone_surrogates_in_json(delta.result)
-        if delta.failed:
-            message = result if isinstance(result, str) else code
-            events.append(ev.RunFailed(code, message, usage=ev.Usage(*delta.tokens)))
-        else:
-            events.append(ev.RunCompleted(result, ev.Usage(*delta.tokens)))
 
     def _provider_failed(self, delta: d.ProviderFailed, events: list[ev.Event]) -> None:
         code, message = replace_lone_surrogates(delta.code), replace_lone_surrogates(delta.message)
@@ -440,7 +467,7 @@ class Assembler:
         events: list[ev.Event],
         verdict: ev.InvalidVerdict = "truncated",
     ) -> None:
-        self._close_thinking(turn, events)
+        turn.close_thinking(events)
         for builder in turn.pop_unfinished():
             builder.cut(message, events, verdict)
 
@@ -450,56 +477,25 @@ class Assembler:
         for turn in self._open_turns():
             self._cut(turn, message, events, verdict)
 
-    def _opaque(self, delta: d.Opaque, events: list[ev.Event]) -> None:
-        self._open_turn().add_item(delta.block, delta.item)
-
-    def _next_block(self) -> int:
-        self._blocks += 1
-        return self._blocks - 1
-
-    def _text(self, delta: d.TextPiece, events: list[ev.Event]) -> None:
-        turn = self._open_turn()
-        block = turn.texts.get(delta.block)
-        if block is None:
-            block = TextBlock(self._next_block(), turn.parent_id)
-            turn.open_text(delta.block, block)
-        if piece := block.append(delta.text):
-            events.append(block.event(piece))
-
-    def _thinking_opened(self, delta: d.ThinkingOpened, events: list[ev.Event]) -> None:
-        self._thinking_block(delta.block, events)
-
-    def _thinking_block(self, key: Hashable, events: list[ev.Event]) -> "TextBlock":
+    def _text_block(
+        self, key: Hashable, kind: "type[TextBlock]", events: list[ev.Event]
+    ) -> "TextBlock":
+        """Return the open block with this key, or a new one of this kind."""
         turn = self._open_turn()
         block = turn.texts.get(key)
-        if block is None or (isinstance(block, ThinkingBlock) and block.closed):
-            block = ThinkingBlock(self._next_block(), turn.parent_id)
+        if block is None or block.closed:
+            block = kind(self._blocks, turn.parent_id)
+            self._blocks += 1
             turn.open_text(key, block)
-            events.append(block.started())
+            events.extend(block.started())
         return block
 
     def _block_completed(self, delta: d.BlockCompleted, events: list[ev.Event]) -> None:
         block = self._open_turn().texts.get(delta.block)
         known = "" if block is None else block.text
         if len(delta.text) > len(known) and delta.text.startswith(known):
-            rest = delta.text[len(known) :]
-            if delta.is_thinking:
-                self._thinking(d.ThinkingPiece(delta.block, rest), events)
-            else:
-                self._text(d.TextPiece(delta.block, rest), events)
-
-    def _thinking(self, delta: d.ThinkingPiece, events: list[ev.Event]) -> None:
-        block = self._thinking_block(delta.block, events)
-        if piece := block.append(delta.text):
-            events.append(block.event(piece))
-
-    def _thinking_closed(self, delta: d.ThinkingClosed, events: list[ev.Event]) -> None:
-        block = self._open_turn().texts.get(delta.block)
-        if isinstance(block, ThinkingBlock) and not block.closed:
-            events.append(block.completed())
-
-    def _close_thinking(self, turn: "Turn", events: list[ev.Event]) -> None:
-        events.extend(block.completed() for block in turn.pop_open_thinking())
+            piece = d.ThinkingPiece if delta.is_thinking else d.TextPiece
+            self._apply([piece(delta.block, delta.text[len(known) :])], events)
 
     def _call_opened(self, delta: d.CallOpened, events: list[ev.Event]) -> None:
         turn = self._open_turn()
@@ -538,19 +534,6 @@ class Assembler:
             self._call_opened(d.CallOpened(key, "", ""), events)
         return calls[key]
 
-    def _call_renamed(self, delta: d.CallRenamed, events: list[ev.Event]) -> None:
-        name = replace_lone_surrogates(delta.name)
-        self._call_builder(delta.key, events).rename(name, events)
-
-    def _argument_text(self, delta: d.ArgumentText, events: list[ev.Event]) -> None:
-        self._call_builder(delta.key, events).feed(delta.text, events)
-
-    def _argument_value(self, delta: d.ArgumentValue, events: list[ev.Event]) -> None:
-        self._call_builder(delta.key, events).put(delta.path, delta.value, events, more=delta.more)
-
-    def _call_closed(self, delta: d.CallClosed, events: list[ev.Event]) -> None:
-        self._call_builder(delta.key, events).close(delta.text, events, cut=delta.cut)
-
     def _call_result(self, delta: d.CallResult, events: list[ev.Event]) -> None:
         builder = self._result_targets.get(replace_lone_surrogates(delta.call_id))
         call_id = replace_lone_surrogates(delta.call_id) if builder is None else builder.call.id
@@ -579,30 +562,19 @@ class Assembler:
             _, arguments = builder.outcome()
             events.append(ev.ToolCallCompleted(call_id, call.name, arguments, result))
 
-    _handlers: ClassVar[dict[type, Callable[[Any, Any, list[ev.Event]], None]]] = {
-        d.TurnSwitched: _turn_switched,
-        d.TurnOpened: _turn_opened,
-        d.TextPiece: _text,
-        d.ThinkingOpened: _thinking_opened,
-        d.ThinkingPiece: _thinking,
-        d.ThinkingClosed: _thinking_closed,
-        d.BlockCompleted: _block_completed,
-        d.CallOpened: _call_opened,
-        d.CallRenamed: _call_renamed,
-        d.ArgumentText: _argument_text,
-        d.ArgumentValue: _argument_value,
-        d.CallClosed: _call_closed,
-        d.CallResult: _call_result,
-        d.Opaque: _opaque,
-        d.TurnEnded: _turn_ended,
-        d.UsageReported: _usage_reported,
-        d.TurnClosed: _turn_closed,
-        d.RunEnded: _run_ended,
-        d.ProviderFailed: _provider_failed,
-    }
+
+def _run_ended(delta: d.RunEnded) -> ev.RunCompleted | ev.RunFailed:
+    code = replace_lone_surrogates(delta.code)
+    result = replace_lone_surrogates_in_json(delta.result)
+    usage = ev.Usage(*delta.tokens)
+    if delta.failed:
+        return ev.RunFailed(code, result if isinstance(result, str) else code, usage=usage)
+    return ev.RunCompleted(result, usage)
 
 
 class TextBlock:
+    closed = False
+
     def __init__(self, number: int, parent_id: str | None) -> None:
         self.number = number
         self.parent_id = parent_id
@@ -622,26 +594,30 @@ class TextBlock:
     def event(self, piece: str) -> ev.Event:
         return ev.TextDelta(piece, self.number, self.parent_id)
 
+    def started(self) -> list[ev.Event]:
+        return []
+
+    def completed(self) -> list[ev.Event]:
+        return []
+
     def part(self) -> Part | None:
         text = self.text + self._surrogates.close()
         return TextPart(text=text, item=self.item) if text or self.item else None
 
 
 class ThinkingBlock(TextBlock):
-    def __init__(self, number: int, parent_id: str | None) -> None:
-        super().__init__(number, parent_id)
-        self.closed = False
-
     def event(self, piece: str) -> ev.Event:
         return ev.ThinkingDelta(piece, self.number, self.parent_id)
 
-    def started(self) -> ev.Event:
-        return ev.ThinkingStarted(self.number, self.parent_id)
+    def started(self) -> list[ev.Event]:
+        return [ev.ThinkingStarted(self.number, self.parent_id)]
 
-    def completed(self) -> ev.Event:
+    def completed(self) -> list[ev.Event]:
+        if self.closed:
+            return []
         self.closed = True
         self.text += self._surrogates.close()
-        return ev.ThinkingCompleted(self.text, self.number, self.parent_id)
+        return [ev.ThinkingCompleted(self.text, self.number, self.parent_id)]
 
     def part(self) -> Part | None:
         return ThinkingPart(text=self.text, item=self.item)
@@ -706,10 +682,10 @@ class Turn:
         self.ids.add(call.call.id)
         self._blocks.append(call)
 
-    def pop_open_thinking(self) -> list[ThinkingBlock]:
-        """Remove and return the open thinking blocks. The caller closes them."""
+    def close_thinking(self, events: list[ev.Event]) -> None:
         blocks, self._thinking = self._thinking, []
-        return [block for block in blocks if not block.closed]
+        for block in blocks:
+            events.extend(block.completed())
 
     def add_item(self, block: Hashable, item: Any) -> None:
         """Store the provider's own form of a block. Add a new block if the key is unknown."""

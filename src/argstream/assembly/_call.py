@@ -305,7 +305,7 @@ class CallBuilder:
             self.feed(writer.close(), events)
             if writer.has_late:
                 try:
-                    self._restated = writer.complete_text(self._parser.value)
+                    self._restated = replace_lone_surrogates(writer.complete_text())
                 except UnwritableError as error:
                     self._fail_value(error, events)
         if text:
@@ -502,9 +502,11 @@ class CallBuilder:
             message = "the provider closed the call with a different text, which is not valid"
             return _contradiction(message)
         parser = self._parser
-        same = parser.verdict == "complete" and _dumps(parser.value) == _dumps(found)
-        if same and isinstance(parser.value, dict):
-            return Outcome(parser.value)
+        if parser.verdict == "complete" and isinstance(parser.value, dict):
+            # Compared as text: in Python, 1 equals True.
+            one, other = (json.dumps(value, sort_keys=True) for value in (parser.value, found))
+            if one == other:
+                return Outcome(parser.value)
         return Outcome(found, "restated")
 
     def _complete(self, found: Outcome, events: list[ev.Event]) -> None:
@@ -550,8 +552,9 @@ class SecondInterpretation:
         self._whole = ""
         self._repeated: int | None = None  # how many characters of a replay have arrived
         self._rest: Parser | None = None  # parses the text after an empty prefix
-        if pieces is not None and _is_cumulative(pieces):
-            self._latest = pieces[-1]
+        if pieces is not None and len(pieces) > 1:
+            is_cumulative = all(later.startswith(one) for one, later in pairwise(pieces))
+            self._latest = pieces[-1] if is_cumulative else None
         if root_end is not None:
             self._whole = raw[:root_end].strip()
             self._repeated = 0
@@ -612,15 +615,6 @@ def _is_infinite(value: object) -> bool:
     if isinstance(value, dict | list):
         return any(map(_is_infinite, value.values() if isinstance(value, dict) else value))
     return isinstance(value, float) and isinf(value)
-
-
-def _is_cumulative(pieces: list[str]) -> bool:
-    return len(pieces) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(pieces))
-
-
-def _dumps(value: Any) -> str:
-    """Encode a value for comparison. In Python, 1 equals True."""
-    return json.dumps(value, sort_keys=True)
 
 
 class CallChecks:

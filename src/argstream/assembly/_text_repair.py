@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from argstream.errors import UsageError
 from argstream.events import ErrorReason
-from argstream.jsonstream import PENDING, JsonPath, Limits, Parser, Text
+from argstream.jsonstream import JsonPath, Limits, Parser, Text
 from argstream.sanitise import replace_lone_surrogates
 
 Quirk: TypeAlias = Literal["cumulative", "empty_prefix", "double_encoded"]
@@ -27,10 +27,8 @@ class TextQuirk:
     """Turns the pieces that a server sends into plain pieces of JSON."""
 
     name: Quirk
-
-    def __init__(self) -> None:
-        self.applied = False  # any piece was changed
-        self.is_whole = True  # after the close: whether the text was complete
+    applied = False  # whether any piece was changed
+    is_whole = True  # after the close: whether the text was complete
 
     def feed(self, piece: str) -> str:
         raise NotImplementedError
@@ -44,7 +42,6 @@ class _Cumulative(TextQuirk):
     name = "cumulative"
 
     def __init__(self) -> None:
-        super().__init__()
         self._all = ""
 
     def feed(self, piece: str) -> str:
@@ -62,7 +59,6 @@ class _EmptyPrefix(TextQuirk):
     name = "empty_prefix"
 
     def __init__(self) -> None:
-        super().__init__()
         self._held: str | None = ""
 
     def feed(self, piece: str) -> str:
@@ -84,7 +80,6 @@ class _DoubleEncoded(TextQuirk):
     name = "double_encoded"
 
     def __init__(self) -> None:
-        super().__init__()
         self._outer: Parser | None = None
         self._decided = False
 
@@ -145,10 +140,9 @@ class UnwritableError(ValueError):
 class _Leaf:
     """A complete value, or a string that arrives in pieces."""
 
-    def __init__(self, *, is_open: bool) -> None:
-        self.is_open = is_open  # more pieces are announced
-        self.is_written = False
-        self.late: list[Any] = []  # the value, or pieces of it, that could not be written
+    def __init__(self) -> None:
+        self.is_open = False  # more pieces are announced
+        self.pieces: list[Any] = []  # of a string, or the only value
 
 
 class _Container:
@@ -188,6 +182,7 @@ class JsonWriter:
         if (string := self._string) is not None and path == self._string_path:
             if not isinstance(value, str):
                 raise UnwritableError("a piece of a string is not a string", path)
+            string.pieces.append(value)
             if more:
                 return dumps(value)[1:-1]
             string.is_open = False
@@ -212,28 +207,30 @@ class JsonWriter:
         """Return the text that closes the open string and containers."""
         return self._close_to(0)
 
-    def complete_text(self, written: object) -> str:
-        """Return the complete text, with the late values. ``written`` is the value so far."""
-        return "{}" if self._root is None else dumps(_merged(self._root, written, ()))
+    def complete_text(self) -> str:
+        """Return the complete text, with the late values."""
+        return "{}" if self._root is None else dumps(_value_of(self._root, ()))
 
     def _put_leaf(self, path: JsonPath, value: Any, *, more: bool) -> str:
-        text = self._open_root(path[0])
+        text = ""
+        if self._root is None:  # opened at the first value, also if that is written later
+            self._root = _Container(path[0])
+            self._open.append(self._root)
+            text = self._root.open()
         containers = self._containers(path)
         container, key = containers[-1], path[-1]
         known = container.children.get(key)
-        if known is not None:
-            if isinstance(known, _Container) or not known.is_open or not isinstance(value, str):
-                raise UnwritableError("the provider sent two values for one path", path)
-            leaf = known
-            leaf.is_open = more
-        else:
-            leaf = container.children[key] = _Leaf(is_open=more)
+        if known is not None and not (
+            isinstance(known, _Leaf) and known.is_open and isinstance(value, str)
+        ):
+            raise UnwritableError("the provider sent two values for one path", path)
+        leaf = container.children[key] = known or _Leaf()
+        leaf.is_open = more
+        leaf.pieces.append(value)
         opened = sum(container.state == "open" for container in containers)
         if known is not None or not _is_next(containers, path, opened):
-            leaf.late.append(value)
             self.has_late = True
             return text
-        leaf.is_written = True
         text += self._close_to(opened) + self._enter(containers[opened:], path)
         written = dumps(value)
         if more:
@@ -242,14 +239,6 @@ class JsonWriter:
         # Only the next character ends a number.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return f"{text}{written} " if is_number else text + written
-
-    def _open_root(self, first: str | int) -> str:
-        """Open the root at the first value, also if the value itself is written later."""
-        if self._root is not None:
-            return ""
-        self._root = _Container(first)
-        self._open.append(self._root)
-        return self._root.open()
 
     def _containers(self, path: JsonPath) -> list[_Container]:
         """Return the containers of a path, and create the missing ones."""
@@ -300,31 +289,14 @@ def _is_next(containers: list[_Container], path: JsonPath, opened: int) -> bool:
     )
 
 
-def _merged(node: _Container | _Leaf, written: Any, path: JsonPath) -> Any:
-    """Merge late values into the written ones. ``written`` is PENDING if nothing was written."""
+def _value_of(node: _Container | _Leaf, path: JsonPath) -> Any:
     if isinstance(node, _Leaf):
-        return _value(node, written, path)
-    if node.is_array:
-        elements = dict(enumerate(written)) if isinstance(written, list) else {}
-        indexes = range(len(node.children))
-        for index in indexes:
-            if index not in node.children:
-                message = "an item of an array is missing, but a later one was sent"
-                raise UnwritableError(message, (*path, index))
-        return [
-            _merged(node.children[index], elements.get(index, PENDING), (*path, index))
-            for index in indexes
-        ]
-    fields = written if isinstance(written, dict) else {}
-    return {
-        key: _merged(child, fields.get(replace_lone_surrogates(str(key)), PENDING), (*path, key))
-        for key, child in node.children.items()
-    }
-
-
-def _value(leaf: _Leaf, written: Any, path: JsonPath) -> Any:
-    if not leaf.is_written:
-        return leaf.late[0] if len(leaf.late) == 1 else "".join(leaf.late)
-    if written is PENDING:
-        raise UnwritableError("the written text cannot be parsed", path)
-    return written + "".join(leaf.late) if leaf.late else written
+        return node.pieces[0] if len(node.pieces) == 1 else "".join(node.pieces)
+    children = node.children
+    if not node.is_array:
+        return {key: _value_of(child, (*path, key)) for key, child in children.items()}
+    for index in range(len(children)):
+        if index not in children:
+            message = "an item of an array is missing, but a later one was sent"
+            raise UnwritableError(message, (*path, index))
+    return [_value_of(children[index], (*path, index)) for index in range(len(children))]

@@ -75,7 +75,7 @@ class Key:
         if not isinstance(given.value, str | None):
             raise UsageError(f"api_key must be a str, not {type(given.value).__name__}")
         self._given = given.value
-        self._variables = (*variables, bearer_variable) if bearer_variable else variables
+        self._variables = (*variables, bearer_variable)
         self._bearer_variable = bearer_variable
         self._provider = provider
         self._is_needed = is_needed
@@ -125,6 +125,7 @@ class RequestInfo(NamedTuple):
     url: str
     key: str  # where the key comes from
     secrets: Secrets = Secrets()
+    tries: int = 1
 
     @property
     def origin(self) -> str:
@@ -140,21 +141,6 @@ class RequestInfo(NamedTuple):
 class FailedAttempt(NamedTuple):
     failure: ProviderError
     retry_after: float | None = None
-
-    def after(self, tries: int) -> ProviderError:
-        failure = self.failure
-        message = failure.message
-        if self.retry_after:
-            message += f"; retry after {self.retry_after:g} s"
-        if tries > 1:
-            message += f"; tried {tries} times"
-        return ProviderError(
-            failure.code,
-            message,
-            retryable=failure.retryable,
-            status=failure.status,
-            request_id=failure.request_id,
-        )
 
 
 def refused(
@@ -239,11 +225,16 @@ def failed(
     retry_after: float | None = None,
 ) -> FailedAttempt:
     """Return a failure without secrets."""
+    message = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
+    if retry_after:
+        message += f"; retry after {retry_after:g} s"
+    if info.tries > 1:
+        message += f"; tried {info.tries} times"
     found = (headers.get(name) for name in _REQUEST_IDS) if headers is not None else ()
     request_id = next((value for value in found if value), None)
     failure = ProviderError(
         info.secrets.redacted_message(code[:200]),
-        info.secrets.redacted_message(" ".join(message.split())[:_MAX_MESSAGE_CHARS]),
+        info.secrets.redacted_message(message),
         retryable=retryable,
         status=status,
         request_id=None if request_id is None else info.secrets.redacted_message(request_id[:200]),

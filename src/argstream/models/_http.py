@@ -226,13 +226,13 @@ class HttpModel:
         )
         made, waited = 0, 0.0
         while True:
-            found = await self._attempt(content, headers, info)
+            found = await self._attempt(content, headers, info._replace(tries=made + 1))
             if isinstance(found, HttpStream):
                 return found
             made += 1
             wait = self._retries.wait(made, waited, found.retry_after)
             if wait is None or not found.failure.retryable:
-                raise found.after(made)
+                raise found.failure
             waited += wait
             _logger.info("%s: %r; retrying in %.1f s", info.name, found.failure.code, wait)
             await self._retries.sleep(wait)
@@ -266,7 +266,7 @@ class HttpModel:
             if first_event.failure is not None:
                 return failed_at_once(info, first_event.failure, response.headers)
             is_stream = True
-            return HttpStream(body, bytes(first_event.held), info, timeout)
+            return HttpStream(body, bytes(first_event.held), info._replace(tries=1), timeout)
         except _CONNECTION_ERRORS as error:
             return _unreachable(info, error, times.connect, timeout)
         finally:
@@ -471,25 +471,20 @@ class FirstEvent:
         return self._known
 
     def _inspect(self, frames: list[Frame | Broken]) -> None:
-        first = next((frame for frame in frames if _is_significant(frame)), None)
-        if first is None or self._known:
-            return
-        self._known = True
-        if isinstance(first, Frame):
-            self.failure = _failure_in(first, self._protocol)
-
-
-def _is_significant(frame: Frame | Broken) -> bool:
-    return isinstance(frame, Broken) or (bool(frame.data) and frame.event != "ping")
+        for frame in frames:
+            if self._known:
+                return
+            if isinstance(frame, Broken):
+                self._known = True
+            elif frame.data and frame.event != "ping":
+                self._known = True
+                with suppress(UnreadableError):  # stream() reports it
+                    self.failure = _failure_in(frame, self._protocol)
 
 
 def _failure_in(frame: Frame, protocol: ProtocolName) -> ProviderFailed | None:
     """Return the failure if the event is an error and nothing else."""
-    try:
-        deltas = make_decoder(protocol).feed(frame.data, frame.event)
-    except UnreadableError:
-        return None  # stream() reports it
-    match deltas:
+    match make_decoder(protocol).feed(frame.data, frame.event):
         case [ProviderFailed() as failure]:
             return failure
         case _:

@@ -201,6 +201,37 @@ class ProviderDecoder(Protocol):
         return []
 
 
+BlockKey: TypeAlias = tuple[Hashable, int]
+
+
+class Blocks:
+    """The blocks of a message that does not mark them: a block ends when another one begins."""
+
+    def __init__(self, scope: Hashable = None) -> None:
+        self.kind = ""  # of the open block; empty if no block is open
+        self.key: BlockKey = (scope, 0)
+        self._part: Hashable = None
+
+    def key_for(self, kind: str, deltas: list[Delta], part: Hashable = None) -> BlockKey:
+        """Return the key of the open block if it has this kind, or of a new one.
+
+        ``part`` is the provider's own key, if it has one.
+        """
+        is_open = kind == self.kind and part == self._part
+        return self.key if is_open else self.begin(kind, deltas, part)
+
+    def begin(self, kind: str, deltas: list[Delta], part: Hashable = None) -> BlockKey:
+        self.end(deltas)
+        self.kind, self._part = kind, part
+        self.key = (self.key[0], self.key[1] + 1)
+        return self.key
+
+    def end(self, deltas: list[Delta]) -> None:
+        if self.kind == "thinking":
+            deltas.append(ThinkingClosed(self.key))
+        self.kind = ""
+
+
 class ParallelTurns:
     """Turns that are open at the same time in one stream, such as those of the nodes of a graph."""
 

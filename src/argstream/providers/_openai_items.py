@@ -4,6 +4,7 @@ A response is a list of items: messages, reasoning, calls. An item is added, gro
 done; the last event repeats the whole item.
 """
 
+import json
 from collections.abc import Hashable
 from typing import Any, Final, NamedTuple
 
@@ -72,8 +73,6 @@ _NOT_SENT: Final = {"parsed_arguments"}  # added to an item by the SDK
 
 
 class Item(Struct, eq=False):
-    """An item that is being written."""
-
     key: Hashable
     type: str = ""  # empty until an event has it
     call_id: str = ""
@@ -112,20 +111,26 @@ class Item(Struct, eq=False):
         # Some servers send no items.
         return self.begin({"type": "function_call", "name": name, "call_id": id_}) if name else []
 
+    def take_input(self, item: dict[str, Any]) -> d.Opaque:
+        """Keep the input of the whole item, if it has one; return the rest of its fields."""
+        given = call_input(item)
+        if isinstance(given, dict):
+            given = json.dumps(given, ensure_ascii=False)
+        self.text = given if isinstance(given, str) and given else self.text
+        return d.Opaque(self.key, call_item_to_return(item))
+
 
 def check_input(item: dict[str, Any], payload: object) -> None:
     """Raise ``UnreadableError`` if the input has a wrong type or a duplicate key."""
-    for field in ("operation", "arguments"):
-        given = item.get(field)
-        if isinstance(given, dict):
-            refuse_duplicate_keys(payload)
-        elif not isinstance(given, str | None):
-            raise UnreadableError(f"{field} must not be a {type(given).__name__}")
+    types: dict[str, Any] = {"operation": str | dict, "arguments": str | dict}
     if item.get("type") in _OBJECT_INPUTS:
-        for field, type_ in (("action", dict), ("actions", list)):
-            if not isinstance(item.get(field), type_ | None):
-                raise UnreadableError(f"{field} must not be a {type(item[field]).__name__}")
-        refuse_duplicate_keys(payload)
+        types |= {"action": dict, "actions": list}
+    for name, type_ in types.items():
+        given = item.get(name)
+        if not isinstance(given, type_ | None):
+            raise UnreadableError(f"{name} must not be a {type(given).__name__}")
+        if isinstance(given, dict | list):
+            refuse_duplicate_keys(payload)
 
 
 def id_of(item: dict[str, Any] | None) -> str:

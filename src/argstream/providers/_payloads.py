@@ -61,7 +61,8 @@ class PayloadReader(Generic[StructType]):
         try:
             found = self._pick(payload)
         except _MisfitError:
-            if self._known_types is None or _type_of(payload) in self._known_types:
+            type_ = text_of(fields_of(payload).get("type"))
+            if self._known_types is None or type_ in self._known_types:
                 raise
             return self._struct()
         if found is None:
@@ -104,11 +105,6 @@ def text_of(value: object) -> str:
 
 def without(item: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in item.items() if name not in names}
-
-
-def _type_of(payload: object) -> str | None:
-    found = payload.get("type") if isinstance(payload, Mapping) else getattr(payload, "type", None)
-    return found if isinstance(found, str) else None
 
 
 def texts_in(parts: object) -> list[str]:
@@ -172,11 +168,8 @@ def index_of(block: dict[str, Any]) -> int | str | None:
 
 def total(*counts: int | None) -> int | None:
     """Return the sum of the reported counts, or None if none is reported."""
-    found: int | None = None
-    for number in counts:
-        if number is not None:
-            found = number + (found or 0)
-    return found
+    found = [number for number in counts if number is not None]
+    return sum(found) if found else None
 
 
 def payloads_in(payload: object) -> list[Any] | None:
@@ -307,9 +300,8 @@ def _list_picker(pick: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def pick_list(value: Any) -> list[Any] | None:
         if not isinstance(value, list | tuple):
             return None
-        parts = [part for part in value if part is not None]
-        found = [pick(part) for part in parts]
-        return None if any(part is None for part in found) else found
+        found = [pick(part) for part in value if part is not None]
+        return None if None in found else found
 
     return pick_list
 

@@ -8,7 +8,7 @@ names that the API accepts.
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ from argstream.errors import UsageError
 from argstream.history import CallPart, Item, Message, Part, ResultPart
 from argstream.providers import ProtocolName
 from argstream.providers._deltas import RUN_BY_PROVIDER
+from argstream.sanitise import replace_lone_surrogates_in_json
 
 # Reasoning efforts of all APIs. Which of them a model accepts is checked by its API.
 _EFFORTS: Final = ("minimal", "low", "medium", "high", "xhigh", "max")
@@ -38,11 +39,12 @@ _TYPES: Final[dict[_ApiName, str]] = {
 }
 _ORIGINS: Final = {type_: api for api, types in _TYPES.items() for type_ in types.split()}
 _CHAT_FIELDS: Final = {"field", "reasoning_details", "extra_content"}
+# Types that other APIs use as well: Gemini for calls, LangChain for reasoning.
+_SHARED_CALLS: Final = {"function_call", "custom_tool_call", "apply_patch_call"}
 _MESSAGE_PARTS: Final = {"output_text", "refusal"}
 _MESSAGE_IDS: Final[dict[str, _ApiName]] = {"msg_": "anthropic", "resp_": "openai-responses"}
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high"]
 BUDGETS: Final[dict[str, int]] = {"low": 2048, "medium": 8192, "high": 16384}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NOTHING: Final = "(no output)"  # some servers reject an empty text
 
 
@@ -279,12 +281,11 @@ def turns_of(messages: Iterable[Message], ids: CallIds) -> list[Turn]:
             open_calls = {call.call_id: call for call in clients}
             turns.append(Turn(role, parts, wire_ids, []))
         else:
-            answers = list(_answers(parts, open_calls, wire_ids, by_provider))
-            _check_all_answered(open_calls, answers)
-            open_calls = {}
+            answers = _answers(parts, open_calls, wire_ids, by_provider)
+            _refuse_unanswered(open_calls)
             rest = [one for one in parts if not isinstance(one.part, CallPart | ResultPart)]
             turns.append(Turn(role, rest, {}, answers))
-    _check_all_answered(open_calls, [])
+    _refuse_unanswered(open_calls)
     return turns
 
 
@@ -293,32 +294,31 @@ def _answers(
     calls: dict[str, CallPart],
     wire_ids: dict[str, str],
     by_provider: Collection[str],
-) -> Iterator[Answer]:
-    answered: set[str] = set()
+) -> list[Answer]:
+    """Return the results of the open calls, and remove these from ``calls``."""
+    answers: dict[str, Answer] = {}
     for part, _ in parts:
         if not isinstance(part, ResultPart):
             continue
         id_ = part.call_id
-        if id_ in answered:
+        if id_ in answers:
             raise UsageError(f"call {id_!r} has two results. Pass only one.")
         if id_ in calls:
-            answered.add(id_)
-            yield Answer(calls[id_], wire_ids[id_], part)
+            answers[id_] = Answer(calls.pop(id_), wire_ids[id_], part)
         elif id_ not in by_provider:
             raise UsageError(
                 f"no call for the result with call_id {id_!r}. The call must be in the "
                 "assistant's message before it."
             )
+    return list(answers.values())
 
 
-def _check_all_answered(calls: dict[str, CallPart], answers: list[Answer]) -> None:
-    answered = {answer.call.call_id for answer in answers}
+def _refuse_unanswered(calls: dict[str, CallPart]) -> None:
     for id_, call in calls.items():
-        if id_ not in answered:
-            raise UsageError(
-                f"call {id_!r} of {call.name!r} has no result. Add a ResultPart with its "
-                "call_id to the user's message after it."
-            )
+        raise UsageError(
+            f"call {id_!r} of {call.name!r} has no result. Add a ResultPart with its call_id to "
+            "the user's message after it."
+        )
 
 
 def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
@@ -341,30 +341,20 @@ def origin_of(item: Item | None, message_id: str = "") -> _ApiName | None:
         return "anthropic" if "content" in item else "openai-responses"
     if type_.endswith("tool_result") and "tool_use_id" in item:
         return "anthropic"
-    if type_ in _SHARED_TYPES:
-        return "openai-responses" if _SHARED_TYPES[type_](item) else None
+    if type_ in ("reasoning", "message", *_SHARED_CALLS):
+        return "openai-responses" if _is_of_responses(item, type_) else None
     return next((api for start, api in _MESSAGE_IDS.items() if message_id.startswith(start)), None)
 
 
-def _has_call_id(item: Item) -> bool:
-    return bool(item.get("call_id"))
-
-
-def _has_message_parts(item: Item) -> bool:
+def _is_of_responses(item: Item, type_: str) -> bool:
+    if type_ == "reasoning":
+        return isinstance(item.get("summary"), list)
+    if type_ != "message":
+        return bool(item.get("call_id"))
     content = item.get("content")
     return isinstance(content, list) and all(
         isinstance(part, dict) and part.get("type") in _MESSAGE_PARTS for part in content
     )
-
-
-# Types that other APIs use as well: Gemini for calls, LangChain for reasoning.
-_SHARED_TYPES: Final[dict[str, Callable[[Item], bool]]] = {
-    "function_call": _has_call_id,
-    "custom_tool_call": _has_call_id,
-    "apply_patch_call": _has_call_id,
-    "reasoning": lambda item: isinstance(item.get("summary"), list),
-    "message": _has_message_parts,
-}
 
 
 def effort_of(settings: ModelSettings) -> Effort | None:
@@ -385,9 +375,14 @@ def sampling_of(settings: ModelSettings, max_tokens: str, stop: str = "") -> dic
         max_tokens: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
-        stop: list(settings.stop_sequences) or None,
+        stop: list(settings.stop_sequences),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return set_fields(fields)
+
+
+def set_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that have a value."""
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def schema_of(tool: OfferedTool) -> dict[str, Any]:
@@ -402,18 +397,13 @@ def schema_of(tool: OfferedTool) -> dict[str, Any]:
     return schema
 
 
-def with_loading_options(
-    form: dict[str, Any], tool: OfferedTool, *, unknown: str
-) -> dict[str, Any]:
-    """Add the options that Anthropic and Responses share to the form of a tool.
+def loading_options(tool: OfferedTool, *, unknown: str) -> dict[str, Any]:
+    """Return the options of a tool that Anthropic and Responses share.
 
     Each of them rejects the other's callers, whose names start with ``unknown``.
     """
-    if tool.defer_loading:
-        form["defer_loading"] = True
-    if callers := [name for name in tool.allowed_callers if not name.startswith(unknown)]:
-        form["allowed_callers"] = callers
-    return form
+    callers = [name for name in tool.allowed_callers if not name.startswith(unknown)]
+    return set_fields({"defer_loading": tool.defer_loading or None, "allowed_callers": callers})
 
 
 def choice_of(request: ModelRequest) -> str | None:
@@ -429,9 +419,9 @@ def choice_of(request: ModelRequest) -> str | None:
     )
 
 
-def replace_surrogates(text: str) -> str:
-    """Replace surrogates, which cannot be encoded. File names may contain some."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+def encodable(body: dict[str, Any]) -> dict[str, Any]:
+    """Replace lone surrogates, which cannot be encoded. File names may contain some."""
+    return {name: replace_lone_surrogates_in_json(value) for name, value in body.items()}
 
 
 def result_text(part: ResultPart) -> str:
@@ -440,14 +430,13 @@ def result_text(part: ResultPart) -> str:
         text = part.result
     else:
         text = _json_text(part.result, f"the result of call {part.call_id!r}")
-    text = "\n\n".join(piece for piece in (part.note, text) if piece.strip())
-    return replace_surrogates(text) or _NOTHING
+    return "\n\n".join(piece for piece in (part.note, text) if piece.strip()) or _NOTHING
 
 
 def arguments_object(call: CallPart) -> dict[str, Any]:
     """Return the arguments of a call as an object. Free text becomes its field ``input``."""
     arguments = call.arguments
-    return arguments if isinstance(arguments, dict) else {"input": replace_surrogates(arguments)}
+    return arguments if isinstance(arguments, dict) else {"input": arguments}
 
 
 def arguments_text(call: CallPart) -> str:
@@ -475,7 +464,6 @@ def _reject_constant(name: str) -> None:
 
 def _json_text(value: object, what: str) -> str:
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"{what} cannot be encoded as JSON: {error}") from None
-    return replace_surrogates(text)

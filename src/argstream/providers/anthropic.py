@@ -6,6 +6,7 @@ A turn is a list of blocks. A block starts, grows by deltas, and stops. Its inde
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from argstream.history import CallKind
 from argstream.providers import _deltas as d
@@ -115,15 +116,8 @@ class AnthropicDecoder(d.ProviderDecoder):
             case "message_stop":
                 return self._message_stopped()
             case "message":
-                message = {
-                    "id": data.id,
-                    "model": data.model,
-                    "content": data.content,
-                    "stop_reason": data.stop_reason,
-                    "usage": data.usage,
-                }
                 refuse_duplicate_keys(payload)
-                deltas = self._message_started(message)
+                deltas = self._message_started(asdict(data))
                 if not data.stop_reason:
                     deltas.append(d.TurnEnded(None, "cut"))  # a snapshot of an unfinished message
                 return deltas + self._message_stopped()

@@ -24,14 +24,15 @@ from argstream.providers._requests import (
     arguments_object,
     choice_of,
     effort_of,
+    encodable,
+    loading_options,
     own_id,
-    replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
+    set_fields,
     turns_of,
     wire_name,
-    with_loading_options,
 )
 
 _DEFAULT_MAX_TOKENS: Final = 8192
@@ -72,28 +73,15 @@ class AnthropicApi:
         messages = writer.messages()
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if request.instructions.strip():
-            body["system"] = replace_surrogates(request.instructions)
+            body["system"] = request.instructions
         if writer.container is not None:
             body["container"] = writer.container
         body |= sampling_of(settings, "max_tokens", "stop_sequences")
-        body |= self._thinking(model, request, messages)
+        body |= _thinking(model, request, messages)
         body |= _tools(request, writer.called)
-        body |= settings.extra
+        body = {**encodable(body), **settings.extra}
         _set_max_tokens(body, settings)
         return body
-
-    def _thinking(
-        self, model: str, request: ModelRequest, messages: list[dict[str, Any]]
-    ) -> dict[str, Any]:
-        fields = _thinking_fields(model, request.settings)
-        thinking = fields.get("thinking", {})
-        # With a budget, the API rejects a turn that did not begin with thinking.
-        if "budget_tokens" in thinking and _continues_without_thinking(messages):
-            return {}
-        if thinking.get("type") in ("enabled", "adaptive"):
-            has_tools = bool(request.tools or request.settings.provider_tools)
-            _check_thinking_settings(model, request.settings, has_tools=has_tools)
-        return fields
 
 
 class _MessageWriter:
@@ -194,7 +182,7 @@ class _MessageWriter:
 
 
 def _text(text: str) -> _Block:
-    return {"type": "text", "text": replace_surrogates(text)}
+    return {"type": "text", "text": text}
 
 
 def _result(answer: Answer) -> _Block:
@@ -207,12 +195,27 @@ def _result(answer: Answer) -> _Block:
     return block if toolset is None else {**block, "toolset_name": toolset}
 
 
+def _thinking(model: str, request: ModelRequest, messages: list[_Block]) -> dict[str, Any]:
+    fields = _thinking_fields(model, request.settings)
+    thinking = fields.get("thinking", {})
+    # With a budget, the API rejects a turn that did not begin with thinking.
+    if "budget_tokens" in thinking and _continues_without_thinking(messages):
+        return {}
+    # Other models with this API may accept all settings. ``extra`` is not checked.
+    if thinking.get("type") in ("enabled", "adaptive") and _CLAUDE.search(model):
+        _check_thinking_settings(request)
+    return fields
+
+
 def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
-    thinking = settings.thinking
+    thinking, effort = settings.thinking, effort_of(settings)
     if thinking is None:
         return {}
-    if isinstance(thinking, int) and thinking == 0:
-        return _no_thinking(model)
+    if effort == "none":
+        if _ALWAYS_THINKS.search(model):
+            return {"output_config": {"effort": "low"}}
+        type_ = "between_tools" if _WITH_NOTES.search(model) else "disabled"
+        return {"thinking": {"type": type_}}
     by_budget = isinstance(thinking, int)
     if _BUDGET_ONLY.search(model):
         by_budget = True
@@ -221,7 +224,6 @@ def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
     if not by_budget:
         # Newer models send no thinking text without ``display``.
         shown = {"display": "summarized"} if _CLAUDE.search(model) else {}
-        effort = effort_of(settings)
         return {"thinking": {"type": "adaptive", **shown}, "output_config": {"effort": effort}}
     budget = thinking if isinstance(thinking, int) else BUDGETS.get(thinking)
     if budget is None:
@@ -234,13 +236,10 @@ def _thinking_fields(model: str, settings: ModelSettings) -> dict[str, Any]:
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _check_thinking_settings(model: str, settings: ModelSettings, *, has_tools: bool) -> None:
-    """Raise ``UsageError`` for settings that Claude rejects with thinking.
-
-    Other models with this API may accept them. ``extra`` is not checked.
-    """
-    if not _CLAUDE.search(model):
-        return
+def _check_thinking_settings(request: ModelRequest) -> None:
+    """Raise ``UsageError`` for settings that Claude rejects with thinking."""
+    settings = request.settings
+    has_tools = request.tools or settings.provider_tools
     if has_tools and settings.tool_choice not in (None, "auto", "none"):
         raise UsageError(
             "tool_choice must be 'auto' or 'none' for Claude with thinking, not "
@@ -256,13 +255,6 @@ def _check_thinking_settings(model: str, settings: ModelSettings, *, has_tools: 
             f"top_p must be at least {_MIN_TOP_P} for Claude with thinking, not "
             f"{settings.top_p}. Omit it, or set thinking to 0."
         )
-
-
-def _no_thinking(model: str) -> dict[str, Any]:
-    if _ALWAYS_THINKS.search(model):
-        return {"output_config": {"effort": "low"}}
-    type_ = "between_tools" if _WITH_NOTES.search(model) else "disabled"
-    return {"thinking": {"type": type_}}
 
 
 def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
@@ -290,23 +282,15 @@ def _tools(request: ModelRequest, called: list[str]) -> dict[str, Any]:
 
 
 def _tool(tool: OfferedTool) -> dict[str, Any]:
-    form: dict[str, Any] = {"name": tool.name, "input_schema": schema_of(tool)}
-    if tool.description:
-        form["description"] = replace_surrogates(tool.description)
-    if tool.strict is not None:
-        form["strict"] = tool.strict
-    if tool.eager_input_streaming is not None:
-        form["eager_input_streaming"] = tool.eager_input_streaming
-    if tool.input_examples:
-        form["input_examples"] = [dict(example) for example in tool.input_examples]
-    return with_loading_options(form, tool, unknown="programmatic")
-
-
-def _is_interleaved(settings: ModelSettings) -> bool:
-    """Return True if the model may think between calls: the budget is then for several turns."""
-    # Invalid headers are reported when the request is sent.
-    betas = (value for name, value in settings.headers.items() if str(name).lower() == _BETA)
-    return any("interleaved-thinking" in str(value) for value in betas)
+    fields = {
+        "name": tool.name,
+        "input_schema": schema_of(tool),
+        "description": tool.description,
+        "strict": tool.strict,
+        "eager_input_streaming": tool.eager_input_streaming,
+        "input_examples": [dict(example) for example in tool.input_examples],
+    }
+    return set_fields(fields) | loading_options(tool, unknown="programmatic")
 
 
 def _set_max_tokens(body: dict[str, Any], settings: ModelSettings) -> None:
@@ -315,8 +299,12 @@ def _set_max_tokens(body: dict[str, Any], settings: ModelSettings) -> None:
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     budget = budget if isinstance(budget, int) else 0
     most = body.setdefault("max_tokens", budget + _DEFAULT_MAX_TOKENS)
-    if settings.extra.keys() & {"thinking", "max_tokens"} or _is_interleaved(settings):
-        return  # set by the user on purpose, or the next turns have room
+    # Invalid headers are reported when the request is sent.
+    betas = (value for name, value in settings.headers.items() if str(name).lower() == _BETA)
+    # If the model may think between calls, the budget is for several turns.
+    is_interleaved = any("interleaved-thinking" in str(value) for value in betas)
+    if is_interleaved or settings.extra.keys() & {"thinking", "max_tokens"}:
+        return  # the next turns have room, or the user has set it on purpose
     if most <= budget:
         raise UsageError(
             f"max_tokens ({most}) must be greater than the thinking budget ({budget}). Raise "

@@ -32,22 +32,6 @@ from argstream.providers._payloads import (
 from argstream.providers.anthropic import AnthropicDecoder, turn_ended
 
 _FORMS: Final = ("toolUse", "toolResult", "image")  # of blocks with a start event
-_EVENTS: Final = (
-    "contentBlockDelta",
-    "contentBlockStart",
-    "contentBlockStop",
-    "messageStart",
-    "messageStop",
-    "metadata",
-)
-_VITAL: Final = (
-    f"{' '.join(_EVENTS)} contentBlockIndex delta start toolUse text reasoningContent signature "
-    "redactedContent toolResult stopReason"
-)
-
-
-class _ToolUse(Struct, gc=False):
-    input: Any = None
 
 
 class _Reasoning(Struct, gc=False):
@@ -57,7 +41,7 @@ class _Reasoning(Struct, gc=False):
 
 
 class _Delta(Struct, gc=False):
-    toolUse: _ToolUse | None = None
+    toolUse: dict[str, Any] | None = None
     text: str | None = None
     reasoningContent: _Reasoning | None = None
     toolResult: list[Any] | None = None
@@ -82,6 +66,13 @@ class _Event(Struct, gc=False):
     messageStart: _Body | None = None
     messageStop: _Body | None = None
     metadata: _Body | None = None
+
+
+_EVENTS: Final = _Event.__struct_fields__
+_VITAL: Final = (
+    f"{' '.join(_EVENTS)} contentBlockIndex delta start toolUse text reasoningContent signature "
+    "redactedContent toolResult stopReason"
+)
 
 
 class _Chunk(Struct, gc=False):
@@ -181,7 +172,7 @@ class BedrockDecoder(d.ProviderDecoder):
 
     def _block_changed(self, index: int, change: _Delta, payload: object) -> list[d.Delta]:
         if change.toolUse is not None:
-            return arguments(index, change.toolUse.input, payload)
+            return arguments(index, change.toolUse.get("input"), payload)
         if change.text:
             return self._add_text(index, change.text)
         if change.reasoningContent is not None:
@@ -291,19 +282,16 @@ class BedrockInvokeDecoder(d.ProviderDecoder):
         return self._inner.feed(payload)
 
 
-class _Block:
-    """An open block. ``form`` is its name in Converse."""
+class _Block(Struct, eq=False):
+    """An open block."""
 
-    __slots__ = ("citations", "content", "data", "form", "head", "pieces", "signature")
-
-    def __init__(self, form: str, head: dict[str, Any] | None = None) -> None:
-        self.form = form
-        self.head = head or {}  # from its start event
-        self.pieces: list[str] = []  # of its text
-        self.signature = ""
-        self.citations: list[Any] = []
-        self.content: list[Any] = []  # of a result
-        self.data: list[str] = []  # of an image or redacted thinking, in base64
+    form: str  # its name in Converse
+    head: dict[str, Any] = {}  # from its start event
+    pieces: list[str] = []  # of its text
+    signature: str = ""
+    citations: list[Any] = []
+    content: list[Any] = []  # of a result
+    data: list[str] = []  # of an image or redacted thinking, in base64
 
     def rest(self, index: int) -> list[d.Delta]:
         """Return the deltas that are known only at the end of the block."""

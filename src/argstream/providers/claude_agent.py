@@ -174,7 +174,7 @@ class ClaudeAgentDecoder(d.ProviderDecoder):
             return []  # an echo of the user's input
         self._awaits_result = True
         parent_id, message = _parent_and_message(line)
-        self._agent(parent_id).mark_answered()
+        self._agent(parent_id).is_answered = True
         parts = _dicts(message.get("content"))
         results = [block for block in parts if block.get("type") == "tool_result"]
         deltas: list[d.Delta] = []
@@ -213,7 +213,7 @@ class _MessageMerger(AnthropicDecoder):
         super().__init__()
         self.is_open = False  # whether a turn is open
         self._id = ""  # message ID
-        self._is_answered = True  # whether a user message followed the last message
+        self.is_answered = True  # a user message followed the last message, so the next one is new
         self._texts: dict[int, str] = {}  # streamed arguments of open calls
         # Indexes of streamed blocks whose whole form has not arrived, by identity.
         self._pending: dict[tuple[object, str], deque[int]] = {}
@@ -226,7 +226,7 @@ class _MessageMerger(AnthropicDecoder):
 
     def _message_started(self, message: dict[str, Any]) -> list[d.Delta]:
         ended = self.end() if self.is_whole or self._has_stop_reason else []
-        self.is_open, self._is_answered, self._has_whole = True, False, False
+        self.is_open, self.is_answered, self._has_whole = True, False, False
         self._id, self._stop_reason = text_of(message.get("id")), ""
         self._texts.clear()
         self._pending.clear()
@@ -260,8 +260,9 @@ class _MessageMerger(AnthropicDecoder):
         """Read a message or a part of one. Messages with the same ID are one turn."""
         id_ = text_of(message.get("id"))
         blocks = _blocks_of(message.get("content"))
-        is_same = id_ == self._id if id_ else not self._is_answered
-        if not is_same and self.is_open and any(self._is_pending(block) for block in blocks):
+        is_same = id_ == self._id if id_ else not self.is_answered
+        calls = (block for block in blocks if block.get("type") in CALLS)
+        if not is_same and self.is_open and any(_identity(call) in self._pending for call in calls):
             is_same, self._id = True, id_ or self._id  # its start was missed, or had no ID
         deltas = [] if is_same else self._whole_message_started(message)
         stop_reason = text_of(message.get("stop_reason"))
@@ -275,10 +276,6 @@ class _MessageMerger(AnthropicDecoder):
             if not self._has_stop_reason:
                 deltas += self._usage_reported(message.get("usage"))
         return deltas
-
-    def mark_answered(self) -> None:
-        """Record a user message: a following message without an ID is a new one."""
-        self._is_answered = True
 
     def end(self) -> list[d.Delta]:
         """End the open turn, because another turn begins or the agent has finished."""
@@ -315,9 +312,6 @@ class _MessageMerger(AnthropicDecoder):
     def is_whole(self) -> bool:
         """Whether each block of this turn arrived as a whole, so that no event is missing."""
         return self.is_open and self._has_whole and not self._pending and not self._blocks
-
-    def _is_pending(self, block: dict[str, Any]) -> bool:
-        return block.get("type") in CALLS and _identity(block) in self._pending
 
     def _whole_message_started(self, message: dict[str, Any]) -> list[d.Delta]:
         # The end of its turn is known only when something else begins.
@@ -386,7 +380,11 @@ class _MessageMerger(AnthropicDecoder):
         if value and not text.strip():
             return [d.CallClosed(index, text + whole)]
         try:
-            return [] if _same(json.loads(text), value) else [d.CallClosed(index, whole)]
+            return (
+                []
+                if _as_javascript(text) == _as_javascript(whole)
+                else [d.CallClosed(index, whole)]
+            )
         except (ValueError, RecursionError):
             pass
         if value:  # the agent sends {} if it could not parse the streamed text
@@ -396,26 +394,13 @@ class _MessageMerger(AnthropicDecoder):
         return None
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Compare two JSON values as JavaScript does: 1.0 equals 1, and 1 does not equal true."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if _is_number(one) and _is_number(other):
-        return one == other or _as_double(one) == _as_double(other)
-    return type(one) is type(other) and bool(one == other)
+def _as_javascript(text: str) -> str:
+    """Return JSON in a form to compare. In JavaScript, 1.0 equals 1, and 1 does not equal true."""
+    return json.dumps(json.loads(text, parse_int=_double, parse_float=_double), sort_keys=True)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _as_double(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf")
+def _double(number: str) -> float:
+    return float(number) + 0.0  # -0 equals 0
 
 
 def _identity(block: dict[str, Any]) -> tuple[object, str]:
@@ -483,7 +468,6 @@ def _typed(value: Any, by_field: Mapping[str, str]) -> Any:
 
 
 def _type_of(value: object) -> str | None:
-    class_ = type(value)
-    if class_.__name__ in _TYPES:
-        return _TYPES[class_.__name__]
-    return next((_TYPES[base.__name__] for base in class_.__mro__ if base.__name__ in _TYPES), None)
+    return next(
+        (_TYPES[base.__name__] for base in type(value).__mro__ if base.__name__ in _TYPES), None
+    )

@@ -11,12 +11,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from argstream.providers import _deltas as d
-from argstream.providers._payloads import (
-    PayloadReader,
-    UnreadableError,
-    arguments,
-    plain,
-)
+from argstream.providers._payloads import PayloadReader, UnreadableError, arguments, plain
 from argstream.providers._stop_reasons import ending_of
 
 _FAILURES: Final = {
@@ -94,22 +89,23 @@ class CohereDecoder(d.ProviderDecoder):
         data = _read(payload)
         change = data.delta or _Delta()
         message = change.message or _Message()
+        call = _only_part(message.tool_calls) or _ToolCall()
+        function = call.function or _Function()
         match data.type:
             case "tool-call-delta":
-                call = _only_part(message.tool_calls) or _ToolCall()
-                return arguments(_index(data), _arguments_of(call), payload)
+                return arguments(_index(data), function.arguments, payload)
             case "content-delta":
                 return self._content(data.index or 0, message.content)
             case "tool-plan-delta":
                 return self._add_thinking(_PLAN, message.tool_plan)
             case "tool-call-start":
-                call = _only_part(message.tool_calls) or _ToolCall()
                 key = _index(data)
                 if call.id and self._open.get(key) == call.id:
                     return []  # a repetition
                 self._open[key] = call.id or ""
-                given = arguments(key, _arguments_of(call), payload)
-                return [*self._end_thinking(_PLAN), _opened(key, call), *given]
+                opened = d.CallOpened(key, call.id or "", function.name or "")
+                given = arguments(key, function.arguments, payload)
+                return [*self._end_thinking(_PLAN), opened, *given]
             case "tool-call-end":
                 self._open.pop(_index(data), None)
                 return [d.CallClosed(_index(data))]
@@ -118,7 +114,8 @@ class CohereDecoder(d.ProviderDecoder):
             case "content-end":
                 return self._end_thinking(("content", data.index or 0))
             case "citation-start" if message.citations is not None:
-                self._add_citations(message.citations)
+                given = message.citations
+                self._citations += given if isinstance(given, list) else [plain(given)]
             case "message-start":
                 self._thoughts.clear()
                 self._citations.clear()
@@ -164,9 +161,6 @@ class CohereDecoder(d.ProviderDecoder):
     def _end_all_thinking(self) -> list[d.Delta]:
         return [delta for key in list(self._thoughts) for delta in self._end_thinking(key)]
 
-    def _add_citations(self, citations: Any) -> None:
-        self._citations += citations if isinstance(citations, list) else [plain(citations)]
-
     def _ended(self, change: _Delta) -> list[d.Delta]:
         deltas = self._end_all_thinking()
         if self._citations:
@@ -194,15 +188,6 @@ def _only_part(given: _Part | list[_Part] | None) -> _Part | None:
     if len(given) > 1:
         raise UnreadableError(f"expected one part in an event, not {len(given)}")
     return given[0] if given else None
-
-
-def _opened(key: int, call: _ToolCall) -> d.CallOpened:
-    name = call.function and call.function.name
-    return d.CallOpened(key, call.id or "", name or "")
-
-
-def _arguments_of(call: _ToolCall) -> object:
-    return call.function and call.function.arguments
 
 
 def _tokens(usage: dict[str, Any]) -> d.Tokens:

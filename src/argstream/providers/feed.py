@@ -1,7 +1,5 @@
 """The neutral feed: the items of ``argstream.feed`` → deltas."""
 
-from typing import Literal
-
 from msgspec.structs import astuple
 
 from argstream import feed as items
@@ -19,8 +17,7 @@ class FeedDecoder(d.ProviderDecoder):
     def __init__(self) -> None:
         self._is_open = False  # whether a turn is open
         self._calls: set[str] = set()  # of the open turn
-        self._kind: Literal["text", "thinking", "call"] = "call"  # of the last block
-        self._block = 0
+        self._blocks = d.Blocks()
 
     def feed(self, payload: object, event: str = "") -> list[d.Delta]:
         """Return the deltas of one item. Raise ``UsageError`` if it is not one."""
@@ -29,9 +26,9 @@ class FeedDecoder(d.ProviderDecoder):
                 self._check(id_, "text")
                 return [d.ArgumentText(id_, text)]
             case items.Text(text):
-                return [*self._begin("text"), d.TextPiece(self._block, text)]
+                return [*self._begin("text"), d.TextPiece(self._blocks.key, text)]
             case items.Thinking(text):
-                return [*self._begin("thinking"), d.ThinkingPiece(self._block, text)]
+                return [*self._begin("thinking"), d.ThinkingPiece(self._blocks.key, text)]
             case items.CallStarted(id_, name, kind):
                 self._calls.add(id_)
                 return [*self._begin("call"), d.CallOpened(id_, id_, name, kind)]
@@ -51,15 +48,11 @@ class FeedDecoder(d.ProviderDecoder):
             "Items of argstream.feed cannot be mixed with others"
         )
 
-    def _begin(self, kind: Literal["text", "thinking", "call"]) -> list[d.Delta]:
+    def _begin(self, kind: str) -> list[d.Delta]:
         """Open the turn if necessary, and a new block unless the last one has this kind."""
         deltas: list[d.Delta] = [] if self._is_open else [d.TurnOpened()]
         self._is_open = True
-        if kind != self._kind:
-            if self._kind == "thinking":
-                deltas.append(d.ThinkingClosed(self._block))
-            self._kind = kind
-            self._block += 1
+        self._blocks.key_for(kind, deltas)
         return deltas
 
     def _check(self, id_: str, what: str) -> None:

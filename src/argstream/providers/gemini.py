@@ -12,7 +12,7 @@ paths. Each piece then has flags for whether the string and the call continue.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -141,13 +141,9 @@ class _Response(_Payload, gc=False, rename="camel"):
     prompt_feedback: _PromptFeedback | None = None
 
 
-class _Transcription(Struct, gc=False, rename="camel"):
-    text: str | None = None
-
-
 class _ServerContent(Struct, gc=False, rename="camel"):
     model_turn: _Content | None = None
-    output_transcription: _Transcription | None = None
+    output_transcription: dict[str, Any] | None = None
     interrupted: bool | None = None
     turn_complete: bool | None = None
     turn_complete_reason: str | None = None
@@ -157,14 +153,10 @@ class _ToolCall(Struct, gc=False, rename="camel"):
     function_calls: list[_FunctionCall] | None = None
 
 
-class _Cancellation(Struct, gc=False, rename="camel"):
-    ids: list[str] | None = None
-
-
 class _Message(_Payload, gc=False, rename="camel"):
     server_content: _ServerContent | None = None
     tool_call: _ToolCall | None = None
-    tool_call_cancellation: _Cancellation | None = None
+    tool_call_cancellation: dict[str, Any] | None = None
 
 
 _StructType = TypeVar("_StructType", bound=_Payload)
@@ -181,7 +173,6 @@ class _GeminiReader(PayloadReader[_StructType]):
         return found
 
 
-_Key: TypeAlias = tuple[int, int]
 _Item: TypeAlias = dict[str, Any]
 
 _read = _GeminiReader(_Response, f"{_VITAL_OF_PARTS} candidates index content finish_reason")
@@ -245,7 +236,7 @@ class GeminiDecoder(d.ProviderDecoder):
         """End the turn. It stays open after the stop reason, because usage may follow."""
         deltas: list[d.Delta] = []
         for reader in self._candidates.values():
-            reader.end(deltas)
+            reader.end_all(deltas)
         if self._in_turn and self._finished:
             deltas.append(d.TurnClosed())
         self._in_turn = False
@@ -279,7 +270,7 @@ class GeminiDecoder(d.ProviderDecoder):
                 reader.read(parts, where, deltas, is_cut=ending == "cut")
             if reason and ending is not None:
                 self._finished.add(candidate.index)
-                reader.end(deltas)
+                reader.end_all(deltas)
                 deltas.append(d.TurnEnded(reason, ending, candidate.index))
 
 
@@ -309,8 +300,8 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         if message.server_content is not None:
             self._read_content(message.server_content, deltas)
         if message.tool_call_cancellation is not None:
-            ids = message.tool_call_cancellation.ids or ()
-            deltas += [d.CallResult(id_, _CANCELLED, failed=True) for id_ in ids]
+            ids = message.tool_call_cancellation.get("ids") or ()
+            deltas += [d.CallResult(text_of(id_), _CANCELLED, failed=True) for id_ in ids]
         if message.error:
             deltas.append(failure(message.error, "status", "code"))
         if has_usage and self._turn is not None:
@@ -321,7 +312,7 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         """End the parts of the open turn. The turn itself stays open."""
         deltas: list[d.Delta] = []
         if self._turn is not None:
-            self._turn.end(deltas)
+            self._turn.end_all(deltas)
         return deltas
 
     def _open_turn(self, deltas: list[d.Delta]) -> "_PartsReader":
@@ -347,13 +338,13 @@ class GeminiLiveDecoder(d.ProviderDecoder):
         if parts:
             where = ("serverContent", "modelTurn", "parts")
             self._open_turn(deltas).read(parts, where, deltas)
-        if content.output_transcription is not None and content.output_transcription.text:
-            self._open_turn(deltas).append_text(content.output_transcription.text, "speech", deltas)
+        if speech := text_of((content.output_transcription or {}).get("text")):
+            self._open_turn(deltas).append_text(speech, "speech", deltas)
         if content.interrupted and self._turn is not None:
-            self._turn.end(deltas)
+            self._turn.end_all(deltas)
             deltas.append(d.TurnEnded("interrupted", "cut"))
         if content.turn_complete:
-            self._open_turn(deltas).end(deltas)
+            self._open_turn(deltas).end_all(deltas)
             reason = content.turn_complete_reason
             if reason and reason not in _REGULAR_ENDS:
                 deltas.append(d.TurnEnded(reason, "cut"))
@@ -369,18 +360,16 @@ def _specified(reason: str | None) -> str | None:
     return None if reason is None or reason.endswith("_UNSPECIFIED") else reason
 
 
-class _PartsReader:
+class _PartsReader(d.Blocks):
     """The parts of one candidate → deltas."""
 
     def __init__(
         self, scope: int, raw: "_RawPayload", turn_id: str = "", *, keeps_media: bool = True
     ) -> None:
-        self._scope = scope  # the index of the candidate; all keys begin with it
+        super().__init__(scope)  # the index of the candidate
         self._raw = raw  # the payload that is being read
         self._turn_id = turn_id
         self._keeps_media = keeps_media
-        self._count = 0
-        self._block_kind = ""  # of the open block: text, thinking, speech, or none
         self._call: _OpenCall | None = None
         self._running = ""  # the ID of the last call that Gemini ran
 
@@ -415,42 +404,26 @@ class _PartsReader:
                 self._read_special(item, deltas)
 
     def append_text(self, text: str, kind: str, deltas: list[d.Delta]) -> None:
-        if kind != self._block_kind:
-            self._next_key(deltas)
-            self._block_kind = kind
         piece = d.ThinkingPiece if kind == "thinking" else d.TextPiece
-        deltas.append(piece((self._scope, self._count), text))
+        deltas.append(piece(self.key_for(kind, deltas), text))
 
-    def end(self, deltas: list[d.Delta]) -> None:
-        self._end_block(deltas)
+    def end_all(self, deltas: list[d.Delta]) -> None:
+        self.end(deltas)
         self._close_as_cut(deltas)
-
-    def _end_block(self, deltas: list[d.Delta]) -> None:
-        if self._block_kind == "thinking":
-            deltas.append(d.ThinkingClosed((self._scope, self._count)))
-        self._block_kind = ""
-
-    def _next_key(self, deltas: list[d.Delta]) -> _Key:
-        self._end_block(deltas)
-        self._count += 1
-        return self._scope, self._count
 
     def _read_text(
         self, text: str, item: _Item | None, deltas: list[d.Delta], *, is_thought: bool
     ) -> None:
         kind = "thinking" if is_thought else "text"
-        if item is None:
-            if text:
-                self.append_text(text, kind, deltas)
-            return
-        block = self._next_key(deltas)
-        if is_thought:
-            deltas.append(d.ThinkingOpened(block))
+        if item is not None:  # a block of its own
+            block = self.begin(kind, deltas)
+            if is_thought:
+                deltas.append(d.ThinkingOpened(block))
         if text:
-            deltas.append(d.ThinkingPiece(block, text) if is_thought else d.TextPiece(block, text))
-        deltas.append(d.Opaque(block, item))
-        if is_thought:
-            deltas.append(d.ThinkingClosed(block))
+            self.append_text(text, kind, deltas)
+        if item is not None:
+            deltas.append(d.Opaque(self.key, item))
+            self.end(deltas)
 
     def read_call(
         self,
@@ -464,7 +437,7 @@ class _PartsReader:
         """Read a call or a piece of one. A name begins a new call. An empty piece ends the call."""
         if call.name:
             self._close_as_cut(deltas)
-            key = self._next_key(deltas)
+            key = self.begin("", deltas)
             deltas.append(d.CallOpened(key, call.id or "", call.name))
             if not call.will_continue and call.partial_args is None:
                 if call.args is not None:
@@ -477,7 +450,7 @@ class _PartsReader:
         if self._call is None:
             if not (call.partial_args or call.args):
                 return  # no call is open
-            self._call = _OpenCall(self._next_key(deltas))  # without a name: assembly reports it
+            self._call = _OpenCall(self.begin("", deltas))  # without a name: assembly reports it
         self._append_arguments(self._call, call, where, deltas)
         _keep(self._call.key, item, deltas)
         if not call.will_continue and not may_be_cut:
@@ -502,7 +475,9 @@ class _PartsReader:
             if value is None:
                 value = _value(leaf)
                 if value is None:
-                    _check_leaf(self._raw.at(*where, "partialArgs", number))
+                    fields = fields_of(self._raw.at(*where, "partialArgs", number))
+                    if unknown := fields.keys() - _LEAF_FIELDS:  # it would be read as null
+                        raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
                     if leaf.will_continue or written in opened.open_strings:
                         value = ""  # some servers omit empty strings
             if leaf.will_continue and isinstance(value, str):
@@ -526,21 +501,27 @@ class _PartsReader:
                     case "executable_code" | "tool_call":
                         self._read_server_call(name, given, rest, deltas)
                         return
-                    case "code_execution_result":
-                        failed = given.get("outcome") not in (None, "OUTCOME_OK")
-                        self._read_result(item, given, given, deltas, failed=failed)
-                        return
-                    case "tool_response":
-                        self._read_result(item, given, given.get("response"), deltas)
+                    case "code_execution_result" | "tool_response" as kind:
+                        is_code = kind == "code_execution_result"
+                        result = given if is_code else given.get("response")
+                        failed = is_code and given.get("outcome") not in (None, "OUTCOME_OK")
+                        block = self.begin("", deltas)
+                        call_id = text_of(given.get("id")) or self._running
+                        deltas.append(d.CallResult(call_id, result, failed, block))
+                        deltas.append(d.Opaque(block, item))
                         return
         if self._keeps_media:
-            deltas.append(d.Opaque(self._next_key(deltas), item))
+            deltas.append(d.Opaque(self.begin("", deltas), item))
 
     def _read_server_call(
         self, wire_name: str, call: _Item, rest: _Item, deltas: list[d.Delta]
     ) -> None:
         """Read a call that Gemini runs: code, or a call of one of Google's tools."""
-        key = self._begin_server_call(call, deltas)
+        key = self.begin("", deltas)
+        # Without an ID of its own, it gets one for its result.
+        self._running = text_of(call.get("id")) or "_".join(
+            map(str, (self._turn_id or "turn", *self.key))
+        )
         if "code" in snake(wire_name):
             deltas.append(d.CallOpened(key, self._running, "code_execution", "code"))
             deltas.append(d.ArgumentText(key, text_of(call.get("code"))))
@@ -551,28 +532,8 @@ class _PartsReader:
         kept = {wire_name: without(call, "code", "args"), **rest}
         deltas += [d.Opaque(key, kept), d.CallClosed(key)]
 
-    def _begin_server_call(self, call: _Item, deltas: list[d.Delta]) -> _Key:
-        """Begin a call that Gemini runs. If it has no ID, generate one for its result."""
-        key = self._next_key(deltas)
-        own_id = f"{self._turn_id or 'turn'}_{key[0]}_{key[1]}"
-        self._running = text_of(call.get("id")) or own_id
-        return key
 
-    def _read_result(
-        self,
-        item: _Item,
-        given: _Item,
-        result: object,
-        deltas: list[d.Delta],
-        *,
-        failed: bool = False,
-    ) -> None:
-        block = self._next_key(deltas)
-        call_id = text_of(given.get("id")) or self._running
-        deltas += [d.CallResult(call_id, result, failed, block), d.Opaque(block, item)]
-
-
-def _keep(key: _Key, item: _Item | None, deltas: list[d.Delta]) -> None:
+def _keep(key: Hashable, item: _Item | None, deltas: list[d.Delta]) -> None:
     """Keep the other fields of the part of a call. Assembly keeps the arguments."""
     if item is not None:
         call = _field_of(item, "functionCall")
@@ -597,17 +558,10 @@ def _value(leaf: _PartialArg) -> int | float | None:
     return int(number) if is_whole else number
 
 
-def _check_leaf(leaf: object) -> None:
-    """Raise if a leaf has a value of an unknown kind, which would be read as null."""
-    fields = fields_of(leaf)
-    if unknown := fields.keys() - _LEAF_FIELDS:
-        raise UnreadableError(f"unknown kind of partial argument: {min(unknown)}")
-
-
 class _OpenCall(Struct, eq=False):
     """A call whose arguments arrive leaf by leaf."""
 
-    key: _Key
+    key: Hashable
     paths: dict[str, JsonPath] = {}  # by their text
     open_strings: set[str] = set()
 
@@ -618,25 +572,21 @@ def _parse_path(path: str) -> JsonPath:
     >>> _parse_path("$.a[0]['x y']")
     ('a', 0, 'x y')
     """
-    if not path.startswith("$") or path == "$":
-        raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
-    return tuple(_steps(path))
-
-
-def _steps(path: str) -> Iterator[str | int]:
+    steps: list[str | int] = []
     position = 1
-    while position < len(path):
-        step = _STEP.match(path, position)
-        if step is None:
-            raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
+    while path.startswith("$") and (step := _STEP.match(path, position)) is not None:
         position = step.end()
         name, index, *quoted = step.groups()
         if index is not None:
-            yield int(index)
+            steps.append(int(index))
         elif name is not None:
-            yield name
+            steps.append(name)
         else:
-            yield _ESCAPE.sub(_unescaped, next(text for text in quoted if text is not None))
+            text = next(text for text in quoted if text is not None)
+            steps.append(_ESCAPE.sub(_unescaped, text))
+    if not steps or position < len(path):
+        raise UnreadableError(f"invalid JSON path of an argument: {path[:80]}")
+    return tuple(steps)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -30,9 +30,12 @@ from argstream.providers._stop_reasons import ending_of
 _KNOWN: Final = {"interaction.created", "interaction.completed", "error"} | {
     f"step.{name}" for name in ("start", "delta", "stop")
 }
-_FUNCTION: Final = "function_call"
 _CODE: Final = "code_execution_call"
-_MCP: Final = "mcp_server_tool_call"
+_KINDS: Final[dict[str, CallKind]] = {
+    "function_call": "function",
+    _CODE: "code",
+    "mcp_server_tool_call": "mcp",
+}
 _USER_STEPS: Final = {"user_input", "function_result"}
 # Fields of a step that assembly keeps itself.
 _KEPT_CALL_FIELDS: Final = {"type", "id", "name", "arguments"}
@@ -50,20 +53,12 @@ class _Delta(Struct, gc=False):
     is_error: bool | None = None
 
 
-class _Interaction(Struct, gc=False):
-    id: str | None = None
-    model: str | None = None
-    agent: str | None = None
-    status: str | None = None
-    usage: dict[str, Any] | None = None
-
-
 class _StreamEvent(Struct, gc=False):
     event_type: str = ""
     index: int | None = None
     step: dict[str, Any] | None = None
     delta: _Delta | None = None
-    interaction: _Interaction | None = None
+    interaction: dict[str, Any] | None = None
     error: Any = None
 
 
@@ -105,9 +100,13 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
                     raise UnreadableError("step.stop has no index")
                 return self._step_stopped(index)
             case "interaction.created":
-                return self._created(data.interaction or _Interaction())
+                self._steps.clear()
+                self._changed.clear()
+                created = data.interaction or {}
+                model = text_of(created.get("model")) or text_of(created.get("agent"))
+                return [d.TurnOpened(text_of(created.get("id")), model)]
             case "interaction.completed":
-                return self._completed(data.interaction or _Interaction())
+                return self._completed(data.interaction or {})
             case "error":
                 return [_failure(data.error)]
             case _ if data.error or event == "error":
@@ -119,17 +118,11 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
         """Return the deltas that are known only at the end of the stream."""
         return self._rest_of_steps()
 
-    def _created(self, interaction: _Interaction) -> list[d.Delta]:
-        self._steps.clear()
-        self._changed.clear()
-        model = interaction.model or interaction.agent
-        return [d.TurnOpened(interaction.id or "", model or "")]
-
-    def _completed(self, interaction: _Interaction) -> list[d.Delta]:
+    def _completed(self, interaction: dict[str, Any]) -> list[d.Delta]:
         deltas = self._rest_of_steps()
-        status = interaction.status or ""
+        status, usage = text_of(interaction.get("status")), interaction.get("usage")
         ending = ending_of(status)
-        deltas.append(d.UsageReported(_tokens(interaction.usage or {})))
+        deltas.append(d.UsageReported(_tokens(usage)))
         if status == "failed":
             return [*deltas, _failure({"code": status, "message": "the interaction failed"})]
         return [*deltas, d.TurnEnded(status or None, ending), d.TurnClosed()]
@@ -240,13 +233,7 @@ class GeminiInteractionsDecoder(d.ProviderDecoder):
 
 def _kind(type_: str) -> CallKind | None:
     """Return the kind of call for a step type; None if it is not a call."""
-    if type_ == _FUNCTION:
-        return "function"
-    if type_ == _CODE:
-        return "code"
-    if type_ == _MCP:
-        return "mcp"
-    return "server" if type_.endswith("_call") else None
+    return _KINDS.get(type_, "server" if type_.endswith("_call") else None)
 
 
 def _extend(step: dict[str, Any], field: str, piece: Any) -> None:
@@ -262,7 +249,7 @@ def _failure(error: object) -> d.ProviderFailed:
     return failure(error, "code", "status")
 
 
-def _tokens(usage: dict[str, Any]) -> d.Tokens:
+def _tokens(usage: object) -> d.Tokens:
     thoughts = count(usage, "total_thought_tokens")
     return d.Tokens(
         input_tokens=total(

@@ -126,7 +126,6 @@ class LangChainDecoder(d.ProviderDecoder):
         self._newest: dict[str, _MessageState] = {}  # by writer
         self._open: list[_MessageState] = []  # messages that are being streamed
         self._without_run: dict[str, list[_MessageState]] = {}  # run ID not known yet, by writer
-        self._unverified: dict[str, _MessageState] = {}  # whole messages that may be cut, by writer
         self._owners: dict[str, _MessageState] = {}  # by call ID
         self._count = 0
 
@@ -167,7 +166,7 @@ class LangChainDecoder(d.ProviderDecoder):
         deltas: list[d.Delta] = []
         for state in list(self._open):
             deltas += self._close_streamed(state) if state.ended else self._flush(state)
-        for writer in list(self._unverified):
+        for writer in self._newest:
             deltas += self._close_as_cut(writer)
         return deltas
 
@@ -217,7 +216,7 @@ class LangChainDecoder(d.ProviderDecoder):
         if calls and ending_of(reason) == "unknown":
             deltas += state.calls.implicit_closes()
             state.reason = reason
-            self._unverified[writer] = state
+            state.is_unverified = True
             return before + self._emit(state, deltas)
         state.end(reason, deltas)
         return before + self._emit(state, deltas) + self._close_message(state)
@@ -264,7 +263,7 @@ class LangChainDecoder(d.ProviderDecoder):
         id_ = text_of(message.id)
         metadata = message.response_metadata or {}
         model = text_of(metadata.get("model_name")) or text_of(metadata.get("model"))
-        state = _MessageState(self._count, writer, d.TurnOpened(id_, model))
+        state = _MessageState(self._count, d.TurnOpened(id_, model))
         self._newest[writer] = state
         self._add_id(state, id_)
         return state, before
@@ -301,6 +300,7 @@ class LangChainDecoder(d.ProviderDecoder):
     def _close_message(
         self, state: "_MessageState", ending: d.Ending | None = None
     ) -> list[d.Delta]:
+        state.is_unverified = False
         deltas: list[d.Delta] = []
         if not state.ended:
             state.end(state.reason, deltas, ending)
@@ -310,8 +310,8 @@ class LangChainDecoder(d.ProviderDecoder):
 
     def _close_as_cut(self, writer: str) -> list[d.Delta]:
         """Close a whole message as cut, because nothing shows that its last call is complete."""
-        state = self._unverified.pop(writer, None)
-        return [] if state is None else self._close_message(state, "cut")
+        state = self._newest.get(writer)
+        return self._close_message(state, "cut") if state and state.is_unverified else []
 
     def _result(self, message: _WholeMessage) -> list[d.Delta]:
         """Read a result. It shows that the message with the call is complete."""
@@ -320,9 +320,8 @@ class LangChainDecoder(d.ProviderDecoder):
         ending: d.Ending = "cut" if failed else "finished"
         deltas: list[d.Delta] = []
         owner = self._owners.pop(call_id, None)  # a later call may reuse the ID
-        if owner is not None and self._unverified.get(owner.writer) is owner:
+        if owner is not None and owner.is_unverified:
             if call_id == owner.last_call:
-                del self._unverified[owner.writer]
                 deltas = self._close_message(owner, ending)
         elif owner is not None:
             deltas = self._close_streamed(owner, ending)
@@ -332,15 +331,15 @@ class LangChainDecoder(d.ProviderDecoder):
 
 
 class _MessageState:
-    def __init__(self, number: int, writer: str, opening: d.TurnOpened) -> None:
+    def __init__(self, number: int, opening: d.TurnOpened) -> None:
         self.number = number
-        self.writer = writer
         self.calls = CallFinder()
         self.last_call = ""  # ID
         self.kinds: list[str] = []  # of its IDs
         self.reason: str | None = None
         self.ended = False  # whether TurnEnded was emitted
         self.closed = False
+        self.is_unverified = False  # whether it is a whole message that may be cut
         self.tokens = d.Tokens()
         self._opening: d.TurnOpened | None = opening
         self._content = _ContentReader(self.calls)
@@ -375,7 +374,7 @@ class _MessageState:
             else:
                 reader.blocks(content, deltas)
         if message.tool_call_chunks:
-            reader.end_block(deltas)
+            reader.end(deltas)
             for chunk in message.tool_call_chunks:
                 self.call(chunk.index, chunk, deltas)
         if message.usage_metadata:
@@ -394,7 +393,7 @@ class _MessageState:
         self.calls.read(Entry(index, piece.id, None, function), deltas)
 
     def flush(self, deltas: list[d.Delta]) -> None:
-        self._content.end_block(deltas)
+        self._content.end(deltas)
         self.calls.flush(deltas)
 
     def end(
@@ -427,19 +426,18 @@ def _id_kind(id_: str) -> str:
     return "run" if id_.startswith(("lc_run-", "run-")) else "own"
 
 
-class _ContentReader:
+class _ContentReader(d.Blocks):
     def __init__(self, finder: CallFinder) -> None:
+        super().__init__("block")
         self._finder = finder
-        self._block = 0
-        self._open_block: tuple[str, Hashable] = ("", None)  # kind and index
         self._pieces: list[dict[str, Any]] = []  # of a block that must be sent back
         self._calls: dict[Hashable, Hashable] = {}  # keys of calls by block index
 
     def text(self, text: str, deltas: list[d.Delta]) -> None:
-        deltas.append(d.TextPiece(self._block_for("text", None, deltas), text))
+        deltas.append(d.TextPiece(self.key_for("text", deltas), text))
 
     def thought(self, text: str, deltas: list[d.Delta]) -> None:
-        deltas.append(d.ThinkingPiece(self._block_for("thinking", None, deltas), text))
+        deltas.append(d.ThinkingPiece(self.key_for("thinking", deltas), text))
 
     def blocks(self, blocks: list[Any], deltas: list[d.Delta]) -> None:
         for block in blocks:
@@ -450,21 +448,11 @@ class _ContentReader:
                 inner = _unwrap_block(block)
                 self._read(inner, text_of(inner.get("type")), index_of(block), deltas)
 
-    def end_block(self, deltas: list[d.Delta]) -> None:
-        self._block_for("", None, deltas)
-
-    def _block_for(self, what: str, index: Hashable, deltas: list[d.Delta]) -> tuple[str, int]:
-        """Begin a new block unless the open one has this kind and index; return its key."""
-        if (what, index) != self._open_block:
-            key = ("block", self._block)
-            if self._pieces:
-                deltas.append(d.Opaque(key, joined(self._pieces, _GROWING)))
-                self._pieces = []
-            if self._open_block[0] == "thinking":
-                deltas.append(d.ThinkingClosed(key))
-            self._open_block = (what, index)
-            self._block += 1
-        return ("block", self._block)
+    def end(self, deltas: list[d.Delta]) -> None:
+        if self._pieces:
+            deltas.append(d.Opaque(self.key, joined(self._pieces, _GROWING)))
+            self._pieces = []
+        super().end(deltas)
 
     def _read(
         self, block: dict[str, Any], type_: str, index: Hashable, deltas: list[d.Delta]
@@ -472,9 +460,9 @@ class _ContentReader:
         if type_ == "text" or type_ == "refusal":
             text = block.get("text") or block.get("refusal")
             if isinstance(text, str) and text:
-                deltas.append(d.TextPiece(self._block_for("text", index, deltas), text))
+                deltas.append(d.TextPiece(self.key_for("text", deltas, index), text))
         elif type_ in _THOUGHTS:
-            key = self._block_for("thinking", index, deltas)
+            key = self.key_for("thinking", deltas, index)
             if not self._pieces:
                 deltas.append(d.ThinkingOpened(key))
             self._pieces.append(block)
@@ -489,12 +477,12 @@ class _ContentReader:
         elif type_ in _WHOLE_CALLS:
             self._whole_call(block, deltas)
         elif type_ in items.OUTPUTS:
-            self.end_block(deltas)
+            self.end(deltas)
             deltas += items.hosted_result(("result", index), block, text_of(block.get("call_id")))
         elif call_id := text_of(block.get("tool_use_id")) or text_of(block.get("tool_call_id")):
             self._server_result(block, call_id, index, deltas)
         elif type_ not in _READ_ELSEWHERE:
-            self._block_for("other", index, deltas)
+            self.key_for("other", deltas, index)
             self._pieces.append(block)
 
     def _server_call(
@@ -502,7 +490,7 @@ class _ContentReader:
     ) -> None:
         key = self._calls.get(index) if index is not None else None
         if key is None or block.get("name"):
-            self.end_block(deltas)
+            self.end(deltas)
             key = self._calls[index] = ("server", len(self._calls), text_of(block.get("id")))
             name = text_of(block.get("name"))
             deltas.append(d.CallOpened(key, text_of(block.get("id")), name, kind))
@@ -517,13 +505,13 @@ class _ContentReader:
     def _server_result(
         self, block: dict[str, Any], call_id: str, index: Hashable, deltas: list[d.Delta]
     ) -> None:
-        self.end_block(deltas)
+        self.end(deltas)
         content = block["output"] if "output" in block else block.get("content")
         failed = block.get("status") == "error" or has_failed({**block, "content": content})
         deltas.append(d.CallResult(call_id, content, failed, ("result", index)))
 
     def _whole_call(self, block: dict[str, Any], deltas: list[d.Delta]) -> None:
-        self.end_block(deltas)
+        self.end(deltas)
         id_ = items.call_id_of(block)
         key = ("server", len(self._calls), id_)
         self._calls[key] = key

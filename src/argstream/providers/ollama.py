@@ -59,8 +59,7 @@ class OllamaDecoder(d.ProviderDecoder):
 
     def __init__(self) -> None:
         self._in_turn = False
-        self._block = 0
-        self._block_kind = ""  # text, thinking, images, calls or none
+        self._blocks = d.Blocks()
         self._calls = 0  # number of calls in this turn
         self._open: dict[int | None, int] = {}  # keys of calls with text arguments, by index
 
@@ -72,28 +71,25 @@ class OllamaDecoder(d.ProviderDecoder):
             return [failure(chunk.error)]
         if not self._in_turn and (chunk.message is not None or chunk.done is True):
             self._in_turn = True
-            self._block = self._calls = 0
-            self._block_kind = ""
+            self._blocks, self._calls = d.Blocks(), 0
             self._open.clear()
             deltas.append(d.TurnOpened("", chunk.model or ""))
         if (message := chunk.message) is not None:
             if message.thinking:
-                deltas.append(
-                    d.ThinkingPiece(self._block_for("thinking", deltas), message.thinking)
-                )
+                block = self._blocks.key_for("thinking", deltas)
+                deltas.append(d.ThinkingPiece(block, message.thinking))
             if message.content:
-                deltas.append(d.TextPiece(self._block_for("text", deltas), message.content))
+                deltas.append(d.TextPiece(self._blocks.key_for("text", deltas), message.content))
             if message.images:
-                deltas.append(
-                    d.Opaque(self._block_for("images", deltas), {"images": message.images})
-                )
+                block = self._blocks.key_for("images", deltas)
+                deltas.append(d.Opaque(block, {"images": message.images}))
             if message.tool_calls:
-                self._block_for("calls", deltas)
+                self._blocks.end(deltas)
                 for entry in message.tool_calls:
                     deltas += self._call(entry)
                 refuse_duplicate_keys(payload)
         if chunk.done is True:
-            self._block_for("", deltas)
+            self._blocks.end(deltas)
             self._in_turn = False
             reason = chunk.done_reason or None
             deltas += [
@@ -102,15 +98,6 @@ class OllamaDecoder(d.ProviderDecoder):
                 d.TurnClosed(),
             ]
         return deltas
-
-    def _block_for(self, what: str, deltas: list[d.Delta]) -> tuple[str, int]:
-        """Begin a new block unless the open one is of this kind; return its key."""
-        if what != self._block_kind:
-            if self._block_kind == "thinking":
-                deltas.append(d.ThinkingClosed(("block", self._block)))
-            self._block_kind = what
-            self._block += 1
-        return "block", self._block
 
     def _call(self, entry: _Entry) -> list[d.Delta]:
         function = entry.function or _Function()

@@ -167,18 +167,17 @@ class OpenAIChatDecoder(d.ProviderDecoder):
         return deltas + self.close()
 
 
-class _ChoiceState:
-    """The open block and the calls of one choice."""
+class _ChoiceState(d.Blocks):
+    """The blocks and the calls of one choice."""
 
     def __init__(self, index: int) -> None:
+        super().__init__(index)
         self.finished = False
         self.has_deltas = False
         self._index = index
         self.calls = CallFinder(index)
-        self._block = 0
-        self._block_kind = ""  # text, thinking, calls or none
         self._details: list[dict[str, Any]] = []
-        self._thinking_key: tuple[int, int] | None = None  # key of the last thinking block
+        self._thinking_key: d.BlockKey | None = None  # key of the last thinking block
         self._field = ""  # the field that it came in
 
     def read(self, message: _Message, deltas: list[d.Delta]) -> None:
@@ -192,30 +191,30 @@ class _ChoiceState:
                 for one in message.reasoning_details
             )
         if thought:
-            self._thinking_key = self._block_for("thinking", deltas)
+            self._thinking_key = self.key_for("thinking", deltas)
             self._field = field
             deltas.append(d.ThinkingPiece(self._thinking_key, thought))
         text = message.content
         if text:
             if isinstance(text, str):
-                deltas.append(d.TextPiece(self._block_for("text", deltas), text))
+                deltas.append(d.TextPiece(self.key_for("text", deltas), text))
             else:
                 self._read_parts(text, deltas)
         if message.refusal:
-            deltas.append(d.TextPiece(self._block_for("text", deltas), message.refusal))
+            deltas.append(d.TextPiece(self.key_for("text", deltas), message.refusal))
         entries = message.tool_calls
         if isinstance(entries, Entry):
             entries = None if entries == _NO_ENTRY else [entries]
         if entries:
-            if self._block_kind != "calls":
-                self._block_for("calls", deltas)
+            if self.kind:
+                self.end(deltas)
             known = self.calls.count
             for entry in entries:
                 self.calls.read(entry, deltas)
             if self.calls.count > known:
                 self.finished = False  # the finish reason did not include the new calls
         elif message.function_call is not None:
-            self._block_for("calls", deltas)
+            self.end(deltas)
             self.calls.read_legacy(message.function_call, deltas)
 
     def _read_parts(self, parts: list[Any], deltas: list[d.Delta]) -> None:
@@ -224,9 +223,9 @@ class _ChoiceState:
             match part:
                 case {"type": "thinking", "thinking": [*thoughts]}:
                     if text := "".join(texts_in(thoughts)):
-                        deltas.append(d.ThinkingPiece(self._block_for("thinking", deltas), text))
+                        deltas.append(d.ThinkingPiece(self.key_for("thinking", deltas), text))
                 case {"text": str(text)} if text:
-                    deltas.append(d.TextPiece(self._block_for("text", deltas), text))
+                    deltas.append(d.TextPiece(self.key_for("text", deltas), text))
 
     def finish(self, reason: str | None, native: str | None, deltas: list[d.Delta]) -> None:
         self.flush(deltas)
@@ -242,24 +241,18 @@ class _ChoiceState:
         deltas.append(d.TurnEnded(reason, ending, self._index))
 
     def flush(self, deltas: list[d.Delta]) -> None:
-        self._block_for("", deltas)
+        self.end(deltas)
         self.calls.flush(deltas)
         if self._details:
             item = {"reasoning_details": _merged(self._details)}
             deltas.append(d.Opaque(self._thinking_key or (self._index, "reasoning_details"), item))
             self._details = []
 
-    def _block_for(self, what: str, deltas: list[d.Delta]) -> tuple[int, int]:
-        """Begin a new block unless the open one is of this kind; return its key."""
-        if what != self._block_kind:
-            if self._block_kind == "thinking":
-                if self._field and not self._details:  # which contain the text
-                    deltas.append(d.Opaque((self._index, self._block), {"field": self._field}))
-                self._field = ""
-                deltas.append(d.ThinkingClosed((self._index, self._block)))
-            self._block_kind = what
-            self._block += 1
-        return self._index, self._block
+    def end(self, deltas: list[d.Delta]) -> None:
+        if self._field and not self._details:  # which contain the text
+            deltas.append(d.Opaque(self.key, {"field": self._field}))
+        self._field = ""
+        super().end(deltas)
 
 
 def _merged(details: list[dict[str, Any]]) -> list[dict[str, Any]]:

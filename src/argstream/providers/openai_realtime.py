@@ -12,7 +12,6 @@ its argument deltas have no ``output_index``. A session has many responses, and 
 - The server echoes the results that a client sends. The echo completes the call.
 """
 
-import json
 from typing import Any, Final
 
 from msgspec import Struct
@@ -48,10 +47,6 @@ class _Response(Struct, gc=False):
     conversation_id: str | None = None
 
 
-class _Session(Struct, gc=False):
-    model: str | None = None
-
-
 class _StreamEvent(Struct, gc=False):
     type: str = ""
     item_id: str | None = None
@@ -65,7 +60,7 @@ class _StreamEvent(Struct, gc=False):
     content_index: int | None = None
     item: dict[str, Any] | None = None
     response: _Response | None = None
-    session: _Session | None = None
+    session: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     code: str | None = None
@@ -125,7 +120,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             error = {"code": data.code, "message": data.message}
             return self._error(failure(data.error or error, "code", "type"))
         if data.session is not None:
-            self._model = data.session.model or self._model
+            self._model = text_of(data.session.get("model")) or self._model
             return []
         key = data.item_id or items.id_of(data.item) or data.call_id or ""
         known = self._items.get(key)
@@ -149,8 +144,10 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             return [d.BlockCompleted(key, text)] if text and not data.content_index else []
         if type_ in _MCP_ENDS:
             known = self._items.get(key)
-            failed = type_.endswith("failed")
-            return [] if known is None else known.close_executed(failed=failed)
+            if known is None:
+                return []
+            known.has_failed = type_.endswith("failed")
+            return known.close()  # the provider executed it, so it was complete
         if type_ in items.ARGUMENT_DELTAS:
             return self._item(key, response_id).append_arguments(delta or "")
         if type_ in items.ARGUMENTS_DONE:
@@ -205,7 +202,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
             deltas += self._item(key, id_).end(item)
         for known in self._items.values():
             if known.response_id == id_:
-                if known.is_unnamed:  # becomes a call without a name
+                if not known.type and (known.pieces or known.text):  # a call without a name
                     deltas += known.begin({"type": "function_call"})
                 if status == "completed":
                     deltas += known.close()
@@ -269,12 +266,7 @@ class OpenAIRealtimeDecoder(d.ProviderDecoder):
 class _Item(items.Item, eq=False):
     response_id: str = ""
     _is_closed: bool = False  # for calls
-    _has_failed: bool = False  # for calls that the provider ran
-
-    @property
-    def is_unnamed(self) -> bool:
-        """Whether arguments arrived, but neither type nor name of the item."""
-        return not self.type and bool(self.pieces or self.text)
+    has_failed: bool = False  # for calls that the provider ran
 
     def end(self, item: dict[str, Any]) -> list[d.Delta]:
         deltas = self.begin(item)
@@ -291,22 +283,12 @@ class _Item(items.Item, eq=False):
         self._is_closed = True
         return [d.CallClosed(self.key, self.text, is_cut)]
 
-    def close_executed(self, *, failed: bool) -> list[d.Delta]:
-        """Close a call that the provider executed: it must have been complete."""
-        self._has_failed = failed
-        return self.close()
-
     def _end_call(self, item: dict[str, Any]) -> list[d.Delta]:
-        given = items.call_input(item)
-        if isinstance(given, dict):
-            given = json.dumps(given, ensure_ascii=False)
-        self.text = given if isinstance(given, str) and given else self.text
-        deltas: list[d.Delta] = []
-        if not self.is_done:
-            self.is_done = True
-            deltas.append(d.Opaque(self.key, items.call_item_to_return(item)))
+        kept = self.take_input(item)
+        deltas: list[d.Delta] = [] if self.is_done else [kept]
+        self.is_done = True
         results = items.result(item)
-        if not results and self._has_failed:
+        if not results and self.has_failed:
             results = [d.CallResult(items.id_of(item) or str(self.key), "failed", failed=True)]
         status = text_of(item.get("status"))
         if status == "completed" or results:

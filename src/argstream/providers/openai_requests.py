@@ -31,14 +31,15 @@ from argstream.providers._requests import (
     arguments_text,
     choice_of,
     effort_of,
+    encodable,
+    loading_options,
     origin_of,
-    replace_surrogates,
     result_text,
     sampling_of,
     schema_of,
+    set_fields,
     turns_of,
     wire_name,
-    with_loading_options,
 )
 
 _DETAILS: Final = "reasoning_details"
@@ -99,10 +100,10 @@ class ResponsesApi(_OpenAiApi):
         if _is_reasoning_model(model):  # other models reject this
             body["include"] = ["reasoning.encrypted_content"]
         if request.instructions.strip():
-            body["instructions"] = replace_surrogates(request.instructions)
+            body["instructions"] = request.instructions
         body |= _sampling(model, request.settings)
         body |= _openai_tools(request, _tool, lambda name: {"name": name})
-        return {**body, **request.settings.extra}
+        return {**encodable(body), **request.settings.extra}
 
 
 class _AssistantItems:
@@ -130,11 +131,7 @@ class _AssistantItems:
             case TextPart(text=text, item=item):
                 if is_own and self._keeps_ids:
                     return item
-                message = {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": replace_surrogates(text),
-                }
+                message = {"type": "message", "role": "assistant", "content": text}
                 return message if text else None
             case ThinkingPart(item=item):
                 return item if is_own and _has_own_content(part) else None
@@ -164,7 +161,7 @@ class _AssistantItems:
             case "mcp":
                 return {**item, "arguments": arguments_text(part)}
             case "code":
-                return {**item, "code": replace_surrogates(part.raw)}
+                return {**item, "code": part.raw}
             case _:
                 pass
         ids = {
@@ -173,7 +170,7 @@ class _AssistantItems:
         }
         if part.kind == "custom":
             call = item if is_own else {"type": "custom_tool_call"}
-            return {**call, **ids, "input": replace_surrogates(part.raw)}
+            return {**call, **ids, "input": part.raw}
         if part.kind == "client" and is_own and part.verdict == "complete":
             id_field = "id" if item.get("type") == "mcp_approval_request" else "call_id"
             # Some fields may be null in a response but not in a request.
@@ -202,7 +199,7 @@ def _user(turn: Turn) -> list[_Item]:
     for one in turn.parts:
         match one.part:
             case TextPart(text=text) if text:
-                parts.append({"type": "input_text", "text": replace_surrogates(text)})
+                parts.append({"type": "input_text", "text": text})
             case OpaquePart(item=item) if one.origin == "openai-responses":
                 (parts if item["type"] in _INPUT_PARTS else items).append(item)
             case _:
@@ -293,12 +290,12 @@ def _tool(tool: OfferedTool) -> dict[str, Any]:
     form = {
         "type": "function",
         "name": tool.name,
-        "description": replace_surrogates(tool.description),
+        "description": tool.description,
         "parameters": schema,
         # By default, the API would change the schema to be strict.
         "strict": _is_strict(schema) if tool.strict is None else tool.strict,
     }
-    return with_loading_options(form, tool, unknown="code_execution")
+    return form | loading_options(tool, unknown="code_execution")
 
 
 def _is_reasoning_model(model: str) -> bool:
@@ -401,15 +398,15 @@ class ChatApi(_OpenAiApi):
         if not messages:
             raise UsageError("request has no content. Add a message with text.")
         if request.instructions.strip():
-            content = replace_surrogates(request.instructions)
-            messages.insert(0, {"role": self.server.system_role, "content": content})
+            system = {"role": self.server.system_role, "content": request.instructions}
+            messages.insert(0, system)
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": True}
         if self.server.has_stream_options:
             body["stream_options"] = {"include_usage": True}
         body |= sampling_of(settings, self.server.max_tokens_field, "stop")
         body |= self._thinking(model, request)
         body |= _openai_tools(request, _chat_tool, lambda name: {"function": {"name": name}})
-        return {**body, **settings.extra}
+        return {**encodable(body), **settings.extra}
 
     def _thinking(self, model: str, request: ModelRequest) -> dict[str, Any]:
         settings, server = request.settings, self.server
@@ -448,36 +445,54 @@ class _MessageWriter:
         self._offered = {tool.name for tool in request.tools}
         self._turns = turns_of(request.messages, CallIds(server.call_ids, unique=False))
 
-    def messages(self) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = []
+    def messages(self) -> list[_Item]:
+        messages: list[_Item] = []
         for turn in self._turns:
             for message in self._user(turn) if turn.role == "user" else self._assistant(turn):
                 last = messages[-1] if messages else {}
                 if last.get("role") == message["role"] != "tool":
-                    _merge(last, message)  # the parts between them could not be sent
+                    for name in message.keys() - {"role"}:
+                        # The parts between them could not be sent.
+                        last[name] = last[name] + message[name] if name in last else message[name]
                     continue
                 if last.get("role") == "tool" and message["role"] == "user" and self._server.bridge:
-                    messages.append(self._assistant_message({"content": self._server.bridge}))
+                    bridge = _text_part(self._server.bridge)
+                    messages.append({"role": "assistant", "content": [bridge]})
                 messages.append(message)
-        if not self._server.content_with_calls:
-            for message in messages:
-                if "tool_calls" in message:
-                    message["content"] = None
-        return messages
+        return [self._with_content(message) for message in messages]
 
-    def _user(self, turn: Turn) -> list[dict[str, Any]]:
-        messages: list[dict[str, Any]] = [
-            {"role": "tool", "tool_call_id": answer.wire_id, "content": _error_text(answer.result)}
-            for answer in turn.answers
-        ]
-        if content := _content(turn.parts):
-            messages.append({"role": "user", "content": content})
-        return messages
+    def _with_content(self, message: _Item) -> _Item:
+        """Return a message whose content is a text, or a list if not all of its parts are text."""
+        parts = message["content"]
+        if all(part["type"] == "text" for part in parts):
+            message["content"] = "\n\n".join(part["text"] for part in parts)
+        if message["role"] != "assistant":
+            return message
+        if "tool_calls" in message and not (parts and self._server.content_with_calls):
+            message["content"] = None
+        required = self._server.required_thinking_field
+        return {required: " ", **message} if required else message  # it may not be empty, either
 
-    def _assistant(self, turn: Turn) -> list[dict[str, Any]]:
+    def _user(self, turn: Turn) -> list[_Item]:
+        messages: list[_Item] = []
+        for answer in turn.answers:
+            result = {"role": "tool", "tool_call_id": answer.wire_id}
+            messages.append({**result, "content": [_text_part(_error_text(answer.result))]})
+        parts: list[_Item] = []
+        for one in turn.parts:
+            match one.part:
+                case TextPart(text=text) if text:
+                    parts.append(_text_part(text))
+                case OpaquePart(item=item) if one.origin == "openai-chat" and "type" in item:
+                    parts.append(item)
+                case _:
+                    pass
+        return [*messages, {"role": "user", "content": parts}] if parts else messages
+
+    def _assistant(self, turn: Turn) -> list[_Item]:
         texts: list[tuple[Message, str]] = []
-        calls: list[dict[str, Any]] = []
-        thinking: dict[str, Any] = {}
+        calls: list[_Item] = []
+        thinking: _Item = {}
         for one in turn.parts:
             match one.part:
                 case TextPart(text=text) if text:
@@ -490,16 +505,10 @@ class _MessageWriter:
                     pass
         if not texts and not calls:
             return []
-        message: dict[str, Any] = {"content": _joined(texts), **thinking}
-        if calls:
-            message["tool_calls"] = calls
-        return [self._assistant_message(message)]
-
-    def _assistant_message(self, message: dict[str, Any]) -> dict[str, Any]:
-        if self._server.required_thinking_field:
-            # The server rejects an empty text, too.
-            message = {self._server.required_thinking_field: " ", **message}
-        return {"role": "assistant", **message}
+        messages = groupby(texts, key=lambda one: id(one[0]))
+        content = [_text_part("".join(text for _, text in pieces)) for _, pieces in messages]
+        message = {"role": "assistant", "content": content, **thinking}
+        return [{**message, "tool_calls": calls} if calls else message]
 
     def _add_thinking(self, part: ThinkingPart | OpaquePart, thinking: dict[str, Any]) -> None:
         """Add thinking of this API, in the field in which it was received."""
@@ -517,7 +526,7 @@ class _MessageWriter:
         item = part.item or {}
         call: dict[str, Any]
         if part.kind == "custom" and "type" not in item:
-            custom = {"name": name, "input": replace_surrogates(part.raw)}
+            custom = {"name": name, "input": part.raw}
             call = {"id": wire_id, "type": "custom", "custom": custom}
         else:
             function = {"name": name, "arguments": arguments_text(part)}
@@ -527,58 +536,13 @@ class _MessageWriter:
         return call
 
 
-def _joined(texts: list[tuple[Message, str]]) -> str | None:
-    """Concatenate the texts of each message, and join messages as paragraphs."""
-    messages = groupby(texts, key=lambda one: id(one[0]))
-    joined = ("".join(text for _, text in of_message) for _, of_message in messages)
-    return replace_surrogates("\n\n".join(joined)) if texts else None
-
-
-def _content(turn_parts: list[TurnPart]) -> str | list[dict[str, Any]]:
-    """Return the content of a user message: a text, or parts if not all of it is text."""
-    parts: list[dict[str, Any]] = []
-    for one in turn_parts:
-        match one.part:
-            case TextPart(text=text) if text:
-                parts.append({"type": "text", "text": replace_surrogates(text)})
-            case OpaquePart(item=item) if one.origin == "openai-chat":
-                if "type" in item:
-                    parts.append(item)
-            case _:
-                pass
-    if all(part["type"] == "text" for part in parts):
-        return "\n\n".join(part["text"] for part in parts)
-    return parts
-
-
-def _merge(message: dict[str, Any], other: dict[str, Any]) -> None:
-    """Append a message to one of the same role, which has no unanswered calls."""
-    for name, value in other.items():
-        known = message.get(name)
-        if name in ("role", "content") or known is None or value is None:
-            continue
-        message[name] = known + value
-    contents = [one for one in (message.get("content"), other.get("content")) if one]
-    if len(contents) == 2 and any(isinstance(content, list) for content in contents):
-        contents = [_as_parts(content) for content in contents]
-        message["content"] = contents[0] + contents[1]
-    elif contents:
-        message["content"] = "\n\n".join(contents)
-    for name, value in other.items():
-        message.setdefault(name, value)
-
-
-def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def _text_part(text: str) -> _Item:
+    return {"type": "text", "text": text}
 
 
 def _chat_tool(tool: OfferedTool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": schema_of(tool)}
-    if tool.description:
-        function["description"] = replace_surrogates(tool.description)
-    if tool.strict is not None:
-        function["strict"] = tool.strict
-    return {"type": "function", "function": function}
+    function = {"name": tool.name, "parameters": schema_of(tool), "description": tool.description}
+    return {"type": "function", "function": set_fields(function | {"strict": tool.strict})}
 
 
 def _openai_tools(

@@ -8,7 +8,6 @@ Over a WebSocket, several responses can be written at the same time. Each event 
 ``stream_id`` of its lane, and each lane has its own turns.
 """
 
-import json
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field
@@ -244,13 +243,12 @@ class _Lane:
                 deltas += _fields(key, {"diff": given["diff"]})
             elif done.commands:
                 deltas += _rest_of_shell(key, done, given)
-            given = json.dumps(given, ensure_ascii=False)
-        text = given if isinstance(given, str) and given else done.text
-        deltas.append(d.Opaque(key, items.call_item_to_return(item)))
-        if not text and not cut:
-            done.is_done = False  # the finished response may have the input
-            return [*deltas, *items.result(item)]
-        return [*deltas, d.CallClosed(key, text, cut), *items.result(item)]
+        deltas.append(done.take_input(item))
+        # Without its input, it is not done: the finished response may have it.
+        done.is_done = bool(done.text or cut)
+        if done.is_done:
+            deltas.append(d.CallClosed(key, done.text, cut))
+        return deltas + items.result(item)
 
     def _response_ended(self, response: _Response, status: str) -> list[d.Delta]:
         deltas: list[d.Delta] = []

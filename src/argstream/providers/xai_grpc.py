@@ -86,10 +86,6 @@ class _Call(NamedTuple):
     key: _Key
     arguments: str
 
-    def is_repeated_by(self, arguments: str) -> bool:
-        """Return True if an entry with the same ID repeats this call."""
-        return not self.arguments or not arguments or arguments == self.arguments
-
 
 class _OutputState(Struct, eq=False):
     is_tool: bool  # whether it is the result of a tool
@@ -104,11 +100,6 @@ class _OutputState(Struct, eq=False):
     def runs_tools(self) -> bool:
         """Whether xAI runs all of its calls, so that another output follows."""
         return bool(self.kinds) and "function" not in self.kinds
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it is complete. After calls that xAI runs, there may be no finish reason."""
-        return self.is_tool or bool(self.reason) or self.runs_tools
 
     @property
     def ends_turn(self) -> bool:
@@ -156,7 +147,10 @@ class XaiGrpcDecoder(d.ProviderDecoder):
         for index, state in self._outputs.items():
             _end_output(index, state, deltas)
         last = self._outputs.get(self._last)
-        is_whole = all(state.has_ended for state in self._outputs.values())
+        # After calls that xAI runs, there may be no finish reason.
+        is_whole = all(
+            one.is_tool or one.reason or one.runs_tools for one in self._outputs.values()
+        )
         if last is not None and last.ends_turn and is_whole:
             deltas.append(d.TurnClosed())
         self._in_turn = False
@@ -209,7 +203,8 @@ class XaiGrpcDecoder(d.ProviderDecoder):
         kind = _kind(entry.type)
         state.kinds.add(kind)
         call = self._calls.get(entry.id or "")
-        if call is None or not call.is_repeated_by(arguments):
+        # An entry with the same ID usually repeats the call.
+        if call is None or (call.arguments and arguments and arguments != call.arguments):
             call = _Call((index, self._count), arguments)
             self._count += 1
             if entry.id:
@@ -244,12 +239,10 @@ def _kind(type_: str) -> CallKind:
 
 def _message_to_return(message: _Message, entry: _ToolCall) -> dict[str, Any]:
     """Return the result of a tool as the message that must be sent back."""
-    kept: dict[str, Any] = {"role": _TOOL, "tool_calls": [to_builtins(entry)]}
-    if message.content:
-        kept["content"] = message.content
-    if message.encrypted_content:
-        kept["encrypted_content"] = message.encrypted_content
-    return kept
+    content, encrypted = message.content, message.encrypted_content
+    kept = {"role": _TOOL, "tool_calls": [to_builtins(entry)], "content": content}
+    kept["encrypted_content"] = encrypted
+    return {name: value for name, value in kept.items() if value}
 
 
 def _stop_thinking(index: int, state: _OutputState, deltas: list[d.Delta]) -> None:

@@ -46,11 +46,12 @@ __all__ = [
     "without_times",
 ]
 
-_HOMES = {
-    "._secrets": "secrets_of_environment",
-    "_recorder": "Recorder record record_async",
-    "_recording": "Recording parse_recording read_recording without_times",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "._secrets": "secrets_of_environment",
+            "_recorder": "Recorder record record_async",
+            "_recording": "Recording parse_recording read_recording without_times",
+        },
+    )

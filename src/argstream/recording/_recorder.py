@@ -9,14 +9,7 @@ import os
 import re
 import time
 import zlib
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import FileIO
@@ -37,7 +30,7 @@ from argstream.recording._format import (
     end_line,
     header_line,
 )
-from argstream.wire._decoders import is_json
+from argstream.wire._decoders import is_payload
 
 REQUEST_HEADERS: Final = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
@@ -53,8 +46,8 @@ RESPONSE_HEADERS: Final = frozenset(
     }
 )
 _PARAMETERS: Final = frozenset({"alt", "api-version", "beta"})
-# A part of a path that could be a key: other parts are not so long without a separator.
-_LONG_RUN: Final = re.compile("[A-Za-z0-9]{24,}")
+# A part of a path that could be a key: letters and digits. Others are shorter, or separated.
+_KEY: Final = re.compile("(?<![A-Za-z0-9])(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{24}")
 _ONLY_OWNER: Final = 0o600
 _ONLY_OWNER_FOLDER: Final = 0o700
 _MAX_NAME_CHARS: Final = 60
@@ -273,8 +266,7 @@ class _Writer:
 def _is_line(chunk: bytes) -> bool:
     """Return True if this is a complete line of a stream without its line end."""
     data = chunk.removeprefix(b"data:").strip()
-    is_complete = data == b"[DONE]" or (data[:1] == b"{" and is_json(data))
-    return (is_complete or chunk.startswith(_FIELDS)) and _has_no_line_end(chunk)
+    return (is_payload(data) or chunk.startswith(_FIELDS)) and _has_no_line_end(chunk)
 
 
 def _has_no_line_end(chunk: bytes) -> bool:
@@ -292,12 +284,7 @@ def harmless_headers(
 def harmless_path(path: str, secrets: Secrets) -> str:
     """Return a path without steps that could be keys."""
     steps = secrets.redacted(path).split("/")
-    return "/".join(REMOVED if _could_be_a_key(step) else step for step in steps)
-
-
-def _could_be_a_key(step: str) -> bool:
-    runs: list[str] = _LONG_RUN.findall(step)
-    return any(not run.isalpha() and not run.isdigit() for run in runs)
+    return "/".join(REMOVED if _KEY.search(step) else step for step in steps)
 
 
 def harmless_url(url: str, secrets: Secrets) -> str:
@@ -366,11 +353,17 @@ def _has_header(data: bytes) -> bool:
 class ResponseRecorder:
     """Decompresses the response that a proxy passes on, and records it."""
 
-    def __init__(self, recorder: Recorder, file: Path, encoding: str) -> None:
-        self._recorder: Recorder | None = recorder
+    def __init__(
+        self,
+        recorder: Recorder | None = None,
+        file: Path | None = None,
+        encoding: str = "",
+        problem: str = "",
+    ) -> None:
+        self._recorder = recorder
         self._decompressor = _Decompressor(encoding) if encoding in _ZLIB else None
         self.file = file
-        self.problem = ""  # why the recording is incomplete
+        self.problem = problem  # why there is no recording, or why it is incomplete
         self.removed = 0  # number of removed secrets
 
     def write(self, chunk: bytes) -> None:

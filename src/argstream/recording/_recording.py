@@ -133,9 +133,7 @@ def parse_recording(data: bytes) -> Recording:
         return Recording(Header(), (), _cut([], NOT_ENDED))  # truncated in the first line
     chunks: list[Chunk] = []
     end: End | None = None
-    number = 1
-    for line in rest.split(b"\n"):
-        number += 1
+    for number, line in enumerate(rest.split(b"\n"), 2):
         if not line.strip():
             continue
         if end is not None:

@@ -519,7 +519,7 @@ class _RecordedExchange:
 
     async def _pass_on(self, response: aiohttp.ClientResponse) -> web.StreamResponse:
         """Record the response and pass it on. The file is complete before the client's response."""
-        recorder, problem = self._open_recorder(response)
+        recorder = self._open_recorder(response)
         reply = reply_to_client(response)
         ending: Ending
         try:
@@ -533,46 +533,41 @@ class _RecordedExchange:
             ending, reason = "aborted", _STOPPED if self._proxy.is_stopping() else _DISCONNECTED
         else:
             ending, reason = "orderly", ""
-        if recorder is not None:
-            recorder.close(ending, reason)
-            problem = recorder.problem
+        recorder.close(ending, reason)
         if ending == "orderly":
             with suppress(ConnectionError):  # the body has been passed on already
                 await reply.write_eof()
         else:
             disconnect(self._request)
-        file = None if recorder is None else recorder.file
-        removed = 0 if recorder is None else recorder.removed
-        await self._report(response.status, ending, file, problem or reason, removed)
+        problem = recorder.problem or reason
+        await self._report(response.status, ending, recorder.file, problem, recorder.removed)
         return reply
 
     async def _pass_body(
         self,
         response: aiohttp.ClientResponse,
         reply: web.StreamResponse,
-        recorder: ResponseRecorder | None,
+        recorder: ResponseRecorder,
     ) -> None:
         length = None if _has_no_length(response) else response.content_length
         provider = response.connection and response.connection.protocol
         async for chunk in response.content.iter_any():
             self._bytes += len(chunk)
-            if recorder is not None:
-                recorder.write(chunk)
-                if self._bytes == length:
-                    recorder.close("orderly", "")
+            recorder.write(chunk)
+            if self._bytes == length:
+                recorder.close("orderly", "")
             await reply.write(chunk)
         if provider is not None and isinstance(provider.exception(), aiohttp.ClientOSError):
             raise aiohttp.ClientPayloadError  # a body without a length, and a reset connection
 
-    def _open_recorder(
-        self, response: aiohttp.ClientResponse
-    ) -> tuple[ResponseRecorder | None, str]:
+    def _open_recorder(self, response: aiohttp.ClientResponse) -> ResponseRecorder:
         encoding = response.headers.get("content-encoding", "").strip().lower()
         if not is_readable_encoding(encoding):
-            return None, f"not recorded: the response is compressed with {encoding}"
+            problem = f"not recorded: the response is compressed with {encoding}"
+            return ResponseRecorder(problem=problem)
         is_stream = "event-stream" in response.headers.get("content-type", "")
         if _RETURNS_KEYS.search(self._path) and not is_stream:
-            return None, "not recorded: the response may contain a key"
+            return ResponseRecorder(problem="not recorded: the response may contain a key")
         headers = harmless_headers(response.headers.items(), RESPONSE_HEADERS, self._redactor)
         request, head = self._recorded_request(), Response(response.status, headers)
         while True:
@@ -588,8 +583,8 @@ class _RecordedExchange:
             except FileExistsError:
                 continue  # another process writes here too
             except OSError as error:
-                return None, f"not recorded: {error.strerror}"
-            return ResponseRecorder(recorder, file, encoding), ""
+                return ResponseRecorder(problem=f"not recorded: {error.strerror}")
+            return ResponseRecorder(recorder, file, encoding)
 
     def _recorded_request(self) -> Request:
         request, body = self._request, None

@@ -44,9 +44,5 @@ __all__ = [
     "parse_script",
 ]
 
-_HOMES = {
-    "_mock": "HangUp MockProvider ReceivedRequest",
-}
-
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy_exports(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, {"_mock": "HangUp MockProvider ReceivedRequest"})

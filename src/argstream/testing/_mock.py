@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -67,7 +68,6 @@ from argstream.wire import Broken, Frame, JsonTextDecoder, SseDecoder
 from argstream.wire._decoders import BYTE_ORDER_MARK
 
 _Fault = TypeVar("_Fault", bound=Fault)
-_WHOLE: Final = ("chat.completion", "response")
 _ANTHROPIC: Final[Dialect] = AnthropicDialect()
 _CHAT: Final[Dialect] = ChatDialect()
 _DIALECTS: Final = {one.route: one for one in (_ANTHROPIC, _CHAT, ResponsesDialect())}
@@ -373,7 +373,10 @@ def with_faults(answer: Answer, faults: Sequence[Fault], dialect: Dialect) -> An
     if ends:
         writes = cut(b"".join(writes)[: min(ends)], map(len, writes))
     for split in _faults_of(Split, faults):
-        writes = cut(b"".join(writes), _sizes(split, sum(map(len, writes))))
+        body = b"".join(writes)
+        random, largest = Random(split.seed), max(split.sizes)  # noqa: S311 - not for secrets
+        drawn = [random.randint(1, largest) for _ in body] or [1]
+        writes = cut(body, split.sizes if split.seed is None else drawn)
     between = sum(fault.between for fault in slow)
     total = max((fault.total for fault in slow if fault.total is not None), default=None)
     if total is not None:
@@ -429,13 +432,6 @@ def _byte_at(place: Place, writes: list[bytes]) -> int:
         return place
     index = _event_at(place, writes)
     return sum(map(len, writes[:index])) + len(writes[index]) // 2 if writes else 0
-
-
-def _sizes(split: Split, length: int) -> list[int]:
-    if split.seed is None:
-        return list(split.sizes)
-    random = Random(split.seed)  # noqa: S311 - not for secrets
-    return [random.randint(1, max(split.sizes)) for _ in range(length)] or [1]
 
 
 def _halved(event: bytes) -> bytes:
@@ -496,9 +492,18 @@ def read_answer(recording: str | Path | bytes, *, timed: bool = False) -> Record
 
 def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     """Return the response with its status, content type and end, and its times if wanted."""
-    response, is_cut = recording.header.response, recording.ending != "orderly"
-    made = _parse_recorded_body(recording, is_cut=is_cut)
-    answer, headers = made.answer, dict(made.answer.headers)
+    request, response = recording.header.request, recording.header.response
+    is_cut = recording.ending != "orderly"
+    answer = stream_answer(chunk.data for chunk in recording.chunks)
+    protocol = None if request is None else _protocol_at(urlsplit(request.url).path)
+    if protocol and response is not None and response.status >= 400:
+        answer = whole_answer(recording.data)
+    elif protocol != "":
+        with suppress(UsageError):  # another API, or too short to detect it
+            made = _parse_body(recording.data)
+            protocol = made.protocol
+            if not (is_cut and made.answer.is_stream):  # do not complete a truncated event
+                answer = made.answer
     if timed:
         times = [0.0, *(chunk.at for chunk in recording.chunks)]
         pauses = [max(0.0, later - earlier) for earlier, later in pairwise(times)]
@@ -507,31 +512,16 @@ def _parse_recording(recording: Recording, *, timed: bool) -> RecordedAnswer:
     if is_cut:  # the full length is unknown
         answer = replace(answer, is_cut=True, length=None)
     if response is not None:
+        headers = dict(answer.headers)
         headers["content-type"] = response.headers.get("content-type") or headers["content-type"]
         answer = replace(answer, status=response.status, headers=headers)
-    return replace(made, answer=answer)
+    return RecordedAnswer(protocol or "", answer)
 
 
-def _parse_recorded_body(recording: Recording, *, is_cut: bool) -> RecordedAnswer:
-    request, response = recording.header.request, recording.header.response
-    as_it_is = stream_answer(chunk.data for chunk in recording.chunks)
-    protocol = ""
-    if request is not None:
-        path = urlsplit(request.url).path
-        dialects = _DIALECTS.values()
-        found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
-        protocol = next((dialect.protocol for dialect in found), "")
-        if not protocol:
-            return RecordedAnswer("", as_it_is)
-    if protocol and response is not None and response.status >= 400:
-        return RecordedAnswer(protocol, whole_answer(recording.data))
-    try:
-        made = _parse_body(recording.data)
-    except UsageError:  # another API, or too short to detect it
-        return RecordedAnswer(protocol, as_it_is)
-    if is_cut and made.answer.is_stream:  # do not complete a truncated event
-        return replace(made, answer=as_it_is)
-    return made
+def _protocol_at(path: str) -> str:
+    dialects = _DIALECTS.values()
+    found = (one for one in dialects if path.endswith(one.route.removeprefix("/v1")))
+    return next((dialect.protocol for dialect in found), "")
 
 
 def _parse_body(data: bytes) -> RecordedAnswer:
@@ -548,10 +538,15 @@ def _parse_body(data: bytes) -> RecordedAnswer:
 def _from_json(data: bytes) -> RecordedAnswer:
     frames = _frames(JsonTextDecoder(), data)
     protocol = _protocol(frames)
-    if len(frames) == 1 and _is_whole(decode(frames[0].data)):
-        return RecordedAnswer(protocol, whole_answer(data))
+    payloads = [decode(frame.data) for frame in frames]
+    match payloads:
+        case [{"type": "message"} | {"object": "chat.completion" | "response"}]:
+            return RecordedAnswer(protocol, whole_answer(data))
     if protocol != "openai-chat":
-        return RecordedAnswer(protocol, stream_answer(_named_event(frame.data) for frame in frames))
+        # Anthropic's client needs events that are named after the types of their payloads.
+        names = [str(one.get("type", "")) if isinstance(one, dict) else "" for one in payloads]
+        events = [sse(frame.data, name) for frame, name in zip(frames, names, strict=True)]
+        return RecordedAnswer(protocol, stream_answer(events))
     events = [sse(frame.data) for frame in frames]
     if frames[-1].data.strip() != b"[DONE]":
         events.append(sse(b"[DONE]"))
@@ -571,17 +566,4 @@ def _protocol(frames: list[Frame]) -> str:
     raise UsageError(
         "not a recording of Anthropic Messages, OpenAI Chat Completions or OpenAI Responses. "
         "Pass the body of a response, as server-sent events or JSON lines"
-    )
-
-
-def _named_event(data: bytes) -> bytes:
-    """Return an event named after its payload's type, as Anthropic's client needs it."""
-    payload = decode(data)
-    name = payload.get("type") if isinstance(payload, dict) else None
-    return sse(data, name if isinstance(name, str) and name.isprintable() else "")
-
-
-def _is_whole(payload: Any) -> bool:
-    return isinstance(payload, dict) and (
-        payload.get("type") == "message" or payload.get("object") in _WHOLE
     )

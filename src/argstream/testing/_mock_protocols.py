@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from argstream.models._scripted import CallTool, Part, Reply, Say, Think, anthropic_block, signature
+from argstream.providers._payloads import joined
 from argstream.providers._stop_reasons import WORDS
 from argstream.testing._chunking import cut
 
@@ -208,25 +209,11 @@ class ChatDialect(_OpenAiDialect):
         return [*map(sse, chunks), sse(b"[DONE]")]
 
     def whole(self, turn: Turn) -> dict[str, Any]:
-        parts = turn.reply.parts
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": "".join(part.text for part in parts if isinstance(part, Say)) or None,
-            "refusal": None,
-            "annotations": [],
-        }
-        if thought := "".join(part.text for part in parts if isinstance(part, Think)):
-            message["reasoning_content"] = thought
-        if calls := [
-            {
-                "id": call_id,
-                "type": "function",
-                "function": {"name": part.name, "arguments": part.arguments},
-            }
-            for part, call_id in zip(parts, turn.ids("call_"), strict=True)
-            if isinstance(part, CallTool)
-        ]:
-            message["tool_calls"] = calls
+        message: dict[str, Any] = {"refusal": None, "annotations": []}
+        message |= joined([*_chat_deltas(turn)], {"content", "reasoning_content", "arguments"})
+        message["content"] = message["content"] or None
+        for call in message.get("tool_calls", []):
+            del call["index"]
         choice = {
             "index": 0,
             "message": message,

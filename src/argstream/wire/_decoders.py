@@ -214,7 +214,7 @@ class SseDecoder:
         is_blank = not value.strip()
         if self._data and not is_blank and not self._is_document:
             before = b"".join(self._data).strip()  # at most one of these lines is not blank
-            if _is_payload(before):
+            if is_payload(before):
                 self._no_blank_lines = True
                 self._add_unterminated(before, frames)
             else:
@@ -237,7 +237,7 @@ class SseDecoder:
         frames.append(Frame(data, event, id_))
 
 
-def _is_payload(line: bytes) -> bool:
+def is_payload(line: bytes) -> bool:
     """Return True for a complete JSON object and for OpenAI's ``[DONE]``."""
     return line == b"[DONE]" or (line.startswith(b"{") and is_json(line))
 
@@ -363,7 +363,7 @@ class JsonTextDecoder:
         self._max_frame_bytes = max_frame_bytes
         self._pieces: list[bytes] = []
         self._bytes = 0
-        self._first_line: LineSplitter | None = LineSplitter()
+        self._lines: NdjsonDecoder | None = NdjsonDecoder(max_frame_bytes)  # to find the first
         self._parts: NdjsonDecoder | JsonArrayDecoder | None = None
         self._broken = False
 
@@ -374,18 +374,20 @@ class JsonTextDecoder:
             return []
         self._pieces.append(chunk)
         self._bytes += len(chunk)
-        lines = [] if self._first_line is None else self._first_line.feed(chunk)
-        first = next((line for line in lines if line.strip()), None)
-        if first is not None:
-            self._first_line = None
-            text = b"".join(self._pieces)
+        lines = self._lines
+        frames = [] if lines is None else lines.feed(chunk)
+        if frames:
+            self._lines = None
+            text, first = b"".join(self._pieces), frames[0]
             # Only blank lines can be before the first line, so find() cannot match earlier.
-            if text.find(first) + len(first) <= self._max_frame_bytes:
-                if is_json(first):
-                    self._parts = NdjsonDecoder(self._max_frame_bytes)
-                elif _begins_array(first):
+            if isinstance(first, Frame) and (
+                text.find(first.data) + len(first.data) <= self._max_frame_bytes
+            ):
+                if is_json(first.data):
+                    self._parts = lines
+                    return frames
+                if _begins_array(first.data):
                     self._parts = JsonArrayDecoder(self._max_frame_bytes)
-                if self._parts is not None:
                     return self._parts.feed(text)
         if self._bytes > self._max_frame_bytes:
             self._broken = True

@@ -36,7 +36,7 @@ from wcwidth import grapheme_boundary_before
 from argstream.jsonstream import Invalid, Parser, locate
 from argstream.sanitise import original, visible, visible_line
 from argstream.terminal._layout import width
-from argstream.terminal._screen import changing_modes, descriptor, is_in_background
+from argstream.terminal._screen import descriptor, is_in_background, switch
 from argstream.terminal._text import Line, Role, Span, Spans, shown
 from argstream.terminal.tool_views import read_regular_file
 
@@ -81,9 +81,6 @@ _LOOK_SECONDS: Final = 0.1  # how often to check that the terminal is still ours
 _POLL_SECONDS: Final = 0.02
 _LAG_SECONDS: Final = 0.1  # how late the event loop may be before keys count as older
 _PIECE: Final = 4096
-_LOCAL_FLAGS: Final = 3
-_SPECIAL: Final = 6
-Modes: TypeAlias = list[Any]
 _CURSOR = "▏"
 _LAST_WORD: Final = re.compile(r"\S*\s*\Z")
 
@@ -164,7 +161,7 @@ class Keyboard:
         self._on_key = on_key
         self.file = source.fileno()  # the file descriptor
         self._decoder = KeyDecoder()
-        self._before: Modes = []  # if they are changed
+        self._is_raw = False  # whether we have switched the collecting of lines off
         self._is_away = False  # in the background
         self._idle_at = 0.0  # when there was no key for the last time
 
@@ -243,35 +240,17 @@ class Keyboard:
             raise HangupError
         return piece
 
-    def _modes(self) -> Modes:
-        try:
-            return termios.tcgetattr(self.file)
-        except termios.error:
-            raise HangupError from None
-
     def _set_modes(self) -> bool:
         """Get each key at once. Return whether that has changed anything."""
-        with changing_modes:
-            modes = self._modes()
-            if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
-                return False
-            self._before = self._modes()
-            modes[_LOCAL_FLAGS] &= ~termios.ICANON
-            modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
-            termios.tcsetattr(self.file, termios.TCSANOW, modes)
-        return True
+        is_changed = switch(self._source, "ICANON", on=False)
+        self._is_raw |= is_changed
+        return is_changed
 
     def _restore_modes(self) -> None:
-        """Undo that, and no change that another program made meanwhile."""
-        before, self._before = self._before, []
-        if not before or is_in_background(self._source):
-            return  # it is the shell's, and as the shell wants it
-        with suppress(HangupError), changing_modes:
-            modes = self._modes()
-            modes[_LOCAL_FLAGS] |= before[_LOCAL_FLAGS] & termios.ICANON
-            for place in (termios.VMIN, termios.VTIME):
-                modes[_SPECIAL][place] = before[_SPECIAL][place]
-            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        """Undo that, unless the terminal is the shell's, and as the shell wants it."""
+        if self._is_raw:
+            self._is_raw = False
+            switch(self._source, "ICANON", on=True)
 
     async def _ready(self, seconds: float) -> bool:
         end = time.monotonic() + seconds

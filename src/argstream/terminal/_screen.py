@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from rich.color import ColorSystem
 from rich.console import Console
@@ -55,9 +55,9 @@ _LOOKS: Final[dict[str, tuple[Role, ...]]] = {
 _STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for role in roles}
 _RESET: Final = "\x1b[0m"
 _Settings: TypeAlias = list[Any]
-_LOCAL = 3  # the index of the flags that ECHO is one of
+_LOCAL, _SPECIAL = 3, 6  # the indexes of the flags that ECHO is one of, and of the characters
 # Held to read and set modes: the painter and the keyboard would undo each other's changes.
-changing_modes: Final = threading.RLock()
+_changing_modes: Final = threading.RLock()  # a signal handler may interrupt its holder
 _BEGIN: Final = "\x1b[?2026h"
 _END: Final = "\x1b[?2026l"
 _HIDE_CURSOR: Final = "\x1b[?25l"
@@ -271,7 +271,7 @@ def _tail(rows: Sequence[str]) -> str:
 
 
 class Modes:
-    """Switches the echo of a terminal off and on."""
+    """Switches the echo of a terminal off, and restores its modes."""
 
     def __init__(self, output: TextIO) -> None:
         """Keys come from the output's terminal; if it is none, from standard input's."""
@@ -288,12 +288,12 @@ class Modes:
         In the background nothing is done: the system stops those who try.
         """
         for keyboard in self._keyboards:
-            if _switch_echo(keyboard, on=False):
+            if switch(keyboard, "ECHO", on=False):
                 self._hushed = keyboard
 
     def restore(self) -> None:
         if self._hushed is not None:
-            _switch_echo(self._hushed, on=True)
+            switch(self._hushed, "ECHO", on=True)
             self._hushed = None
 
     def reset(self) -> None:
@@ -302,12 +302,15 @@ class Modes:
         self._hushed = None
 
 
-def _switch_echo(keyboard: TextIO, *, on: bool) -> bool:
-    with changing_modes:
+def switch(keyboard: TextIO, mode: Literal["ECHO", "ICANON"], *, on: bool) -> bool:
+    """Switch a mode of a terminal, and no other. Return whether that has changed anything."""
+    with _changing_modes:
         settings = _settings(keyboard)
-        if settings is None or bool(settings[_LOCAL] & termios.ECHO) is on:
+        if settings is None or bool(settings[_LOCAL] & (flag := getattr(termios, mode))) is on:
             return False
-        settings[_LOCAL] ^= termios.ECHO
+        settings[_LOCAL] ^= flag
+        if mode == "ICANON":  # each key at once
+            settings[_SPECIAL][termios.VMIN], settings[_SPECIAL][termios.VTIME] = 1, 0
         return _set(keyboard, settings)
 
 
@@ -344,16 +347,14 @@ class Interruptions:
     def begin(self) -> None:
         """Handle the signals that have no handler yet."""
         atexit.register(self._on_exit)
-        for names, handler in (
-            ("SIGTERM SIGHUP SIGQUIT", self._on_end),
-            ("SIGTSTP", self._on_stop),
-            ("SIGCONT", self._on_going_on),
-        ):
-            for name in names.split():
-                number = getattr(signal, name, None)  # some are not on Windows
-                if number is not None and _is_free(number):
-                    signal.signal(number, handler)
-                    self._taken[number] = handler
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGCONT"):
+            number = getattr(signal, name, None)  # some are not on Windows
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                handler = self._on_going_on if name == "SIGCONT" else self._on_signal
+                signal.signal(number, handler)
+                self._taken[number] = handler
 
     def end(self) -> None:
         """Restore everything except what others have changed since."""
@@ -371,26 +372,16 @@ class Interruptions:
         if self._is_ours():
             self._leave()
 
-    def _on_end(self, number: int, _: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._on_exit()
         signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
-    def _on_stop(self, number: int, _: FrameType | None) -> None:
-        self._on_exit()
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)  # it stands still here until it is told to go on
-        signal.signal(number, self._on_stop)
+        signal.raise_signal(number)  # it ends here, or stands still until it is told to go on
+        signal.signal(number, self._on_signal)
         self._on_going_on(number, None)
 
     def _on_going_on(self, _number: int, _: FrameType | None) -> None:
         if self._is_ours():
             self._come_back()
-
-
-def _is_free(number: signal.Signals) -> bool:
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and signal.getsignal(number) is signal.SIG_DFL
 
 
 def is_live(output: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

@@ -6,12 +6,12 @@ Each function returns the exit status. ``main`` handles errors: they exit with 2
 import asyncio
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -42,6 +42,7 @@ from argstream.cli._setup import (
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
 from argstream.models import ScriptedModel, make_model
+from argstream.policy import Policy
 from argstream.runs._records import Launch, RunInfo
 from argstream.runs._store import Store
 from argstream.sanitise import visible_line
@@ -58,7 +59,7 @@ from argstream.terminal._entry import (
 from argstream.terminal._run_view import RunSoFar
 from argstream.terminal._text import Span, count, line, shown
 
-INSTRUCTIONS: Final = (
+_INSTRUCTIONS: Final = (
     "You work in the folder {folder}, with the tools that you are given. Paths are relative to it. "
     "Read what you change before you change it. Be brief."
 )
@@ -74,6 +75,7 @@ _HOW_TO_APPROVE: Final = (
     "pauses instead."
 )
 _MAX_TURNS: Final = 50
+_PIECES_A_STEP: Final = 10  # that the script could write during a step of its longer tool
 _PAUSED: Final = 3  # exit status
 _FRESH: Final = Launch(tools=("files",), folder=".")
 
@@ -144,19 +146,34 @@ def refuse_options(model: str, **given: str | None) -> None:
         )
 
 
-def tools_of(kits: Sequence[str], folder: Path, hidden: Sequence[Path]) -> list[Tool]:
-    """Return the tools of these kits for one folder, in which some files are hidden."""
-    files = file_tools(folder, hidden=hidden) if "files" in kits else []
-    return [*files, shell_tool(folder)] if "shell" in kits else files
-
-
-def launched_tools(launch: Launch, place: str, room: Path) -> list[Tool]:
+def launched_tools(launch: Launch, place: str, room: Path, pace: float = _PACE) -> list[Tool]:
     """Return the tools of a run that is launched like this. Those of the script use ``room``."""
     if launch.model == SCRIPT:
         from argstream.cli._guide import script_tools
 
-        return script_tools(room, _PACE * 10)
-    return tools_of(launch.tools, Path(launch.folder), files_of(place))
+        return script_tools(room, pace * _PIECES_A_STEP)
+    folder, hidden = Path(launch.folder), files_of(place)
+    files = file_tools(folder, hidden=hidden) if "files" in launch.tools else []
+    return [*files, shell_tool(folder)] if "shell" in launch.tools else files
+
+
+def launched_agent(
+    launch: Launch, rules: Policy | None, tools: list[Tool], pace: float = _PACE, **others: Any
+) -> Agent:
+    """Return the agent of a run that is launched like this."""
+    model: object
+    told = launch.instructions
+    if launch.model == SCRIPT:
+        from argstream.cli._guide import ScriptedGuide, script_policy
+
+        model, rules = ScriptedGuide(pace), rules or script_policy()
+    else:
+        model = model_named(launch.model)
+        told = told or (_INSTRUCTIONS.format(folder=launch.folder) if tools else "")
+    turns = launch.max_turns or _MAX_TURNS
+    return Agent(
+        model, tools, instructions=told, policy=rules, max_turns=turns, launch=launch, **others
+    )
 
 
 def absolute(policy: str | None) -> str:
@@ -307,35 +324,19 @@ async def _agent(
     rules = read_rules(None, policy).policy
     told, turns = options.instructions or before.instructions, options.max_turns or before.max_turns
     place, looks = place_of(options.store), ToolViews()  # the files of a store are never shown
-    if is_script := name == SCRIPT:
+    if name == SCRIPT:
         refuse_options(SCRIPT, tools=options.tools, folder=options.folder)
         kits = []
     launch = Launch(name, tuple(kits), str(folder), absolute(policy), told, turns)
-    room = TemporaryDirectory(prefix="argstream-run-") if is_script else nullcontext(".")
+    room = TemporaryDirectory(prefix="argstream-run-") if name == SCRIPT else nullcontext(".")
     with room as folder_of_script:
-        model: object
-        if is_script:
-            from argstream.cli._guide import ScriptedGuide, script_policy
-
-            model, rules = ScriptedGuide(_PACE), rules or script_policy()
-        else:
-            model, told = model_named(name), told or INSTRUCTIONS.format(folder=folder)
         tools = launched_tools(launch, place, Path(folder_of_script))
         if "files" in kits:
             looks = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
         stored = False if store is None else shown_place(options.store)
         with Shown(looks, as_json=options.json, full=options.full, stored=stored) as shown:
             approver = _approver(options, shown, looks, is_stored=store is not None)
-            agent = Agent(
-                model,
-                tools,
-                instructions=told,
-                policy=rules,
-                approver=approver,
-                max_turns=turns or _MAX_TURNS,
-                store=store,
-                launch=launch,
-            )
+            agent = launched_agent(launch, rules, tools, approver=approver, store=store)
             yield _Driving(agent, launch, approver, shown, options)
 
 

@@ -62,34 +62,28 @@ def _speed(text: str) -> float:
     return factor
 
 
-def _one_of(text: str, known: Sequence[str]) -> str:
-    if text not in known:
-        raise ArgumentTypeError(f"must be one of {', '.join(known)}, not {text!r}")
-    return text
+def _one_of(module: str, name: str) -> Callable[[str], str]:
+    """Return a type for the values of a ``Literal``, whose module is imported when it is used."""
 
+    def convert(text: str) -> str:
+        known = get_args(getattr(import_module(module), name))
+        if text not in known:
+            raise ArgumentTypeError(f"must be one of {', '.join(known)}, not {text!r}")
+        return text
 
-def _protocol(text: str) -> str:
-    from argstream.providers import ProtocolName
-
-    return _one_of(text, get_args(ProtocolName))
-
-
-def _status(text: str) -> str:
-    from argstream.events import RunStatus
-
-    return _one_of(text, get_args(RunStatus))
+    return convert
 
 
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
-    "--from": _protocol,
+    "--from": _one_of("argstream.providers", "ProtocolName"),
     "--limit": _number(int, 1),
-    "--log-level": lambda text: _one_of(text, get_args(LogLevel)),
+    "--log-level": _one_of(__name__, "LogLevel"),
     "--max-turns": _number(int, 1),
-    "--only": lambda text: _one_of(text, get_args(LintScope)),
+    "--only": _one_of(__name__, "LintScope"),
     "--pace": _number(float, 0),
     "--port": _number(int, 0, 65535),
     "--speed": _speed,
-    "--status": _status,
+    "--status": _one_of("argstream.events", "RunStatus"),
 }
 
 

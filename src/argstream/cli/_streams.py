@@ -213,10 +213,10 @@ def lint_files(given: Namespace) -> int:
             complain(visible_line(str(error)))
             status = 2
             continue
-        if given.json:
-            _write_lines(file, findings)
-        else:
+        if not given.json:
             _show(file, tools, findings)
+        for one in findings if given.json else ():
+            _write({"file": file, **msgspec.structs.asdict(one), "severity": one.severity})
         codes |= {finding.code for finding in findings}
         status = max(status, 1 if findings else 0)
     for code, reason in _REASONS.items():
@@ -233,22 +233,14 @@ def _tools(file: str) -> "list[ToolSpec]":
     try:
         content = json.loads(data)
         if not isinstance(content, list | dict):
-            raise UnreadableFileError(file, "expected a list of tools, or a request with tools")
+            raise UsageError("expected a list of tools, or a request with tools")
         return tool_specs(content)
-    except UnreadableFileError:
-        raise
     except RecursionError as error:
         raise UnreadableFileError(file, "nested too deeply") from error
     except UsageError as error:
         raise UnreadableFileError(file, str(error)) from error
     except ValueError as error:
         raise UnreadableFileError(file, f"not valid JSON: {error}") from error
-
-
-def _write_lines(file: str, findings: "Sequence[Finding]") -> None:
-    for finding in findings:
-        line = {"file": file, **msgspec.structs.asdict(finding), "severity": finding.severity}
-        sys.stdout.write(json.dumps(line) + "\n")
 
 
 def _show(file: str, tools: "Sequence[ToolSpec]", findings: "Sequence[Finding]") -> None:
@@ -367,20 +359,17 @@ def _record_proxy(given: Namespace) -> int:
     if Path(directory).suffix == ".rec" and not Path(directory).is_dir():
         complain("the proxy writes a file for each response. Pass a directory with -o")
         return 2
-    try:
-        proxy = RecordingProxy(
-            given.proxy,
-            directory,
-            port=given.port,
-            with_request=given.with_request,
-            secrets=secrets_of_environment(os.environ),
-            on_exchange=_tell,
-        )
-        with Interruptions() as interruptions, proxy:
-            say(_proxy_greeting(proxy))
-            interruptions.wait()  # the proxy has a thread of its own
-    except KeyboardInterrupt:
-        return 130
+    proxy = RecordingProxy(
+        given.proxy,
+        directory,
+        port=given.port,
+        with_request=given.with_request,
+        secrets=secrets_of_environment(os.environ),
+        on_exchange=_tell,
+    )
+    with Interruptions() as interruptions, proxy:
+        say(_proxy_greeting(proxy))
+        return interruptions.wait()  # the proxy has a thread of its own
 
 
 def _proxy_greeting(proxy: "RecordingProxy") -> str:
@@ -448,13 +437,10 @@ def _write_played(played: Iterable[bytes]) -> int:
 def serve_mock(given: Namespace) -> int:
     """Serve a script or a recording, or an example, until it is interrupted."""
     refuse(given.timed and given.fault, "--timed can't be combined with --fault")
-    try:
-        provider = _provider(given)
-        with Interruptions() as interruptions, provider:
-            say(_mock_greeting(provider))
-            interruptions.wait()  # the server has a thread of its own
-    except KeyboardInterrupt:
-        return 130
+    provider = _provider(given)
+    with Interruptions() as interruptions, provider:
+        say(_mock_greeting(provider))
+        return interruptions.wait()  # the server has a thread of its own
 
 
 def _provider(given: Namespace) -> "MockProvider":

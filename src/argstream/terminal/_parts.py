@@ -42,8 +42,7 @@ class GrowingText:
     def end(self) -> str:
         """Return the line that was growing, since it is complete."""
         line = "".join(self._pieces)
-        self._pieces = []
-        self.length = 0
+        self._pieces, self.length = [], 0
         return line
 
     def whole(self) -> str:
@@ -425,7 +424,6 @@ class PendingCalls:
     def __init__(self) -> None:
         self._calls: dict[str, Files] = {}
         self._places: dict[str | None, dict[str, int]] = {}  # of the calls of each speaker
-        self.ended: int = 0  # how many calls have ended
 
     def begin(self, call: ev.ToolCallStarted, read_file: ReadFile | None) -> "Files":
         """Return the files as a call finds them. An earlier call with its ID is forgotten."""
@@ -444,15 +442,14 @@ class PendingCalls:
             self._calls[call_id] = files
         return files
 
-    def before(self, files: "Files") -> list["Files"]:
-        """Return what the calls before this one do; nothing if it is none of these."""
+    def until(self, files: "Files") -> list["Files"]:
+        """Return what the calls before this one do, and it itself; alone if it is none of these."""
         calls = list(self._calls.values())
-        return calls[: calls.index(files)] if files in calls else []
+        return calls[: calls.index(files) + 1] if files in calls else [files]
 
     def settle(self, call_id: str) -> None:
         """Note that a call has ended, in whichever way: the files show what it changed."""
-        if self._calls.pop(call_id, None) is not None:
-            self.ended += 1
+        self._calls.pop(call_id, None)
 
 
 class Files:
@@ -461,32 +458,21 @@ class Files:
     def __init__(self, read_file: ReadFile | None, pending: PendingCalls) -> None:
         self._read_file = read_file
         self._pending = pending
-        self._changes: dict[str, list[FileChange]] = {}  # by path
-        self._texts: dict[str, tuple[str | None, int]] = {}  # with how many changes made
-        self._read_after = pending.ended  # calls
+        self._changes: list[tuple[str, FileChange]] = []  # with the path of the file
 
     def text(self, path: str) -> str | None:
         """Return what is in a file after the changes so far; None if that cannot be known."""
-        if self._read_after != self._pending.ended:
-            self._read_after = self._pending.ended
-            self._texts.clear()
+        text = None if self._read_file is None else self._read_file(path)
         name = os.path.normpath(path)
-        text, made = self._texts.get(name) or (self._found(path, name), 0)
-        changes = self._changes.get(name, [])
-        for change in changes[made:]:
-            text = None if text is None else change(text)
-        self._texts[name] = text, len(changes)
+        for files in self._pending.until(self):
+            for changed, change in files._changes:  # noqa: SLF001 - of its own kind
+                if changed == name and text is not None:
+                    text = change(text)
         return text
 
     def change(self, path: str, change: FileChange) -> None:
         """Note what this call makes of a file. It is applied when the text is needed."""
-        self._changes.setdefault(os.path.normpath(path), []).append(change)
-
-    def _found(self, path: str, name: str) -> str | None:
-        for files in reversed(self._pending.before(self)):
-            if name in files._changes:  # noqa: SLF001 - of its own kind
-                return files.text(path)
-        return None if self._read_file is None else self._read_file(path)
+        self._changes.append((os.path.normpath(path), change))
 
 
 class TitlePart:

@@ -32,8 +32,8 @@ from argstream.cli._setup import (
     find_run,
     opened,
     place_of,
+    policy_in,
     print_lines,
-    read_rules,
     settings_of,
     short_id,
     shown_place,
@@ -321,7 +321,7 @@ async def _agent(
     kits = list(before.tools) if options.tools is None else kits_named(options.tools)
     folder = folder_named(before.folder or "." if options.folder is None else options.folder)
     policy = before.policy or None if options.policy is None else options.policy
-    rules = read_rules(None, policy).policy
+    rules = policy_in(policy)
     told, turns = options.instructions or before.instructions, options.max_turns or before.max_turns
     place, looks = place_of(options.store), ToolViews()  # the files of a store are never shown
     if name == SCRIPT:
@@ -426,7 +426,7 @@ async def _check(info: RunInfo, store: Store, place: str, call_id: str, decision
     launch = info.launch
     if launch.model:  # otherwise its tools are not known here
         tools = launched_tools(launch, place, Path())
-        policy = read_rules(None, launch.policy or None).policy
+        policy = policy_in(launch.policy or None)
         agent = Agent(ScriptedModel(), tools, policy=policy, store=store)
         await agent.check(info.run_id, {call_id: decision})
 

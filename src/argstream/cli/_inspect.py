@@ -8,7 +8,6 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Final
@@ -34,6 +33,7 @@ from argstream.runs._records import Record, RunInfo
 from argstream.runs._state import Call, CallState, RunState, TurnTimes
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
+from argstream.terminal._blocks import clock
 from argstream.terminal._layout import rows_of
 from argstream.terminal._screen import Palette
 from argstream.terminal._text import Line, Span, count, size, text_of, token_counts
@@ -365,9 +365,8 @@ def _run_report(info: RunInfo, times: Waterfall, columns: int) -> Iterator[str]:
     yield f"{visible_line(info.run_id)}: {info.status}"
     conversation = visible_line(info.conversation_id) or "–"
     yield f"agent {visible_line(info.agent) or '–'}, conversation {conversation}"
-    began = datetime.fromtimestamp(info.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     seconds = seconds_in_words(times.at(state.time))
-    yield f"began {began}, {seconds}, {count(info.seq, 'record')}"
+    yield f"began {clock(info.created)}, {seconds}, {count(info.seq, 'record')}"
     facts = [count(len({turn.turn for turn in turns}), "turn"), count(len(times.calls), "call")]
     facts += [tokens] if (tokens := token_counts(state.usage)) else []
     facts += [f"after {count(len(state.history), 'message')}"] if state.history else []

@@ -28,13 +28,7 @@ from argstream.cli._agents import (
 )
 from argstream.cli._commands import LogLevel
 from argstream.cli._io import complain, say
-from argstream.cli._setup import (
-    Stopping,
-    place_of,
-    read_rules,
-    shown_place,
-    token_file_of,
-)
+from argstream.cli._setup import Stopping, place_of, policy_in, shown_place, token_file_of
 from argstream.errors import UsageError
 from argstream.runs._records import Launch
 from argstream.runs._store import Store
@@ -305,9 +299,9 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
         return ClaudeAgentDriver.in_folder(place, folder, instructions=told, max_turns=turns)
     kits = tuple(kits_named(options.tools or ""))
     launch = Launch(name, kits, str(folder), absolute(options.policy), told, turns)
-    rules = read_rules(None, options.policy).policy
     tools = launched_tools(launch, place, room, options.pace)
     title = SCRIPT if name == SCRIPT else "agent"
+    rules = policy_in(options.policy)
     return launched_agent(launch, rules, tools, options.pace, name=title, store=place)
 
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from argstream import events as ev
 from argstream.cli._commands import RUN
@@ -230,26 +230,20 @@ async def find_call(
     return found[0], [one for one in pending if one is not found[0]]
 
 
-class Rules(NamedTuple):
-    tools: "list[ToolSpec] | None" = None
-    policy: "Policy | None" = None
+def tools_in(file: str | None) -> "list[ToolSpec] | None":
+    if file is None:
+        return None
+    from argstream.validation import load_tools
+
+    return load_tools(file)
 
 
-NO_RULES = Rules()
+def policy_in(file: str | None) -> "Policy | None":
+    if file is None:
+        return None
+    from argstream.policy import Policy
 
-
-def read_rules(tools: str | None, policy: str | None) -> Rules:
-    """Read the given files. Raises ``UsageError`` if one is not valid."""
-    specs, rules = None, None
-    if tools is not None:
-        from argstream.validation import load_tools
-
-        specs = load_tools(tools)
-    if policy is not None:
-        from argstream.policy import Policy
-
-        rules = Policy.load(policy)
-    return Rules(specs, rules)
+    return Policy.load(file)
 
 
 class Shown:

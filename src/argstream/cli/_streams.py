@@ -32,7 +32,7 @@ from argstream.cli._io import (
     say_aside,
     silence,
 )
-from argstream.cli._setup import NO_RULES, Rules, Shown, print_lines, read_rules
+from argstream.cli._setup import Shown, policy_in, print_lines, tools_in
 from argstream.errors import UsageError
 from argstream.events import RunFailed, StreamFailed
 from argstream.providers import ProtocolName
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from argstream.assembly import Call
     from argstream.checks import Check
     from argstream.jsonstream import Fragment
+    from argstream.policy import Policy
     from argstream.recording import Recorder
     from argstream.recording.proxy import Exchange, RecordingProxy
     from argstream.testing import Fault, MockProvider, ReceivedRequest
@@ -77,7 +78,8 @@ def watch(given: Namespace) -> int:
     return show_stream(
         chunks(given.file, _WAITING),
         given,
-        rules=read_rules(given.tools, given.policy),
+        tools=tools_in(given.tools),
+        policy=policy_in(given.policy),
         # A recording may be about files as they were long ago; what arrives is about now.
         read_file=file_reader(Path.cwd()) if given.file == "-" else None,
         timed=is_live,
@@ -88,7 +90,8 @@ def show_stream(
     source: Iterable[bytes],
     given: Namespace,
     *,
-    rules: Rules = NO_RULES,
+    tools: "list[ToolSpec] | None" = None,
+    policy: "Policy | None" = None,
     read_file: Callable[[str], str | None] | None = None,
     timed: bool = True,
 ) -> int:
@@ -100,9 +103,9 @@ def show_stream(
     from argstream.streaming import stream
     from argstream.terminal import ToolViews
 
-    looks = ToolViews(tools=rules.tools or (), read_file=read_file)
+    looks = ToolViews(tools=tools or (), read_file=read_file)
     with Shown(looks, as_json=given.json, full=given.full, timed=timed) as shown:
-        for event in stream(source, given.protocol, rules.tools, rules.policy, on_ask="report"):
+        for event in stream(source, given.protocol, tools, policy, on_ask="report"):
             shown.show(event)
     return shown.status()
 
@@ -111,7 +114,7 @@ def print_calls(given: Namespace) -> int:
     """Print the calls of each file. If a file cannot be read, go on with the next one."""
     from argstream.streaming import make_check
 
-    check = make_check(*read_rules(given.tools, given.policy), on_ask="report")
+    check = make_check(tools_in(given.tools), policy_in(given.policy), on_ask="report")
     status = 0
     for file in given.file:
         try:

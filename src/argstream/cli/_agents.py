@@ -254,32 +254,27 @@ async def _drive_on(
     stopping: Stopping,
     decisions: Mapping[str, Approval] | None = None,
 ) -> int:
-    """Resume a run here."""
+    name, option = short_id(info.run_id), store_option(options.store)
     if info.is_over:
         raise UsageError(
-            f"run {short_id(info.run_id)} has ended ({info.status}). To continue its conversation: "
+            f"run {name} has ended ({info.status}). To continue its conversation: "
             f"{continue_command(info, options.store)}"
         )
     if info.owner is not None:
-        raise UsageError(_busy(info, options.store))
+        raise UsageError(
+            f"run {name} is running ({info.owner}). Follow it with `argstream watch "
+            f"run:{name}{option}`"
+        )
     if not (info.launch.model or options.model):
         raise UsageError(
-            f"the settings of run {short_id(info.run_id)} are unknown: it was not started with "
-            "`argstream run`. Resume it in its own program, or pass --model and --tools"
+            f"the settings of run {name} are unknown: it was not started with `argstream run`. "
+            "Resume it in its own program, or pass --model and --tools"
         )
     async with _agent(options, info.launch, store) as driving:
         _tell_settings("Resuming", info.run_id, driving.launch)
         if driving.shown.terminal is not None:
             driving.shown.terminal.show(RunSoFar(await store.read(info.run_id)))
         return await driving.follow(lambda agent: agent.resume(info.run_id, decisions), stopping)
-
-
-def _busy(info: RunInfo, place: str) -> str:
-    name = short_id(info.run_id)
-    return (
-        f"run {name} is running ({info.owner}). Follow it with `argstream watch "
-        f"run:{name}{store_option(place)}`"
-    )
 
 
 def _tell_settings(what: str, name: str, launch: Launch) -> None:

@@ -27,6 +27,7 @@ _DEFAULT: Final = re.compile(r"Default: ([^\s$]+)(?: \(detected\))?\.$")
 _HELP: Final = ("-h", "--help")
 _RUN_ID: Final = re.compile(r"(run[_:])?[0-9a-f]{3,32}")
 _VALUED: Final = ("--status", "--limit", "--store")
+_DESTINATIONS: Final = {"--from": "protocol", "--continue": "is_continued"}  # others have theirs
 
 
 class CommandLineError(Exception):
@@ -265,7 +266,8 @@ class Parser(ArgumentParser):
         settings |= {"type": _TYPES[name]} if name in _TYPES else {}
         flags = [flag for flag in (short, name) if flag]
         self._flags += flags
-        self.add_argument(*flags, dest=_dest(name), **settings)
+        dest = _DESTINATIONS.get(name, name.strip("-").replace("-", "_"))
+        self.add_argument(*flags, dest=dest, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage in plain words."""
@@ -280,8 +282,3 @@ class Parser(ArgumentParser):
         if problem.startswith("expected"):
             raise CommandLineError(f"{option} needs a value")
         raise CommandLineError(f"{option} {problem}")
-
-
-def _dest(name: str) -> str:
-    other = {"--from": "protocol", "--continue": "is_continued"}
-    return other.get(name) or name.strip("-").replace("-", "_")

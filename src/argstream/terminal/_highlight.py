@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 # Pygments has no types.
 from pygments.lexer import ExtendedRegexLexer, Lexer, LexerContext, RegexLexer
@@ -38,18 +38,16 @@ Rule: TypeAlias = tuple[_Match, Any, Any]
 # A language may be followed by anything but backticks: those would be code within a sentence.
 _opening: Final = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$").match
 Token: TypeAlias = tuple[Any, str]  # a type of Pygments, and the text
-_DELIMITERS: Final = (
-    ("/*", "*/"),
-    ("<!--", "-->"),
-    ("--[[", "]]"),
-    ("{-", "-}"),
-    ("(*", "*)"),
-    ('"""', '"""'),
-    ("'''", "'''"),
-)
-_find_delimiter: Final = re.compile(
-    "|".join(re.escape(opening) for opening, _ in _DELIMITERS)
-).search
+_DELIMITERS: Final = {
+    "/*": "*/",
+    "<!--": "-->",
+    "--[[": "]]",
+    "{-": "-}",
+    "(*": "*)",
+    '"""': '"""',
+    "'''": "'''",
+}
+_delimiter: Final = re.compile("|".join(map(re.escape, _DELIMITERS)))
 _CODE: Final = Generic.Code  # in a sentence: Pygments has strings only
 _MAX_STACK: Final = 200
 _MAX_STEPS: Final = 10_000
@@ -215,14 +213,6 @@ class _ByContext:
         return tokens
 
 
-class _Spanning(NamedTuple):
-    """Something that may span lines, and is a single rule of its lexer."""
-
-    opening: str
-    closing: str
-    token: Any
-
-
 class _ByRules:
     """For lexers with states and rules."""
 
@@ -231,19 +221,18 @@ class _ByRules:
         self._lexer = lexer
         self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
         self._stack = ["root"]
-        self._inside: _Spanning | None = None
-        self._spanning: dict[str, list[_Spanning]] = {}  # by state
+        self._inside: tuple[str, Any] | None = None  # the end and type of what spans lines
 
     def tokens(self, line: str) -> list[Token]:
         found: list[Token] = []
         position = self._end_of_begun(line, found)
-        has_delimiter = _find_delimiter(line, position) is not None
+        has_delimiter = _delimiter.search(line, position) is not None
         for _ in range(_MAX_STEPS):
             if position >= len(line):
                 break
             if has_delimiter and (begun := self._begun(line, position)):
                 self._inside = begun
-                found.append((begun.token, line[position:]))
+                found.append((begun[1], line[position:]))
                 break
             position = self._step(line, position, found)
         else:
@@ -286,35 +275,25 @@ class _ByRules:
         """Find the end of what began on a line before; 0 if nothing did."""
         if self._inside is None:
             return 0
-        end = line.find(self._inside.closing)
-        position = len(line) if end < 0 else end + len(self._inside.closing)
-        found.append((self._inside.token, line[:position]))
+        closing, token = self._inside
+        end = line.find(closing)
+        position = len(line) if end < 0 else end + len(closing)
+        found.append((token, line[:position]))
         if end >= 0:
             self._inside = None
         return position
 
-    def _begun(self, line: str, position: int) -> _Spanning | None:
-        """Find what begins here and does not end on this line."""
-        state = self._stack[-1]
-        if state not in self._spanning:
-            self._spanning[state] = list(self._spanning_in(state))
-        for spanning in self._spanning[state]:
-            if line.startswith(spanning.opening, position):
-                ends = line.find(spanning.closing, position + len(spanning.opening)) >= 0
-                return None if ends else spanning
-        return None
-
-    def _spanning_in(self, state: str) -> Iterator[_Spanning]:
-        """Find out which of the usual delimiters a single rule of this state knows."""
-        for opening, closing in _DELIMITERS:
-            sample = f"{opening} x\nx {closing}"
-            rule = _first(self._rules[state], sample, 0)
-            if rule is None:
-                continue
-            match, action, _ = rule
-            is_all = match.end() == len(sample) and not callable(action)
-            if is_all and (action in Comment or action in String):
-                yield _Spanning(opening, closing, action)
+    def _begun(self, line: str, position: int) -> tuple[str, Any] | None:
+        """Find what begins here, does not end on this line, and is a single rule of the lexer."""
+        opening = _delimiter.match(line, position)
+        if opening is None or _DELIMITERS[opening[0]] in line[opening.end() :]:
+            return None
+        closing = _DELIMITERS[opening[0]]
+        sample = f"{opening[0]} x\nx {closing}"
+        rule = _first(self._rules[self._stack[-1]], sample, 0)
+        if rule is None or rule[0].end() < len(sample) or callable(rule[1]):
+            return None
+        return (closing, rule[1]) if rule[1] in Comment or rule[1] in String else None
 
 
 def _first(

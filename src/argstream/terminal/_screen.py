@@ -76,11 +76,11 @@ class Palette:
 
     def __init__(self, *, has_styles: bool = True, has_colours: bool = True) -> None:
         """Without styles, no escape sequence is ever written."""
-        styles = _STYLES.items() if has_styles else ()
-        self._beginnings = {
-            role: _beginning(style if has_colours else style.without_color)
-            for role, style in styles
-        }
+        self._beginnings: dict[Role, str] = {}
+        for role, style in _STYLES.items() if has_styles else ():
+            look = style if has_colours else style.without_color
+            written = look.render("\0", color_system=ColorSystem.STANDARD)
+            self._beginnings[role] = written.partition("\0")[0]
 
     @classmethod
     def of(cls, output: TextIO, environment: Mapping[str, str] = os.environ) -> "Palette":
@@ -112,10 +112,6 @@ def _is_utf8(output: TextIO) -> bool:
     return codecs.lookup(encoding).name == "utf-8"
 
 
-def _beginning(style: Style) -> str:
-    return style.render("\0", color_system=ColorSystem.STANDARD).partition("\0")[0]
-
-
 class Screen:
     """Paints on a terminal; one caller at a time, from any thread."""
 
@@ -143,7 +139,6 @@ class Screen:
 
     def open(self) -> None:
         """Prepare for Ctrl-Z and the like; only the main thread can."""
-        self._modes.remember()
         self._interruptions.begin()
 
     def paint(self, committed: Sequence[Line], tail: Sequence[Line]) -> bool:
@@ -277,10 +272,7 @@ class Modes:
         """Keys come from the output's terminal; if it is none, from standard input's."""
         self._keyboards = [output, sys.stdin]
         self._hushed: TextIO | None = None  # whose echo we have switched off
-        self._remembered: list[tuple[TextIO, _Settings]] = []
-
-    def remember(self) -> None:
-        self._remembered = [(one, found) for one in self._keyboards if (found := _settings(one))]
+        self._before = [(one, found) for one in self._keyboards if (found := _settings(one))]
 
     def quiet(self) -> None:
         """Do not echo keys, also if another program has switched that on meanwhile.
@@ -297,7 +289,7 @@ class Modes:
             self._hushed = None
 
     def reset(self) -> None:
-        for keyboard, settings in self._remembered:
+        for keyboard, settings in self._before:
             _set(keyboard, settings)
         self._hushed = None
 

@@ -305,14 +305,8 @@ class LineEditor:
 _USUAL: Final = ("nano", "vi")
 _LAST_SECONDS: Final = 1.0  # to end in order when its question is withdrawn
 # What a killed editor had no time to restore.
-_AS_ALWAYS: Final = (
-    b"".join(
-        # Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
-        b"\x1b[?%dl" % mode
-        for mode in (1049, 1, 2004, 1000, 1002, 1003, 1006)
-    )
-    + b"\x1b>\x1b[0m\x1b[?25h"
-)
+# Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
+_AS_ALWAYS: Final = b"\x1b[?1049;1;2004;1000;1002;1003;1006l\x1b>\x1b[0m\x1b[?25h"
 _ARGUMENTS: Final = "arguments.json"
 _PATHS: Final = ("path", "file_path", "filename", "file_name", "file")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9]{1,10}")

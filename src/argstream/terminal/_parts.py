@@ -73,16 +73,13 @@ _HELD_LINES: Final = 20  # lines that wait until they are shown
 _begins_a_patch: Final = re.compile(
     r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+|@@$"
 ).match
-_PATCH_ROLES: Final[tuple[tuple[str, Role], ...]] = (
-    ("+++ ", "place"),
-    ("--- ", "place"),
-    ("*** ", "place"),
-    ("@@", "place"),
-    ("diff ", "place"),
-    ("index ", "faint"),
-    ("+", "added"),
-    ("-", "removed"),
-)
+_PATCH_ROLES: Final[dict[Role, tuple[str, ...]]] = {
+    "place": ("+++ ", "--- ", "*** ", "@@", "diff "),
+    "faint": ("index ",),
+    "added": ("+",),
+    "removed": ("-",),
+    "plain": ("",),
+}
 
 
 def bar(_number: int) -> tuple[Spans, Spans]:
@@ -108,8 +105,7 @@ class PaintByFirstLine:
             self._is_patch = _begins_a_patch(text) is not None
         if not self._is_patch:
             return paint_plainly(text)
-        plain: Role = "plain"
-        role = next((role for start, role in _PATCH_ROLES if text.startswith(start)), plain)
+        role = next(role for role, starts in _PATCH_ROLES.items() if text.startswith(starts))
         return source_spans([(text, role)])
 
 

@@ -63,6 +63,18 @@ def _speed(text: str) -> float:
     return factor
 
 
+def _network(text: str) -> str:
+    """Return the address of a proxy. A mistyped one would never match."""
+    from ipaddress import ip_network
+
+    try:
+        ip_network(text)
+    except ValueError:
+        example = "an address such as 10.0.0.7, or a network such as 10.0.0.0/8"
+        raise ArgumentTypeError(f"is {example}, not {text!r}") from None
+    return text
+
+
 def _one_of(module: str, name: str) -> Callable[[str], str]:
     """Return a type for the values of a ``Literal``, whose module is imported when it is used."""
 
@@ -76,6 +88,7 @@ def _one_of(module: str, name: str) -> Callable[[str], str]:
 
 
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
+    "--forwarded-from": _network,
     "--from": _one_of("argstream.providers", "ProtocolName"),
     "--limit": _number(int, 1),
     "--log-level": _one_of(__name__, "LogLevel"),

@@ -313,11 +313,7 @@ class CallBlock(_Block):
     """
 
     def __init__(
-        self,
-        call: Call,
-        view: ArgumentsView,
-        compact: Compact,
-        began: float | None,
+        self, call: Call, view: ArgumentsView, compact: Compact, began: float | None
     ) -> None:
         super().__init__(call.parent_id, began)
         self.call = call

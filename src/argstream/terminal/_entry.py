@@ -352,43 +352,48 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 
 async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
     """Run an editor on files until it ends. Raises EditorError."""
-    with _left_as_it_was(terminal), _foreground(terminal) as group:
+    with _left_as_it_was(terminal):
+        with suppress(termios.error):  # typed for the question, not for the editor
+            termios.tcflush(terminal, termios.TCIFLUSH)
         try:
             process = subprocess.Popen(  # noqa: S603 - it is the user's own command
-                [*command, *map(str, paths)], stdin=terminal, process_group=group
+                [*command, *map(str, paths)], stdin=terminal, process_group=0
             )
         except OSError as error:
             raise EditorError(f"{command[0]} cannot be started: {error.strerror}") from None
         try:
-            while (status := _looked_at(process, group)) is None:
+            _give(terminal, process.pid)  # if it was stopped for want of it, it is continued
+            while (status := _looked_at(process)) is None:
                 await asyncio.sleep(_POLL_SECONDS)
         except BaseException:
-            _end(process, group)
+            _end(process)
             raise
+        finally:
+            _give(terminal, os.getpgrp())
         if status != 0:
             how = f"status {status}" if status > 0 else f"signal {-status}"
             raise EditorError(f"{command[0]} exited with {how}")
 
 
-def _looked_at(process: subprocess.Popen[bytes], group: int) -> int | None:
+def _looked_at(process: subprocess.Popen[bytes]) -> int | None:
     """Return the status of an editor that has ended. One that was stopped is continued."""
     pid, status = os.waitpid(process.pid, os.WNOHANG | os.WUNTRACED)
     if pid == 0:
         return None
     if os.WIFSTOPPED(status):  # by Ctrl-Z
-        os.killpg(group, signal.SIGCONT)
+        os.killpg(process.pid, signal.SIGCONT)
         return None
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode
 
 
-def _end(process: subprocess.Popen[bytes], group: int) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End an editor whose question was withdrawn. No ``await``: the task is cancelled."""
-    os.killpg(group, signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
     end = time.monotonic() + _LAST_SECONDS
-    while _looked_at(process, group) is None:
+    while _looked_at(process) is None:
         if time.monotonic() > end:
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 
@@ -411,28 +416,8 @@ def _left_as_it_was(terminal: int) -> Iterator[None]:
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
 
-@contextmanager
-def _foreground(terminal: int) -> Iterator[int]:
-    """Yield a process group that gets the keys of the terminal.
-
-    An editor that joins it has the terminal from its first instruction on. If the terminal were
-    handed over when the editor runs already, keys in between would reach this process. A group
-    exists as long as it has a process: a shell waits in it until it is killed.
-    """
-    with subprocess.Popen(
-        ["/bin/sh", "-c", "read -r _"], stdin=subprocess.PIPE, process_group=0
-    ) as holder:
-        try:
-            with suppress(termios.error):  # typed for the question, not for the editor
-                termios.tcflush(terminal, termios.TCIFLUSH)
-            _give(terminal, holder.pid)
-            yield holder.pid
-        finally:
-            _give(terminal, os.getpgrp())
-            holder.kill()
-
-
 def _give(terminal: int, group: int) -> None:
+    """Make a process group the one that gets the keys, and signals such as Ctrl-C."""
     # A background process would be stopped for this, unless it blocks the signal.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:

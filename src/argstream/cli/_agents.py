@@ -19,7 +19,7 @@ from argstream.agent import Agent, Tool
 from argstream.agent._run import Run
 from argstream.agent.approvals import Approval, Approve, Approver, Deny
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
-from argstream.cli._commands import fields
+from argstream.cli._commands import parsed
 from argstream.cli._io import chunks, say_aside
 from argstream.cli._setup import (
     Shown,
@@ -78,23 +78,6 @@ _MAX_TURNS: Final = 50
 _PIECES_A_STEP: Final = 10  # that the script could write during a step of its longer tool
 _PAUSED: Final = 3  # exit status
 _FRESH: Final = Launch(tools=("files",), folder=".")
-
-
-class RunOptions(NamedTuple):
-    """Options of ``run`` and ``resume``. None: as the run or the conversation was started."""
-
-    model: str = ""
-    tools: str | None = None
-    folder: str | None = None
-    policy: str | None = None
-    instructions: str = ""
-    store: str = ""
-    is_continued: bool = False
-    conversation: str = ""
-    max_turns: int = 0
-    yes: bool = False  # approves everything
-    full: bool = False  # folds no texts
-    json: bool = False
 
 
 def chosen_model(given: str) -> str:
@@ -186,15 +169,14 @@ def absolute(policy: str | None) -> str:
 
 def run_prompt(given: Namespace) -> int:
     """Run a prompt; "-" reads it from standard input."""
-    options = RunOptions(**fields(given, RunOptions))
     with Stopping() as stopping:
         text = _standard_input() if given.prompt == "-" else given.prompt
         if not text.strip():
             raise UsageError("the prompt is empty. Pass a text, or - to read it from stdin")
-        return asyncio.run(_run(text, options, stopping))
+        return asyncio.run(_run(text, given, stopping))
 
 
-async def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
+async def _run(prompt: str, options: Namespace, stopping: Stopping) -> int:
     place, continues = place_of(options.store, ""), options.is_continued or options.conversation
     if not (place or continues):
         async with _agent(options, _FRESH, None) as driving:
@@ -213,7 +195,7 @@ async def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
             )
 
 
-async def _last_run(store: Store, options: RunOptions) -> RunInfo:
+async def _last_run(store: Store, options: Namespace) -> RunInfo:
     """Return the newest run of the conversation that is to be continued."""
     start = options.conversation
     known = {
@@ -240,8 +222,7 @@ def resume_run(given: Namespace) -> int:
     async def resume() -> int:
         async with opened(given.store) as store:
             info = await find_run(store, given.run, given.store)
-            options = RunOptions(**fields(given, RunOptions))
-            return await _drive_on(info, options, store, stopping)
+            return await _drive_on(info, given, store, stopping)
 
     with Stopping() as stopping:
         return asyncio.run(resume())
@@ -249,7 +230,7 @@ def resume_run(given: Namespace) -> int:
 
 async def _drive_on(
     info: RunInfo,
-    options: RunOptions,
+    options: Namespace,
     store: Store,
     stopping: Stopping,
     decisions: Mapping[str, Approval] | None = None,
@@ -289,7 +270,7 @@ class _Driving(NamedTuple):
     launch: Launch
     approver: Approver | None
     shown: Shown
-    options: RunOptions
+    options: Namespace
 
     async def follow(self, start: Callable[[Agent], Run], stopping: Stopping) -> int:
         """Show a run until it ends or pauses. Return the exit status."""
@@ -309,9 +290,9 @@ class _Driving(NamedTuple):
 
 @asynccontextmanager
 async def _agent(
-    options: RunOptions, before: Launch, store: Store | None
+    options: Namespace, before: Launch, store: Store | None
 ) -> AsyncIterator[_Driving]:
-    """Make an agent with these options; what they leave open is as it was before."""
+    """Make an agent with the options of ``run`` or ``resume``; others are as before."""
     name = chosen_model(options.model) if options.model or not before.model else before.model
     kits = list(before.tools) if options.tools is None else kits_named(options.tools)
     folder = folder_named(before.folder or "." if options.folder is None else options.folder)
@@ -328,7 +309,7 @@ async def _agent(
         tools = launched_tools(launch, place, Path(folder_of_script))
         if "files" in kits:
             looks = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
-        stored = False if store is None else shown_place(options.store)
+        stored = False if store is None else shown_place(options.store or "")
         with Shown(looks, as_json=options.json, full=options.full, stored=stored) as shown:
             approver = _approver(options, shown, looks, is_stored=store is not None)
             agent = launched_agent(launch, rules, tools, approver=approver, store=store)
@@ -343,7 +324,7 @@ def _standard_input() -> str:
 
 
 def _approver(
-    options: RunOptions, shown: Shown, looks: ToolViews, *, is_stored: bool
+    options: Namespace, shown: Shown, looks: ToolViews, *, is_stored: bool
 ) -> Approver | None:
     """Return what decides; None if the run pauses for approval."""
     if options.yes:
@@ -385,7 +366,8 @@ async def _decide(given: Namespace, stopping: Stopping, denial: Deny | None = No
             )
         can_resume = info.owner is None and info.launch.model and not others
         if can_resume and not given.no_resume:
-            options, decisions = RunOptions(store=given.store or ""), {request.call_id: decision}
+            options, decisions = parsed("runs resume", [info.run_id]), {request.call_id: decision}
+            options.store = given.store
             return await _drive_on(info, options, store, stopping, decisions)
         await store.decide(info.run_id, {request.call_id: decision})
         _show_decision(request, decision)

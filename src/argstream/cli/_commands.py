@@ -129,10 +129,9 @@ def refuse(is_wrong: object, problem: str) -> None:
         raise CommandLineError(problem)
 
 
-def fields(given: Namespace, options: Any) -> dict[str, Any]:
-    """Return the options that were given, or have a default, for a NamedTuple."""
-    values = vars(given).items()
-    return {name: value for name, value in values if name in options._fields and value is not None}
+def parsed(command: str, rest: Sequence[str]) -> Namespace:
+    """Return the options of a command; None for those that are not given and have no default."""
+    return Parser(help_texts()[command]).parse_intermixed_args(rest)
 
 
 # The command line
@@ -168,7 +167,7 @@ def run_command(arguments: Sequence[str]) -> int:
         return 0
     module, _, function = _COMMANDS[name].partition(".")
     try:
-        given = Parser(text).parse_intermixed_args(rest)
+        given = parsed(name, rest)
         if name == "demo":  # it takes a moment to load
             _print("A scripted model, real tools. Ctrl-C stops it.")
         elif name == "serve":  # of two missing extras, the user needs this one

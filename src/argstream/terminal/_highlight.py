@@ -363,18 +363,18 @@ class Markdown:
         self._is_in_list = False
         self._is_after_blank = True
         self._table: list[str] = []  # its lines so far; one line may become the first of a table
-        self._begun: Line | None = None  # the line whose first rows were final before the others
+        self._begun: Line | None = None  # the last line, if its first rows were final before others
 
     @property
     def held(self) -> list[Line]:
         """The lines of a table that is not complete."""
         return [Line(source_spans([(text, "plain")])) for text in self._table]
 
-    def add(self, text: str, *, is_rest: bool, is_whole: bool) -> list[Line]:
+    def add(self, text: str, *, is_whole: bool) -> list[Line]:
         """Add a complete line, or a part of a long one, and return the lines that are final."""
-        if is_rest or not is_whole:
-            lines = [] if is_rest else self.finish()
-            line = self.growing(text, is_rest=is_rest)
+        if self._begun is not None or not is_whole:
+            lines = self.finish() if self._begun is None else []
+            line = self.growing(text)
             self._begun, self._is_after_blank = None if is_whole else line, False
             return [*lines, line]
         if self._table and "|" in text and (len(self._table) > 1 or _is_delimiter(text)):
@@ -392,10 +392,13 @@ class Markdown:
         table = _table_lines(held) if len(held) > 1 else []
         return table or [line for text in held for line in self._add(text)]
 
-    def growing(self, text: str, *, is_rest: bool) -> Line:
-        """Return a line that is not complete."""
-        if is_rest and self._begun is not None:
-            before = self._begun
+    def shown(self, text: str) -> str:
+        """Return how a line that is not complete is shown."""
+        return text_of(self.growing(text).spans)
+
+    def growing(self, text: str) -> Line:
+        """Return a line that is not complete, or the rest of a long one."""
+        if (before := self._begun) is not None:
             role: Role = before.spans[-1].role if before.spans else "plain"
             role = role if role == "heading" else "plain"
             pieces = [(text, role)] if self._fence else _inline(text.rstrip(" "), role)
@@ -405,7 +408,7 @@ class Markdown:
             return Line(source_spans([(text, "plain")]), _CODE_MARGIN, _CODE_MARGIN)
         return self._line(text)
 
-    def is_final(self, text: str, after: str, *, is_rest: bool) -> bool:
+    def is_final(self, text: str, after: str) -> bool:
         """Return whether text that follows cannot change how this beginning of a line is shown.
 
         ``after`` is the next character. A mark that follows no space depends on what is before it.
@@ -414,13 +417,13 @@ class Markdown:
             return True
         if not text[-1:].isspace() and not after.isalnum():
             return False
-        if not is_rest and self._may_be_fence(text):
+        if self._begun is None and self._may_be_fence(text):
             return False
         if self._fence:
             return True
+        seen = self.shown(text)
         ends = (f"{text.rstrip()}x{closer}" for closer in _CLOSERS)
-        seen, *others = (text_of(self.growing(one, is_rest=is_rest).spans) for one in (text, *ends))
-        return all(other.startswith(seen) for other in others)
+        return all(self.shown(end).startswith(seen) for end in ends)
 
     def _may_be_fence(self, text: str) -> bool:
         """Return whether a line that begins like this may begin or end a block of code."""

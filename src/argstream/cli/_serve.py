@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 from argparse import Namespace
+from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -132,19 +133,16 @@ def read_token(path: Path) -> str | None:
 
     Raise ``UsageError`` if other users could have read or written the file.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
-    except FileNotFoundError:
-        return None
-    except OSError as error:  # also a symbolic link, which might lead anywhere
-        raise _unusable("read", path, error) from None
-    try:
-        _require_private(descriptor, path)
-        token = os.read(descriptor, _MAX_BYTES).decode("ascii", "replace").strip()
-    except OSError as error:  # a directory, for example
-        raise _unusable("read", path, error) from None
-    finally:
-        os.close(descriptor)
+    with _explained("read", path):  # a directory, or a symbolic link, which might lead anywhere
+        try:
+            descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+        except FileNotFoundError:
+            return None
+        try:
+            _require_private(descriptor, path)
+            token = os.read(descriptor, _MAX_BYTES).decode("ascii", "replace").strip()
+        finally:
+            os.close(descriptor)
     if not token:
         raise UsageError(f"{str(path)!r} holds no token. Delete it and start again")
     return token
@@ -152,33 +150,26 @@ def read_token(path: Path) -> str | None:
 
 def write_token(path: Path, token: str) -> None:
     """Create the file, readable for its owner only from the start, whatever the umask is."""
-    try:
-        _make_folders(path.parent)
+    with _explained("create", path):
+        for folder in reversed(path.parents):
+            folder.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-        descriptor = os.open(path, flags, _OWNER_ONLY)
-    except FileExistsError:
-        raise UsageError(
-            f"another server has just created {str(path)!r}. Start again to use its token"
-        ) from None
-    except OSError as error:
-        raise _unusable("create", path, error) from None
+        try:
+            descriptor = os.open(path, flags, _OWNER_ONLY)
+        except FileExistsError:
+            raise UsageError(
+                f"another server has just created {str(path)!r}. Start again to use its token"
+            ) from None
     try:
-        _require_private(descriptor, path)  # some file systems keep no permissions
-        os.write(descriptor, f"{token}\n".encode("ascii"))
-    except BaseException as error:
+        with _explained("write", path):
+            _require_private(descriptor, path)  # some file systems keep no permissions
+            os.write(descriptor, f"{token}\n".encode("ascii"))
+    except BaseException:
         with contextlib.suppress(OSError):
             path.unlink()
-        if isinstance(error, OSError):
-            raise _unusable("write", path, error) from None
         raise
     finally:
         os.close(descriptor)
-
-
-def _make_folders(folder: Path) -> None:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _require_private(descriptor: int, path: Path) -> None:
@@ -197,9 +188,14 @@ def _require_private(descriptor: int, path: Path) -> None:
         )
 
 
-def _unusable(what: str, path: Path, error: OSError) -> UsageError:
-    reason = error.strerror or type(error).__name__
-    return UsageError(f"cannot {what} the token file {str(path)!r}: {reason}. Fix this, {_INSTEAD}")
+@contextlib.contextmanager
+def _explained(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        told = f"cannot {what} the token file {str(path)!r}: {why}. Fix this, {_INSTEAD}"
+        raise UsageError(told) from None
 
 
 _TOKEN: Final = "ARGSTREAM_TOKEN"

@@ -140,17 +140,14 @@ class KeyDecoder:
 
 def _key(found: re.Match[str]) -> Key:
     match found.lastgroup:
+        case "character" if found[0].isprintable():
+            return Key("character", found[0])
         case "character":
-            text = found[0]
-            return (
-                Key("character", text) if text.isprintable() else Key(_CONTROLS.get(text, "other"))
-            )
+            return Key(_CONTROLS.get(found[0], "other"))
         case "paste":
             return Key("paste", found["paste"])
-        case "escape":
-            return Key("escape")
-        case _:
-            return Key("other")
+        case group:
+            return Key("escape" if group else "other")
 
 
 class Keyboard:

@@ -19,8 +19,7 @@ CUT: Final = 500  # how many of the newest characters of a growing line are look
 class GrowingText:
     """Collects pieces of a text and returns its lines.
 
-    Linear: a piece is looked at when it comes and when its line is complete. The end of the line
-    that grows can be asked for at any time, for a bounded price.
+    Linear: a piece is looked at when it comes and when its line is complete.
     """
 
     def __init__(self) -> None:
@@ -46,20 +45,13 @@ class GrowingText:
         return line
 
     def whole(self) -> str:
-        """Return the line that grows; its price grows with it."""
+        """Return the line that grows. Its price is a copy of it."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def tail(self) -> str:
         """Return the end of the line that grows; all of it, unless it is longer than ``CUT``."""
-        pieces = []
-        length = 0
-        for piece in reversed(self._pieces):
-            pieces.append(piece)
-            length += len(piece)
-            if length > CUT:
-                break
-        return "".join(reversed(pieces))[-CUT:]
+        return self.whole()[-CUT:]
 
 
 # What stands before the first row of a line, counted from 1, and before the rest.

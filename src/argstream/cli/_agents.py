@@ -6,12 +6,12 @@ Each function returns the exit status. ``main`` handles errors: they exit with 2
 import asyncio
 import os
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from argstream.agent import Agent, Tool
 from argstream.agent._run import Run
 from argstream.agent.approvals import Approval, Approve, Approver, Deny
 from argstream.agent.toolkits import file_tools, shell_tool, text_reader
-from argstream.cli._commands import fields
+from argstream.cli._commands import parsed
 from argstream.cli._io import chunks, say_aside
 from argstream.cli._setup import (
     Shown,
@@ -32,8 +32,8 @@ from argstream.cli._setup import (
     find_run,
     opened,
     place_of,
+    policy_in,
     print_lines,
-    read_rules,
     settings_of,
     short_id,
     shown_place,
@@ -42,6 +42,7 @@ from argstream.cli._setup import (
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested
 from argstream.models import ScriptedModel, make_model
+from argstream.policy import Policy
 from argstream.runs._records import Launch, RunInfo
 from argstream.runs._store import Store
 from argstream.sanitise import visible_line
@@ -58,7 +59,7 @@ from argstream.terminal._entry import (
 from argstream.terminal._run_view import RunSoFar
 from argstream.terminal._text import Span, count, line, shown
 
-INSTRUCTIONS: Final = (
+_INSTRUCTIONS: Final = (
     "You work in the folder {folder}, with the tools that you are given. Paths are relative to it. "
     "Read what you change before you change it. Be brief."
 )
@@ -74,25 +75,9 @@ _HOW_TO_APPROVE: Final = (
     "pauses instead."
 )
 _MAX_TURNS: Final = 50
+_PIECES_A_STEP: Final = 10  # that the script could write during a step of its longer tool
 _PAUSED: Final = 3  # exit status
 _FRESH: Final = Launch(tools=("files",), folder=".")
-
-
-class RunOptions(NamedTuple):
-    """Options of ``run`` and ``resume``. None: as the run or the conversation was started."""
-
-    model: str = ""
-    tools: str | None = None
-    folder: str | None = None
-    policy: str | None = None
-    instructions: str = ""
-    store: str = ""
-    is_continued: bool = False
-    conversation: str = ""
-    max_turns: int = 0
-    yes: bool = False  # approves everything
-    full: bool = False  # folds no texts
-    json: bool = False
 
 
 def chosen_model(given: str) -> str:
@@ -144,19 +129,34 @@ def refuse_options(model: str, **given: str | None) -> None:
         )
 
 
-def tools_of(kits: Sequence[str], folder: Path, hidden: Sequence[Path]) -> list[Tool]:
-    """Return the tools of these kits for one folder, in which some files are hidden."""
-    files = file_tools(folder, hidden=hidden) if "files" in kits else []
-    return [*files, shell_tool(folder)] if "shell" in kits else files
-
-
-def launched_tools(launch: Launch, place: str, room: Path) -> list[Tool]:
+def launched_tools(launch: Launch, place: str, room: Path, pace: float = _PACE) -> list[Tool]:
     """Return the tools of a run that is launched like this. Those of the script use ``room``."""
     if launch.model == SCRIPT:
         from argstream.cli._guide import script_tools
 
-        return script_tools(room, _PACE * 10)
-    return tools_of(launch.tools, Path(launch.folder), files_of(place))
+        return script_tools(room, pace * _PIECES_A_STEP)
+    folder, hidden = Path(launch.folder), files_of(place)
+    files = file_tools(folder, hidden=hidden) if "files" in launch.tools else []
+    return [*files, shell_tool(folder)] if "shell" in launch.tools else files
+
+
+def launched_agent(
+    launch: Launch, rules: Policy | None, tools: list[Tool], pace: float = _PACE, **others: Any
+) -> Agent:
+    """Return the agent of a run that is launched like this."""
+    model: object
+    told = launch.instructions
+    if launch.model == SCRIPT:
+        from argstream.cli._guide import ScriptedGuide, script_policy
+
+        model, rules = ScriptedGuide(pace), rules or script_policy()
+    else:
+        model = model_named(launch.model)
+        told = told or (_INSTRUCTIONS.format(folder=launch.folder) if tools else "")
+    turns = launch.max_turns or _MAX_TURNS
+    return Agent(
+        model, tools, instructions=told, policy=rules, max_turns=turns, launch=launch, **others
+    )
 
 
 def absolute(policy: str | None) -> str:
@@ -169,15 +169,14 @@ def absolute(policy: str | None) -> str:
 
 def run_prompt(given: Namespace) -> int:
     """Run a prompt; "-" reads it from standard input."""
-    options = RunOptions(**fields(given, RunOptions))
     with Stopping() as stopping:
         text = _standard_input() if given.prompt == "-" else given.prompt
         if not text.strip():
             raise UsageError("the prompt is empty. Pass a text, or - to read it from stdin")
-        return asyncio.run(_run(text, options, stopping))
+        return asyncio.run(_run(text, given, stopping))
 
 
-async def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
+async def _run(prompt: str, options: Namespace, stopping: Stopping) -> int:
     place, continues = place_of(options.store, ""), options.is_continued or options.conversation
     if not (place or continues):
         async with _agent(options, _FRESH, None) as driving:
@@ -196,7 +195,7 @@ async def _run(prompt: str, options: RunOptions, stopping: Stopping) -> int:
             )
 
 
-async def _last_run(store: Store, options: RunOptions) -> RunInfo:
+async def _last_run(store: Store, options: Namespace) -> RunInfo:
     """Return the newest run of the conversation that is to be continued."""
     start = options.conversation
     known = {
@@ -223,8 +222,7 @@ def resume_run(given: Namespace) -> int:
     async def resume() -> int:
         async with opened(given.store) as store:
             info = await find_run(store, given.run, given.store)
-            options = RunOptions(**fields(given, RunOptions))
-            return await _drive_on(info, options, store, stopping)
+            return await _drive_on(info, given, store, stopping)
 
     with Stopping() as stopping:
         return asyncio.run(resume())
@@ -232,37 +230,32 @@ def resume_run(given: Namespace) -> int:
 
 async def _drive_on(
     info: RunInfo,
-    options: RunOptions,
+    options: Namespace,
     store: Store,
     stopping: Stopping,
     decisions: Mapping[str, Approval] | None = None,
 ) -> int:
-    """Resume a run here."""
+    name, option = short_id(info.run_id), store_option(options.store)
     if info.is_over:
         raise UsageError(
-            f"run {short_id(info.run_id)} has ended ({info.status}). To continue its conversation: "
+            f"run {name} has ended ({info.status}). To continue its conversation: "
             f"{continue_command(info, options.store)}"
         )
     if info.owner is not None:
-        raise UsageError(_busy(info, options.store))
+        raise UsageError(
+            f"run {name} is running ({info.owner}). Follow it with `argstream watch "
+            f"run:{name}{option}`"
+        )
     if not (info.launch.model or options.model):
         raise UsageError(
-            f"the settings of run {short_id(info.run_id)} are unknown: it was not started with "
-            "`argstream run`. Resume it in its own program, or pass --model and --tools"
+            f"the settings of run {name} are unknown: it was not started with `argstream run`. "
+            "Resume it in its own program, or pass --model and --tools"
         )
     async with _agent(options, info.launch, store) as driving:
         _tell_settings("Resuming", info.run_id, driving.launch)
         if driving.shown.terminal is not None:
             driving.shown.terminal.show(RunSoFar(await store.read(info.run_id)))
         return await driving.follow(lambda agent: agent.resume(info.run_id, decisions), stopping)
-
-
-def _busy(info: RunInfo, place: str) -> str:
-    name = short_id(info.run_id)
-    return (
-        f"run {name} is running ({info.owner}). Follow it with `argstream watch "
-        f"run:{name}{store_option(place)}`"
-    )
 
 
 def _tell_settings(what: str, name: str, launch: Launch) -> None:
@@ -277,7 +270,7 @@ class _Driving(NamedTuple):
     launch: Launch
     approver: Approver | None
     shown: Shown
-    options: RunOptions
+    options: Namespace
 
     async def follow(self, start: Callable[[Agent], Run], stopping: Stopping) -> int:
         """Show a run until it ends or pauses. Return the exit status."""
@@ -297,45 +290,29 @@ class _Driving(NamedTuple):
 
 @asynccontextmanager
 async def _agent(
-    options: RunOptions, before: Launch, store: Store | None
+    options: Namespace, before: Launch, store: Store | None
 ) -> AsyncIterator[_Driving]:
-    """Make an agent with these options; what they leave open is as it was before."""
+    """Make an agent with the options of ``run`` or ``resume``; others are as before."""
     name = chosen_model(options.model) if options.model or not before.model else before.model
     kits = list(before.tools) if options.tools is None else kits_named(options.tools)
     folder = folder_named(before.folder or "." if options.folder is None else options.folder)
     policy = before.policy or None if options.policy is None else options.policy
-    rules = read_rules(None, policy).policy
+    rules = policy_in(policy)
     told, turns = options.instructions or before.instructions, options.max_turns or before.max_turns
     place, looks = place_of(options.store), ToolViews()  # the files of a store are never shown
-    if is_script := name == SCRIPT:
+    if name == SCRIPT:
         refuse_options(SCRIPT, tools=options.tools, folder=options.folder)
         kits = []
     launch = Launch(name, tuple(kits), str(folder), absolute(policy), told, turns)
-    room = TemporaryDirectory(prefix="argstream-run-") if is_script else nullcontext(".")
+    room = TemporaryDirectory(prefix="argstream-run-") if name == SCRIPT else nullcontext(".")
     with room as folder_of_script:
-        model: object
-        if is_script:
-            from argstream.cli._guide import ScriptedGuide, script_policy
-
-            model, rules = ScriptedGuide(_PACE), rules or script_policy()
-        else:
-            model, told = model_named(name), told or INSTRUCTIONS.format(folder=folder)
         tools = launched_tools(launch, place, Path(folder_of_script))
         if "files" in kits:
             looks = ToolViews(read_file=text_reader(folder, hidden=files_of(place)))
-        stored = False if store is None else shown_place(options.store)
+        stored = False if store is None else shown_place(options.store or "")
         with Shown(looks, as_json=options.json, full=options.full, stored=stored) as shown:
             approver = _approver(options, shown, looks, is_stored=store is not None)
-            agent = Agent(
-                model,
-                tools,
-                instructions=told,
-                policy=rules,
-                approver=approver,
-                max_turns=turns or _MAX_TURNS,
-                store=store,
-                launch=launch,
-            )
+            agent = launched_agent(launch, rules, tools, approver=approver, store=store)
             yield _Driving(agent, launch, approver, shown, options)
 
 
@@ -347,7 +324,7 @@ def _standard_input() -> str:
 
 
 def _approver(
-    options: RunOptions, shown: Shown, looks: ToolViews, *, is_stored: bool
+    options: Namespace, shown: Shown, looks: ToolViews, *, is_stored: bool
 ) -> Approver | None:
     """Return what decides; None if the run pauses for approval."""
     if options.yes:
@@ -389,7 +366,8 @@ async def _decide(given: Namespace, stopping: Stopping, denial: Deny | None = No
             )
         can_resume = info.owner is None and info.launch.model and not others
         if can_resume and not given.no_resume:
-            options, decisions = RunOptions(store=given.store or ""), {request.call_id: decision}
+            options, decisions = parsed("runs resume", [info.run_id]), {request.call_id: decision}
+            options.store = given.store
             return await _drive_on(info, options, store, stopping, decisions)
         await store.decide(info.run_id, {request.call_id: decision})
         _show_decision(request, decision)
@@ -425,7 +403,7 @@ async def _check(info: RunInfo, store: Store, place: str, call_id: str, decision
     launch = info.launch
     if launch.model:  # otherwise its tools are not known here
         tools = launched_tools(launch, place, Path())
-        policy = read_rules(None, launch.policy or None).policy
+        policy = policy_in(launch.policy or None)
         agent = Agent(ScriptedModel(), tools, policy=policy, store=store)
         await agent.check(info.run_id, {call_id: decision})
 

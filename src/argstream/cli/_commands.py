@@ -27,6 +27,7 @@ _DEFAULT: Final = re.compile(r"Default: ([^\s$]+)(?: \(detected\))?\.$")
 _HELP: Final = ("-h", "--help")
 _RUN_ID: Final = re.compile(r"(run[_:])?[0-9a-f]{3,32}")
 _VALUED: Final = ("--status", "--limit", "--store")
+_DESTINATIONS: Final = {"--from": "protocol", "--continue": "is_continued"}  # others have theirs
 
 
 class CommandLineError(Exception):
@@ -62,34 +63,41 @@ def _speed(text: str) -> float:
     return factor
 
 
-def _one_of(text: str, known: Sequence[str]) -> str:
-    if text not in known:
-        raise ArgumentTypeError(f"must be one of {', '.join(known)}, not {text!r}")
+def _network(text: str) -> str:
+    """Return the address of a proxy. A mistyped one would never match."""
+    from ipaddress import ip_network
+
+    try:
+        ip_network(text)
+    except ValueError:
+        example = "an address such as 10.0.0.7, or a network such as 10.0.0.0/8"
+        raise ArgumentTypeError(f"is {example}, not {text!r}") from None
     return text
 
 
-def _protocol(text: str) -> str:
-    from argstream.providers import ProtocolName
+def _one_of(module: str, name: str) -> Callable[[str], str]:
+    """Return a type for the values of a ``Literal``, whose module is imported when it is used."""
 
-    return _one_of(text, get_args(ProtocolName))
+    def convert(text: str) -> str:
+        known = get_args(getattr(import_module(module), name))
+        if text not in known:
+            raise ArgumentTypeError(f"must be one of {', '.join(known)}, not {text!r}")
+        return text
 
-
-def _status(text: str) -> str:
-    from argstream.events import RunStatus
-
-    return _one_of(text, get_args(RunStatus))
+    return convert
 
 
 _TYPES: Final[dict[str, Callable[[str], Any]]] = {
-    "--from": _protocol,
+    "--forwarded-from": _network,
+    "--from": _one_of("argstream.providers", "ProtocolName"),
     "--limit": _number(int, 1),
-    "--log-level": lambda text: _one_of(text, get_args(LogLevel)),
+    "--log-level": _one_of(__name__, "LogLevel"),
     "--max-turns": _number(int, 1),
-    "--only": lambda text: _one_of(text, get_args(LintScope)),
+    "--only": _one_of(__name__, "LintScope"),
     "--pace": _number(float, 0),
     "--port": _number(int, 0, 65535),
     "--speed": _speed,
-    "--status": _status,
+    "--status": _one_of("argstream.events", "RunStatus"),
 }
 
 
@@ -121,10 +129,9 @@ def refuse(is_wrong: object, problem: str) -> None:
         raise CommandLineError(problem)
 
 
-def fields(given: Namespace, options: Any) -> dict[str, Any]:
-    """Return the options that were given, or have a default, for a NamedTuple."""
-    values = vars(given).items()
-    return {name: value for name, value in values if name in options._fields and value is not None}
+def parsed(command: str, rest: Sequence[str]) -> Namespace:
+    """Return the options of a command; None for those that are not given and have no default."""
+    return Parser(help_texts()[command]).parse_intermixed_args(rest)
 
 
 # The command line
@@ -160,7 +167,7 @@ def run_command(arguments: Sequence[str]) -> int:
         return 0
     module, _, function = _COMMANDS[name].partition(".")
     try:
-        given = Parser(text).parse_intermixed_args(rest)
+        given = parsed(name, rest)
         if name == "demo":  # it takes a moment to load
             _print("A scripted model, real tools. Ctrl-C stops it.")
         elif name == "serve":  # of two missing extras, the user needs this one
@@ -271,7 +278,8 @@ class Parser(ArgumentParser):
         settings |= {"type": _TYPES[name]} if name in _TYPES else {}
         flags = [flag for flag in (short, name) if flag]
         self._flags += flags
-        self.add_argument(*flags, dest=_dest(name), **settings)
+        dest = _DESTINATIONS.get(name, name.strip("-").replace("-", "_"))
+        self.add_argument(*flags, dest=dest, **settings)
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage in plain words."""
@@ -286,8 +294,3 @@ class Parser(ArgumentParser):
         if problem.startswith("expected"):
             raise CommandLineError(f"{option} needs a value")
         raise CommandLineError(f"{option} {problem}")
-
-
-def _dest(name: str) -> str:
-    other = {"--from": "protocol", "--continue": "is_continued"}
-    return other.get(name) or name.strip("-").replace("-", "_")

@@ -66,6 +66,16 @@ _FURTHER: Final = (
 _EDIT: Final = "Fix the tax"  # what the messages begin with
 _FORBIDDEN: Final = "Try something forbidden"
 _SAMPLE: Final = "prices.py"
+_BUGS: Final = (
+    f"`tax` in `{_SAMPLE}` has three bugs: the rate of books is wrong, the tax is always rounded "
+    "down, and an unknown kind fails without an explanation. I'll fix them:"
+)
+_EDITED: Final = "Edited. The tax is now correct."
+_ALLOWED: Final = "Your policy allows that, and you approved it."
+_BLOCKED: Final = (
+    "The policy blocked the call as soon as its path was complete, before the key was written. "
+    "A real model would read the reason and try something else."
+)
 _EDITS: Final = (
     {
         "old": 'RATES = {"book": 5, "food": 7, "other": 19}\n',
@@ -97,52 +107,22 @@ _KEY: Final = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDemoDemoDemoDemoDemoDemoDemo
 def reply_to(messages: Sequence[Message]) -> Reply:
     """Return what comes next in a conversation whose last message is the user's."""
     prompts = [text for message in messages if (text := _text_of(message))]
-    prompt, has_begun = (prompts or [""])[-1], not _text_of(messages[-1])
+    prompt, results = (prompts or [""])[-1], _results(messages)
     if prompt.startswith(_EDIT):
-        return _editing(messages) if has_begun else _edit()
+        edited = results.get("edit_file")
+        if edited is None:
+            return Reply(Say(_BUGS), _call("edit_file", {"path": _SAMPLE, "edits": _EDITS}))
+        outcome = f"That failed: {edited.result}." if edited.failed else _EDITED
+        return Reply(f"{outcome} Edits need no approval in this demo. The card shows the diff.")
+    written = results.get("write_file")
     if prompt.startswith(_FORBIDDEN):
-        return _blocked(messages) if has_begun else _forbidden()
-    if not has_begun:
-        return _opening(max(len(prompts), 1), prompt)
-    results = _results(messages)
-    if "write_file" in results:
-        return Reply(_ending(results["write_file"]))
-    return _writing(results)
-
-
-def _edit() -> Reply:
-    return Reply(
-        Say(
-            f"`tax` in `{_SAMPLE}` has three bugs: the rate of books is wrong, the tax is always "
-            "rounded down, and an unknown kind fails without an explanation. I'll fix them:"
-        ),
-        _call("edit_file", {"path": _SAMPLE, "edits": _EDITS}),
-    )
-
-
-def _editing(messages: Sequence[Message]) -> Reply:
-    result = _results(messages)["edit_file"]
-    outcome = (
-        f"That failed: {result.result}." if result.failed else "Edited. The tax is now correct."
-    )
-    return Reply(f"{outcome} Edits need no approval in this demo. The card shows the diff.")
-
-
-def _forbidden() -> Reply:
-    return Reply(
-        Say("Next, a call that the policy forbids: adding an SSH key."),
-        _call("write_file", {"path": _KEYS, "content": _KEY * 8}),
-    )
-
-
-def _blocked(messages: Sequence[Message]) -> Reply:
-    result = _results(messages)["write_file"]
-    if not result.failed:
-        return Reply("Your policy allows that, and you approved it.")
-    return Reply(
-        "The policy blocked the call as soon as its path was complete, before the key was written. "
-        "A real model would read the reason and try something else."
-    )
+        if written is None:
+            call = _call("write_file", {"path": _KEYS, "content": _KEY * 8})
+            return Reply(Say("Next, a call that the policy forbids: adding an SSH key."), call)
+        return Reply(_BLOCKED if written.failed else _ALLOWED)
+    if written is not None:
+        return Reply(_ending(written))
+    return _writing(results) if results else _opening(max(len(prompts), 1), prompt)
 
 
 def _opening(number: int, prompt: str) -> Reply:

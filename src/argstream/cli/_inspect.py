@@ -8,10 +8,9 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -34,6 +33,7 @@ from argstream.runs._records import Record, RunInfo
 from argstream.runs._state import Call, CallState, RunState, TurnTimes
 from argstream.sanitise import visible_line
 from argstream.streaming import stream
+from argstream.terminal._blocks import clock
 from argstream.terminal._layout import rows_of
 from argstream.terminal._screen import Palette
 from argstream.terminal._text import Line, Span, count, size, text_of, token_counts
@@ -48,28 +48,6 @@ _STATES: Final[dict[CallState, str]] = {
     "pending": "needs approval",
     "running": "running",
 }
-
-
-class Picture(NamedTuple):
-    file: str
-    overwrite: bool = False
-
-    def write(self, waterfall: Waterfall, about: str) -> bool:
-        """Write it. Return whether that went well; if not, complain."""
-        name = visible_line(self.file)
-        if not waterfall.calls:
-            complain(f"no tool calls, so {name} was not written")
-            return False
-        try:
-            with Path(self.file).open("w" if self.overwrite else "x", encoding="utf-8") as file:
-                file.write(waterfall.svg(about))
-        except FileExistsError:
-            complain(f"{name} already exists. Use --force to overwrite it")
-        except OSError as error:
-            complain(f"cannot write {name}: {error.strerror}")
-        else:
-            return True
-        return False
 
 
 def inspect(given: Namespace) -> int:
@@ -94,17 +72,16 @@ def inspect(given: Namespace) -> int:
     refuse(given.force and not given.svg, "--force is for --svg: nothing else is written")
     if is_listed:
         return print_calls(given) if given.calls else print_fragments(files[0])
-    picture = Picture(given.svg, overwrite=given.force) if given.svg else None
-    return _inspect_run(given, picture) if is_run else _inspect_file(given, picture)
+    return _inspect_run(given) if is_run else _inspect_file(given)
 
 
-def _inspect_file(given: Namespace, picture: Picture | None) -> int:
+def _inspect_file(given: Namespace) -> int:
     file = given.file[0]
     recording = recording_in(file, pace=0.0)
     states, spoken = _states_of(recording, given.protocol)
     unit: Unit = "seconds" if recording.has_times else "bytes"
     times, by_byte = (Waterfall(states[one], one, is_deep=given.deep) for one in (unit, "bytes"))
-    if picture is not None and not picture.write(times, Path(file).name):
+    if given.svg and not _has_drawn(given, times, Path(file).name):
         return 2
     lines: Iterable[str] = _report(file, spoken, recording, times)
     if given.json:
@@ -112,14 +89,32 @@ def _inspect_file(given: Namespace, picture: Picture | None) -> int:
     return _show(lines, times, "complete", is_drawn=not given.json)
 
 
-def _inspect_run(given: Namespace, picture: Picture | None) -> int:
+def _inspect_run(given: Namespace) -> int:
     info, records = asyncio.run(_read(given.file[0], given.store))
     times, columns = Waterfall(RunState.from_records(records)), terminal_width()
-    if picture is not None and not picture.write(times, info.run_id):
+    if given.svg and not _has_drawn(given, times, info.run_id):
         return 2
     lines = (row for line in _run_report(info, times, columns) for row in _wrapped(line, columns))
     told = [json.dumps(_run_document(info, times))] if given.json else lines
     return _show(told, times, "complete", None, is_drawn=not given.json)
+
+
+def _has_drawn(given: Namespace, times: Waterfall, about: str) -> bool:
+    """Write the waterfall as a picture. Return whether that went well; if not, complain."""
+    name = visible_line(given.svg)
+    if not times.calls:
+        complain(f"no tool calls, so {name} was not written")
+        return False
+    try:
+        with Path(given.svg).open("w" if given.force else "x", encoding="utf-8") as file:
+            file.write(times.svg(about))
+    except FileExistsError:
+        complain(f"{name} already exists. Use --force to overwrite it")
+        return False
+    except OSError as error:
+        complain(f"cannot write {name}: {error.strerror}")
+        return False
+    return True
 
 
 def _show(lines: Iterable[str], times: Waterfall, *good: str | None, is_drawn: bool) -> int:
@@ -370,9 +365,8 @@ def _run_report(info: RunInfo, times: Waterfall, columns: int) -> Iterator[str]:
     yield f"{visible_line(info.run_id)}: {info.status}"
     conversation = visible_line(info.conversation_id) or "–"
     yield f"agent {visible_line(info.agent) or '–'}, conversation {conversation}"
-    began = datetime.fromtimestamp(info.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     seconds = seconds_in_words(times.at(state.time))
-    yield f"began {began}, {seconds}, {count(info.seq, 'record')}"
+    yield f"began {clock(info.created)}, {seconds}, {count(info.seq, 'record')}"
     facts = [count(len({turn.turn for turn in turns}), "turn"), count(len(times.calls), "call")]
     facts += [tokens] if (tokens := token_counts(state.usage)) else []
     facts += [f"after {count(len(state.history), 'message')}"] if state.history else []

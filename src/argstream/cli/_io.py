@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import FileIO
 from select import select
-from typing import NoReturn, Self, TextIO
+from typing import Self, TextIO
 
 from argstream.errors import UsageError
 from argstream.recording import Recording, parse_recording, without_times
@@ -57,20 +57,17 @@ class Interruptions:
         os.close(self._arrived)
         os.close(self._told)
 
-    def wait_for(self, file: int) -> None:
-        self._wait([file, self._arrived])
-
-    def sleep(self, seconds: float) -> None:
-        self._wait([self._arrived], seconds)
-
-    def wait(self) -> NoReturn:
-        self._wait([self._arrived])
-        raise AssertionError("what ends this is an exception")
-
-    def _wait(self, files: list[int], seconds: float | None = None) -> None:
-        ready, _, _ = select(files, [], [], seconds)
+    def sleep(self, seconds: float | None, *files: int) -> None:
+        """Wait so long, or until one of the files can be read. None means for ever."""
+        ready, _, _ = select([self._arrived, *files], [], [], seconds)
         if self._arrived in ready:
             raise KeyboardInterrupt
+
+    def wait(self) -> int:
+        """Wait for Ctrl-C, and return the exit status."""
+        with suppress(KeyboardInterrupt):
+            self.sleep(None)
+        return 130
 
 
 _CHUNK = 64 * 1024
@@ -95,7 +92,7 @@ def chunks(file: str, hint: str) -> Iterator[bytes]:
             Interruptions() as interruptions,
         ):
             while True:
-                interruptions.wait_for(source.fileno())
+                interruptions.sleep(None, source.fileno())
                 chunk = source.read(_CHUNK)
                 if chunk == b"":
                     return

@@ -10,7 +10,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -47,6 +46,7 @@ from argstream.runs._state import RunState
 from argstream.runs._store import Store
 from argstream.sanitise import visible, visible_line
 from argstream.terminal import ToolViews
+from argstream.terminal._blocks import clock
 from argstream.terminal._layout import cut, width
 from argstream.terminal._text import Line, Role, Span, Spans, duration, line, shown, text_of
 
@@ -91,7 +91,7 @@ def list_runs(given: Namespace) -> int:
         for info, prompt, _ in rows:
             sys.stdout.write(json.dumps({**msgspec.to_builtins(info), "prompt": prompt}) + "\n")
     elif rows:
-        print_lines(_table(rows, time.time()))
+        print_lines(_table(rows))
     else:
         say("no runs found" + (f" with status {status}" if status else ""))
     sys.stdout.flush()
@@ -129,14 +129,14 @@ async def _row(store: Store, info: RunInfo) -> _Row | None:
         return _Row(info, f"({error})")
 
 
-def _table(rows: Sequence[_Row], now: float) -> Iterator[Spans]:
+def _table(rows: Sequence[_Row]) -> Iterator[Spans]:
     columns = table_width()
     ids = _short_ids([row.info.run_id for row in rows])
     has_agents = len({row.info.agent for row in rows}) > 1
     cells = [
         (
             Span(status if columns >= _WIDE else status[0], role),
-            Span(_age(now - row.info.updated, row.info.updated)),
+            Span(_age(row.info.updated)),
             Span(visible_line(name), "strong"),
             *((Span(visible_line(row.info.agent)),) if has_agents else ()),
         )
@@ -189,12 +189,13 @@ def _short_ids(run_ids: Sequence[str]) -> list[str]:
     return [name[:length] for name in names]
 
 
-def _age(seconds: float, moment: float) -> str:
+def _age(moment: float) -> str:
+    seconds = max(time.time() - moment, 0)
     if seconds < 60:
-        return f"{max(seconds, 0):.0f} s"
+        return f"{seconds:.0f} s"
     if seconds < 30 * 24 * 3600:
         return " ".join(duration(seconds).split()[:2])
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d")
+    return clock(moment).split()[0]
 
 
 def show_run(given: Namespace) -> int:
@@ -209,11 +210,10 @@ async def _details(name: str, place: str) -> list[Line | Spans]:
         state = RunState.from_records(await store.read(info.run_id))
         pending = [] if info.is_over else await pending_calls(store, state)
     row = _Row(info, state.prompt, pending)
-    began = datetime.fromtimestamp(info.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     facts = {
         "Status": _STATUSES[row.status][0],
         "Prompt": fit(" ".join(state.prompt.split()), table_width() - 17),
-        "Started": f"{began}, last activity {_age(time.time() - info.updated, info.updated)} ago",
+        "Started": f"{clock(info.created)}, last activity {_age(info.updated)} ago",
         "Conversation": info.conversation_id,
         "Agent": info.agent,
         **settings_of(info.launch),
@@ -356,7 +356,5 @@ class _Player:
             )
 
     def show(self, record: Record) -> None:
-        if self._shown.terminal is None:
-            self._shown.show(record.event, to_json(record))
-            return
-        self._shown.show(record.event, record=record)
+        text = to_json(record) if self._shown.terminal is None else None
+        self._shown.show(record.event, text, record)

@@ -7,7 +7,8 @@ import os
 import secrets
 import stat
 from argparse import Namespace
-from ipaddress import ip_address, ip_network
+from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -17,27 +18,18 @@ from urllib.parse import urlsplit
 from argstream.agent import Agent
 from argstream.cli._agents import (
     CLAUDE,
-    INSTRUCTIONS,
     SCRIPT,
     absolute,
     chosen_model,
     folder_named,
     kits_named,
-    model_named,
+    launched_agent,
+    launched_tools,
     refuse_options,
-    tools_of,
 )
 from argstream.cli._commands import LogLevel
-from argstream.cli._guide import ScriptedGuide, script_policy, script_tools
 from argstream.cli._io import complain, say
-from argstream.cli._setup import (
-    Stopping,
-    files_of,
-    place_of,
-    read_rules,
-    shown_place,
-    token_file_of,
-)
+from argstream.cli._setup import Stopping, place_of, policy_in, shown_place, token_file_of
 from argstream.errors import UsageError
 from argstream.runs._records import Launch
 from argstream.runs._store import Store
@@ -52,6 +44,7 @@ _MODELS: Final = {
     SCRIPT: "demo script (use --model for a real one)",
     CLAUDE: "Claude Code (asks before it changes files)",
 }
+Hosts: TypeAlias = tuple[str, ...] | None  # the names that requests may use; None is any
 _EVERYWHERE: Final = ("", "0.0.0.0", "::")  # noqa: S104 - to know it by
 _PATHS: Final = (
     ("POST /api/converse", "simple streaming chat"),
@@ -62,66 +55,43 @@ _PATHS: Final = (
 )
 
 
-class Greeting(NamedTuple):
-    model: str
-    place: str  # where the runs are kept
-    hosts: tuple[str, ...] | None  # the names that requests may use for it; None is any
-    options: Namespace
-    access: "_Access"
+def _greeting(
+    url: str, facts: dict[str, str], options: Namespace, hosts: Hosts, access: "_Access"
+) -> str:
+    """Return what is printed when the server listens."""
+    page, token, authorization = "/", "set by you; the page asks for it", ""
+    if access.token is None:
+        token = "none: any local user or process can start runs and approve commands"
+    elif access.file is None:
+        authorization = '-H "authorization: Bearer $ARGSTREAM_TOKEN" '
+    else:
+        page, token = f"/#token={access.token}", f"kept in {visible_line(str(access.file))}"
+        authorization = f"-H 'authorization: Bearer {access.token}' "
+    facts = {
+        "Open": "" if options.no_page else f"{url}{page}",
+        **facts,
+        "Token": token,
+        "Network": _others(url, options.host, hosts),
+    }
+    lines = [f"  {name:<9}{text}" for name, text in facts.items() if text]
+    paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
+    return (
+        f"argstream is running at {url} (Ctrl-C to stop)\n\n"
+        + "\n".join(lines)
+        + f"\n\n  curl -N {url}/api/converse {authorization}-H 'content-type: "
+        """application/json' -d '{"message": "Hello"}'\n\n"""
+        f"{paths}\n"
+    )
 
-    def text(self, url: str) -> str:
-        """Return what is printed when the server listens."""
-        page = "" if self.options.no_page else "/"
-        if page and self.access.made_token:
-            page = f"/#token={self.access.made_token}"
-        facts = {
-            "Open": f"{url}{page}" if page else "",
-            "Model": visible_line(_MODELS.get(self.model, self.model)),
-            "Runs": shown_place(self.place),
-            "Token": self._token(),
-            "Network": self._others(url),
-        }
-        lines = [f"  {name:<9}{text}" for name, text in facts.items() if text]
-        paths = "\n".join(f"  {path:29}{what}" for path, what in _PATHS)
-        return (
-            f"argstream is running at {url} (Ctrl-C to stop)\n\n"
-            + "\n".join(lines)
-            + f"\n\n  curl -N {url}/api/converse {self._authorization()}-H 'content-type: "
-            """application/json' -d '{"message": "Hello"}'\n\n"""
-            f"{paths}\n"
-        )
 
-    def _token(self) -> str:
-        if self.access.token is None:
-            return "none: any local user or process can start runs and approve commands"
-        file = self.access.file
-        return (
-            "set by you; the page asks for it"
-            if file is None
-            else f"kept in {visible_line(str(file))}"
-        )
-
-    def _authorization(self) -> str:
-        if self.access.token is None:
+def _others(url: str, host: str, hosts: Hosts) -> str:
+    """Return the names by which others can reach the server; "" if they cannot."""
+    with contextlib.suppress(ValueError):  # a name: what it stands for is not known here
+        if host == "localhost" or ip_address(host).is_loopback:
             return ""
-        if self.access.made_token:
-            return f"-H 'authorization: Bearer {self.access.made_token}' "
-        return '-H "authorization: Bearer $ARGSTREAM_TOKEN" '
-
-    def _others(self, url: str) -> str:
-        """Return the names by which others can reach it; "" if they cannot."""
-        if self.options.host == "localhost" or _is_loopback(self.options.host):
-            return ""
-        names = [name for name in self.hosts or () if name not in _EVERYWHERE]
-        by = f"as {visible_line(', '.join(names))}" if names else "by any name of this machine"
-        return f"reachable from other machines on port {urlsplit(url).port}, {by}, with the token"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:  # a name: what it stands for is not known here
-        return False
+    names = [name for name in hosts or () if name not in _EVERYWHERE]
+    by = f"as {visible_line(', '.join(names))}" if names else "by any name of this machine"
+    return f"reachable from other machines on port {urlsplit(url).port}, {by}, with the token"
 
 
 _SPELLED: Final = "⟦"
@@ -163,19 +133,16 @@ def read_token(path: Path) -> str | None:
 
     Raise ``UsageError`` if other users could have read or written the file.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
-    except FileNotFoundError:
-        return None
-    except OSError as error:  # also a symbolic link, which might lead anywhere
-        raise _unusable("read", path, error) from None
-    try:
-        _require_private(descriptor, path)
-        token = os.read(descriptor, _MAX_BYTES).decode("ascii", "replace").strip()
-    except OSError as error:  # a directory, for example
-        raise _unusable("read", path, error) from None
-    finally:
-        os.close(descriptor)
+    with _explained("read", path):  # a directory, or a symbolic link, which might lead anywhere
+        try:
+            descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _NO_WAIT)
+        except FileNotFoundError:
+            return None
+        try:
+            _require_private(descriptor, path)
+            token = os.read(descriptor, _MAX_BYTES).decode("ascii", "replace").strip()
+        finally:
+            os.close(descriptor)
     if not token:
         raise UsageError(f"{str(path)!r} holds no token. Delete it and start again")
     return token
@@ -183,33 +150,26 @@ def read_token(path: Path) -> str | None:
 
 def write_token(path: Path, token: str) -> None:
     """Create the file, readable for its owner only from the start, whatever the umask is."""
-    try:
-        _make_folders(path.parent)
+    with _explained("create", path):
+        for folder in reversed(path.parents):
+            folder.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-        descriptor = os.open(path, flags, _OWNER_ONLY)
-    except FileExistsError:
-        raise UsageError(
-            f"another server has just created {str(path)!r}. Start again to use its token"
-        ) from None
-    except OSError as error:
-        raise _unusable("create", path, error) from None
+        try:
+            descriptor = os.open(path, flags, _OWNER_ONLY)
+        except FileExistsError:
+            raise UsageError(
+                f"another server has just created {str(path)!r}. Start again to use its token"
+            ) from None
     try:
-        _require_private(descriptor, path)  # some file systems keep no permissions
-        os.write(descriptor, f"{token}\n".encode("ascii"))
-    except BaseException as error:
+        with _explained("write", path):
+            _require_private(descriptor, path)  # some file systems keep no permissions
+            os.write(descriptor, f"{token}\n".encode("ascii"))
+    except BaseException:
         with contextlib.suppress(OSError):
             path.unlink()
-        if isinstance(error, OSError):
-            raise _unusable("write", path, error) from None
         raise
     finally:
         os.close(descriptor)
-
-
-def _make_folders(folder: Path) -> None:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=0o700, exist_ok=True)
 
 
 def _require_private(descriptor: int, path: Path) -> None:
@@ -228,16 +188,19 @@ def _require_private(descriptor: int, path: Path) -> None:
         )
 
 
-def _unusable(what: str, path: Path, error: OSError) -> UsageError:
-    reason = error.strerror or type(error).__name__
-    return UsageError(f"cannot {what} the token file {str(path)!r}: {reason}. Fix this, {_INSTEAD}")
+@contextlib.contextmanager
+def _explained(what: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        told = f"cannot {what} the token file {str(path)!r}: {why}. Fix this, {_INSTEAD}"
+        raise UsageError(told) from None
 
 
 _TOKEN: Final = "ARGSTREAM_TOKEN"
 # Seconds for the store to answer, before the user is told what takes so long.
 _PATIENCE: Final = 1.0
-# How many pieces the script could write during a step of its longer tool.
-_PIECES_A_STEP: Final = 10
 
 
 def serve_agent(options: Namespace) -> int:
@@ -252,7 +215,6 @@ def _serve(options: Namespace, room: Path) -> None:
     name = chosen_model(options.model) or SCRIPT
     place = place_of(options.store)
     access = _access(options, place)
-    proxies = _proxies(options)
     agent = _agent(name, options, place, room)
     hosts = _hosts(options, access)
     app = AgentServer(
@@ -266,17 +228,18 @@ def _serve(options: Namespace, room: Path) -> None:
     def prepare() -> None:
         """Create files only now: a server that is refused leaves none."""
         asyncio.run(_require(agent.store, place))
-        access.save()
+        if access.file is not None and access.token is not None and access.is_new:
+            write_token(access.file, access.token)
 
-    greeting = Greeting(name, place, hosts, options, access)
+    facts = {"Model": visible_line(_MODELS.get(name, name)), "Runs": shown_place(place)}
     serve(
         app,
         host=options.host,
         port=options.port,
-        forwarded_from=proxies,
+        forwarded_from=options.forwarded_from,
         loopback_only=not access.is_given,
         before_start=prepare,
-        on_listening=lambda url: say(greeting.text(url)),
+        on_listening=lambda url: say(_greeting(url, facts, options, hosts, access)),
     )
 
 
@@ -284,17 +247,12 @@ class _Access(NamedTuple):
     """The token that clients must send, if any, and the file to keep it in."""
 
     token: str | None
-    is_given: bool = False  # chosen by the user: neither written nor printed
-    file: Path | None = None
+    file: Path | None = None  # None: chosen by the user, and neither written nor printed
     is_new: bool = False
 
     @property
-    def made_token(self) -> str:
-        return "" if self.is_given else self.token or ""
-
-    def save(self) -> None:
-        if self.file is not None and self.token is not None and self.is_new:
-            write_token(self.file, self.token)
+    def is_given(self) -> bool:
+        return self.token is not None and self.file is None
 
 
 def _access(options: Namespace, place: str) -> _Access:
@@ -306,14 +264,14 @@ def _access(options: Namespace, place: str) -> _Access:
             raise UsageError(f"--no-token cannot be combined with {source}. Remove one of them")
         return _Access(None)
     if given:
-        return _Access(given, is_given=True)
+        return _Access(given)
     file = token_file_of(place)
     if file is None:
         raise UsageError(
             f"no home directory to store the access token. Set {_TOKEN} to your own token"
         )
     kept = read_token(file)
-    return _Access(kept or secrets.token_urlsafe(), file=file, is_new=kept is None)
+    return _Access(kept or secrets.token_urlsafe(), file, is_new=kept is None)
 
 
 def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | ClaudeAgentDriver":
@@ -325,50 +283,24 @@ def _agent(name: str, options: Namespace, place: str, room: Path) -> "Agent | Cl
             folder=options.folder,
             instructions=options.instructions,
         )
-        return Agent(
-            ScriptedGuide(options.pace),
-            script_tools(room, options.pace * _PIECES_A_STEP),
-            policy=read_rules(None, options.policy).policy or script_policy(),
-            name=SCRIPT,
-            max_turns=options.max_turns,
-            store=place,
-            launch=Launch(SCRIPT, policy=absolute(options.policy), max_turns=options.max_turns),
-        )
     folder = folder_named("." if options.folder is None else options.folder)
+    told, turns = options.instructions or "", options.max_turns
     if name == CLAUDE:
+        from argstream.server import ClaudeAgentDriver
+
         refuse_options(name, tools=options.tools, policy=options.policy)
-        return _claude_code(options, place, folder)
-    kits = kits_named(options.tools or "")
-    policy = read_rules(None, options.policy).policy
-    return Agent(
-        model_named(name),
-        tools_of(kits, folder, files_of(place)),
-        instructions=options.instructions or (INSTRUCTIONS.format(folder=folder) if kits else ""),
-        policy=policy,
-        max_turns=options.max_turns,
-        store=place,
-        launch=Launch(
-            name,
-            tuple(kits),
-            str(folder),
-            absolute(options.policy),
-            options.instructions or "",
-            options.max_turns,
-        ),
-    )
+        if not folder.is_dir():
+            raise UsageError(f"--folder {options.folder} is not a folder")
+        return ClaudeAgentDriver.in_folder(place, folder, instructions=told, max_turns=turns)
+    kits = tuple(kits_named(options.tools or ""))
+    launch = Launch(name, kits, str(folder), absolute(options.policy), told, turns)
+    tools = launched_tools(launch, place, room, options.pace)
+    title = SCRIPT if name == SCRIPT else "agent"
+    rules = policy_in(options.policy)
+    return launched_agent(launch, rules, tools, options.pace, name=title, store=place)
 
 
-def _claude_code(options: Namespace, place: str, folder: Path) -> "ClaudeAgentDriver":
-    from argstream.server import ClaudeAgentDriver
-
-    if not folder.is_dir():
-        raise UsageError(f"--folder {options.folder} is not a folder")
-    return ClaudeAgentDriver.in_folder(
-        place, folder, instructions=options.instructions or "", max_turns=options.max_turns
-    )
-
-
-def _hosts(options: Namespace, access: _Access) -> tuple[str, ...] | None:
+def _hosts(options: Namespace, access: _Access) -> Hosts:
     """Return the names that requests may use for this server; None is any name.
 
     A user who chose a token may serve under names that are not known here.
@@ -377,19 +309,6 @@ def _hosts(options: Namespace, access: _Access) -> tuple[str, ...] | None:
         return None
     own = (options.host,) if options.host else ()
     return tuple(dict.fromkeys((*LOOPBACK_HOSTS, *own, *options.allowed_host)))
-
-
-def _proxies(options: Namespace) -> tuple[str, ...]:
-    """Return the addresses of proxies. A mistyped one would never match."""
-    for address in options.forwarded_from:
-        try:
-            ip_network(address)
-        except ValueError:
-            raise UsageError(
-                f"--forwarded-from is an address such as 10.0.0.7, or a network such as "
-                f"10.0.0.0/8, not {address!r}"
-            ) from None
-    return tuple(options.forwarded_from)
 
 
 async def _require(store: Store | None, place: str) -> None:

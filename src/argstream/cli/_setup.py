@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from argstream import events as ev
 from argstream.cli._commands import RUN
@@ -230,26 +230,20 @@ async def find_call(
     return found[0], [one for one in pending if one is not found[0]]
 
 
-class Rules(NamedTuple):
-    tools: "list[ToolSpec] | None" = None
-    policy: "Policy | None" = None
+def tools_in(file: str | None) -> "list[ToolSpec] | None":
+    if file is None:
+        return None
+    from argstream.validation import load_tools
+
+    return load_tools(file)
 
 
-NO_RULES = Rules()
+def policy_in(file: str | None) -> "Policy | None":
+    if file is None:
+        return None
+    from argstream.policy import Policy
 
-
-def read_rules(tools: str | None, policy: str | None) -> Rules:
-    """Read the given files. Raises ``UsageError`` if one is not valid."""
-    specs, rules = None, None
-    if tools is not None:
-        from argstream.validation import load_tools
-
-        specs = load_tools(tools)
-    if policy is not None:
-        from argstream.policy import Policy
-
-        rules = Policy.load(policy)
-    return Rules(specs, rules)
+    return Policy.load(file)
 
 
 class Shown:
@@ -294,8 +288,11 @@ class Shown:
         """
         if self.terminal is not None:
             self.terminal.show(event if record is None else record)
-            if isinstance(event, ev.ToolArgsCompleted) and event.policy_decision is not None:
-                self._show_approval(event.name, event.policy_decision)
+            match event:
+                case ev.ToolArgsCompleted(policy_decision=ev.PolicyDecision(action="ask") as ask):
+                    by = "" if ask.rule is None else f" (rule {ask.rule})"
+                    told = f"{event.name} needs approval under the policy{by}: {ask.reason}"
+                    self.terminal.say(line_of(f"  ? {told}"))
         else:
             _write(ev.to_json(event) if line is None else line)
         if isinstance(event, ev.ToolArgsInvalid):
@@ -313,12 +310,6 @@ class Shown:
             complain(failure)
         return 1 if failures else 0
 
-    def _show_approval(self, name: str, decision: ev.PolicyDecision) -> None:
-        if self.terminal is not None and decision.action == "ask":
-            by = "" if decision.rule is None else f" (rule {decision.rule})"
-            text = f"  ? {name} needs approval under the policy{by}: {decision.reason}"
-            self.terminal.say(line_of(text))
-
 
 def _write(line: bytes) -> None:
     """Write JSON as printable ASCII, so that nothing acts on a terminal."""
@@ -329,7 +320,6 @@ def _write(line: bytes) -> None:
 
 
 _TAKEN: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # some systems do not have all of them
-_AT_ONCE: Final = ("SIGQUIT",)
 # Seconds for the `with` blocks: a held Ctrl-C must not interrupt what they restore.
 _PATIENCE: Final = 1.0
 
@@ -342,16 +332,16 @@ class Stopping:
 
     def __init__(self) -> None:
         self.status: int | None = None  # to exit with if a signal came: 128 and its number
-        self._stop: Callable[[str], None] | None = None
+        self._stop: Callable[[str], object] | None = None
         self._raise_in: asyncio.AbstractEventLoop | None = None
         self._raised_at = -_PATIENCE
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # no other can
-            known = [getattr(signal, name) for name in _TAKEN if hasattr(signal, name)]
-            for number in known:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            for name in _TAKEN:
+                number = getattr(signal, name, None)
+                if number and signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
                     self._before[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -364,12 +354,8 @@ class Stopping:
         """Call this with a reason at the first signal, in this event loop."""
         import asyncio
 
-        loop = asyncio.get_running_loop()
-
-        def stop_soon(reason: str) -> None:
-            loop.call_soon_threadsafe(stop, reason)
-
-        self._stop, self._raise_in = stop_soon, loop
+        self._raise_in = loop = asyncio.get_running_loop()
+        self._stop = lambda reason: loop.call_soon_threadsafe(stop, reason)
         try:
             yield
         finally:
@@ -379,27 +365,20 @@ class Stopping:
         name = signal.Signals(number).name
         if self.status is None:
             self.status = 128 + number
-            if self._stop is not None and name not in _AT_ONCE:
+            if self._stop is not None and name != "SIGQUIT":
                 self._stop("Ctrl-C" if name == "SIGINT" else name)
                 return
         shell = sys.modules.get("argstream.agent.toolkits._shell")
         if shell is not None:  # otherwise there is nothing to kill
             shell.kill_commands()
         now = time.monotonic()
-        if now - self._raised_at >= _PATIENCE:
-            self._raise(now)
-
-    def _raise(self, now: float) -> None:
-        """Leave all ``with`` blocks: between two steps of the event loop, if it listens."""
-        loop, self._raise_in = self._raise_in, None
-        self._raised_at = now
+        if now - self._raised_at < _PATIENCE:
+            return
+        # Leave all `with` blocks: between two steps of the event loop, if it listens.
+        loop, self._raise_in, self._raised_at = self._raise_in, None, now
         if loop is None:
-            raise SystemExit(self.status)
-
-        def leave() -> None:
-            raise SystemExit(self.status)
-
-        loop.call_soon_threadsafe(leave)
+            sys.exit(self.status)
+        loop.call_soon_threadsafe(sys.exit, self.status)
 
 
 _LEAST: Final = 50

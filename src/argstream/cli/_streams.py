@@ -32,7 +32,7 @@ from argstream.cli._io import (
     say_aside,
     silence,
 )
-from argstream.cli._setup import NO_RULES, Rules, Shown, print_lines, read_rules
+from argstream.cli._setup import Shown, policy_in, print_lines, tools_in
 from argstream.errors import UsageError
 from argstream.events import RunFailed, StreamFailed
 from argstream.providers import ProtocolName
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from argstream.assembly import Call
     from argstream.checks import Check
     from argstream.jsonstream import Fragment
+    from argstream.policy import Policy
     from argstream.recording import Recorder
     from argstream.recording.proxy import Exchange, RecordingProxy
     from argstream.testing import Fault, MockProvider, ReceivedRequest
@@ -77,7 +78,8 @@ def watch(given: Namespace) -> int:
     return show_stream(
         chunks(given.file, _WAITING),
         given,
-        rules=read_rules(given.tools, given.policy),
+        tools=tools_in(given.tools),
+        policy=policy_in(given.policy),
         # A recording may be about files as they were long ago; what arrives is about now.
         read_file=file_reader(Path.cwd()) if given.file == "-" else None,
         timed=is_live,
@@ -88,7 +90,8 @@ def show_stream(
     source: Iterable[bytes],
     given: Namespace,
     *,
-    rules: Rules = NO_RULES,
+    tools: "list[ToolSpec] | None" = None,
+    policy: "Policy | None" = None,
     read_file: Callable[[str], str | None] | None = None,
     timed: bool = True,
 ) -> int:
@@ -100,9 +103,9 @@ def show_stream(
     from argstream.streaming import stream
     from argstream.terminal import ToolViews
 
-    looks = ToolViews(tools=rules.tools or (), read_file=read_file)
+    looks = ToolViews(tools=tools or (), read_file=read_file)
     with Shown(looks, as_json=given.json, full=given.full, timed=timed) as shown:
-        for event in stream(source, given.protocol, rules.tools, rules.policy, on_ask="report"):
+        for event in stream(source, given.protocol, tools, policy, on_ask="report"):
             shown.show(event)
     return shown.status()
 
@@ -111,7 +114,7 @@ def print_calls(given: Namespace) -> int:
     """Print the calls of each file. If a file cannot be read, go on with the next one."""
     from argstream.streaming import make_check
 
-    check = make_check(*read_rules(given.tools, given.policy), on_ask="report")
+    check = make_check(tools_in(given.tools), policy_in(given.policy), on_ask="report")
     status = 0
     for file in given.file:
         try:
@@ -213,10 +216,10 @@ def lint_files(given: Namespace) -> int:
             complain(visible_line(str(error)))
             status = 2
             continue
-        if given.json:
-            _write_lines(file, findings)
-        else:
+        if not given.json:
             _show(file, tools, findings)
+        for one in findings if given.json else ():
+            _write({"file": file, **msgspec.structs.asdict(one), "severity": one.severity})
         codes |= {finding.code for finding in findings}
         status = max(status, 1 if findings else 0)
     for code, reason in _REASONS.items():
@@ -233,22 +236,14 @@ def _tools(file: str) -> "list[ToolSpec]":
     try:
         content = json.loads(data)
         if not isinstance(content, list | dict):
-            raise UnreadableFileError(file, "expected a list of tools, or a request with tools")
+            raise UsageError("expected a list of tools, or a request with tools")
         return tool_specs(content)
-    except UnreadableFileError:
-        raise
     except RecursionError as error:
         raise UnreadableFileError(file, "nested too deeply") from error
     except UsageError as error:
         raise UnreadableFileError(file, str(error)) from error
     except ValueError as error:
         raise UnreadableFileError(file, f"not valid JSON: {error}") from error
-
-
-def _write_lines(file: str, findings: "Sequence[Finding]") -> None:
-    for finding in findings:
-        line = {"file": file, **msgspec.structs.asdict(finding), "severity": finding.severity}
-        sys.stdout.write(json.dumps(line) + "\n")
 
 
 def _show(file: str, tools: "Sequence[ToolSpec]", findings: "Sequence[Finding]") -> None:
@@ -367,20 +362,17 @@ def _record_proxy(given: Namespace) -> int:
     if Path(directory).suffix == ".rec" and not Path(directory).is_dir():
         complain("the proxy writes a file for each response. Pass a directory with -o")
         return 2
-    try:
-        proxy = RecordingProxy(
-            given.proxy,
-            directory,
-            port=given.port,
-            with_request=given.with_request,
-            secrets=secrets_of_environment(os.environ),
-            on_exchange=_tell,
-        )
-        with Interruptions() as interruptions, proxy:
-            say(_proxy_greeting(proxy))
-            interruptions.wait()  # the proxy has a thread of its own
-    except KeyboardInterrupt:
-        return 130
+    proxy = RecordingProxy(
+        given.proxy,
+        directory,
+        port=given.port,
+        with_request=given.with_request,
+        secrets=secrets_of_environment(os.environ),
+        on_exchange=_tell,
+    )
+    with Interruptions() as interruptions, proxy:
+        say(_proxy_greeting(proxy))
+        return interruptions.wait()  # the proxy has a thread of its own
 
 
 def _proxy_greeting(proxy: "RecordingProxy") -> str:
@@ -448,13 +440,10 @@ def _write_played(played: Iterable[bytes]) -> int:
 def serve_mock(given: Namespace) -> int:
     """Serve a script or a recording, or an example, until it is interrupted."""
     refuse(given.timed and given.fault, "--timed can't be combined with --fault")
-    try:
-        provider = _provider(given)
-        with Interruptions() as interruptions, provider:
-            say(_mock_greeting(provider))
-            interruptions.wait()  # the server has a thread of its own
-    except KeyboardInterrupt:
-        return 130
+    provider = _provider(given)
+    with Interruptions() as interruptions, provider:
+        say(_mock_greeting(provider))
+        return interruptions.wait()  # the server has a thread of its own
 
 
 def _provider(given: Namespace) -> "MockProvider":

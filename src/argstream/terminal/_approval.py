@@ -11,14 +11,14 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, Self, TextIO, TypeAlias
+from typing import Any, Final, NamedTuple, TextIO, TypeAlias
 
 from argstream.errors import UsageError
 from argstream.events import ApprovalRequested, ApprovalScope
@@ -252,14 +252,14 @@ class TerminalApprover:
             keyboard = Keyboard(self._source, self.on_key)
             dialogue = Dialogue(request, self, self._place, keyboard, own)
             try:
-                with keyboard.listening(), dialogue:
+                with keyboard.listening(), closing(dialogue):
                     return await dialogue.decision()
             except HangupError:
                 return Deny("approval needed, but the terminal was closed")
 
 
 class Dialogue:
-    """Asks about one call, in its turn. Leaving ``with`` removes the question from the screen."""
+    """Asks about one call, in its turn."""
 
     def __init__(
         self,
@@ -282,10 +282,8 @@ class Dialogue:
         self._explained: Prompt | None = None  # said above, since it did not fit
         self._is_alone = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Remove the question from the screen."""
         self._prompt = None
         with suppress(UsageError):  # the terminal was closed before
             self._place.ask(None)

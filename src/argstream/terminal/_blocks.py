@@ -188,7 +188,6 @@ class TextBlock(_Block):
         self._text = GrowingText()
         self._newlines = self._bytes = 0
         self._is_blank = False  # whether a blank line waits for text below it
-        self._is_rest = False  # whether rows of the line that grows are final
         self._too_many: tuple[int, Breaks] | None = None  # rows of it, when it was last shown
 
     @property
@@ -243,7 +242,7 @@ class TextBlock(_Block):
         held = self._behind_margin(self._markup.held)
         last: list[Line] = []
         if text := self._text.whole():
-            (line,) = self._behind_margin([self._markup.growing(text, is_rest=self._is_rest)])
+            (line,) = self._behind_margin([self._markup.growing(text)])
             last = [Line(row) for row in rows_of(line, columns)]
             if len(last) > rows:
                 margin = min(width(text_of(line.margin)), columns // 2)
@@ -260,9 +259,8 @@ class TextBlock(_Block):
         if self._is_blank:
             self._is_blank = False
             self._lines.append(Line((), self._margin))
-        lines = self._markup.add(text, is_rest=self._is_rest, is_whole=is_whole)
-        self._lines += self._behind_margin(lines)
-        self._is_rest, self._too_many = not is_whole, None
+        self._lines += self._behind_margin(self._markup.add(text, is_whole=is_whole))
+        self._too_many = None
 
     def _behind_margin(self, lines: Iterable[Line]) -> list[Line]:
         if self.block.is_thinking:
@@ -279,7 +277,7 @@ class TextBlock(_Block):
         one: so more than a row must be known behind it.
         """
         # How wide a tab is depends on all before it.
-        text, render = self._text.whole().partition("\t")[0], self._shown
+        text, render = self._text.whole().partition("\t")[0], self._markup.shown
         shown = render(text)
         starts = [start for start, _ in break_rows(shown, room, room, breaks)][1:]
         ends = [start for start in starts if fit(shown, start, room + _BEHIND) < len(shown)]
@@ -296,13 +294,9 @@ class TextBlock(_Block):
                 place += len(text[place:]) - len(text[place:].lstrip(" "))
             if place < 1 or render(text[:place]).rstrip() != row:
                 continue
-            after = text[place : place + 1]
-            if self._markup.is_final(text[:place], after, is_rest=self._is_rest):
+            if self._markup.is_final(text[:place], text[place : place + 1]):
                 return place
         return 0
-
-    def _shown(self, text: str) -> str:
-        return text_of(self._markup.growing(text, is_rest=self._is_rest).spans)
 
 
 class CallBlock(_Block):
@@ -313,11 +307,7 @@ class CallBlock(_Block):
     """
 
     def __init__(
-        self,
-        call: Call,
-        view: ArgumentsView,
-        compact: Compact,
-        began: float | None,
+        self, call: Call, view: ArgumentsView, compact: Compact, began: float | None
     ) -> None:
         super().__init__(call.parent_id, began)
         self.call = call

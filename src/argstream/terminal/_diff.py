@@ -348,16 +348,14 @@ class Hunk:
         self._equal = 0  # so many since the last change
         self._is_changed = False
 
-    def growing(self, held: Sequence[str]) -> list[Line]:
+    def growing(self, held: Sequence[str], new: "_Side") -> list[Line]:
         """Return the lines that are not final. The held ones may turn out to be equal."""
-        lines = [(" ", text) for text in self._leading or ()] + [("+", text) for text in held]
-        return [
+        texts = [(" ", text) for text in self._leading or ()] + [("+", text) for text in held]
+        lines = [
             diff_line(sign, text.removesuffix("\n"), _number(self._new_number, index))
-            for index, (sign, text) in enumerate(lines)
+            for index, (sign, text) in enumerate(texts)
         ]
-
-    def number_after(self, held: Sequence[str]) -> int | None:
-        return _number(self._new_number, len(self._leading or ()) + len(held))
+        return lines + new.growing_line(_number(self._new_number, len(lines)))
 
     def take(self, changes: Iterable[Change]) -> None:
         for sign, text in changes:
@@ -494,9 +492,7 @@ class Edit:
             sides.sort(key=lambda side: side.value is None)  # what grows is last
             lines = [line for side in sides for line in side.growing(rows)]
         elif self.new.value is None:
-            held = self._diff.held
-            lines = self._hunk.growing(held)
-            lines += self.new.growing_line(self._hunk.number_after(held))
+            lines = self._hunk.growing(self._diff.held, self.new)
         else:
             lines = []
         return lines[-rows:]
@@ -558,16 +554,9 @@ def locate(old: str, text: str) -> Place:
         text.count("\n", 0, first) + 1,
         text[first:start],
         text[end:last],
-        _lines_before(text, first),
+        tuple(f"{line}\n" for line in text[:first].rsplit("\n", CONTEXT + 1)[-CONTEXT - 1 : -1]),
         tuple(found[0] for found in islice(_LINES.finditer(text, last), CONTEXT + 1)),
     )
-
-
-def _lines_before(text: str, end: int) -> tuple[str, ...]:
-    start = end
-    for _ in range(CONTEXT):
-        start = text.rfind("\n", 0, max(start - 1, 0)) + 1
-    return tuple(lines_of(text[start:end]))
 
 
 def diff_line(sign: str, text: str, number: int | None = None, *, cut: bool = False) -> Line:

@@ -36,7 +36,7 @@ from wcwidth import grapheme_boundary_before
 from argstream.jsonstream import Invalid, Parser, locate
 from argstream.sanitise import original, visible, visible_line
 from argstream.terminal._layout import width
-from argstream.terminal._screen import changing_modes, descriptor, is_in_background
+from argstream.terminal._screen import descriptor, is_in_background, switch
 from argstream.terminal._text import Line, Role, Span, Spans, shown
 from argstream.terminal.tool_views import read_regular_file
 
@@ -81,9 +81,6 @@ _LOOK_SECONDS: Final = 0.1  # how often to check that the terminal is still ours
 _POLL_SECONDS: Final = 0.02
 _LAG_SECONDS: Final = 0.1  # how late the event loop may be before keys count as older
 _PIECE: Final = 4096
-_LOCAL_FLAGS: Final = 3
-_SPECIAL: Final = 6
-Modes: TypeAlias = list[Any]
 _CURSOR = "▏"
 _LAST_WORD: Final = re.compile(r"\S*\s*\Z")
 
@@ -143,17 +140,14 @@ class KeyDecoder:
 
 def _key(found: re.Match[str]) -> Key:
     match found.lastgroup:
+        case "character" if found[0].isprintable():
+            return Key("character", found[0])
         case "character":
-            text = found[0]
-            return (
-                Key("character", text) if text.isprintable() else Key(_CONTROLS.get(text, "other"))
-            )
+            return Key(_CONTROLS.get(found[0], "other"))
         case "paste":
             return Key("paste", found["paste"])
-        case "escape":
-            return Key("escape")
-        case _:
-            return Key("other")
+        case group:
+            return Key("escape" if group else "other")
 
 
 class Keyboard:
@@ -164,7 +158,7 @@ class Keyboard:
         self._on_key = on_key
         self.file = source.fileno()  # the file descriptor
         self._decoder = KeyDecoder()
-        self._before: Modes = []  # if they are changed
+        self._is_raw = False  # whether we have switched the collecting of lines off
         self._is_away = False  # in the background
         self._idle_at = 0.0  # when there was no key for the last time
 
@@ -243,35 +237,17 @@ class Keyboard:
             raise HangupError
         return piece
 
-    def _modes(self) -> Modes:
-        try:
-            return termios.tcgetattr(self.file)
-        except termios.error:
-            raise HangupError from None
-
     def _set_modes(self) -> bool:
         """Get each key at once. Return whether that has changed anything."""
-        with changing_modes:
-            modes = self._modes()
-            if not modes[_LOCAL_FLAGS] & termios.ICANON or is_in_background(self._source):
-                return False
-            self._before = self._modes()
-            modes[_LOCAL_FLAGS] &= ~termios.ICANON
-            modes[_SPECIAL][termios.VMIN], modes[_SPECIAL][termios.VTIME] = 1, 0
-            termios.tcsetattr(self.file, termios.TCSANOW, modes)
-        return True
+        is_changed = switch(self._source, "ICANON", on=False)
+        self._is_raw |= is_changed
+        return is_changed
 
     def _restore_modes(self) -> None:
-        """Undo that, and no change that another program made meanwhile."""
-        before, self._before = self._before, []
-        if not before or is_in_background(self._source):
-            return  # it is the shell's, and as the shell wants it
-        with suppress(HangupError), changing_modes:
-            modes = self._modes()
-            modes[_LOCAL_FLAGS] |= before[_LOCAL_FLAGS] & termios.ICANON
-            for place in (termios.VMIN, termios.VTIME):
-                modes[_SPECIAL][place] = before[_SPECIAL][place]
-            termios.tcsetattr(self.file, termios.TCSANOW, modes)
+        """Undo that, unless the terminal is the shell's, and as the shell wants it."""
+        if self._is_raw:
+            self._is_raw = False
+            switch(self._source, "ICANON", on=True)
 
     async def _ready(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -326,14 +302,8 @@ class LineEditor:
 _USUAL: Final = ("nano", "vi")
 _LAST_SECONDS: Final = 1.0  # to end in order when its question is withdrawn
 # What a killed editor had no time to restore.
-_AS_ALWAYS: Final = (
-    b"".join(
-        # Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
-        b"\x1b[?%dl" % mode
-        for mode in (1049, 1, 2004, 1000, 1002, 1003, 1006)
-    )
-    + b"\x1b>\x1b[0m\x1b[?25h"
-)
+# Its own screen, keys, paste and mouse off; the usual keypad, colours and cursor.
+_AS_ALWAYS: Final = b"\x1b[?1049;1;2004;1000;1002;1003;1006l\x1b>\x1b[0m\x1b[?25h"
 _ARGUMENTS: Final = "arguments.json"
 _PATHS: Final = ("path", "file_path", "filename", "file_name", "file")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9]{1,10}")
@@ -379,43 +349,48 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
 
 async def edit(command: Sequence[str], paths: Sequence[Path], terminal: int) -> None:
     """Run an editor on files until it ends. Raises EditorError."""
-    with _left_as_it_was(terminal), _foreground(terminal) as group:
+    with _left_as_it_was(terminal):
+        with suppress(termios.error):  # typed for the question, not for the editor
+            termios.tcflush(terminal, termios.TCIFLUSH)
         try:
             process = subprocess.Popen(  # noqa: S603 - it is the user's own command
-                [*command, *map(str, paths)], stdin=terminal, process_group=group
+                [*command, *map(str, paths)], stdin=terminal, process_group=0
             )
         except OSError as error:
             raise EditorError(f"{command[0]} cannot be started: {error.strerror}") from None
         try:
-            while (status := _looked_at(process, group)) is None:
+            _give(terminal, process.pid)  # if it was stopped for want of it, it is continued
+            while (status := _looked_at(process)) is None:
                 await asyncio.sleep(_POLL_SECONDS)
         except BaseException:
-            _end(process, group)
+            _end(process)
             raise
+        finally:
+            _give(terminal, os.getpgrp())
         if status != 0:
             how = f"status {status}" if status > 0 else f"signal {-status}"
             raise EditorError(f"{command[0]} exited with {how}")
 
 
-def _looked_at(process: subprocess.Popen[bytes], group: int) -> int | None:
+def _looked_at(process: subprocess.Popen[bytes]) -> int | None:
     """Return the status of an editor that has ended. One that was stopped is continued."""
     pid, status = os.waitpid(process.pid, os.WNOHANG | os.WUNTRACED)
     if pid == 0:
         return None
     if os.WIFSTOPPED(status):  # by Ctrl-Z
-        os.killpg(group, signal.SIGCONT)
+        os.killpg(process.pid, signal.SIGCONT)
         return None
     process.returncode = os.waitstatus_to_exitcode(status)
     return process.returncode
 
 
-def _end(process: subprocess.Popen[bytes], group: int) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """End an editor whose question was withdrawn. No ``await``: the task is cancelled."""
-    os.killpg(group, signal.SIGTERM)
+    os.killpg(process.pid, signal.SIGTERM)
     end = time.monotonic() + _LAST_SECONDS
-    while _looked_at(process, group) is None:
+    while _looked_at(process) is None:
         if time.monotonic() > end:
-            os.killpg(group, signal.SIGKILL)
+            os.killpg(process.pid, signal.SIGKILL)
         time.sleep(_POLL_SECONDS)
 
 
@@ -438,28 +413,8 @@ def _left_as_it_was(terminal: int) -> Iterator[None]:
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
 
-@contextmanager
-def _foreground(terminal: int) -> Iterator[int]:
-    """Yield a process group that gets the keys of the terminal.
-
-    An editor that joins it has the terminal from its first instruction on. If the terminal were
-    handed over when the editor runs already, keys in between would reach this process. A group
-    exists as long as it has a process: a shell waits in it until it is killed.
-    """
-    with subprocess.Popen(
-        ["/bin/sh", "-c", "read -r _"], stdin=subprocess.PIPE, process_group=0
-    ) as holder:
-        try:
-            with suppress(termios.error):  # typed for the question, not for the editor
-                termios.tcflush(terminal, termios.TCIFLUSH)
-            _give(terminal, holder.pid)
-            yield holder.pid
-        finally:
-            _give(terminal, os.getpgrp())
-            holder.kill()
-
-
 def _give(terminal: int, group: int) -> None:
+    """Make a process group the one that gets the keys, and signals such as Ctrl-C."""
     # A background process would be stopped for this, unless it blocks the signal.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:

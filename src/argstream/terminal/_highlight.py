@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from time import thread_time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 # Pygments has no types.
 from pygments.lexer import ExtendedRegexLexer, Lexer, LexerContext, RegexLexer
@@ -38,18 +38,16 @@ Rule: TypeAlias = tuple[_Match, Any, Any]
 # A language may be followed by anything but backticks: those would be code within a sentence.
 _opening: Final = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^`]*$").match
 Token: TypeAlias = tuple[Any, str]  # a type of Pygments, and the text
-_DELIMITERS: Final = (
-    ("/*", "*/"),
-    ("<!--", "-->"),
-    ("--[[", "]]"),
-    ("{-", "-}"),
-    ("(*", "*)"),
-    ('"""', '"""'),
-    ("'''", "'''"),
-)
-_find_delimiter: Final = re.compile(
-    "|".join(re.escape(opening) for opening, _ in _DELIMITERS)
-).search
+_DELIMITERS: Final = {
+    "/*": "*/",
+    "<!--": "-->",
+    "--[[": "]]",
+    "{-": "-}",
+    "(*": "*)",
+    '"""': '"""',
+    "'''": "'''",
+}
+_delimiter: Final = re.compile("|".join(map(re.escape, _DELIMITERS)))
 _CODE: Final = Generic.Code  # in a sentence: Pygments has strings only
 _MAX_STACK: Final = 200
 _MAX_STEPS: Final = 10_000
@@ -215,14 +213,6 @@ class _ByContext:
         return tokens
 
 
-class _Spanning(NamedTuple):
-    """Something that may span lines, and is a single rule of its lexer."""
-
-    opening: str
-    closing: str
-    token: Any
-
-
 class _ByRules:
     """For lexers with states and rules."""
 
@@ -231,19 +221,18 @@ class _ByRules:
         self._lexer = lexer
         self._rules = self.kind._tokens  # noqa: SLF001 - there is no other way to them
         self._stack = ["root"]
-        self._inside: _Spanning | None = None
-        self._spanning: dict[str, list[_Spanning]] = {}  # by state
+        self._inside: tuple[str, Any] | None = None  # the end and type of what spans lines
 
     def tokens(self, line: str) -> list[Token]:
         found: list[Token] = []
         position = self._end_of_begun(line, found)
-        has_delimiter = _find_delimiter(line, position) is not None
+        has_delimiter = _delimiter.search(line, position) is not None
         for _ in range(_MAX_STEPS):
             if position >= len(line):
                 break
             if has_delimiter and (begun := self._begun(line, position)):
                 self._inside = begun
-                found.append((begun.token, line[position:]))
+                found.append((begun[1], line[position:]))
                 break
             position = self._step(line, position, found)
         else:
@@ -286,35 +275,25 @@ class _ByRules:
         """Find the end of what began on a line before; 0 if nothing did."""
         if self._inside is None:
             return 0
-        end = line.find(self._inside.closing)
-        position = len(line) if end < 0 else end + len(self._inside.closing)
-        found.append((self._inside.token, line[:position]))
+        closing, token = self._inside
+        end = line.find(closing)
+        position = len(line) if end < 0 else end + len(closing)
+        found.append((token, line[:position]))
         if end >= 0:
             self._inside = None
         return position
 
-    def _begun(self, line: str, position: int) -> _Spanning | None:
-        """Find what begins here and does not end on this line."""
-        state = self._stack[-1]
-        if state not in self._spanning:
-            self._spanning[state] = list(self._spanning_in(state))
-        for spanning in self._spanning[state]:
-            if line.startswith(spanning.opening, position):
-                ends = line.find(spanning.closing, position + len(spanning.opening)) >= 0
-                return None if ends else spanning
-        return None
-
-    def _spanning_in(self, state: str) -> Iterator[_Spanning]:
-        """Find out which of the usual delimiters a single rule of this state knows."""
-        for opening, closing in _DELIMITERS:
-            sample = f"{opening} x\nx {closing}"
-            rule = _first(self._rules[state], sample, 0)
-            if rule is None:
-                continue
-            match, action, _ = rule
-            is_all = match.end() == len(sample) and not callable(action)
-            if is_all and (action in Comment or action in String):
-                yield _Spanning(opening, closing, action)
+    def _begun(self, line: str, position: int) -> tuple[str, Any] | None:
+        """Find what begins here, does not end on this line, and is a single rule of the lexer."""
+        opening = _delimiter.match(line, position)
+        if opening is None or _DELIMITERS[opening[0]] in line[opening.end() :]:
+            return None
+        closing = _DELIMITERS[opening[0]]
+        sample = f"{opening[0]} x\nx {closing}"
+        rule = _first(self._rules[self._stack[-1]], sample, 0)
+        if rule is None or rule[0].end() < len(sample) or callable(rule[1]):
+            return None
+        return (closing, rule[1]) if rule[1] in Comment or rule[1] in String else None
 
 
 def _first(
@@ -384,18 +363,18 @@ class Markdown:
         self._is_in_list = False
         self._is_after_blank = True
         self._table: list[str] = []  # its lines so far; one line may become the first of a table
-        self._begun: Line | None = None  # the line whose first rows were final before the others
+        self._begun: Line | None = None  # the last line, if its first rows were final before others
 
     @property
     def held(self) -> list[Line]:
         """The lines of a table that is not complete."""
         return [Line(source_spans([(text, "plain")])) for text in self._table]
 
-    def add(self, text: str, *, is_rest: bool, is_whole: bool) -> list[Line]:
+    def add(self, text: str, *, is_whole: bool) -> list[Line]:
         """Add a complete line, or a part of a long one, and return the lines that are final."""
-        if is_rest or not is_whole:
-            lines = [] if is_rest else self.finish()
-            line = self.growing(text, is_rest=is_rest)
+        if self._begun is not None or not is_whole:
+            lines = self.finish() if self._begun is None else []
+            line = self.growing(text)
             self._begun, self._is_after_blank = None if is_whole else line, False
             return [*lines, line]
         if self._table and "|" in text and (len(self._table) > 1 or _is_delimiter(text)):
@@ -413,10 +392,13 @@ class Markdown:
         table = _table_lines(held) if len(held) > 1 else []
         return table or [line for text in held for line in self._add(text)]
 
-    def growing(self, text: str, *, is_rest: bool) -> Line:
-        """Return a line that is not complete."""
-        if is_rest and self._begun is not None:
-            before = self._begun
+    def shown(self, text: str) -> str:
+        """Return how a line that is not complete is shown."""
+        return text_of(self.growing(text).spans)
+
+    def growing(self, text: str) -> Line:
+        """Return a line that is not complete, or the rest of a long one."""
+        if (before := self._begun) is not None:
             role: Role = before.spans[-1].role if before.spans else "plain"
             role = role if role == "heading" else "plain"
             pieces = [(text, role)] if self._fence else _inline(text.rstrip(" "), role)
@@ -426,7 +408,7 @@ class Markdown:
             return Line(source_spans([(text, "plain")]), _CODE_MARGIN, _CODE_MARGIN)
         return self._line(text)
 
-    def is_final(self, text: str, after: str, *, is_rest: bool) -> bool:
+    def is_final(self, text: str, after: str) -> bool:
         """Return whether text that follows cannot change how this beginning of a line is shown.
 
         ``after`` is the next character. A mark that follows no space depends on what is before it.
@@ -435,13 +417,13 @@ class Markdown:
             return True
         if not text[-1:].isspace() and not after.isalnum():
             return False
-        if not is_rest and self._may_be_fence(text):
+        if self._begun is None and self._may_be_fence(text):
             return False
         if self._fence:
             return True
+        seen = self.shown(text)
         ends = (f"{text.rstrip()}x{closer}" for closer in _CLOSERS)
-        seen, *others = (text_of(self.growing(one, is_rest=is_rest).spans) for one in (text, *ends))
-        return all(other.startswith(seen) for other in others)
+        return all(self.shown(end).startswith(seen) for end in ends)
 
     def _may_be_fence(self, text: str) -> bool:
         """Return whether a line that begins like this may begin or end a block of code."""

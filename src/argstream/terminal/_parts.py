@@ -19,8 +19,7 @@ CUT: Final = 500  # how many of the newest characters of a growing line are look
 class GrowingText:
     """Collects pieces of a text and returns its lines.
 
-    Linear: a piece is looked at when it comes and when its line is complete. The end of the line
-    that grows can be asked for at any time, for a bounded price.
+    Linear: a piece is looked at when it comes and when its line is complete.
     """
 
     def __init__(self) -> None:
@@ -42,25 +41,17 @@ class GrowingText:
     def end(self) -> str:
         """Return the line that was growing, since it is complete."""
         line = "".join(self._pieces)
-        self._pieces = []
-        self.length = 0
+        self._pieces, self.length = [], 0
         return line
 
     def whole(self) -> str:
-        """Return the line that grows; its price grows with it."""
+        """Return the line that grows. Its price is a copy of it."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def tail(self) -> str:
         """Return the end of the line that grows; all of it, unless it is longer than ``CUT``."""
-        pieces = []
-        length = 0
-        for piece in reversed(self._pieces):
-            pieces.append(piece)
-            length += len(piece)
-            if length > CUT:
-                break
-        return "".join(reversed(pieces))[-CUT:]
+        return self.whole()[-CUT:]
 
 
 # What stands before the first row of a line, counted from 1, and before the rest.
@@ -74,16 +65,13 @@ _HELD_LINES: Final = 20  # lines that wait until they are shown
 _begins_a_patch: Final = re.compile(
     r"\*\*\* (Begin Patch|(Add|Update|Delete) File: )|diff --git |--- \S|@@ -\d+(,\d+)? \+\d+|@@$"
 ).match
-_PATCH_ROLES: Final[tuple[tuple[str, Role], ...]] = (
-    ("+++ ", "place"),
-    ("--- ", "place"),
-    ("*** ", "place"),
-    ("@@", "place"),
-    ("diff ", "place"),
-    ("index ", "faint"),
-    ("+", "added"),
-    ("-", "removed"),
-)
+_PATCH_ROLES: Final[dict[Role, tuple[str, ...]]] = {
+    "place": ("+++ ", "--- ", "*** ", "@@", "diff "),
+    "faint": ("index ",),
+    "added": ("+",),
+    "removed": ("-",),
+    "plain": ("",),
+}
 
 
 def bar(_number: int) -> tuple[Spans, Spans]:
@@ -109,8 +97,7 @@ class PaintByFirstLine:
             self._is_patch = _begins_a_patch(text) is not None
         if not self._is_patch:
             return paint_plainly(text)
-        plain: Role = "plain"
-        role = next((role for start, role in _PATCH_ROLES if text.startswith(start)), plain)
+        role = next(role for role, starts in _PATCH_ROLES.items() if text.startswith(starts))
         return source_spans([(text, role)])
 
 
@@ -425,7 +412,6 @@ class PendingCalls:
     def __init__(self) -> None:
         self._calls: dict[str, Files] = {}
         self._places: dict[str | None, dict[str, int]] = {}  # of the calls of each speaker
-        self.ended: int = 0  # how many calls have ended
 
     def begin(self, call: ev.ToolCallStarted, read_file: ReadFile | None) -> "Files":
         """Return the files as a call finds them. An earlier call with its ID is forgotten."""
@@ -444,15 +430,14 @@ class PendingCalls:
             self._calls[call_id] = files
         return files
 
-    def before(self, files: "Files") -> list["Files"]:
-        """Return what the calls before this one do; nothing if it is none of these."""
+    def until(self, files: "Files") -> list["Files"]:
+        """Return what the calls before this one do, and it itself; alone if it is none of these."""
         calls = list(self._calls.values())
-        return calls[: calls.index(files)] if files in calls else []
+        return calls[: calls.index(files) + 1] if files in calls else [files]
 
     def settle(self, call_id: str) -> None:
         """Note that a call has ended, in whichever way: the files show what it changed."""
-        if self._calls.pop(call_id, None) is not None:
-            self.ended += 1
+        self._calls.pop(call_id, None)
 
 
 class Files:
@@ -461,32 +446,21 @@ class Files:
     def __init__(self, read_file: ReadFile | None, pending: PendingCalls) -> None:
         self._read_file = read_file
         self._pending = pending
-        self._changes: dict[str, list[FileChange]] = {}  # by path
-        self._texts: dict[str, tuple[str | None, int]] = {}  # with how many changes made
-        self._read_after = pending.ended  # calls
+        self._changes: list[tuple[str, FileChange]] = []  # with the path of the file
 
     def text(self, path: str) -> str | None:
         """Return what is in a file after the changes so far; None if that cannot be known."""
-        if self._read_after != self._pending.ended:
-            self._read_after = self._pending.ended
-            self._texts.clear()
+        text = None if self._read_file is None else self._read_file(path)
         name = os.path.normpath(path)
-        text, made = self._texts.get(name) or (self._found(path, name), 0)
-        changes = self._changes.get(name, [])
-        for change in changes[made:]:
-            text = None if text is None else change(text)
-        self._texts[name] = text, len(changes)
+        for files in self._pending.until(self):
+            for changed, change in files._changes:  # noqa: SLF001 - of its own kind
+                if changed == name and text is not None:
+                    text = change(text)
         return text
 
     def change(self, path: str, change: FileChange) -> None:
         """Note what this call makes of a file. It is applied when the text is needed."""
-        self._changes.setdefault(os.path.normpath(path), []).append(change)
-
-    def _found(self, path: str, name: str) -> str | None:
-        for files in reversed(self._pending.before(self)):
-            if name in files._changes:  # noqa: SLF001 - of its own kind
-                return files.text(path)
-        return None if self._read_file is None else self._read_file(path)
+        self._changes.append((os.path.normpath(path), change))
 
 
 class TitlePart:

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
 from rich.color import ColorSystem
 from rich.console import Console
@@ -55,9 +55,9 @@ _LOOKS: Final[dict[str, tuple[Role, ...]]] = {
 _STYLES: Final = {role: Style.parse(look) for look, roles in _LOOKS.items() for role in roles}
 _RESET: Final = "\x1b[0m"
 _Settings: TypeAlias = list[Any]
-_LOCAL = 3  # the index of the flags that ECHO is one of
+_LOCAL, _SPECIAL = 3, 6  # the indexes of the flags that ECHO is one of, and of the characters
 # Held to read and set modes: the painter and the keyboard would undo each other's changes.
-changing_modes: Final = threading.RLock()
+_changing_modes: Final = threading.RLock()  # a signal handler may interrupt its holder
 _BEGIN: Final = "\x1b[?2026h"
 _END: Final = "\x1b[?2026l"
 _HIDE_CURSOR: Final = "\x1b[?25l"
@@ -76,11 +76,11 @@ class Palette:
 
     def __init__(self, *, has_styles: bool = True, has_colours: bool = True) -> None:
         """Without styles, no escape sequence is ever written."""
-        styles = _STYLES.items() if has_styles else ()
-        self._beginnings = {
-            role: _beginning(style if has_colours else style.without_color)
-            for role, style in styles
-        }
+        self._beginnings: dict[Role, str] = {}
+        for role, style in _STYLES.items() if has_styles else ():
+            look = style if has_colours else style.without_color
+            written = look.render("\0", color_system=ColorSystem.STANDARD)
+            self._beginnings[role] = written.partition("\0")[0]
 
     @classmethod
     def of(cls, output: TextIO, environment: Mapping[str, str] = os.environ) -> "Palette":
@@ -112,10 +112,6 @@ def _is_utf8(output: TextIO) -> bool:
     return codecs.lookup(encoding).name == "utf-8"
 
 
-def _beginning(style: Style) -> str:
-    return style.render("\0", color_system=ColorSystem.STANDARD).partition("\0")[0]
-
-
 class Screen:
     """Paints on a terminal; one caller at a time, from any thread."""
 
@@ -143,7 +139,6 @@ class Screen:
 
     def open(self) -> None:
         """Prepare for Ctrl-Z and the like; only the main thread can."""
-        self._modes.remember()
         self._interruptions.begin()
 
     def paint(self, committed: Sequence[Line], tail: Sequence[Line]) -> bool:
@@ -271,16 +266,13 @@ def _tail(rows: Sequence[str]) -> str:
 
 
 class Modes:
-    """Switches the echo of a terminal off and on."""
+    """Switches the echo of a terminal off, and restores its modes."""
 
     def __init__(self, output: TextIO) -> None:
         """Keys come from the output's terminal; if it is none, from standard input's."""
         self._keyboards = [output, sys.stdin]
         self._hushed: TextIO | None = None  # whose echo we have switched off
-        self._remembered: list[tuple[TextIO, _Settings]] = []
-
-    def remember(self) -> None:
-        self._remembered = [(one, found) for one in self._keyboards if (found := _settings(one))]
+        self._before = [(one, found) for one in self._keyboards if (found := _settings(one))]
 
     def quiet(self) -> None:
         """Do not echo keys, also if another program has switched that on meanwhile.
@@ -288,26 +280,29 @@ class Modes:
         In the background nothing is done: the system stops those who try.
         """
         for keyboard in self._keyboards:
-            if _switch_echo(keyboard, on=False):
+            if switch(keyboard, "ECHO", on=False):
                 self._hushed = keyboard
 
     def restore(self) -> None:
         if self._hushed is not None:
-            _switch_echo(self._hushed, on=True)
+            switch(self._hushed, "ECHO", on=True)
             self._hushed = None
 
     def reset(self) -> None:
-        for keyboard, settings in self._remembered:
+        for keyboard, settings in self._before:
             _set(keyboard, settings)
         self._hushed = None
 
 
-def _switch_echo(keyboard: TextIO, *, on: bool) -> bool:
-    with changing_modes:
+def switch(keyboard: TextIO, mode: Literal["ECHO", "ICANON"], *, on: bool) -> bool:
+    """Switch a mode of a terminal, and no other. Return whether that has changed anything."""
+    with _changing_modes:
         settings = _settings(keyboard)
-        if settings is None or bool(settings[_LOCAL] & termios.ECHO) is on:
+        if settings is None or bool(settings[_LOCAL] & (flag := getattr(termios, mode))) is on:
             return False
-        settings[_LOCAL] ^= termios.ECHO
+        settings[_LOCAL] ^= flag
+        if mode == "ICANON":  # each key at once
+            settings[_SPECIAL][termios.VMIN], settings[_SPECIAL][termios.VTIME] = 1, 0
         return _set(keyboard, settings)
 
 
@@ -344,16 +339,14 @@ class Interruptions:
     def begin(self) -> None:
         """Handle the signals that have no handler yet."""
         atexit.register(self._on_exit)
-        for names, handler in (
-            ("SIGTERM SIGHUP SIGQUIT", self._on_end),
-            ("SIGTSTP", self._on_stop),
-            ("SIGCONT", self._on_going_on),
-        ):
-            for name in names.split():
-                number = getattr(signal, name, None)  # some are not on Windows
-                if number is not None and _is_free(number):
-                    signal.signal(number, handler)
-                    self._taken[number] = handler
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGCONT"):
+            number = getattr(signal, name, None)  # some are not on Windows
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                handler = self._on_going_on if name == "SIGCONT" else self._on_signal
+                signal.signal(number, handler)
+                self._taken[number] = handler
 
     def end(self) -> None:
         """Restore everything except what others have changed since."""
@@ -371,26 +364,16 @@ class Interruptions:
         if self._is_ours():
             self._leave()
 
-    def _on_end(self, number: int, _: FrameType | None) -> None:
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
         self._on_exit()
         signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
-    def _on_stop(self, number: int, _: FrameType | None) -> None:
-        self._on_exit()
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)  # it stands still here until it is told to go on
-        signal.signal(number, self._on_stop)
+        signal.raise_signal(number)  # it ends here, or stands still until it is told to go on
+        signal.signal(number, self._on_signal)
         self._on_going_on(number, None)
 
     def _on_going_on(self, _number: int, _: FrameType | None) -> None:
         if self._is_ours():
             self._come_back()
-
-
-def _is_free(number: signal.Signals) -> bool:
-    is_main = threading.current_thread() is threading.main_thread()
-    return is_main and signal.getsignal(number) is signal.SIG_DFL
 
 
 def is_live(output: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

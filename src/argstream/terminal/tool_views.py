@@ -108,16 +108,9 @@ _CODE_LANGUAGES: Final = {
     "sql": "sql",
     "html": "html",
 }
+_OLD_AND_NEW: Final = ("", "_string", "_str", "_text", "_content", "_code", "String", "Text", "Str")
 _EDITS: Final = (
-    ("old_string", "new_string"),
-    ("old_str", "new_str"),
-    ("old_text", "new_text"),
-    ("old_content", "new_content"),
-    ("old_code", "new_code"),
-    ("old", "new"),
-    ("oldString", "newString"),
-    ("oldText", "newText"),
-    ("oldStr", "newStr"),
+    *((f"old{what}", f"new{what}") for what in _OLD_AND_NEW),
     ("original", "replacement"),
     ("original_text", "new_text"),
     ("search", "replace"),

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError, RunNotFoundError, StoreError, UsageError
-from argstream.runs._batches import Batch, Filter, records_of, run_exists, title_of
+from argstream.runs._batches import Batch, Filter, records_of, run_exists, store_is_closed
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._store import Now, Store, StoredRun
@@ -172,8 +172,7 @@ class SqliteStore(Store):
             run = make(self._now())
             ((key,),) = connection.execute(_INSERT, _row(run)).fetchall()
             _write(connection, key, batch)
-            title, created = title_of(batch.start.prompt), run.created
-            row = run.conversation_id, run.user, title, created, created
+            row = run.conversation_id, run.user, run.title, run.created, run.created
             connection.execute(_ADD_CONVERSATION, row)
 
         await self._writer.run(create, is_durable=True, makes_file=True)
@@ -608,7 +607,7 @@ class _Worker:
         if self._process not in (None, os.getpid()):
             return  # after a fork, the thread and perhaps the lock belong to the parent
         with self._guard:
-            self._refusal = "the store is closed. Open a new one"
+            self._refusal = str(store_is_closed())
             self._queue.put(None)
 
     def join(self) -> None:
@@ -638,7 +637,6 @@ class _Worker:
                 if jobs := self._next():
                     self._try(self._do, jobs)
                     _answer(jobs)
-                jobs = []  # they may refer to the store
                 self._poll_if_due()
             self._close()
         except BaseException as error:  # noqa: BLE001 - raised for all callers, also later ones
@@ -777,12 +775,12 @@ class _Worker:
             tails.fail(partial(StoreError, message))
 
 
-def _answer(jobs: Sequence[_Job]) -> None:
+def _answer(jobs: list[_Job]) -> None:
+    done = [(job.future, job.answer, job.error) for job in jobs]
+    jobs.clear()  # they may refer to the store, which can be collected once the callers go on
     by_loop: dict[AbstractEventLoop, list[_Done]] = {}
-    for job in jobs:
-        # Not the jobs, which may refer to the store, so that it can be garbage-collected.
-        done = (job.future, job.answer, job.error)
-        by_loop.setdefault(job.future.get_loop(), []).append(done)
+    for one in done:
+        by_loop.setdefault(one[0].get_loop(), []).append(one)
     for loop, results in by_loop.items():
         with suppress(RuntimeError):  # in a closed loop no task waits for the answer
             loop.call_soon_threadsafe(_set_results, results)

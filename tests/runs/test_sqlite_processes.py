@@ -114,11 +114,11 @@ def test_unreferenced_store_ends_its_threads(path: Path) -> None:
 @store_test
 async def test_file_is_polled_only_while_a_follower_waits(store: SqliteStore) -> None:
     await begin_run(store)
-    assert store._writer._wait_seconds() is None
+    assert not store._writer._watched()
     async with aclosing(store.follow("run-1")) as following:
         await anext(following)
-        assert store._writer._wait_seconds() is not None
-    assert store._writer._wait_seconds() is None
+        assert store._writer._watched()
+    assert not store._writer._watched()
 
 
 @store_test

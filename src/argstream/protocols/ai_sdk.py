@@ -382,7 +382,9 @@ class _MessageWriter:
         if call.request is not None and call.request != shown.request:
             yield from _update_input(call, shown, call.request.arguments)
             shown.request = call.request
-            yield _approval_request(call, call.request)
+            # Version 6 drops the reason; both versions keep the descriptor.
+            about = {"reason": call.request.reason, "approvalDescriptor": _descriptor(call.request)}
+            yield _tool("approval-request", call, approvalId=call.request.digest, **about)
         if call.decision is not None and not shown.is_decided:
             shown.is_decided, shown.input = True, None  # approved input is written again
             yield _decision(call, call.decision)
@@ -452,12 +454,6 @@ def _output(call: Call, output: object) -> Json:
 
 def _error(call: Call, error: object) -> Json:
     return _tool("output-error", call, errorText=text_of(error))
-
-
-def _approval_request(call: Call, request: ev.ApprovalRequested) -> Json:
-    """Return the request. Version 6 drops the reason; both versions keep the descriptor."""
-    about = {"reason": request.reason, "approvalDescriptor": _descriptor(request)}
-    return _tool("approval-request", call, approvalId=request.digest, **about)
 
 
 def _descriptor(request: ev.ApprovalRequested) -> Json:

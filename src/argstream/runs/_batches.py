@@ -4,7 +4,6 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from textwrap import shorten
 from typing import Final, NamedTuple, get_args
 
 import msgspec
@@ -28,7 +27,6 @@ from argstream.runs._records import (
 )
 
 _LONGEST_ID: Final = 1_000
-_LONGEST_TITLE: Final = 80  # characters
 _LONGEST_LEASE: Final = 1e9  # seconds, about thirty years
 _LARGEST: Final = 2**53  # a larger seq is not exact in Redis, which counts in doubles
 _TOKENS: Final = 2**63
@@ -44,11 +42,6 @@ def checked_owner(owner: object) -> Owner:
     name = owner.name if isinstance(owner, Owner) else owner
     name = _checked_name(name, "the owner of a lease")
     return owner if isinstance(owner, Owner) else Owner(name)
-
-
-def title_of(prompt: str) -> str:
-    lines = prompt.strip().splitlines()
-    return shorten(lines[0], _LONGEST_TITLE, placeholder="…") if lines else ""
 
 
 def checked_user(user: object) -> str:
@@ -318,3 +311,7 @@ def run_exists(run_id: str) -> UsageError:
 
 def run_is_over(run_id: str, status: str) -> UsageError:
     return UsageError(f"the run {run_id!r} has ended ({status})")
+
+
+def store_is_closed() -> StoreError:
+    return StoreError("the store is closed. Open a new one")

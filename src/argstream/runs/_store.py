@@ -36,6 +36,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from textwrap import shorten
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
@@ -68,6 +69,7 @@ from argstream.runs._batches import (
     delta_batch,
     encode_decisions,
     run_is_over,
+    store_is_closed,
 )
 from argstream.runs._hub import PAGE, Page, Receive, Snapshots, Tails, Watch
 from argstream.runs._records import (
@@ -86,6 +88,7 @@ _Answer = TypeVar("_Answer")
 FIRST_TOKEN: Final = 1
 _TOKENS: Final = 2**20
 _PROMPT_CHARACTERS: Final = 200
+_TITLE_CHARACTERS: Final = 80
 _BOOT_CLOCK: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)
 """Unlike the monotonic clock, it advances while the machine is suspended. Only on Linux."""
 
@@ -180,7 +183,8 @@ class Store(ABC):
         """Change fields of a conversation. Return False if there is none."""
 
     @abstractmethod
-    async def _aclose(self) -> None: ...
+    async def _aclose(self) -> None:
+        """Close the store. From then on, the other methods raise ``store_is_closed()``."""
 
     def _watch(self, run_id: str) -> None:  # noqa: B027 - optional
         """Called in the event loop of the first follower or listener of a run.
@@ -214,7 +218,6 @@ class Store(ABC):
         Its ID must be new, also after a run is deleted: followers do not tell two runs apart.
         ``launch`` is how the run can be resumed from a shell.
         """
-        self._check_open()
         batch = batch_of(checked_id(records[0].run_id) if records else "", records)
         if batch.first != 1:
             raise UsageError(f"the first record of a run has the seq 1, not {batch.first}")
@@ -228,13 +231,11 @@ class Store(ABC):
 
     async def acquire(self, run_id: str, owner: str | Owner, seconds: float) -> Lease:
         """Acquire a lease for a number of seconds. Raises ``RunBusyError`` while one is valid."""
-        self._check_open()
         run_id, process, lasts = checked_id(run_id), checked_owner(owner), checked_seconds(seconds)
         return await self._change(run_id, lambda run, now: run.acquire(process, lasts, now))
 
     async def renew(self, lease: Lease, seconds: float) -> None:
         """Extend a lease, counted from now. Raises ``LeaseLostError`` if it was lost."""
-        self._check_open()
         run_id, lasts = checked_lease(lease).run_id, checked_seconds(seconds)
         await self._change(run_id, lambda run, now: run.renew(lease, lasts, now), is_durable=False)
 
@@ -243,7 +244,6 @@ class Store(ABC):
 
         For a run that continues: when it pauses or ends, ``append`` releases the lease.
         """
-        self._check_open()
         with suppress(RunNotFoundError):
             await self._change(
                 checked_lease(lease).run_id, lambda run, _: run.release(lease), is_durable=False
@@ -261,17 +261,14 @@ class Store(ABC):
         Records that pause or end the run release the lease: a follower that sees them can acquire
         one at once.
         """
-        self._check_open()
         await self._append(checked_lease(lease), batch_of(lease.run_id, records))
 
     async def append_deltas(self, lease: Lease, records: Sequence[Record]) -> None:
         """Write deltas that the driver of the run built. They are not checked again."""
-        self._check_open()
         await self._append(lease, delta_batch(lease.run_id, records))
 
     async def reopen(self, lease: Lease, call_id: str) -> None:
         """Remove a decision that cannot be used, so that the call can be decided again."""
-        self._check_open()
         call_id = checked_text(call_id, "the id of a call")
         run_id = checked_lease(lease).run_id
         await self._change(run_id, lambda run, now: run.reopen(lease, call_id, now))
@@ -279,7 +276,6 @@ class Store(ABC):
 
     async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[Record]:
         """Return the records after ``after``: all, or at most ``limit``."""
-        self._check_open()
         run_id, after, wanted = checked_id(run_id), checked_seq(after), checked_limit(limit)
         records: list[Record] = []
         is_more = True
@@ -307,7 +303,6 @@ class Store(ABC):
         ``receive`` gets records that arrive while the follower waits. They are not yielded. This
         saves a turn of the event loop.
         """
-        self._check_open()
         run_id, after = checked_id(run_id), checked_seq(after)
         with self._tails.watch(run_id) as tail:
             run, _ = await self._load(run_id)
@@ -327,7 +322,6 @@ class Store(ABC):
                     after = await tail.wait_for_records(after, receive)
 
     async def _old_page(self, run_id: str, after: int) -> Sequence[Record]:
-        self._check_open()
         records, _ = await self._page(run_id, after, PAGE)
         if not records:
             raise StoreError(f"the log of run {run_id!r} has lost its records after {after}")
@@ -335,7 +329,6 @@ class Store(ABC):
 
     async def snapshot(self, run_id: str) -> RunSnapshot:
         """Return the run so far."""
-        self._check_open()
         return await self._snapshots.snapshot(checked_id(run_id))
 
     async def watch(self, run_id: str) -> AsyncGenerator[RunSnapshot | Record, None]:
@@ -353,7 +346,6 @@ class Store(ABC):
         pending or a digest is not that of its request. Only the tool knows whether edited arguments
         are valid: the driver removes a decision whose arguments are not (``reopen``).
         """
-        self._check_open()
         encoded = encode_decisions(decisions)
         await self._change(checked_id(run_id), lambda run, _: run.decide(encoded))
         self._tails.commands_changed(run_id)
@@ -364,14 +356,12 @@ class Store(ABC):
         Raises ``UsageError`` if the run is over. A run without a driver ends when it is resumed:
         see ``Agent.stop``.
         """
-        self._check_open()
         reason = checked_text(reason, "the reason of a stop")
         await self._change(checked_id(run_id), lambda run, _: run.stop(reason))
         self._tails.commands_changed(run_id)
 
     async def commands(self, run_id: str) -> Commands:
         """Return the commands that wait for the driver."""
-        self._check_open()
         run, _ = await self._load(checked_id(run_id))
         return run.waiting_commands() or Commands()
 
@@ -402,7 +392,6 @@ class Store(ABC):
 
     async def info(self, run_id: str) -> RunInfo:
         """Return a summary of a run."""
-        self._check_open()
         run, now = await self._load(checked_id(run_id))
         return run.info(now)
 
@@ -418,14 +407,12 @@ class Store(ABC):
 
         ``None`` does not restrict. ``user=""`` selects runs without a user.
         """
-        self._check_open()
         only = checked_filter(status, conversation_id, user)
         found, now = await self._list(only, checked_limit(limit))
         return [run.info(now) for run in found]
 
     async def delete(self, run_id: str) -> None:
         """Delete a run. Raises ``RunBusyError`` while it is driven."""
-        self._check_open()
         if not await self._delete([checked_id(run_id)], StoredRun.check_deletable):
             raise RunNotFoundError(run_id)
         self._report_deleted(run_id)
@@ -436,7 +423,6 @@ class Store(ABC):
         ``unfinished`` also deletes runs that nothing was written to for so long, unless a process
         drives them.
         """
-        self._check_open()
         least = checked_age(seconds)
         found, _ = await self._list(Filter(None, None, None, older_than=least), None)
 
@@ -455,7 +441,6 @@ class Store(ABC):
 
         ``user`` is as in ``runs``. Those that were deleted are only listed with ``deleted``.
         """
-        self._check_open()
         of_user = None if user is None else checked_user(user)
         return await self._conversations(of_user, checked_limit(limit), deleted=deleted)
 
@@ -472,7 +457,6 @@ class Store(ABC):
         await self._update_conversation(id, user, {"deleted_at": None})
 
     async def _update_conversation(self, id: str, user: str, changes: Mapping[str, Any]) -> None:
-        self._check_open()
         conversation_id = checked_text(id, "the id of a conversation")
         if not await self._change_conversation(conversation_id, checked_user(user), changes):
             raise ConversationNotFoundError(id)
@@ -482,16 +466,12 @@ class Store(ABC):
         if self._is_closed:
             return
         self._is_closed = True
-        self._tails.fail(_closed)
+        self._tails.fail(store_is_closed)
         await self._aclose()
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise _closed()
-
-
-def _closed() -> StoreError:
-    return StoreError("the store is closed. Open a new one")
+            raise store_is_closed()
 
 
 class StoredRun(Struct, kw_only=True):
@@ -506,9 +486,9 @@ class StoredRun(Struct, kw_only=True):
     updated: float
     token: int
     owner: Owner | None  # of the last lease; None if it was released
-    until: float  # when that lease expires, by the clock of leases
-    leased_until: float | None  # the same in Unix time
-    lasts: float  # the duration of that lease in seconds
+    until: float = 0.0  # when that lease expires, by the clock of leases
+    leased_until: float | None = None  # the same in Unix time
+    lasts: float = 0.0  # the duration of that lease in seconds
     pending: dict[str, str] = {}  # the digests of pending requests, by call
     decisions: dict[str, str | None] = {}  # as JSON; None for those that were used
     stop_reason: str | None = None
@@ -532,20 +512,24 @@ class StoredRun(Struct, kw_only=True):
             updated=batch.updated,
             token=FIRST_TOKEN,
             owner=owner,
-            until=now.lease + seconds,
-            leased_until=now.wall + seconds,
-            lasts=seconds,
             user=batch.start.user,
             prompt=batch.start.prompt[:_PROMPT_CHARACTERS],
             replaces=batch.start.replaces,
             launch=launch,
         )
+        run._extend(seconds, now)
         run._apply(batch)
         return run
 
     @property
     def is_over(self) -> bool:
         return self.status not in ("running", "paused")
+
+    @property
+    def title(self) -> str:
+        """The title of a conversation that begins with this run."""
+        lines = self.prompt.strip().splitlines()
+        return shorten(lines[0], _TITLE_CHARACTERS, placeholder="…") if lines else ""
 
     def acquire(self, owner: Owner, seconds: float, now: Now) -> Lease:
         if self._is_driven(now):

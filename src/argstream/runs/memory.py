@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from argstream.errors import RunNotFoundError
-from argstream.runs._batches import Batch, Filter, run_exists, title_of
+from argstream.runs._batches import Batch, Filter, run_exists
 from argstream.runs._hub import Page
 from argstream.runs._records import ConversationInfo, Lease, Record, from_json, to_json
 from argstream.runs._store import Now, Store, StoredRun
@@ -40,6 +40,7 @@ class MemoryStore(Store):
         self._rows: dict[tuple[str, str], ConversationInfo] = {}  # by user and ID
 
     async def _create(self, make: Callable[[Now], StoredRun], batch: Batch) -> None:
+        self._check_open()
         with self._lock:
             if batch.run_id in self._kept:
                 raise run_exists(batch.run_id)
@@ -48,9 +49,8 @@ class MemoryStore(Store):
             key = run.user, run.conversation_id
             known = self._rows.get(key)
             if known is None:
-                title = title_of(batch.start.prompt)
                 known = ConversationInfo(
-                    run.conversation_id, run.user, title, run.created, run.created
+                    run.conversation_id, run.user, run.title, run.created, run.created
                 )
             self._rows[key] = replace(known, updated=run.created, deleted_at=None)
 
@@ -72,6 +72,7 @@ class MemoryStore(Store):
             return _copied(self._run(run_id).state), self._now()
 
     async def _list(self, wanted: Filter, limit: int | None) -> tuple[Sequence[StoredRun], Now]:
+        self._check_open()
         now = self._now()
         oldest = None if wanted.older_than is None else now.wall - wanted.older_than
         with self._lock:
@@ -94,6 +95,7 @@ class MemoryStore(Store):
     async def _delete(
         self, run_ids: Sequence[str], allow: Callable[[StoredRun, Now], bool]
     ) -> list[str]:
+        self._check_open()
         now, deleted = self._now(), []
         with self._lock:
             for run_id in run_ids:
@@ -107,6 +109,7 @@ class MemoryStore(Store):
     async def _conversations(
         self, user: str | None, limit: int | None, *, deleted: bool
     ) -> list[ConversationInfo]:
+        self._check_open()
         with self._lock:
             found = [
                 row
@@ -119,6 +122,7 @@ class MemoryStore(Store):
     async def _change_conversation(
         self, conversation_id: str, user: str, changes: Mapping[str, Any]
     ) -> bool:
+        self._check_open()
         with self._lock:
             row = self._rows.get((user, conversation_id))
             if row is not None:
@@ -129,6 +133,7 @@ class MemoryStore(Store):
         pass
 
     def _run(self, run_id: str) -> _Run:
+        self._check_open()
         if run_id not in self._kept:
             raise RunNotFoundError(run_id)
         return self._kept[run_id]

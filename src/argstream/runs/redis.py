@@ -59,7 +59,14 @@ from argstream.errors import (
     StoreError,
     UsageError,
 )
-from argstream.runs._batches import Batch, Filter, checked_text, records_of, run_exists, title_of
+from argstream.runs._batches import (
+    Batch,
+    Filter,
+    checked_text,
+    records_of,
+    run_exists,
+    store_is_closed,
+)
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._redis_lua import FORMAT, NONCE, SCRIPTS
@@ -181,12 +188,11 @@ class RedisStore(Store):
         return f"<RedisStore at {self._calls.place}, prefix {self._prefix!r}>"
 
     async def _create(self, make: Callable[[Now], StoredRun], batch: Batch) -> None:
-        first, bound = batch.records[0], repr(batch.updated + _AHEAD)
-        user, title = batch.start.user, title_of(batch.start.prompt)
-        about = self._keys.about(first.conversation_id, user)
-        row = _script("conversation", [about], title, *[repr(first.time)] * 2, is_durable=True)
+        draft, bound = make(Now(0.0, 0.0)), repr(batch.updated + _AHEAD)
+        about, created = self._keys.about(draft.conversation_id, draft.user), repr(draft.created)
+        row = _script("conversation", [about], draft.title, created, created, is_durable=True)
         while True:
-            entry = _Entry(_nonce(), batch.run_id, first.conversation_id, user)
+            entry = _Entry(_nonce(), batch.run_id, draft.conversation_id, draft.user)
             _, (_, time, _) = await self._index.add(
                 entry, bound, row, self._load_command(batch.run_id)
             )
@@ -390,7 +396,7 @@ class RedisStore(Store):
         if not found:  # it was deleted just now
             return b"", 0.0, 0.0, None
         first, last = (choose(found, key=lambda one: one.run.created).run for choose in (min, max))
-        row = title_of(first.prompt), repr(first.created), repr(last.created)
+        row = first.title, repr(first.created), repr(last.created)
         await self._calls.run(_script("conversation", [key], *row, is_durable=True))
         return *(value.encode() for value in row), None
 
@@ -680,7 +686,7 @@ class _Calls:
 
     async def client(self) -> _Client:
         if self._is_closed:  # a command in progress must not open connections again
-            raise StoreError("the store is closed. Open a new one")
+            raise store_is_closed()
         return await self._clients.get()
 
     async def close(self) -> None:

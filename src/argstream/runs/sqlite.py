@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from argstream.errors import ArgstreamError, RunNotFoundError, StoreError, UsageError
-from argstream.runs._batches import Batch, Filter, records_of, run_exists, title_of
+from argstream.runs._batches import Batch, Filter, records_of, run_exists, store_is_closed
 from argstream.runs._hub import Page, Tails
 from argstream.runs._records import ConversationInfo, Lease
 from argstream.runs._store import Now, Store, StoredRun
@@ -155,7 +155,7 @@ class SqliteStore(Store):
         self._path = _check_path(Path(path))
         self._now = partial(Now.here, clock)  # the processes of one machine share its clocks
         has_existed = threading.Event()
-        self._writer = _Writer(self._path, busy_seconds, has_existed, self._tails)
+        self._writer = _Worker(self._path, busy_seconds, has_existed, self._tails)
         self._reader = _Worker(self._path, busy_seconds, has_existed)
         self._finalizer = weakref.finalize(self, _end, self._writer, self._reader)
 
@@ -172,8 +172,7 @@ class SqliteStore(Store):
             run = make(self._now())
             ((key,),) = connection.execute(_INSERT, _row(run)).fetchall()
             _write(connection, key, batch)
-            title, created = title_of(batch.start.prompt), run.created
-            row = run.conversation_id, run.user, title, created, created
+            row = run.conversation_id, run.user, run.title, run.created, run.created
             connection.execute(_ADD_CONVERSATION, row)
 
         await self._writer.run(create, is_durable=True, makes_file=True)
@@ -553,14 +552,22 @@ _Done = tuple[Future[Any], Any, Exception | None]
 
 
 class _Worker:
-    """A thread that runs jobs one after the other, with a connection of its own.
+    """A thread with a connection of its own. All jobs that wait are run in one transaction.
 
-    Each job has a transaction of its own, which sees one version of the data.
+    The worker that has tails writes, and polls for what other processes write. It has no strong
+    reference to the store, so that a store without users ends its threads.
     """
 
-    _begin = "BEGIN"
-
-    def __init__(self, path: Path, busy_seconds: float, has_existed: threading.Event) -> None:
+    def __init__(
+        self,
+        path: Path,
+        busy_seconds: float,
+        has_existed: threading.Event,
+        tails: Tails | None = None,
+    ) -> None:
+        self._is_writer = tails is not None
+        self._tails: Callable[[], Tails | None]
+        self._tails = (lambda: None) if tails is None else weakref.ref(tails)
         self._path = path
         self._busy_seconds = busy_seconds
         self._has_existed = has_existed  # set when a worker of the store has opened the file
@@ -569,7 +576,14 @@ class _Worker:
         self._thread: threading.Thread | None = None
         self._process: int | None = None  # the PID that the thread belongs to
         self._refusal: str | None = None  # why there can be no more jobs
-        self._open: _Opened | None = None  # used only by the thread
+        # These are used only by the thread.
+        self._open: _Opened | None = None
+        self._last_count = 0  # the number of jobs in the last round
+        self._is_durable: bool | None = None  # whether commits wait for the disk
+        self._polled_at = 0.0
+        self._version: int | None = None  # of the file, at the last poll
+        self._known: dict[str, tuple[int, int] | None] = {}
+        """The last seqs of the watched runs, and the versions of their commands."""
 
     async def run(
         self,
@@ -593,7 +607,7 @@ class _Worker:
         if self._process not in (None, os.getpid()):
             return  # after a fork, the thread and perhaps the lock belong to the parent
         with self._guard:
-            self._refusal = "the store is closed. Open a new one"
+            self._refusal = str(store_is_closed())
             self._queue.put(None)
 
     def join(self) -> None:
@@ -623,8 +637,7 @@ class _Worker:
                 if jobs := self._next():
                     self._try(self._do, jobs)
                     _answer(jobs)
-                jobs = []  # they may refer to the store
-                self._after_round()
+                self._poll_if_due()
             self._close()
         except BaseException as error:  # noqa: BLE001 - raised for all callers, also later ones
             self._fail(error, jobs)
@@ -640,14 +653,19 @@ class _Worker:
             job.error = StoreError(message)
             job.error.__cause__ = error
         _answer(jobs)
+        self._fail_followers(message)
 
     def _next(self) -> list[_Job]:
+        if self._is_writer and self._last_count >= _GROUPED:
+            time.sleep(_WAIT_FOR_MORE)
         items: list[_Job | None] = []
         with suppress(Empty):
-            items.append(self._queue.get(timeout=self._wait_seconds()))
+            items.append(self._queue.get(timeout=_POLL_SECONDS if self._watched() else None))
             while len(items) < _MAX_GROUP:
                 items.append(self._queue.get_nowait())
-        return [item for item in items if item is not None]
+        jobs = [item for item in items if item is not None]
+        self._last_count = len(jobs)
+        return jobs
 
     def _try(self, do: Callable[[Sequence[_Job]], None], jobs: Sequence[_Job]) -> None:
         try:
@@ -674,6 +692,7 @@ class _Worker:
             if is_gone and not any(job.makes_file for job in jobs):
                 raise _deleted(self._path)
             self._open = _open_file(self._path, self._busy_seconds)
+            self._is_durable, self._version = None, None  # both are of a connection
             self._has_existed.set()
         return self._open
 
@@ -685,7 +704,13 @@ class _Worker:
     def _transaction(self, jobs: Sequence[_Job]) -> None:
         """Run jobs in one transaction. If it raises, none of them is done."""
         opened = self._opened(jobs)
-        with _transaction(opened.connection, self._path, self._begin):
+        is_durable = any(job.is_durable for job in jobs)
+        if is_durable is not self._is_durable:
+            level = "FULL" if is_durable else "NORMAL"
+            opened.connection.execute(f"PRAGMA synchronous = {level}")
+            self._is_durable = is_durable
+        begin = "BEGIN IMMEDIATE" if self._is_writer else "BEGIN"
+        with _transaction(opened.connection, self._path, begin):
             for job in jobs:
                 try:
                     job.answer, job.error = job.work(opened.connection), None
@@ -694,75 +719,22 @@ class _Worker:
             opened.check()
 
     def _do(self, jobs: Sequence[_Job]) -> None:
-        for job in jobs:
-            self._try(self._transaction, [job])
-
-    def _wait_seconds(self) -> float | None:
-        return None
-
-    def _after_round(self) -> None:
-        """Do more work after each round of jobs."""
-
-
-class _Writer(_Worker):
-    """Writes for all callers together, and polls for what other processes write.
-
-    It has no strong reference to the store, so that a store without users ends its threads.
-    """
-
-    _begin = "BEGIN IMMEDIATE"
-
-    def __init__(
-        self, path: Path, busy_seconds: float, has_existed: threading.Event, tails: Tails
-    ) -> None:
-        super().__init__(path, busy_seconds, has_existed)
-        self._tails = weakref.ref(tails)
-        self._polled_at = 0.0
-        self._version: int | None = None  # of the file, at the last poll
-        self._known: dict[str, tuple[int, int] | None] = {}
-        """The last seqs of the watched runs, and the versions of their commands."""
-        self._last_count = 0  # the number of jobs in the last round
-        self._is_durable: bool | None = None  # whether commits wait for the disk
-
-    def _do(self, jobs: Sequence[_Job]) -> None:
         try:
             self._transaction(jobs)
         except StoreError:  # the transaction could not begin, or the file is gone
             raise
         except Exception:  # noqa: BLE001 - the job that fails gets the error when it runs alone
-            super()._do(jobs)
+            for job in jobs:
+                self._try(self._transaction, [job])
         for job in jobs:
             if job.on_commit is not None and job.error is None:
                 job.on_commit(job.answer)
-
-    def _transaction(self, jobs: Sequence[_Job]) -> None:
-        is_durable = any(job.is_durable for job in jobs)
-        if is_durable is not self._is_durable:
-            level = "FULL" if is_durable else "NORMAL"
-            self._opened(jobs).connection.execute(f"PRAGMA synchronous = {level}")
-            self._is_durable = is_durable
-        super()._transaction(jobs)
-
-    def _next(self) -> list[_Job]:
-        if self._last_count >= _GROUPED:
-            time.sleep(_WAIT_FOR_MORE)
-        jobs = super()._next()
-        self._last_count = len(jobs)
-        return jobs
-
-    def _close(self) -> None:
-        self._is_durable = None
-        self._version = None  # data_version is counted per connection
-        super()._close()
-
-    def _wait_seconds(self) -> float | None:
-        return _POLL_SECONDS if self._watched() else None
 
     def _watched(self) -> list[str]:
         tails = self._tails()
         return [] if tails is None else tails.watched()
 
-    def _after_round(self) -> None:
+    def _poll_if_due(self) -> None:
         now = time.monotonic()
         if now - self._polled_at < _POLL_SECONDS or not self._watched():
             return
@@ -798,21 +770,17 @@ class _Writer(_Worker):
                 tails.commands_changed(run_id)
         self._known = {run_id: versions.get(run_id) for run_id in watched}
 
-    def _fail_followers(self, message: str | None) -> None:
+    def _fail_followers(self, message: str) -> None:
         if (tails := self._tails()) is not None:
             tails.fail(partial(StoreError, message))
 
-    def _fail(self, error: BaseException, jobs: list[_Job]) -> None:
-        super()._fail(error, jobs)
-        self._fail_followers(self._refusal)
 
-
-def _answer(jobs: Sequence[_Job]) -> None:
+def _answer(jobs: list[_Job]) -> None:
+    done = [(job.future, job.answer, job.error) for job in jobs]
+    jobs.clear()  # they may refer to the store, which can be collected once the callers go on
     by_loop: dict[AbstractEventLoop, list[_Done]] = {}
-    for job in jobs:
-        # Not the jobs, which may refer to the store, so that it can be garbage-collected.
-        done = (job.future, job.answer, job.error)
-        by_loop.setdefault(job.future.get_loop(), []).append(done)
+    for one in done:
+        by_loop.setdefault(one[0].get_loop(), []).append(one)
     for loop, results in by_loop.items():
         with suppress(RuntimeError):  # in a closed loop no task waits for the answer
             loop.call_soon_threadsafe(_set_results, results)

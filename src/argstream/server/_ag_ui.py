@@ -66,7 +66,7 @@ class _AgUiApi:
         if body.resume:
             return await self._answer(request, body, answers_of(body.resume))
         prompt = prompt_of(body.messages)
-        info = await self._context.newest(request, body.thread_id)
+        info = await self._runs.newest(body.thread_id, self._context.user(request))
         if info is not None and await self._is_about(prompt, info):
             return await self._watch(request, info.run_id, body)
         if prompt is None:

@@ -69,12 +69,9 @@ class Context:
             return Conversation(user=user)
         return await self.runs.conversation(conversation_id, user)
 
-    async def newest(self, request: Request, conversation_id: str) -> RunInfo | None:
-        return await self.runs.newest(conversation_id, self.user(request))
-
     async def stop(self, request: Request) -> Response:
         """Stop the newest run of the conversation ``id``. Do nothing if it is over."""
-        info = await self.newest(request, request.path_params["id"])
+        info = await self.runs.newest(request.path_params["id"], self.user(request))
         if info is not None and not info.is_over:
             await self.runs.stop(info.run_id, "the user stopped it")
         return Response(status_code=204)

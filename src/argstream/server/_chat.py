@@ -85,7 +85,7 @@ class _ChatApi:
         return json_response(chat)
 
     async def resume(self, request: Request) -> Response:
-        info = await self._context.newest(request, request.path_params["id"])
+        info = await self._runs.newest(request.path_params["id"], self._context.user(request))
         wants_ended = request.query_params.get("ended") == "true"
         if info is None or (info.is_over and not wants_ended):
             return Response(status_code=204)

@@ -64,9 +64,8 @@ class _Files(Struct, frozen=True):
     """The files of the page, as they were when they were read."""
 
     versions: Mapping[Path, tuple[int, int]]  # modification times and sizes
-    digest: str
-    assets: Mapping[str, _Asset]
-    bare: Mapping[str, _Asset]  # without comments
+    document: _Asset
+    assets: Mapping[str, _Asset]  # by NAME, and without comments by DIGEST/NAME
 
 
 class Page:
@@ -82,17 +81,16 @@ class Page:
     async def _show(self, request: Request) -> Response:
         files = await asyncio.to_thread(self._read)
         # Also with a 304: its headers replace those that the browser has cached.
-        return _answer(request, files.assets[_INDEX], _DOCUMENT_HEADERS)
+        return _answer(request, files.document, _DOCUMENT_HEADERS)
 
     async def _send_file(self, request: Request) -> Response:
-        digest, slash, name = request.path_params["path"].rpartition("/")
-        files = self._files
-        if files is None or digest != files.digest:
+        path: str = request.path_params["path"]
+        has_digest, files = "/" in path, self._files
+        if files is None or not has_digest or path not in files.assets:
             files = await asyncio.to_thread(self._read)
-        asset = (files.bare if slash else files.assets).get(name)
-        if asset is None or name == _INDEX or (slash and digest != files.digest):
+        if (asset := files.assets.get(path)) is None:
             raise Problem(404, "not-found", "no such file")
-        return _answer(request, asset, _IMMUTABLE if slash else _REVALIDATED)
+        return _answer(request, asset, _IMMUTABLE if has_digest else _REVALIDATED)
 
     def _read(self) -> _Files:
         """Return the files from memory. If one was edited, they are read again.
@@ -114,15 +112,12 @@ def _files_of(versions: Mapping[Path, tuple[int, int]]) -> _Files:
     contents = {path.name: path.read_bytes() for path in versions}
     named = b"".join(name.encode() + b"\0" + content for name, content in contents.items())
     digest = hashlib.sha256(named).hexdigest()[:16]
-    linked = f'"static/{digest}/'.encode()
-    contents[_INDEX] = contents[_INDEX].replace(b'"static/', linked)
-    assets = {name: _asset(name, content) for name, content in contents.items()}
-    bare = {name: _asset(name, _without_comments(content)) for name, content in contents.items()}
-    return _Files(versions, digest, assets, bare)
-
-
-def _without_comments(content: bytes) -> bytes:
-    return _COMMENTS.sub(lambda comment: b"\n" * comment[0].count(b"\n"), content)
+    document = contents.pop(_INDEX).replace(b'"static/', f'"static/{digest}/'.encode())
+    assets: dict[str, _Asset] = {}
+    for name, content in contents.items():
+        bare = _COMMENTS.sub(lambda comment: b"\n" * comment[0].count(b"\n"), content)
+        assets |= {name: _asset(name, content), f"{digest}/{name}": _asset(name, bare)}
+    return _Files(versions, _asset(_INDEX, document), assets)
 
 
 def _asset(name: str, content: bytes) -> _Asset:

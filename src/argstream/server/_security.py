@@ -167,14 +167,6 @@ def _internal_error() -> Problem:
     return Problem(500, "internal-error", "internal error. See the server log")
 
 
-def problem_of_host_app(error: HTTPException) -> Problem:
-    """Return the problem for an exception of ``user=``, with its status, detail and headers."""
-    code = {401: "not-signed-in", 403: "not-allowed"}.get(error.status_code, "refused")
-    return Problem(
-        error.status_code, code, str(error.detail), error.headers, raw_detail=error.detail
-    )
-
-
 def problem_response(problem: Problem, request: Request | None = None) -> Response:
     body: dict[str, object] = {
         "type": f"urn:argstream:{problem.code}",
@@ -396,7 +388,9 @@ class SecurityMiddleware:
                 raise _wrong_origin("")
             return False
         origin, host = raw.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
-        if same_origin(origin, scope["scheme"], host):
+        scheme = scope["scheme"]
+        plain_host = _without_default_port(scheme, host.lower())
+        if origin in (f"{scheme}://{host}", f"{scheme}://{plain_host}"):
             return True
         if origin in self._origins:
             # Behind a proxy that terminates TLS, a page of this server has another scheme.
@@ -415,7 +409,9 @@ class SecurityMiddleware:
             raise
         except HTTPException as error:
             self._count(request.scope)
-            raise problem_of_host_app(error) from None
+            status, detail = error.status_code, error.detail
+            code = {401: "not-signed-in", 403: "not-allowed"}.get(status, "refused")
+            raise Problem(status, code, str(detail), error.headers, raw_detail=detail) from None
         except Exception as error:  # noqa: BLE001 - logged; the request goes no further
             self._count(request.scope)  # first, or a client could fill the log
             problem = _internal_error()
@@ -542,12 +538,6 @@ def normal_origin(origin: str) -> str:
             "'https://example.com' or 'http://localhost:3000'"
         )
     return f"{scheme}://{_without_default_port(scheme, host)}"
-
-
-def same_origin(origin: str, scheme: str, host: str) -> bool:
-    return origin == f"{scheme}://{host}" or (
-        origin == f"{scheme}://{_without_default_port(scheme, host.lower())}"
-    )
 
 
 def _without_default_port(scheme: str, host: str) -> str:

@@ -3,7 +3,7 @@ import {
   selectedRange, setAttribute, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
 /** @import {
- *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Grammar, Span, Rules
+ *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Span, Rules
  * } from "./types.js" */
 
 // Code and diffs: views with line numbers, colours and a toolbar; line, word and streaming diffs;
@@ -1510,13 +1510,14 @@ function languageTitle(language) {
   return TITLES[language] ?? language[0]?.toUpperCase() + language.slice(1);
 }
 
-/** Cuts the rows of one text into tokens, in their order. */
+/** Cuts the rows of one text into tokens, in their order. Without a grammar, it has no colours. */
 class Highlighter {
-  /** @param {Grammar | null} grammar */
+  /** @param {Grammar | undefined} grammar */
   constructor(grammar) {
-    this.grammar = grammar;
+    this.#grammar = grammar;
   }
 
+  #grammar;
   /** @type {State} */
   #state = null;
   #isStart = true;
@@ -1524,9 +1525,9 @@ class Highlighter {
   /** Takes the next row, which is complete.
    * @param {string} text @param {boolean} endsLine @returns {Token[]} */
   take(text, endsLine) {
-    if (this.grammar === null) return [[null, text]];
-    const [tokens, state] = this.grammar.tokenize(text, this.#state, this.#isStart);
-    this.#state = endsLine ? this.grammar.endLine(state) : state;
+    const [tokens, state] = this.#tokenize(text);
+    const isOver = endsLine && state?.span && !state.span.isMultiline && !state.isEscaped;
+    this.#state = isOver ? null : endsLine && state ? { ...state, isEscaped: false } : state;
     this.#isStart = endsLine;
     return tokens;
   }
@@ -1534,140 +1535,87 @@ class Highlighter {
   /** Cuts the next row as far as it is known.
    * @param {string} text @returns {Token[]} */
   peek(text) {
-    if (this.grammar === null) return [[null, text]];
-    return this.grammar.tokenize(text, this.#state, this.#isStart)[0];
+    return this.#tokenize(text)[0];
+  }
+
+  /** @param {string} text @returns {[Token[], State]} */
+  #tokenize(text) {
+    return this.#grammar?.tokenize(text, this.#state, this.#isStart) ?? [[[null, text]], null];
   }
 }
 
 /** Returns a highlighter. Without a known language, it has no colours.
  * @param {string | null} language */
 export function highlighterFor(language) {
-  return new Highlighter((language !== null && grammars.get(language)) || null);
+  return new Highlighter(grammars.get(language ?? ""));
 }
 
-// Grammars. One tokenizer is for the languages that have comments, strings, numbers and words, and
-// differ only in how these look; others are for markup, Markdown, YAML and diffs.
+// Grammars. There is one tokenizer: languages differ in their spans, which are comments, strings
+// and whatever else can be told by its first characters, and in their words.
 
-const number =
-  String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)` +
-  String.raw`[a-zA-Z%]{0,3}(?!\w)`;
-const word = String.raw`[\p{L}_$][\p{L}\p{N}_$]*`;
-const regularExpression =
-  String.raw`\/(?![*\/])(?:[^\\\/\[]|\\.|\[(?:[^\]\\]|\\.)*\])+\/[a-z]{0,8}`;
-const hereDocument = String.raw`<<-?[ \t]*(?:'\w+'|"\w+"|\w+)`;
+/** @type {Span} */
+const number = {
+  kind: "number",
+  open: String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)`
+    + String.raw`[a-zA-Z%]{0,3}(?!\w)`,
+};
+/** @type {Span} */
+const word = { kind: "word", open: String.raw`[\p{L}_$][\p{L}\p{N}_$]*` };
+const REST = String.raw`\s+|[\p{L}\p{N}_$]+|[^\s\p{L}\p{N}_$]`;
 
-// After a value, a slash is a division and begins no regular expression.
-const endsValue = /[\w)\]}$]\s*$/;
-const endsWithKeyword = /(?:^|[^\w$.])(?:return|typeof|case|in|of|yield|await|do|else)\s*$/;
-
-class CodeGrammar {
+class Grammar {
   /** @param {Rules} rules */
-  constructor(rules) {
-    this.rules = rules;
-    this.keywords = new Set((rules.keywords ?? "").split(" "));
-    this.definers = new Set((rules.definers ?? "").split(" "));
+  constructor({ spans, keywords = "", definers = "", ...more }) {
+    this.#spans = more.isProse ? spans : [...spans, number, word];
+    this.#keywords = new Set(keywords.split(" "));
+    this.#definers = new Set(definers.split(" "));
+    this.#more = more;
   }
 
+  #spans;
+  #keywords;
+  #definers;
+  #more;
   /** @type {RegExp | null} */
   #pattern = null;
-
-  /** The rules as one pattern, in the order of its groups. */
-  get pattern() {
-    const { rules } = this;
-    this.#pattern ??= new RegExp(
-      [
-        ...rules.spans.map((span) => `(${span.open})`),
-        `(${rules.literals ?? "(?!)"})`,
-        `(${rules.hasHereDocuments ? hereDocument : "(?!)"})`,
-        `(${rules.hasRegularExpressions ? regularExpression : "(?!)"})`,
-        `(${rules.names ?? "(?!)"})`,
-        `(${number})`,
-        `(${word})`,
-        String.raw`\s+|[\p{L}\p{N}_$]+|[^\s\p{L}\p{N}_$]`,
-      ].join("|"),
-      "uy",
-    );
-    return this.#pattern;
-  }
 
   /** @param {string} text @param {State} state @param {boolean} isStart
    * @returns {[Token[], State]} */
   tokenize(text, state, isStart) {
+    const kind = state?.block && (isStart ? state.block(text) : "string");
+    if (kind) return [[[kind, text]], kind === "string" ? state : null];
+    const all = [...this.#spans.map(({ open }) => `(${open})`), REST];
+    this.#pattern ??= new RegExp(all.join("|"), "uy");
     const tokens = new Tokens();
     let at = 0;
-    if (state?.mode === "here") {
-      if (!isStart || text.trim() !== state.end) return [[["string", text]], state];
-      return [[["keyword", text]], null];
-    }
-    if (state?.mode === "span") {
-      const span = this.#span(state.span);
-      const end = endOf(span, text, state.isEscaped ? 1 : 0);
-      tokens.add(span.kind, text.slice(0, end.at));
-      if (!end.isClosed) return [tokens.all, { ...state, isEscaped: end.isEscaped }];
-      at = end.at;
-      state = null;
-    }
     let defines = false;
+    let [span, isEscaped] = [state?.span, state?.isEscaped];
     while (at < text.length) {
-      this.pattern.lastIndex = at;
-      const match = this.pattern.exec(text);
-      if (match === null) throw new Error(`no rule for ${text[at]}`); // the last ones take all
-      const group = match.findIndex((found, index) => index > 0 && found !== undefined) - 1;
-      const spans = this.rules.spans.length;
-      let found = match[0];
-      if (group === spans + 2 && !allowsExpression(text, at)) {
-        found = "/";
-        tokens.add(null, found);
-      } else if (group >= 0 && group < spans) {
-        const span = this.#span(group);
-        const end = endOf(span, text, at + found.length);
-        found = text.slice(at, end.at);
-        const behind = text.slice(end.at, end.at + 9);
-        const isKey = this.rules.hasKeys && end.isClosed && /^\s*:/.test(behind);
-        tokens.add(isKey ? "name" : span.kind, found);
-        if (!end.isClosed) {
-          return [tokens.all, { mode: "span", span: group, isEscaped: end.isEscaped }];
-        }
-      } else if (group >= 0) {
-        tokens.add(this.#kindOf(group - spans, found, defines), found);
-        if (group === spans + 1) {
-          state = { mode: "soon", end: found.replace(/^<<-?[ \t]*|['"]/g, "") };
-        }
-      } else {
-        tokens.add(null, found);
+      if (span) {
+        const end = endOf(span, text, isEscaped ? at + 1 : at);
+        tokens.add(span.kind, text.slice(at, end.at));
+        ({ at, isEscaped } = end);
+        if (end.isClosed) span = undefined;
+        continue;
       }
-      if (found.trim()) defines = this.definers.has(found);
+      this.#pattern.lastIndex = at;
+      const match = /** @type {RegExpExecArray} */ (this.#pattern.exec(text)); // the rest takes all
+      const [found] = match;
+      const group = match.findIndex((one, index) => index > 0 && one !== undefined);
+      const next = this.#spans[group - 1];
+      tokens.add(next === word ? this.#kindOf(found, defines) : next?.kind ?? null, found);
+      if (found.trim()) defines = this.#definers.has(found);
       at += found.length;
+      if (next?.close !== undefined) [span, isEscaped] = [next, false];
     }
-    return [tokens.all, state];
+    const block = span?.close ? null : this.#more.block?.(tokens.all);
+    return [tokens.all, block ? { block } : span ? { span, isEscaped } : null];
   }
 
-  /** @param {State} state @returns {State} */
-  endLine(state) {
-    if (state?.mode === "soon") return { mode: "here", end: state.end };
-    if (state?.mode !== "span") return state;
-    const span = this.#span(state.span);
-    if (span.isMultiline || (span.hasEscapes && state.isEscaped)) {
-      return { ...state, isEscaped: false };
-    }
-    return null;
-  }
-
-  /** @param {unknown} index */
-  #span(index) {
-    const span = this.rules.spans[Number(index)];
-    if (span === undefined) throw new Error("a state of another grammar");
-    return span;
-  }
-
-  /** @param {number} group @param {string} found @param {boolean} defines */
-  #kindOf(group, found, defines) {
-    if (group < 3) return group === 1 ? "keyword" : "string";
-    if (group === 3) return "name";
-    if (group === 4) return "number";
-    const key = this.rules.ignoresCase ? found.toLowerCase() : found;
-    if (this.keywords.has(key)) return "keyword";
-    return defines ? "name" : null;
+  /** @param {string} found @param {boolean} defines */
+  #kindOf(found, defines) {
+    const key = this.#more.ignoresCase ? found.toLowerCase() : found;
+    return this.#keywords.has(key) ? "keyword" : defines ? "name" : null;
   }
 }
 
@@ -1685,259 +1633,66 @@ class Tokens {
   }
 }
 
-/** Returns where a string or a comment ends, from a place inside it.
+/** Returns where a span ends, from a place inside it.
  * @param {Span} span @param {string} text @param {number} from */
-function endOf(span, text, from) {
-  const open = { at: text.length, isClosed: false, isEscaped: false };
-  if (span.close === "") return open;
-  if (!span.hasEscapes) {
-    const place = text.indexOf(span.close, from);
-    return place < 0 ? open : { ...open, at: place + span.close.length, isClosed: true };
+function endOf({ close = "", hasEscapes }, text, from) {
+  let at = from;
+  while (close && at < text.length && !text.startsWith(close, at)) {
+    at += hasEscapes && text[at] === "\\" ? 2 : 1;
   }
-  for (let at = from; at < text.length; at += 1) {
-    if (text[at] === "\\") {
-      at += 1;
-      if (at === text.length) open.isEscaped = true;
-    } else if (text.startsWith(span.close, at)) {
-      return { ...open, at: at + span.close.length, isClosed: true };
-    }
-  }
-  return open;
+  const isClosed = close !== "" && at < text.length;
+  return { at: isClosed ? at + close.length : text.length, isClosed, isEscaped: at > text.length };
 }
 
-/** Returns whether a slash here begins a regular expression.
- * @param {string} text @param {number} at */
-function allowsExpression(text, at) {
-  const before = text.slice(Math.max(0, at - 40), at);
-  return !endsValue.test(before) || endsWithKeyword.test(before);
-}
+/** @param {string} open @returns {Span} */
+const name = (open) => ({ kind: "name", open });
+/** A comment to the end of the line. @param {string} open @returns {Span} */
+const comment = (open) => ({ kind: "comment", open, close: "" });
+/** A string of several lines. @param {string} close @param {string} [open] @returns {Span} */
+const raw = (close, open = close) => ({ kind: "string", open, close, isMultiline: true });
+/** The same, with escapes. @param {string} close @param {string} [open] @returns {Span} */
+const long = (close, open) => ({ ...raw(close, open), hasEscapes: true });
+/** A string of one line. @param {string} close @param {string} [open] @returns {Span} */
+const quoted = (close, open) => ({ ...long(close, open), isMultiline: false });
+const [double, single, backtick] = [quoted('"'), quoted("'"), long("`")];
+const [slashes, hash] = [comment("\\/\\/"), comment("#")];
+/** @type {Span} */
+const block = { kind: "comment", open: "\\/\\*", close: "*/", isMultiline: true };
+const prefix = "(?:[rbfuRBFU]{1,2})?";
 
-/** @param {State} state */
-function keep(state) {
-  return state;
-}
-
-const tag = /<\/?[a-zA-Z][\w:.-]{0,80}|<!(?!--)\w{0,20}|<\?\w{0,20}/uy;
-const inTag = /[\w:@.-]+|\s+|[^\s\w:@.-]/uy;
-
-/** HTML and XML: tags, their attributes, comments.
- * @type {Grammar} */
-const markup = {
-  tokenize(text, state) {
-    const tokens = new Tokens();
-    let at = 0;
-    /** @type {string} */
-    let mode = state?.mode ?? "text";
-    while (at < text.length) {
-      let end = at + 1;
-      /** @type {string | null} */
-      let kind = null;
-      if (mode === "comment") {
-        end = after(text, "-->", at);
-        kind = "comment";
-        if (text.startsWith("-->", end - 3) && end - 3 >= at) mode = "text";
-      } else if (mode === '"' || mode === "'") {
-        end = after(text, mode, at);
-        kind = "string";
-        if (text[end - 1] === mode) mode = "tag";
-      } else if (mode === "tag") {
-        const found = matchAt(inTag, text, at);
-        end = at + found.length;
-        if (found === '"' || found === "'") [mode, kind] = [found, "string"];
-        else if (found === ">") [mode, kind] = ["text", "keyword"];
-        else if (/\w/.test(found)) kind = "name";
-      } else if (text.startsWith("<!--", at)) {
-        end = at + 4;
-        [mode, kind] = ["comment", "comment"];
-      } else if (text[at] === "<") {
-        const found = matchAt(tag, text, at);
-        end = at + Math.max(1, found.length);
-        if (found) [mode, kind] = ["tag", "keyword"];
-      } else if (text[at] === "&") {
-        const found = matchAt(/&[#\w]{1,12};/y, text, at);
-        end = at + Math.max(1, found.length);
-        if (found) kind = "number";
-      } else {
-        const next = text.slice(at).search(/[<&]/);
-        end = next < 0 ? text.length : at + next;
-      }
-      tokens.add(kind, text.slice(at, end));
-      at = end;
-    }
-    return [tokens.all, mode === "text" ? null : { mode }];
-  },
-  endLine: keep,
+// After a value, a slash is a division and begins no regular expression.
+const regularExpression = {
+  kind: "string",
+  open: String.raw`(?<=(?:^|[^\w)\]}$\s])\s*|(?:^|[^\w$.])`
+    + String.raw`(?:return|typeof|case|in|of|yield|await|do|else)\s*)`
+    + String.raw`\/(?![*\/])(?:[^\\\/\[]|\\.|\[(?:[^\]\\]|\\.)*\])+\/[a-z]{0,8}`,
 };
 
-const heading = /^ {0,3}#{1,6}(?:\s|$)/;
-const bullet = /^[\s>]{0,40}(?:[-*+]|\d{1,9}[.)])(?=\s)|^[\s>]{0,40}>/;
-const fence = /^\s{0,40}(`{3,}|~{3,})/;
-const inline = new RegExp(
-  [
-    "(`{1,3})(?=([^`]*))\\2\\1", // a lookahead, so that it never backtracks
-    String.raw`\*\*(?=([^*]*))\3\*\*`,
-    String.raw`\]\([^\(\)\s]{0,400}\)`,
-    String.raw`<?https?:\/\/[^\s<>\)]{1,400}>?`,
-    "[^`*\\]<h]+|[^]",
-  ].join("|"),
-  "uy",
-);
-
-/** Markdown: headings, code, lists, links.
- * @type {Grammar} */
-const markdown = {
-  tokenize(text, state, isStart) {
-    if (state?.mode === "paragraph") return [[["heading", text]], state];
-    const mark = isStart ? fence.exec(text)?.[1] : undefined;
-    if (state?.mode === "fence") {
-      const closes = mark?.startsWith(String(state.mark)) && text.trim() === mark;
-      return closes ? [[["comment", text]], null] : [[["string", text]], state];
-    }
-    if (mark !== undefined) return [[["comment", text]], { mode: "fence", mark }];
-    if (isStart && heading.test(text)) return [[["heading", text]], { mode: "paragraph" }];
-    const tokens = new Tokens();
-    let at = 0;
-    const begin = isStart ? bullet.exec(text)?.[0] : undefined;
-    if (begin !== undefined) {
-      tokens.add("keyword", begin);
-      at = begin.length;
-    }
-    while (at < text.length) {
-      const found = matchAt(inline, text, at) || text.slice(at);
-      tokens.add(kindOfInline(found), found);
-      at += found.length;
-    }
-    return [tokens.all, null];
-  },
-  endLine: (state) => (state?.mode === "paragraph" ? null : state),
-};
-
-/** @param {string} found */
-function kindOfInline(found) {
-  if (found.length < 3) return null;
-  if (found.startsWith("`")) return "string";
-  if (found.startsWith("**")) return "strong";
-  return found.startsWith("](") || /^<?https?:/.test(found) ? "number" : null;
-}
-
-const yamlKey = /^(\s{0,200}(?:- {1,8}){0,8})([\w./$"'-][^:#]{0,200}?)(:)(?=\s|$)/u;
-const yamlScalars = new CodeGrammar({
-  name: "yaml",
-  spans: [
-    { open: "(?<!\\S)#", close: "", kind: "comment" },
-    { open: '(?<![\\w])"', close: '"', kind: "string", hasEscapes: true, isMultiline: true },
-    { open: "(?<![\\w])'", close: "'", kind: "string", isMultiline: true },
-  ],
-  names: "(?<!\\S)[&*!][\\w-]{1,60}",
-  keywords: "true false null yes no on off",
-});
+const fence = /^\s{0,40}(?:`{3,}|~{3,})/;
 const blockScalar = /[:-]\s{1,9}[|>][-+\d]{0,2}\s{0,9}$/;
 
-/** YAML: keys, scalars, and indented texts of several lines.
- * @type {Grammar} */
-const yaml = {
-  tokenize(text, state, isStart) {
-    const indent = text.search(/\S|$/);
-    if (state?.mode === "block") {
-      const isInside = !isStart || indent > Number(state.indent) || indent === text.length;
-      if (isInside) return [[["string", text]], state];
-      state = null;
-    }
-    const tokens = new Tokens();
-    const key = isStart && state === null ? yamlKey.exec(text) : null;
-    if (key !== null) {
-      const [, indentation = "", name = "", colon = ""] = key;
-      tokens.add(null, indentation);
-      tokens.add("name", name);
-      tokens.add(null, colon);
-    }
-    const rest = text.slice(key?.[0].length ?? 0);
-    const [more, after] = yamlScalars.tokenize(rest, state, false);
-    for (const [kind, piece] of more) tokens.add(kind, piece);
-    if (after === null && blockScalar.test(text.slice(-40))) {
-      return [tokens.all, { mode: "block", indent }];
-    }
-    return [tokens.all, after];
-  },
-  endLine: (state) => (state?.mode === "block" ? state : yamlScalars.endLine(state)),
-};
-
-/** Unified diffs, and patches in the form that begins with "*** Begin Patch".
- * @type {Grammar} */
-const diff = {
-  tokenize(text, state, isStart) {
-    const kind = isStart ? kindOfDiff(text) : state?.mode;
-    return [[[kind && kind !== "plain" ? kind : null, text]], { mode: kind ?? "plain" }];
-  },
-  endLine: () => null,
-};
-
-const diffHeader =
-  /^(?:diff |index |--- |\+\+\+ |\*\*\* |(?:new|deleted) file|rename |similarity )/;
-
-/** @param {string} line */
-function kindOfDiff(line) {
-  if (line.startsWith("@@")) return "heading";
-  if (diffHeader.test(line)) return "keyword";
-  if (line.startsWith("+")) return "added";
-  if (line.startsWith("-")) return "removed";
-  return line.startsWith("\\") ? "comment" : null;
-}
-
-/** Returns the place behind a mark, or the end.
- * @param {string} text @param {string} mark @param {number} from */
-function after(text, mark, from) {
-  const place = text.indexOf(mark, from);
-  return place < 0 ? text.length : place + mark.length;
-}
-
-/** @param {RegExp} pattern a sticky one
- * @param {string} text @param {number} at */
-function matchAt(pattern, text, at) {
-  pattern.lastIndex = at;
-  return pattern.exec(text)?.[0] ?? "";
-}
-
-/** @type {Span} */
-const double = { open: '"', close: '"', kind: "string", hasEscapes: true };
-/** @type {Span} */
-const single = { open: "'", close: "'", kind: "string", hasEscapes: true };
-/** @type {Span} */
-const backtick = { open: "`", close: "`", kind: "string", hasEscapes: true, isMultiline: true };
-/** @type {Span} */
-const slashes = { open: "\\/\\/", close: "", kind: "comment" };
-/** @type {Span} */
-const block = { open: "\\/\\*", close: "*/", kind: "comment", isMultiline: true };
-/** @type {Span} */
-const hash = { open: "#", close: "", kind: "comment" };
-/** @type {Span} */
-const hashAfterBlank = { open: "(?<![^\\s;&|(])#", close: "", kind: "comment" };
-
-/** A string of several lines.
- * @param {string} quote @param {string} [prefix] @returns {Span} */
-function long(quote, prefix = "") {
-  const open = prefix + quote;
-  return { open, close: quote, kind: "string", hasEscapes: true, isMultiline: true };
+/** @param {Token[]} tokens */
+function textOf(tokens) {
+  return tokens.map(([, text]) => text).join("");
 }
 
 /** @type {Rules[]} */
-const codeGrammars = [
+const languages = [
   {
     name: "python",
     spans: [
-      hash, long('"""', "(?:[rbfuRBFU]{1,2})?"), long("'''", "(?:[rbfuRBFU]{1,2})?"),
-      { ...double, open: '(?:[rbfuRBFU]{1,2})?"' }, { ...single, open: "(?:[rbfuRBFU]{1,2})?'" },
+      name("(?<!\\S)@[\\w.]+"), hash, long('"""', `${prefix}"""`), long("'''", `${prefix}'''`),
+      quoted('"', `${prefix}"`), quoted("'", `${prefix}'`),
     ],
     keywords:
       "False None True and as assert async await break case class continue def del elif else " +
       "except finally for from global if import in is lambda match nonlocal not or pass raise " +
       "return try type while with yield",
     definers: "def class",
-    names: "(?<!\\S)@[\\w.]+",
   },
   {
     name: "javascript",
-    spans: [slashes, block, double, single, backtick],
+    spans: [regularExpression, name("@\\w+"), slashes, block, double, single, backtick],
     keywords:
       "abstract as async await break case catch class const continue debugger declare default " +
       "delete do else enum export extends false finally for from function get if implements " +
@@ -1945,27 +1700,32 @@ const codeGrammars = [
       "readonly return satisfies set static super switch this throw true try type typeof " +
       "undefined var void while with yield",
     definers: "function class interface enum namespace",
-    names: "@\\w+",
-    hasRegularExpressions: true,
   },
-  { name: "json", spans: [slashes, block, double], keywords: "true false null", hasKeys: true },
+  {
+    name: "json",
+    spans: [name('"(?:[^"\\\\]|\\\\.)*"(?=\\s{0,8}:)'), slashes, block, double],
+    keywords: "true false null",
+  },
   {
     name: "shell",
     spans: [
-      hashAfterBlank, { ...double, isMultiline: true },
-      { open: "'", close: "'", kind: "string", isMultiline: true },
+      { kind: "string", open: "\\\\." }, name("\\$(?:\\w+|\\{\\w+\\}|[@#?$!*-])"),
+      comment("(?<![^\\s;&|(])#"), long('"'), raw("'"),
+      { kind: "keyword", open: String.raw`<<-?[ \t]*(?:'\w+'|"\w+"|\w+)` },
     ],
-    literals: "\\\\.",
+    block: (tokens) => {
+      const mark = tokens.find(([kind, text]) => kind === "keyword" && text.startsWith("<<"))?.[1];
+      const end = mark?.replace(/^<<-?[ \t]*|['"]/g, "");
+      return end === undefined ? null : (line) => (line.trim() === end ? "keyword" : "string");
+    },
     keywords:
       "alias break case cd continue do done echo elif else esac eval exec exit export fi for " +
       "function if in local read return select set shift source sudo then trap unset until while",
     definers: "function",
-    names: "\\$(?:\\w+|\\{\\w+\\}|[@#?$!*-])",
-    hasHereDocuments: true,
   },
   {
     name: "c",
-    spans: [slashes, block, double, single],
+    spans: [name("(?<!\\S)#[ \\t]*[a-z]+"), slashes, block, double, single],
     keywords:
       "abstract alignas async auto await base bool break case catch char class const constexpr " +
       "continue default delete do double else enum explicit export extern false final float for " +
@@ -1974,11 +1734,10 @@ const codeGrammars = [
       "signed sizeof static string struct switch template this throw true try typedef typename " +
       "union unsigned using var virtual void volatile while message rpc service",
     definers: "class struct enum namespace interface union message service",
-    names: "(?<!\\S)#[ \\t]*[a-z]+",
   },
   {
     name: "java",
-    spans: [long('"""'), slashes, block, double, single],
+    spans: [name("@\\w+"), long('"""'), slashes, block, double, single],
     keywords:
       "abstract as assert boolean break byte case catch char class companion const continue data " +
       "def default do double else enum extends extension false final finally float for fun func " +
@@ -1987,13 +1746,10 @@ const codeGrammars = [
       "record return sealed self short static struct super suspend switch synchronized this " +
       "throw throws trait true try type val var void volatile when where while with yield",
     definers: "class interface enum record object fun func def trait struct protocol",
-    names: "@\\w+",
   },
   {
     name: "go",
-    spans: [
-      slashes, block, double, single, { open: "`", close: "`", kind: "string", isMultiline: true },
-    ],
+    spans: [slashes, block, double, single, raw("`")],
     keywords:
       "any bool break byte case chan const continue default defer else error fallthrough false " +
       "float32 float64 for func go goto if import int int32 int64 interface iota map nil package " +
@@ -2003,24 +1759,19 @@ const codeGrammars = [
   {
     name: "rust",
     spans: [
-      slashes, block, { open: 'r#"', close: '"#', kind: "string", isMultiline: true },
-      { ...double, open: 'b?"', isMultiline: true },
+      { kind: "string", open: "'(?:[^'\\\\]|\\\\.[^']{0,8})'" },
+      name("#!?\\[\\w+|\\w+!(?=[(\\[{])|'\\w+"),
+      slashes, block, raw('"#', 'r#"'), long('"', 'b?"'),
     ],
-    literals: "'(?:[^'\\\\]|\\\\.[^']{0,8})'",
     keywords:
       "as async await bool break char const continue crate dyn else enum extern f32 f64 false fn " +
       "for i32 i64 if impl in let loop match mod move mut pub ref return self Self static str " +
       "struct super trait true type u8 u32 u64 unsafe use usize where while",
     definers: "fn struct enum trait mod type",
-    names: "#!?\\[\\w+|\\w+!(?=[(\\[{])|'\\w+",
   },
   {
     name: "sql",
-    spans: [
-      { open: "--", close: "", kind: "comment" }, block,
-      { open: "'", close: "'", kind: "string", isMultiline: true },
-      { open: '"', close: '"', kind: "string" },
-    ],
+    spans: [comment("--"), block, raw("'"), { kind: "string", open: '"', close: '"' }],
     ignoresCase: true,
     keywords:
       "add all alter and as asc begin between bigint boolean by cascade case char check column " +
@@ -2034,28 +1785,24 @@ const codeGrammars = [
   {
     name: "toml",
     spans: [
-      hash, { open: "(?<!\\S);", close: "", kind: "comment" }, long('"""'),
-      { open: "'''", close: "'''", kind: "string", isMultiline: true }, double,
-      { open: "'", close: "'", kind: "string" },
+      name("^\\[{1,2}[^\\]]{0,200}\\]{1,2}|(?<![^\\s{,])[\\w.-]{1,100}(?=[ \\t]{0,9}=)"),
+      hash, comment("(?<!\\S);"), long('"""'), raw("'''"), double,
+      { kind: "string", open: "'", close: "'" },
     ],
     keywords: "true false",
-    names: "^\\[{1,2}[^\\]]{0,200}\\]{1,2}|(?<![^\\s{,])[\\w.-]{1,100}(?=[ \\t]{0,9}=)",
   },
   {
     name: "ruby",
-    spans: [hash, double, single, backtick],
+    spans: [name("(?<![:\\w]):\\w+|@{1,2}\\w+"), hash, double, single, backtick],
     keywords:
       "alias and begin break case class def do else elsif end ensure false for if in module next " +
       "nil not or private protected public raise redo require require_relative rescue retry " +
       "return self super then true undef unless until when while yield",
     definers: "def class module",
-    names: "(?<![:\\w]):\\w+|@{1,2}\\w+",
   },
   {
     name: "php",
-    spans: [
-      slashes, hash, block, { ...double, isMultiline: true }, { ...single, isMultiline: true },
-    ],
+    spans: [name("\\$\\w+"), slashes, hash, block, long('"'), long("'")],
     keywords:
       "abstract and array as break case catch class clone const continue declare default do echo " +
       "else elseif empty extends false final finally fn for foreach function global if " +
@@ -2063,14 +1810,12 @@ const codeGrammars = [
       "private protected public readonly require require_once return static switch throw trait " +
       "true try unset use var while yield",
     definers: "function class interface trait namespace",
-    names: "\\$\\w+",
   },
   {
     name: "lua",
     spans: [
-      { open: "--\\[\\[", close: "]]", kind: "comment", isMultiline: true },
-      { open: "--", close: "", kind: "comment" },
-      { open: "\\[\\[", close: "]]", kind: "string", isMultiline: true }, double, single,
+      { ...block, open: "--\\[\\[", close: "]]" }, comment("--"), raw("]]", "\\[\\["),
+      double, single,
     ],
     keywords:
       "and break do else elseif end false for function goto if in local nil not or repeat return " +
@@ -2079,20 +1824,72 @@ const codeGrammars = [
   },
   {
     name: "css",
-    spans: [block, { ...slashes, open: "(?<!\\S)\\/\\/" }, double, single],
-    literals: "#[\\da-fA-F]{3,8}(?![\\w-])",
-    names: "(?<![^\\s{;])[\\w-]{1,60}(?=[ \\t]{0,9}:[^:])|--[\\w-]{1,80}|[$@][\\w-]{1,60}",
+    spans: [
+      { kind: "string", open: "#[\\da-fA-F]{3,8}(?![\\w-])" },
+      name("(?<![^\\s{;])[\\w-]{1,60}(?=[ \\t]{0,9}:[^:])|--[\\w-]{1,80}|[$@][\\w-]{1,60}"),
+      block, comment("(?<!\\S)\\/\\/"), double, single,
+    ],
     keywords: "important",
+  },
+  {
+    name: "html",
+    spans: [
+      { ...block, open: "<!--", close: "-->" },
+      raw('"', '(?<==\\s{0,9})"'), raw("'", "(?<==\\s{0,9})'"),
+      { kind: "keyword", open: "<\\/?[a-zA-Z][\\w:.-]{0,80}|<!\\w{0,20}|<\\?\\w{0,20}|[\\/?]?>" },
+      name("[\\w:@.-]{1,80}(?=\\s{0,9}=\\s{0,9}[\"'])"), { kind: "number", open: "&[#\\w]{1,12};" },
+    ],
+    isProse: true,
+  },
+  {
+    name: "markdown",
+    spans: [
+      { kind: "comment", open: fence.source, close: "" },
+      { kind: "heading", open: "^ {0,3}#{1,6}(?!\\S)", close: "" },
+      { kind: "keyword", open: "^[\\s>]{0,40}(?:(?:[-*+]|\\d{1,9}[.)])(?=\\s)|>)" },
+      { kind: "string", open: "```[^`]*```|``[^`]*``|`[^`]+`" },
+      { kind: "strong", open: "\\*\\*[^*]+\\*\\*" },
+      { kind: "number", open: "\\]\\([^()\\s]{0,400}\\)|<?https?:\\/\\/[^\\s<>)]{1,400}>?" },
+    ],
+    isProse: true,
+    block: (tokens) => {
+      const mark = fence.exec(textOf(tokens))?.[0].trim();
+      if (mark === undefined) return null;
+      return (line) => {
+        const end = fence.exec(line)?.[0].trim();
+        return end?.startsWith(mark) && line.trim() === end ? "comment" : "string";
+      };
+    },
+  },
+  {
+    name: "yaml",
+    spans: [
+      name("(?<=^\\s{0,200}(?:- {1,8}){0,8})(?!-\\s)[\\w./$\"'-][^:#]{0,200}?(?=:(?:\\s|$))"),
+      name("(?<!\\S)[&*!][\\w-]{1,60}"),
+      comment("(?<!\\S)#"), long('"', '(?<!\\w)"'), raw("'", "(?<!\\w)'"),
+    ],
+    keywords: "true false null yes no on off",
+    block: (tokens) => {
+      const text = textOf(tokens);
+      if (!blockScalar.test(text.slice(-40)) || tokens.at(-1)?.[0] === "comment") return null;
+      const indent = text.search(/\S|$/);
+      return (line) => (line.search(/\S/) > indent || line.trim() === "" ? "string" : null);
+    },
+  },
+  {
+    name: "diff", // or a patch that begins with "*** Begin Patch"
+    spans: [
+      { kind: "heading", open: "^@@", close: "" },
+      {
+        kind: "keyword",
+        open: "^(?:diff |index |--- |\\+{3} |\\*{3} |(?:new|deleted) file|rename |similarity )",
+        close: "",
+      },
+      { kind: "added", open: "^\\+", close: "" }, { kind: "removed", open: "^-", close: "" },
+      { kind: "comment", open: "^\\\\", close: "" },
+    ],
+    isProse: true,
   },
 ];
 
-/** @type {Map<string, Grammar>} */
-const grammars = new Map(
-  /** @type {[string, Grammar][]} */ ([
-    ["html", markup],
-    ["markdown", markdown],
-    ["yaml", yaml],
-    ["diff", diff],
-    ...codeGrammars.map((rules) => [rules.name, new CodeGrammar(rules)]),
-  ]),
-);
+const grammars = new Map(languages.map((rules) => [rules.name, new Grammar(rules)]));

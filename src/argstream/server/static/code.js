@@ -1126,13 +1126,12 @@ function withMarks(tokens, ranges) {
   return cut;
 }
 
-// Line diff. Equal lines at both ends are set aside. Between them, Myers' algorithm looks for the
-// shortest edit script within a budget. If that does not suffice, lines that occur once in each
-// text divide the work (patience diff). Without such lines, all counts as replaced, and the result
-// is rough. So the time is bounded, and a diff always contains both texts.
+// Line diff. Equal lines at both ends are set aside. Between them, the longest sequence of pairs of
+// equal lines is looked for (Hunt and Szymanski), if there are not too many pairs. Else, lines that
+// occur once in each text divide the work (patience diff). Without such lines, all counts as
+// replaced, and the result is rough. So the time is bounded, and a diff always contains both texts.
 
-const BUDGET = 1_500_000; // steps of the search, for all of a comparison
-const LARGEST = 1200; // lines that differ, beyond which no shortest way is looked for
+const MOST_PAIRS = 1_000_000; // that are looked at, for all of a comparison
 
 /** Compares two texts, given as lines.
  * @param {readonly string[]} before @param {readonly string[]} after
@@ -1154,41 +1153,39 @@ export function lineDiff(before, after) {
 }
 
 /** @typedef {[place: number, partner: number]} Pair */
-/** @typedef {[from: number, to: number, otherFrom: number, otherTo: number]} Section */
 
 /** Returns the places of equal lines, in order.
  * @param {readonly string[]} before @param {readonly string[]} after
  * @returns {{ found: Pair[], isRough: boolean }} */
 function matches(before, after) {
-  const [one, other] = numbered(before, after);
   /** @type {Pair[]} */
   const found = [];
-  let budget = BUDGET;
+  let left = MOST_PAIRS;
   let isRough = false;
-  /** @type {Section[]} */
-  const sections = [[0, one.length, 0, other.length]];
+  const sections = [[0, before.length, 0, after.length]];
   for (let next = sections.pop(); next !== undefined; next = sections.pop()) {
-    let [from, to, otherFrom, otherTo] = next;
-    while (from < to && otherFrom < otherTo && one[from] === other[otherFrom]) {
+    let [from = 0, to = 0, otherFrom = 0, otherTo = 0] = next;
+    while (from < to && otherFrom < otherTo && before[from] === after[otherFrom]) {
       found.push([from++, otherFrom++]);
     }
-    while (from < to && otherFrom < otherTo && one[to - 1] === other[otherTo - 1]) {
+    while (from < to && otherFrom < otherTo && before[to - 1] === after[otherTo - 1]) {
       found.push([--to, --otherTo]);
     }
-    if (from === to || otherFrom === otherTo) continue;
-    const way = shortestWay(one, other, [from, to, otherFrom, otherTo], budget);
-    budget -= way.steps;
-    if (way.matches !== null) {
-      for (const pair of way.matches) found.push(pair); // too many for one call
-      continue;
+    const places = placesOf(before, from, to);
+    const partners = placesOf(after, otherFrom, otherTo);
+    let pairs = 0;
+    for (const [line, { length }] of places) pairs += length * (partners.get(line)?.length ?? 0);
+    const isAll = pairs <= left;
+    if (isAll) left -= pairs;
+    for (const [line, { length }] of isAll ? [] : partners) {
+      if (length > 1 || places.get(line)?.length !== 1) partners.delete(line);
     }
-    const anchors = onceInEach(one, other, [from, to, otherFrom, otherTo]);
-    if (anchors.length === 0) {
-      isRough ||= haveSome(one.subarray(from, to), other.subarray(otherFrom, otherTo));
-      continue;
-    }
-    for (const pair of anchors) found.push(pair);
-    for (const [place, partner] of [...anchors, /** @type {Pair} */ ([to, otherTo])]) {
+    const sequence = longestSequence(before.slice(from, to), from, partners);
+    for (const pair of sequence) found.push(pair); // too many for one call
+    if (isAll) continue;
+    isRough ||= sequence.length === 0;
+    if (sequence.length === 0) continue;
+    for (const [place, partner] of [...sequence, /** @type {Pair} */ ([to, otherTo])]) {
       sections.push([from, place, otherFrom, partner]);
       [from, otherFrom] = [place + 1, partner + 1];
     }
@@ -1197,106 +1194,19 @@ function matches(before, after) {
   return { found, isRough };
 }
 
-/** Returns whether two texts have a line in common.
- * @param {Int32Array} one @param {Int32Array} other */
-function haveSome(one, other) {
-  const lines = new Set(one);
-  return other.some((line) => lines.has(line));
-}
-
-/** Numbers the different lines, so that comparing two is one step.
- * @param {readonly string[]} before @param {readonly string[]} after
- * @returns {[Int32Array, Int32Array]} */
-function numbered(before, after) {
-  /** @type {Map<string, number>} */
-  const numbers = new Map();
-  /** @param {string} line */
-  const numberOf = (line) => {
-    const number = numbers.get(line) ?? numbers.size;
-    numbers.set(line, number);
-    return number;
-  };
-  return [Int32Array.from(before, numberOf), Int32Array.from(after, numberOf)];
-}
-
-/** Returns the equal lines on the shortest way through a section: for each number of
- * differences, how far
- * it gets on each diagonal. Null if there are too many differences.
- * @param {Int32Array} one @param {Int32Array} other @param {Section} section
- * @param {number} budget @returns {{ matches: Pair[] | null, steps: number }} */
-function shortestWay(one, other, [from, to, otherFrom, otherTo], budget) {
-  const width = to - from;
-  const height = otherTo - otherFrom;
-  const most = Math.min(width + height, LARGEST);
-  const middle = most + 1;
-  const reached = new Int32Array(2 * middle + 1);
-  /** @type {Int32Array[]} */
-  const history = [];
-  let steps = 0;
-  for (let differences = 0; differences <= most && steps < budget; differences += 1) {
-    history.push(reached.slice(middle - differences, middle + differences + 1));
-    for (let diagonal = -differences; diagonal <= differences; diagonal += 2) {
-      const isDown =
-        diagonal === -differences ||
-        (diagonal !== differences &&
-          read(reached, middle + diagonal - 1) < read(reached, middle + diagonal + 1));
-      const neighbour = middle + diagonal + (isDown ? 1 : -1);
-      let x = read(reached, neighbour) + (isDown ? 0 : 1);
-      let y = x - diagonal;
-      while (x < width && y < height && one[from + x] === other[otherFrom + y]) {
-        x += 1;
-        y += 1;
-        steps += 1;
-      }
-      reached[middle + diagonal] = x;
-      steps += 1;
-      if (x >= width && y >= height) {
-        return { matches: wayBack(history, width, height, from, otherFrom), steps };
-      }
-    }
-  }
-  return { matches: null, steps };
-}
-
-/** Collects the equal lines on the way that was found, from its end.
- * @param {Int32Array[]} history the reach before each number of differences
- * @param {number} x @param {number} y @param {number} from @param {number} otherFrom */
-function wayBack(history, x, y, from, otherFrom) {
-  /** @type {Pair[]} */
-  const found = [];
-  for (let differences = history.length - 1; differences >= 0; differences -= 1) {
-    const reached = history[differences] ?? new Int32Array();
-    const diagonal = x - y;
-    const isDown =
-      diagonal === -differences ||
-      (diagonal !== differences &&
-        read(reached, diagonal - 1 + differences) < read(reached, diagonal + 1 + differences));
-    const before = isDown ? diagonal + 1 : diagonal - 1;
-    const beforeX = differences === 0 ? 0 : read(reached, before + differences);
-    const beforeY = differences === 0 ? 0 : beforeX - before;
-    while (x > beforeX && y > beforeY) {
-      x -= 1;
-      y -= 1;
-      found.push([from + x, otherFrom + y]);
-    }
-    [x, y] = [beforeX, beforeY];
-  }
-  return found;
-}
-
-/** Returns lines that occur once in each side of a section, as many as have the same order.
- * @param {Int32Array} one @param {Int32Array} other @param {Section} section @returns {Pair[]} */
-function onceInEach(one, other, [from, to, otherFrom, otherTo]) {
-  const places = once(one, from, to);
-  const partners = once(other, otherFrom, otherTo);
+/** Returns as many pairs as have the same order in both texts.
+ * @param {readonly string[]} lines @param {number} from the place of the first one
+ * @param {Map<string, number[]>} partners their places in the other text @returns {Pair[]} */
+function longestSequence(lines, from, partners) {
   /** @typedef {{ place: number, partner: number, before: Link | undefined }} Link */
   /** @type {Link[]} the end of the best sequence of each length */
   const ends = [];
-  for (const [line, place] of places) {
-    const partner = partners.get(line) ?? -1;
-    if (place < 0 || partner < 0) continue;
-    const at = firstIndex(ends, (link) => link.partner >= partner);
-    ends[at] = { place, partner, before: ends[at - 1] };
+  for (const [at, line] of lines.entries()) {
+    for (const partner of partners.get(line)?.toReversed() ?? []) {
+      const length = firstIndex(ends, (link) => link.partner >= partner);
+      if (ends[length]?.partner === partner) continue;
+      ends[length] = { place: from + at, partner, before: ends[length - 1] };
+    }
   }
   /** @type {Pair[]} */
   const found = [];
@@ -1306,23 +1216,19 @@ function onceInEach(one, other, [from, to, otherFrom, otherTo]) {
   return found.reverse();
 }
 
-/** Returns the place of each line, or -1 if it occurs again.
- * @param {Int32Array} lines @param {number} from @param {number} to */
-function once(lines, from, to) {
-  /** @type {Map<number, number>} */
-  const places = new Map();
+/** Returns the places of each line.
+ * @param {readonly string[]} lines @param {number} from @param {number} to */
+function placesOf(lines, from, to) {
+  /** @type {Map<string, number[]>} */
+  const all = new Map();
   for (let at = from; at < to; at += 1) {
-    const line = read(lines, at);
-    places.set(line, places.has(line) ? -1 : at);
+    const line = lines[at] ?? "";
+    const places = all.get(line);
+    if (places) places.push(at);
+    else all.set(line, [at]);
   }
-  return places;
+  return all;
 }
-
-/** @param {Int32Array} numbers @param {number} at */
-function read(numbers, at) {
-  return numbers[at] ?? 0;
-}
-
 // A diff while the new text is still being written; argstream/terminal/_diff.py has the same, and
 // explains it. A new line that equals the next old one is settled at once. From the first that does
 // not, lines are held until it is certain where the texts meet again.

@@ -1,6 +1,6 @@
 import {
-  addInOrder, button, Chunks, copyAsText, countOf, firstIndex, inOneNode, make, paint,
-  selectedRange, setAttribute, setText, TailFollower, visible, visibleLine,
+  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, make, paint,
+  selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
 /** @import {
  *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Span, Rules
@@ -34,124 +34,255 @@ export function fill(text, by) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => by[name] ?? whole);
 }
 
-/** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
- * painted again when more text arrives. */
-export class CodeView {
-  /** @param {ViewOptions & { onPainting?: (view: CodeView) => void }} options
-   * `onPainting` is called when there is more to paint, and when all of it is painted */
-  constructor({ language = null, onPainting = () => {}, ...options }) {
-    this.#frame = new Frame("code", options, () => this.text, () => this.#expand());
-    this.element = this.#frame.element;
-    this.#label = options.label;
-    this.#language = language;
+/**
+ * The rows of a view, which are made in steps. `step` returns false when there are no more for now;
+ * `finish` then shows what may still grow.
+ * @typedef {{ rows: RowList, digits: number, left: number, counts?: LineCounts, rest: string,
+ *   step: (isExpanded: boolean) => boolean, finish: () => void }} Source `digits` of the largest
+ *   line number, `left`: characters without a row, `rest`: the size of all if rows are left out
+ * @typedef {{ added: number, removed: number }} LineCounts
+ */
+
+/** A toolbar, a box with rows, and a button that shows the rest of them. */
+export class View {
+  /** @param {"code" | "diff"} kind
+   * @param {ViewOptions & { onPainting?: (view: View) => void }} options `onPainting` is called
+   * when there is more to paint, and when all of it is painted */
+  constructor(kind, { label, title = "", language = null, onPainting = () => {}, ...more }) {
+    const { texts = codeTexts, isNumbered = true } = more;
+    this.texts = texts;
+    this.language = language;
     this.#onPainting = onPainting;
-    this.#begin();
-    this.#frame.box.append(this.#rows.element);
+    const copy = button(texts.copy, "plain", () => copyText(copy, this.text, texts));
+    this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
+    this.#wrap.ariaPressed = "true";
+    this.#more = button("", "plain more", () => this.#expand());
+    this.#more.hidden = true;
+    const larger = button(texts.expand, "plain", () => this.#enlarge());
+    larger.ariaPressed = "false";
+    const tools = make("div", { class: "tools" }, this.#title, this.meta, this.#wrap, copy, larger);
+    this.box = make("div", { class: kind, role: "group" });
+    this.box.classList.toggle("numbered", isNumbered);
+    this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
+    this.element.addEventListener("toggle", (event) => {
+      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
+      larger.ariaPressed = String(isOpen);
+      if (!isOpen) this.element.popover = null;
+    });
+    this.#following = new TailFollower(this.box);
+    copyAsText(this.box);
+    this.label = label;
+    this.title = title;
   }
 
-  /** Whether all of the text is painted, or all of its preview. */
+  /** The text that is copied: what is shown, or will be in the next frames. */
+  text = "";
+  /** Whether all that is to be shown is painted. */
   isPainted = true;
-  #frame;
-  #label;
-  #language;
+  isExpanded = false;
+  meta = make("span", { class: "meta" });
+  /** @type {Source | null} */
+  source = null;
   #onPainting;
-  #isDone = false;
-  #isCut = false;
-  #isExpanded = false;
-  /** @type {Mode} */
-  #mode = "live";
-  #cutter = new RowCutter();
-  #lines = new LineCount();
-  #rows = new RowList();
-  #count = 0; // rows that are painted
-  #highlighter = highlighterFor(null);
-  /** @type {HTMLElement | null} */
-  #open = null;
+  #title = make("span", { class: "title" });
+  #wrap;
+  #more;
+  #following;
 
   /** @param {string} label for assistive technology */
   set label(label) {
-    this.#label = this.#frame.label = label;
+    setAttribute(this.box, "aria-label", label);
   }
 
-  /** The text that is shown, or will be in the next frames. */
-  get text() {
-    return this.#cutter.text;
+  /** @param {string} title */
+  set title(title) {
+    setInOrder(this.#title, visibleLine(title));
+  }
+
+  /** @param {Mode} mode */
+  set mode(mode) {
+    const { classList } = this.box;
+    // A preview keeps the height of a box that was live, so that nothing below it moves.
+    if (mode !== "live" && classList.contains("live")) classList.add("was-live");
+    classList.toggle("live", mode === "live");
+    this.#following.isFollowing &&= mode === "live";
+    this.#setTabStop();
   }
 
   /** How many characters are not painted yet. */
   get left() {
-    return this.isPainted ? 0 : this.#cutter.text.length - this.#cutter.at + 1;
+    return this.isPainted ? 0 : (this.source?.left ?? 0) + 1;
   }
 
-  /** Shows a text; of one that has grown, what is new.
-   * @param {string} text
-   * @param {{ isDone?: boolean, language?: string | null, title?: string, mode?: Mode }} [more] */
-  show(text, { isDone = true, language = this.#language, title, mode = "whole" } = {}) {
-    if (title) this.#label = this.#frame.title = title;
-    const before = this.#cutter.text;
-    const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
-    if (isAsBefore && language === this.#language) return;
-    const isCut = mode === "preview" && !this.#isExpanded && isLong(text);
-    const isOther = language !== this.#language || text.slice(0, before.length) !== before;
-    this.#isDone = isDone;
-    this.#mode = mode;
-    if (isOther || isCut !== this.#isCut) {
-      this.#language = language;
-      this.#isCut = isCut;
-      this.#begin();
-    } else {
-      this.#frame.mode = mode;
-    }
-    this.#cutter.grow(text);
-    this.#showSize();
+  /** Shows in the next frames what has changed.
+   * @param {Source} source @param {string} text @param {string | null} language */
+  change(source, text, language) {
+    this.source = source;
+    this.text = text;
+    this.language = language;
+    this.#refresh();
+  }
+
+  #refresh() {
     paint(this.#paint);
     this.isPainted = false;
     this.#onPainting(this);
   }
 
-  #showSize() {
-    const lines = this.#lines.of(this.text);
-    const size = lines > 1 ? countOf(lines, "line") : "";
-    this.#frame.label = [this.#label, size].filter(Boolean).join(", ");
-    setText(this.#frame.meta, [languageTitle(this.#language), size].filter(Boolean).join(" · "));
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    const { source, box } = this;
+    if (!source) return true;
+    do {
+      if (source.step(this.isExpanded)) continue;
+      source.finish();
+      this.#place(source);
+      this.isPainted = true;
+      this.#onPainting(this);
+      return true;
+    } while (hasTime());
+    if (source.rows.element.parentNode === box) this.#following.grown();
+    return false;
+  };
+
+  /** Shows the rows, which may be new ones. @param {Source} source */
+  #place({ rows: { element }, digits, counts, rest }) {
+    if (element.parentNode !== this.box) this.box.replaceChildren(element);
+    if (digits > 3) this.box.style.setProperty("--digits", String(digits));
+    this.#following.grown();
+    this.#more.hidden = rest === "";
+    this.box.classList.toggle("cut", rest !== "");
+    if (rest) setText(this.#more, fill(this.texts.showAll, { size: rest }));
+    const [plus, minus] = [`+${counts?.added}`, `−${counts?.removed}`];
+    if (!counts || this.meta.textContent === `${plus} ${minus}`) return;
+    const [added, removed] = [make("span", { class: "plus" }), make("span", { class: "minus" })];
+    this.meta.replaceChildren(setInOrder(added, plus), " ", setInOrder(removed, minus));
   }
 
-  /** Starts again. What is shown is replaced when the new rows are painted. */
-  #begin() {
+  #expand() {
+    this.isExpanded = true;
+    this.#refresh();
+  }
+
+  /** Shows all of it over the whole page, or no more. Escape closes it too. */
+  #enlarge() {
+    if (this.element.popover) {
+      this.element.hidePopover();
+      return;
+    }
+    this.#expand();
+    this.element.popover = "auto";
+    this.element.showPopover();
+  }
+
+  #toggleWrap() {
+    const wraps = !this.box.classList.toggle("unwrapped");
+    this.#wrap.ariaPressed = String(wraps);
+    this.#setTabStop();
+  }
+
+  /** Only what can be scrolled is a tab stop. */
+  #setTabStop() {
+    if (this.box.matches(".live, .unwrapped")) this.box.tabIndex = 0;
+    else this.box.removeAttribute("tabindex");
+  }
+}
+
+/** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
+ * painted again when more text arrives. */
+export class CodeView extends View {
+  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
+  constructor(options) {
+    super("code", options);
+    this.#label = options.label;
+    this.box.append(this.rows.element);
+    this.#highlighter = highlighterFor(this.language);
+  }
+
+  rows = new RowList();
+  #label;
+  #isDone = false;
+  #isCut = false;
+  /** @type {Mode} */
+  #mode = "live";
+  #cutter = new RowCutter();
+  #lines = new LineCount();
+  #count = 0; // rows that are painted
+  #highlighter;
+  /** @type {HTMLElement | null} */
+  #open = null;
+
+  /** Shows a text; of one that has grown, what is new.
+   * @param {string} text
+   * @param {{ isDone?: boolean, language?: string | null, title?: string, mode?: Mode }} [more] */
+  show(text, { isDone = true, language = this.language, title, mode = "whole" } = {}) {
+    if (title) this.#label = this.title = title;
+    const before = this.text;
+    const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
+    if (isAsBefore && language === this.language) return;
+    const isCut = mode === "preview" && !this.isExpanded && isLong(text);
+    const isOther = language !== this.language || text.slice(0, before.length) !== before;
+    this.#isDone = isDone;
+    this.#mode = mode;
+    if (isOther || isCut !== this.#isCut) {
+      this.#isCut = isCut;
+      this.#begin(language);
+    } else {
+      this.mode = mode;
+    }
+    this.#cutter.grow(text);
+    const lines = this.#lines.of(text);
+    const size = lines > 1 ? countOf(lines, "line") : "";
+    this.label = [this.#label, size].filter(Boolean).join(", ");
+    setText(this.meta, [languageTitle(language), size].filter(Boolean).join(" · "));
+    this.change(this, text, language);
+  }
+
+  /** Starts again. What is shown is replaced when the new rows are painted.
+   * @param {string | null} language */
+  #begin(language) {
     this.#lines = new LineCount();
     this.#cutter = new RowCutter();
-    this.#rows = new RowList(this.#mode === "preview");
-    this.#highlighter = highlighterFor(this.#language);
+    this.rows = new RowList(this.#mode === "preview");
+    this.#highlighter = highlighterFor(language);
     this.#open = null;
     this.#count = 0;
   }
 
-  #expand() {
-    this.#isExpanded = true;
-    this.#isCut = this.isPainted = false;
-    paint(this.#paint);
+  /** @override */
+  get left() {
+    return this.isPainted ? 0 : this.text.length - this.#cutter.at + 1;
   }
 
-  /** @param {() => boolean} hasTime */
-  #paint = (hasTime) => {
-    do {
-      const isEnough =
-        this.#count >= this.#frame.previewRows || this.#cutter.at >= PREVIEW_CHARACTERS;
-      const row = this.#isCut && isEnough ? null : this.#cutter.next();
-      if (row === null) {
-        if (!this.#isCut) this.#showOpen();
-        this.#settle();
-        return true;
-      }
-      const element = this.#open ?? this.#add(makeRow(row));
-      if (!row.isContinuation) element.dataset.number = String(row.number);
-      element.classList.remove("open");
-      fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
-      this.#open = null;
-    } while (hasTime());
-    if (this.#rows.element.parentNode === this.#frame.box) this.#frame.grown();
-    return false;
-  };
+  get digits() {
+    return String(this.#lines.of(this.text)).length;
+  }
+
+  get rest() {
+    if (!this.#isCut) return "";
+    const lines = this.#lines.of(this.text);
+    return lines > PREVIEW_ROWS ? countOf(lines, "line") : countOf(this.text.length, "character");
+  }
+
+  /** Shows the next row that is complete. @param {boolean} isExpanded */
+  step(isExpanded) {
+    this.#isCut &&= !isExpanded;
+    const rows = this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
+    const isEnough = this.#count >= rows || this.#cutter.at >= PREVIEW_CHARACTERS;
+    const row = this.#isCut && isEnough ? null : this.#cutter.next();
+    if (row === null) return false;
+    const element = this.#open ?? this.#add(makeRow(row));
+    if (!row.isContinuation) element.dataset.number = String(row.number);
+    element.classList.remove("open");
+    fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
+    this.#open = null;
+    return true;
+  }
+
+  finish() {
+    if (!this.#isCut) this.#showOpen();
+    this.mode = this.#mode; // not before the rows that are for it
+  }
 
   /** Shows the row that may still grow. */
   #showOpen() {
@@ -169,20 +300,9 @@ export class CodeView {
     fillRow(this.#open, this.#highlighter.peek(row.text), false);
   }
 
-  #settle() {
-    const lines = this.#lines.of(this.text);
-    this.#frame.mode = this.#mode; // not before the rows that are for it
-    this.#frame.place(this.#rows, String(lines).length);
-    const isHigh = lines > PREVIEW_ROWS;
-    const all = isHigh ? countOf(lines, "line") : countOf(this.text.length, "character");
-    this.#frame.offerMore(this.#isCut ? all : "");
-    this.isPainted = true;
-    this.#onPainting(this);
-  }
-
   /** @param {HTMLElement} row */
   #add(row) {
-    this.#rows.append(row);
+    this.rows.append(row);
     this.#count += 1;
     return row;
   }
@@ -190,103 +310,45 @@ export class CodeView {
 
 /** An edit as a diff, also while the model writes it. A preview shows the places where the texts
  * differ, with some unchanged lines around each. */
-export class DiffView {
-  /** @param {ViewOptions & { onPainting?: (view: DiffView) => void }} options */
-  constructor({ language = null, onPainting = () => {}, ...options }) {
-    this.#frame = new Frame("diff", options, () => this.#after, () => this.#expand());
-    this.#texts = options.texts ?? codeTexts;
-    this.element = this.#frame.element;
-    this.#language = language;
-    this.#onPainting = onPainting;
+export class DiffView extends View {
+  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
+  constructor(options) {
+    super("diff", options);
   }
 
-  /** Whether all that is to be shown is painted. */
-  isPainted = true;
-  #frame;
-  #texts;
-  #onPainting;
-  #language;
-  #after = "";
-  #isExpanded = false;
-  /** @type {Page | null} */
-  #page = null;
-  /** @type {Hunks | null} */
-  #hunks = null;
-
-  /** How many characters are not painted yet. */
-  get left() {
-    return this.isPainted ? 0 : (this.#page ? this.#page.old.left + this.#page.new.left : 0) + 1;
-  }
+  /** @type {unknown[]} */
+  #given = [];
 
   /** Shows an edit; of one that has grown, what is new.
    * @param {{ before: string, after: string, isBeforeDone?: boolean, isAfterDone?: boolean,
    *   language?: string | null, title?: string, mode?: Mode }} edit */
   show({ before, after, isBeforeDone = true, isAfterDone = true, ...more }) {
-    const { language = this.#language, title, mode = "whole" } = more;
-    if (title !== undefined) this.#frame.title = title;
-    this.#frame.mode = mode;
-    const isOther = language !== this.#language;
-    this.#language = language;
-    this.#after = after;
+    const { language = this.language, title, mode = "whole" } = more;
+    if (title !== undefined) this.title = title;
+    this.mode = mode;
+    const given = [before, after, isBeforeDone, isAfterDone, language, mode];
+    if (given.every((one, at) => one === this.#given[at])) return;
+    this.#given = given;
+    const page = this.source instanceof Page && language === this.language ? this.source : null;
     // A few lines that were painted stay, so that nothing below them moves.
-    const isShort = this.#page !== null && new LineCount().of(before) <= SHORT;
-    if (mode === "preview" && !isShort) {
-      if (this.#hunks?.isOf(before, after) && !isOther) return;
-      this.#page = null;
-      this.#hunks = new Hunks(before, after, { language, texts: this.#texts });
-      this.#hunks.isExpanded = this.#isExpanded;
-    } else {
-      this.#hunks = null;
-      const page = this.#page;
-      const isMore =
-        page?.old.mayBecome(before, isBeforeDone) && page.new.mayBecome(after, isAfterDone);
-      const isSame = page?.old.text === before && page.new.text === after;
-      const isAsDone = page?.old.isDone === isBeforeDone && page.new.isDone === isAfterDone;
-      if (isSame && isAsDone && !isOther) return;
-      // New lines that came before the end of the old text were shown without a comparison.
-      const isTooEarly = page?.isEarly && isBeforeDone;
-      if (!isMore || isTooEarly || isOther) this.#page = null;
-      this.#page ??= new Page(language, this.#texts);
-      this.#page.old.grow(before, isBeforeDone);
-      this.#page.new.grow(after, isAfterDone);
+    if (mode === "preview" && !(page && new LineCount().of(before) <= SHORT)) {
+      this.change(new Hunks(before, after, language, this.texts), after, language);
+      return;
     }
-    paint(this.#paint);
-    this.isPainted = false;
-    this.#onPainting(this);
+    const next = page?.mayBecome(before, isBeforeDone, after, isAfterDone)
+      ? page : new Page(language, this.texts);
+    next.grow(before, isBeforeDone, after, isAfterDone);
+    this.change(next, after, language);
   }
-
-  #expand() {
-    this.#isExpanded = true;
-    if (this.#hunks) this.#hunks.isExpanded = true;
-    paint(this.#paint);
-  }
-
-  /** @param {() => boolean} hasTime */
-  #paint = (hasTime) => {
-    const shown = this.#page ?? this.#hunks;
-    if (!shown) return true;
-    do {
-      if (shown.step()) continue;
-      shown.showOpen();
-      this.#frame.place(shown.rows, shown.digits);
-      this.#frame.showCounts(shown.added, shown.removed);
-      this.#frame.offerMore(shown.rest > 0 ? countOf(shown.rest, "line") : "");
-      this.isPainted = true;
-      this.#onPainting(this);
-      return true;
-    } while (hasTime());
-    if (shown.rows.element.parentNode === this.#frame.box) this.#frame.grown();
-    return false;
-  };
 }
 
 const CONTEXT = 3; // unchanged lines shown before and after a change
 
 /** The rows of two complete texts around the places where they differ. */
 class Hunks {
-  /** @param {string} before @param {string} after
-   * @param {{ language: string | null, texts: typeof codeTexts }} options */
-  constructor(before, after, { language, texts }) {
+  /** @param {string} before @param {string} after @param {string | null} language
+   * @param {typeof codeTexts} texts */
+  constructor(before, after, language, texts) {
     this.#before = before;
     this.#after = after;
     this.#texts = texts;
@@ -295,9 +357,7 @@ class Hunks {
   }
 
   rows = new RowList(true);
-  added = 0;
-  removed = 0;
-  isExpanded = false;
+  counts = { added: 0, removed: 0 };
   #before;
   #after;
   #texts;
@@ -310,27 +370,22 @@ class Hunks {
   #old = 1; // numbers of the next lines
   #new = 1;
 
-  /** @param {string} before @param {string} after */
-  isOf(before, after) {
-    return before === this.#before && after === this.#after;
-  }
+  left = 0;
 
-  /** How many digits the largest line number has. */
   get digits() {
     return String(Math.max(this.#old, this.#new)).length;
   }
 
-  /** How many rows there are in all, if some are left out. */
   get rest() {
-    return this.#count < this.#total ? this.#total : 0;
+    return this.#count < this.#total ? countOf(this.#total, "line") : "";
   }
 
-  showOpen() {} // the texts are complete
+  finish() {} // the texts are complete
 
-  /** Does the next bit of work. Returns false if there is none. */
-  step() {
+  /** Does the next bit of work. Returns false if there is none. @param {boolean} isExpanded */
+  step(isExpanded) {
     this.#waiting ??= this.#find();
-    const isCut = !this.isExpanded && this.#total > SHORT && this.#count >= PREVIEW_ROWS;
+    const isCut = !isExpanded && this.#total > SHORT && this.#count >= PREVIEW_ROWS;
     const step = isCut ? undefined : this.#waiting.pop();
     if (step === undefined) return false;
     const { kind, text, isHidden, marks } = step;
@@ -362,7 +417,7 @@ class Hunks {
     const side = newlineRemark(this.#before, this.#after);
     if (side) steps.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
     for (const { kind, isHidden } of steps) {
-      if (kind === "added" || kind === "removed") this[kind] += 1;
+      if (kind === "added" || kind === "removed") this.counts[kind] += 1;
       if (!isHidden) this.#total += 1;
     }
     return steps.reverse();
@@ -405,140 +460,6 @@ function newlineRemark(before, after) {
   return before.endsWith("\n") ? "new" : "old";
 }
 
-/** The frame of a view: a toolbar, the box of the rows, and a button that shows the rest. */
-class Frame {
-  /** @param {"code" | "diff"} kind @param {ViewOptions} options
-   * @param {() => string} text what Copy copies @param {() => void} expand */
-  constructor(kind, options, text, expand = () => {}) {
-    const { label, title = "", texts = codeTexts, isNumbered = true } = options;
-    this.#texts = texts;
-    this.#copy = button(texts.copy, "plain", () => this.#copyText(text()));
-    this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
-    this.#wrap.ariaPressed = "true";
-    this.#more = button("", "plain more", expand);
-    this.#more.hidden = true;
-    const larger = button(texts.expand, "plain", () => this.#enlarge(expand));
-    larger.ariaPressed = "false";
-    const tools = make(
-      "div", { class: "tools" }, this.#title, this.meta, this.#wrap, this.#copy, larger,
-    );
-    this.box = make("div", { class: kind, role: "group" });
-    this.box.classList.toggle("numbered", isNumbered);
-    this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
-    this.element.addEventListener("toggle", (event) => {
-      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
-      larger.ariaPressed = String(isOpen);
-      if (!isOpen) this.element.popover = null;
-    });
-    this.#following = new TailFollower(this.box);
-    copyAsText(this.box);
-    this.label = label;
-    this.title = title;
-  }
-
-  meta = make("span", { class: "meta" });
-  #title = make("span", { class: "title" });
-  #texts;
-  #copy;
-  #wrap;
-  #more;
-  #following;
-
-  /** @param {string} label */
-  set label(label) {
-    setAttribute(this.box, "aria-label", label);
-  }
-
-  /** @param {string} title */
-  set title(title) {
-    const words = visibleLine(title);
-    if (this.#title.textContent === words) return;
-    this.#title.textContent = "";
-    addInOrder(this.#title, words);
-  }
-
-  /** How many rows a preview has. */
-  get previewRows() {
-    return this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
-  }
-
-  /** @param {Mode} mode */
-  set mode(mode) {
-    const { classList } = this.box;
-    // A preview keeps the height of a box that was live, so that nothing below it moves.
-    if (mode !== "live" && classList.contains("live")) classList.add("was-live");
-    classList.toggle("live", mode === "live");
-    this.#following.isFollowing &&= mode === "live";
-    this.#setTabStop();
-  }
-
-  /** Tells that there is more; a live box scrolls to its end. */
-  grown() {
-    this.#following.grown();
-  }
-
-  /** Shows the rows, which may be new ones. @param {RowList} rows @param {number} digits */
-  place({ element }, digits) {
-    if (element.parentNode !== this.box) this.box.replaceChildren(element);
-    if (digits > 3) this.box.style.setProperty("--digits", String(digits));
-    this.grown();
-  }
-
-  /** @param {number} added @param {number} removed */
-  showCounts(added, removed) {
-    const words = `+${added} −${removed}`;
-    if (this.meta.textContent === words) return;
-    this.meta.replaceChildren(
-      make("span", { class: "plus", text: `+${added}` }), " ",
-      make("span", { class: "minus", text: `−${removed}` }),
-    );
-  }
-
-  /** @param {string} size of all; empty if nothing is left out */
-  offerMore(size) {
-    this.#more.hidden = size === "";
-    this.box.classList.toggle("cut", size !== "");
-    if (size) setText(this.#more, fill(this.#texts.showAll, { size }));
-  }
-
-  /** Shows all of it over the whole page, or no more. Escape closes it too.
-   * @param {() => void} expand */
-  #enlarge(expand) {
-    if (this.element.popover) {
-      this.element.hidePopover();
-      return;
-    }
-    expand();
-    this.element.popover = "auto";
-    this.element.showPopover();
-  }
-
-  #toggleWrap() {
-    const wraps = !this.box.classList.toggle("unwrapped");
-    this.#wrap.ariaPressed = String(wraps);
-    this.#setTabStop();
-  }
-
-  /** Only what can be scrolled is a tab stop. */
-  #setTabStop() {
-    const { classList } = this.box;
-    if (classList.contains("live") || classList.contains("unwrapped")) this.box.tabIndex = 0;
-    else this.box.removeAttribute("tabindex");
-  }
-
-  /** @param {string} text */
-  async #copyText(text) {
-    let words = this.#texts.copied;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      words = this.#texts.copyFailed; // not allowed, or not a secure context
-    }
-    setText(this.#copy, words);
-    setTimeout(() => setText(this.#copy, this.#texts.copy), 2000);
-  }
-}
-
 /** @param {string} text */
 function isLong(text) {
   return text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
@@ -578,10 +499,16 @@ const CROWDED = 400; // rows at which a chunk is split
 
 /** Cuts a growing text into rows, reading each character once. */
 export class RowCutter {
+  /** @param {number} longest characters of a row */
+  constructor(longest = LONGEST) {
+    this.#longest = longest;
+  }
+
   text = "";
   at = 0;
   number = 1;
   isContinuation = false;
+  #longest;
   #newline = 0;
 
   /** Sets the text, which continues the one before. @param {string} text */
@@ -597,8 +524,8 @@ export class RowCutter {
     }
     const end = this.#newline < 0 ? this.text.length : this.#newline;
     const { number, isContinuation, at } = this;
-    if (end - at > LONGEST) {
-      this.at = cutAt(this.text, at + LONGEST);
+    if (end - at > this.#longest) {
+      this.at = cutAt(this.text, at + this.#longest);
       this.isContinuation = true;
       const text = this.text.slice(at, this.at);
       return { text, number, isContinuation, endsLine: false };
@@ -767,8 +694,7 @@ function partOf(name, text) {
   if (name === "") return inOneNode(text);
   const element = document.createElement("span");
   element.className = name;
-  addInOrder(element, text);
-  return element;
+  return setInOrder(element, text);
 }
 
 /** Returns a place near this one that does not cut a character in two.
@@ -794,12 +720,11 @@ class Page {
   }
 
   rows = new RowList();
-  old = new Reader();
-  new = new Reader();
-  isEarly = false; // new lines were shown before the end of the old text
-  added = 0;
-  removed = 0;
-  rest = 0; // nothing is left out
+  counts = { added: 0, removed: 0 };
+  rest = ""; // nothing is left out
+  #before = new Reader();
+  #after = new Reader();
+  #isEarly = false; // new lines were shown before the end of the old text
   #texts;
   #oldColours;
   #newColours;
@@ -819,22 +744,43 @@ class Page {
   /** @type {HTMLElement[]} */
   #newOpen = [];
 
-  /** How many digits the largest line number has. */
+  get left() {
+    return this.#before.left + this.#after.left;
+  }
+
   get digits() {
     return String(Math.max(this.#lines.length, this.#newCount)).length;
   }
 
+  /** Returns whether these rows can become those of an edit.
+   * @param {string} before @param {boolean} isBeforeDone
+   * @param {string} after @param {boolean} isAfterDone */
+  mayBecome(before, isBeforeDone, after, isAfterDone) {
+    // New lines that came before the end of the old text were shown without a comparison.
+    if (this.#isEarly && isBeforeDone) return false;
+    return this.#before.mayBecome(before, isBeforeDone)
+      && this.#after.mayBecome(after, isAfterDone);
+  }
+
+  /** @param {string} before @param {boolean} isBeforeDone
+   * @param {string} after @param {boolean} isAfterDone */
+  grow(before, isBeforeDone, after, isAfterDone) {
+    this.#before.grow(before);
+    this.#after.grow(after);
+    [this.#before.isDone, this.#after.isDone] = [isBeforeDone, isAfterDone];
+  }
+
   /** Does the next bit of work. Returns false if there is none. */
   step() {
-    const old = this.old.next();
+    const old = this.#before.nextLine();
     if (old !== null) {
       this.#takeOld(old);
       return true;
     }
-    const next = this.new.next();
-    if (!this.old.isDone) {
+    const next = this.#after.nextLine();
+    if (!this.#before.isDone) {
       if (next === null) return false;
-      this.isEarly = true;
+      this.#isEarly = true;
       this.rows.insert(this.#newLine(next).rows, this.#cursor());
       return true;
     }
@@ -843,7 +789,7 @@ class Page {
       this.#takeNew(this.#diff, next);
       return true;
     }
-    if (this.new.isDone && !this.#isOver) {
+    if (this.#after.isDone && !this.#isOver) {
       this.#isOver = true;
       this.#close();
       this.#apply(this.#diff.finish());
@@ -853,15 +799,16 @@ class Page {
   }
 
   /** Shows the lines that may still grow. */
-  showOpen() {
+  finish() {
     this.#old[this.#at]?.turn("pending");
     this.#close();
-    if (!this.old.isDone) {
-      this.#oldOpen = new DiffLine(this.old.open, "pending", this.#oldColours, true).rows;
+    if (!this.#before.isDone) {
+      const { text } = this.#before.open();
+      this.#oldOpen = new DiffLine(text, "pending", this.#oldColours, true).rows;
       this.rows.insert(this.#oldOpen, null);
     }
-    const text = this.new.open;
-    if (this.new.isDone || text === "" && !this.new.text) return;
+    const { text } = this.#after.open();
+    if (this.#after.isDone || text === "" && !this.#after.text) return;
     if (this.#diff && this.#held.length === 0 && this.#lines[this.#at]?.startsWith(text)) {
       this.#old[this.#at]?.rows[0]?.classList.add("open");
     } else if (text !== "") {
@@ -933,7 +880,7 @@ class Page {
         line.number(this.#at, twin?.newNumber ?? 0);
         for (const row of twin?.rows ?? []) row.remove();
       } else {
-        this[change.kind] += 1;
+        this.counts[change.kind] += 1;
       }
       if (hasToMove) this.rows.insert(line.rows, behind);
     }
@@ -942,7 +889,7 @@ class Page {
   /** Tells if more lines may be equal, and if the texts differ where no line shows it. */
   #note() {
     if (this.#diff?.isRough) this.#remark(this.#texts.roughDiff);
-    const side = newlineRemark(this.old.text, this.new.text);
+    const side = newlineRemark(this.#before.text, this.#after.text);
     if (side) this.#remark(fill(this.#texts.noNewline, { side }));
   }
 
@@ -1007,12 +954,13 @@ class DiffLine {
   }
 }
 
-/** The lines of a text that grows. */
-class Reader {
-  text = "";
+/** Cuts a growing text into lines. */
+class Reader extends RowCutter {
+  constructor() {
+    super(Infinity);
+  }
+
   isDone = false;
-  #at = 0;
-  #looked = 0;
 
   /** Returns whether the text can become another one. @param {string} text
    * @param {boolean} isDone */
@@ -1021,33 +969,18 @@ class Reader {
     return text.slice(0, this.text.length) === this.text;
   }
 
-  /** @param {string} text @param {boolean} isDone */
-  grow(text, isDone) {
-    this.text = text;
-    this.isDone = isDone;
-  }
-
   /** Returns the next line that is complete, or null. A newline at the end begins no empty line. */
-  next() {
-    const newline = this.text.indexOf("\n", this.#looked);
-    if (newline < 0 && !(this.isDone && this.#at < this.text.length)) {
-      this.#looked = this.text.length;
-      return null;
-    }
-    const end = newline < 0 ? this.text.length : newline;
-    const line = this.text.slice(this.#at, end);
-    this.#at = this.#looked = end + 1;
-    return line;
+  nextLine() {
+    const row = this.next();
+    if (row || !this.isDone || this.left === 0) return row?.text ?? null;
+    const { text } = this.open();
+    this.at = this.text.length;
+    return text;
   }
 
   /** How many characters were not returned yet. */
   get left() {
-    return Math.max(0, this.text.length - this.#at);
-  }
-
-  /** The line that may still grow. */
-  get open() {
-    return this.text.slice(this.#at);
+    return this.text.length - this.at;
   }
 }
 

@@ -4,9 +4,10 @@ import {
 } from "./code.js";
 import {
   afterPainting, attachMenu, button, Chunks, clock, countOf, durationWords, inOrder, make, original,
-  paint, pathWords, secondsInState, secondsLeft, setChildren, setText, TailFollower, visible,
-  visibleLine, warningsAbout, wasInState,
+  paint, pathWords, secondsInState, secondsLeft, setChildren, setInOrder, setText, TailFollower,
+  visible, visibleLine, warningsAbout, wasInState,
 } from "./dom.js";
+/** @import { View } from "./code.js" */
 /** @import { ApprovalRequested, Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
 /** @import {
  *   ShownState, Deciding, Reading, Change, ShownArgument as Argument, EditArguments, Surroundings,
@@ -568,13 +569,6 @@ export function stateLabel(call) {
 /** @param {string} words */
 function lowered(words) {
   return words.slice(0, 1).toLowerCase() + words.slice(1);
-}
-
-/** Shows a text that is visible already, unless it is shown.
- * @template {Element} Kind @param {Kind} element @param {string} text */
-function setInOrder(element, text) {
-  if (element.textContent !== text) element.replaceChildren(...inOrder(text));
-  return element;
 }
 
 // The header: one row, and a second one below it while the card is collapsed.
@@ -1886,7 +1880,7 @@ const STRIDE = 256; // items that are visited between two looks at the clock
  * @property {() => boolean} hasTime
  * @property {boolean} isWrong whether an error is shown below an argument
  * @property {() => void} grown called if something was added
- * @property {(view: CodeView | DiffView) => void} painting called when a text begins to be painted,
+ * @property {(view: View) => void} painting called when a text begins to be painted,
  *   and when it is painted
  */
 
@@ -1921,7 +1915,7 @@ export class ArgumentsView {
   #isTreePainted = false;
   /** @type {Slot | null} */
   #root = null;
-  /** @type {Set<CodeView | DiffView>} */
+  /** @type {Set<View>} */
   #unpainted = new Set();
   #most = 0; // characters that there were to paint
 
@@ -1980,7 +1974,7 @@ export class ArgumentsView {
     return this.#isTreePainted;
   };
 
-  /** @param {CodeView | DiffView} view */
+  /** @param {View} view */
   #painting = (view) => {
     if (!view.isPainted) this.#unpainted.add(view);
     else if (this.#unpainted.delete(view)) this.#finish();

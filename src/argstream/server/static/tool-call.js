@@ -1873,22 +1873,10 @@ const RECORD = 0.22; // and more in a table
 const STRIDE = 256; // items that are visited between two looks at the clock
 
 /**
- * What a refresh needs.
- * @typedef {object} Pass
- * @property {Looks} looks
- * @property {Texts} texts
- * @property {() => boolean} hasTime
- * @property {boolean} isWrong whether an error is shown below an argument
- * @property {() => void} grown called if something was added
- * @property {(view: View) => void} painting called when a text begins to be painted,
- *   and when it is painted
- */
-
-/**
  * Shows one argument. `refresh` shows it as it is now, and returns whether it came to the end.
  * @typedef {object} Item
  * @property {HTMLElement} element
- * @property {(argument: Argument, around: Surroundings, pass: Pass) => boolean} refresh
+ * @property {(argument: Argument, around: Surroundings, view: ArgumentsView) => boolean} refresh
  */
 
 export class ArgumentsView {
@@ -1899,19 +1887,19 @@ export class ArgumentsView {
   constructor(call, { texts: own = texts, label = own.arguments, onPainted = () => {} } = {}) {
     this.call = call;
     this.element = make("div", { class: "arguments", role: "group", "aria-label": label });
-    this.#texts = own;
+    this.texts = own;
+    this.looks = new Looks(call.name);
     this.#onPainted = onPainted;
     this.#following = new TailFollower(this.element);
-    this.#looks = new Looks(call.name);
     this.refresh();
   }
 
   /** @type {Mode} */
   mode = "preview";
-  #texts;
+  /** Whether there is time left in this frame. */
+  hasTime = () => true;
   #onPainted;
   #following;
-  #looks;
   #isTreePainted = false;
   /** @type {Slot | null} */
   #root = null;
@@ -1944,38 +1932,30 @@ export class ArgumentsView {
   /** @param {() => boolean} hasTime */
   #paint = (hasTime) => {
     const { root, verdict, isLost, error } = this.call;
-    const isWriting = verdict === null && !isLost;
     const { mode } = this;
-    this.element.classList.toggle("writing", isWriting);
+    this.element.classList.toggle("writing", verdict === null && !isLost);
     this.element.classList.toggle("live", mode === "live");
     if (mode === "live") this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
     this.#following.isFollowing &&= mode === "live";
     const around = { ...NOWHERE, mode };
     let looks = 0;
-    /** @type {Pass} */
-    const pass = {
-      looks: this.#looks,
-      texts: this.#texts,
-      isWrong: Boolean(error),
-      hasTime: () => looks++ === 0 || hasTime(), // there is progress in each frame
-      grown: () => this.#following.grown(),
-      painting: this.#painting,
-    };
-    const shape = shapeOf(root, around, pass);
+    this.hasTime = () => looks++ === 0 || hasTime(); // there is progress in each frame
+    const shape = shapeOf(root, around, this.looks);
     if (this.#root?.shape !== shape || this.#root.argument !== root) {
-      this.#root = { shape, argument: root, item: makeItem(shape, 0) };
+      this.#root = { shape, argument: root, item: makeItem(shape, root, 0, this, around) };
       this.element.replaceChildren(this.#root.item.element);
     }
     const { item } = this.#root;
-    this.#isTreePainted = item.refresh(root, around, pass);
+    this.#isTreePainted = item.refresh(root, around, this);
     if (error && item instanceof BranchItem) item.complain(error.path?.[0], error.message);
+    this.#following.grown();
     this.#finish();
     return this.#isTreePainted;
   };
 
-  /** @param {View} view */
-  #painting = (view) => {
+  /** Called when a text begins to be painted, and when it is painted. @param {View} view */
+  painting = (view) => {
     if (!view.isPainted) this.#unpainted.add(view);
     else if (this.#unpainted.delete(view)) this.#finish();
   };
@@ -1987,8 +1967,9 @@ export class ArgumentsView {
   }
 }
 
-/** @param {Argument} argument @param {Surroundings} around @param {Pass} pass @returns {Shape} */
-function shapeOf(argument, around, { looks }) {
+/** @param {Argument} argument @param {Surroundings} around @param {Looks} looks
+ * @returns {Shape} */
+function shapeOf(argument, around, looks) {
   const { kind } = argument;
   if (kind === "object" || kind === "array") {
     if (argument.isDone && argument.children.length === 0) return "line";
@@ -2004,11 +1985,15 @@ function isLong(argument) {
   return text.length > LONG || text.includes("\n");
 }
 
-/** @param {Shape} shape @param {number} depth @param {string[]} [columns] @returns {Item} */
-function makeItem(shape, depth, columns = []) {
+/** @param {Shape} shape @param {Argument} argument @param {number} depth
+ * @param {ArgumentsView} view @param {Surroundings} around @param {string[]} [columns]
+ * @returns {Item} */
+function makeItem(shape, argument, depth, view, around, columns = []) {
   if (shape === "record") return new RecordItem(columns);
   const isTree = shape === "branch" || shape === "table";
-  const item = isTree ? new BranchItem(depth, shape === "table") : new LEAVES[shape]();
+  const item = isTree
+    ? new BranchItem(argument, depth, shape === "table", view.texts)
+    : new LEAVES[shape](argument, view, around);
   if (depth > 0) item.element.role = "listitem"; // around the root there is no list
   return item;
 }
@@ -2055,14 +2040,21 @@ function isShort(cell) {
 
 /** An object or an array: a list of items below its name, or a table. */
 class BranchItem {
-  /** @param {number} depth 0: the root, which has no name @param {boolean} isTable */
-  constructor(depth, isTable) {
+  /** @param {Argument} argument @param {number} depth 0: the root, which has no name
+   * @param {boolean} isTable @param {Texts} texts */
+  constructor({ key }, depth, isTable, texts) {
     this.depth = depth;
     this.#isTable = isTable;
     this.element = make("div", { class: "item" });
+    if (depth > 0) {
+      const name = setInOrder(make("div", { class: "key" }), visibleLine(nameOf(key ?? "", texts)));
+      name.append(this.#size);
+      this.element.append(name);
+    }
     this.#list = make("div", { class: "list", role: isTable ? "table" : "list" });
     this.#list.classList.toggle("indented", !isTable && depth > 0 && depth <= DEEPEST);
     this.#chunks = new Chunks(this.#list, height);
+    this.element.append(this.#list, this.#more);
   }
 
   #isTable;
@@ -2097,25 +2089,22 @@ class BranchItem {
     return this.#children.length ? (this.#settled + part) / this.#children.length : 0;
   }
 
-  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
-  refresh(argument, around, pass) {
+  /** @param {Argument} argument @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(argument, around, view) {
     const { children } = argument;
+    const { looks, texts } = view;
     const isPreview = around.mode === "preview";
-    this.#again = () => paint((hasTime) => this.refresh(argument, around, { ...pass, hasTime }));
-    if (!this.#list.parentNode) {
-      if (this.depth > 0) {
-        const name = make("div", { class: "key" });
-        name.append(...inOrder(visibleLine(nameOf(argument.key ?? "", pass.texts))), this.#size);
-        this.element.append(name);
-      }
-      this.element.append(this.#list, this.#more);
-    }
+    this.#again = () => paint((hasTime) => {
+      view.hasTime = hasTime;
+      return this.refresh(argument, around, view);
+    });
     const isDeep = isPreview && this.depth > DEEP;
     const isClosed = isDeep && !this.#isOpen;
     this.#showSize(argument, isDeep, isClosed);
-    const edit = pass.looks.edit(argument);
-    const inner = pass.looks.within(argument, around);
-    const titled = pass.isWrong ? null : pass.looks.titled(argument, inner, edit);
+    const edit = looks.edit(argument);
+    const inner = looks.within(argument, around);
+    // An error is shown below its argument.
+    const titled = view.call.error ? null : looks.titled(argument, inner, edit);
     // These have few neighbours. What seems to be an edit may turn out to be none.
     const isSpecial = edit !== null || titled !== null;
     const fields = /** @type {const} */ (["file", "language", "isOnlyText", "mode"]);
@@ -2123,7 +2112,7 @@ class BranchItem {
     if (isOther || isSpecial || children !== this.#children) this.#settled = 0;
     this.#children = children;
     this.#inner = inner;
-    if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
+    if (this.#isTable) this.#showColumns(columnsOf(argument, looks) ?? [], texts);
     const end = isClosed ? 0 : isPreview ? Math.min(children.length, this.#limit) : children.length;
     let place = Math.min(this.#settled, end);
     let isEditShown = false;
@@ -2132,8 +2121,8 @@ class BranchItem {
       const isEdit = edit !== null && (child === edit.old || child === edit.new);
       if ((isEdit && isEditShown) || child === titled) continue;
       isEditShown ||= isEdit;
-      if (at % STRIDE === STRIDE - 1 && !pass.hasTime()) return false;
-      if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
+      if (at % STRIDE === STRIDE - 1 && !view.hasTime()) return false;
+      if (!this.#show(child, place, isEdit ? argument : null, inner, view)) return false;
       place += 1;
       if (!isSpecial && this.#settled === at && child.isDone) this.#settled = at + 1;
     }
@@ -2142,7 +2131,7 @@ class BranchItem {
     const left = isClosed ? 0 : children.length - end;
     this.#more.hidden = left === 0;
     const count = String(Math.min(left, MORE));
-    setText(this.#more, left === 0 ? "" : fill(pass.texts.showMore, { count }));
+    setText(this.#more, left === 0 ? "" : fill(texts.showMore, { count }));
     this.#list.classList.toggle("open", place === 0 && !argument.isDone);
     return true;
   }
@@ -2184,15 +2173,15 @@ class BranchItem {
   /** Shows a child at its place, and returns whether that is all of it.
    * @param {Argument} child @param {number} place
    * @param {Argument | null} edit the edit that it belongs to
-   * @param {Surroundings} inner @param {Pass} pass */
-  #show(child, place, edit, inner, pass) {
-    const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, pass);
+   * @param {Surroundings} inner @param {ArgumentsView} view */
+  #show(child, place, edit, inner, view) {
+    const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, view.looks);
     const slot = this.#slots[place];
     if (slot?.argument === child && slot.shape === shape) {
-      return slot.item.refresh(edit ?? child, inner, pass);
+      return slot.item.refresh(edit ?? child, inner, view);
     }
-    if (!pass.hasTime()) return false;
-    const item = makeItem(shape, this.depth + 1, this.#columns);
+    if (!view.hasTime()) return false;
+    const item = makeItem(shape, child, this.depth + 1, view, inner, this.#columns);
     if (slot) slot.item.element.replaceWith(item.element);
     else {
       const { last, size } = this.#chunks;
@@ -2200,8 +2189,7 @@ class BranchItem {
       this.#chunks.last.append(item.element);
     }
     this.#slots[place] = { shape, argument: child, item };
-    pass.grown();
-    return item.refresh(edit ?? child, inner, pass);
+    return item.refresh(edit ?? child, inner, view);
   }
 }
 
@@ -2237,17 +2225,19 @@ class LineItem {
   element = document.createElement("div");
   #value = document.createElement("span");
 
-  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
-  refresh(argument, _around, { texts }) {
-    if (!this.element.className) {
-      this.element.className = "item line";
-      if (argument.key !== null) {
-        const name = document.createElement("span");
-        name.className = "key";
-        this.element.append(setInOrder(name, visibleLine(nameOf(argument.key, texts))), " ");
-      }
-      this.element.append(this.#value);
+  /** @param {Argument} argument @param {ArgumentsView} view */
+  constructor({ key }, { texts }) {
+    this.element.className = "item line";
+    if (key !== null) {
+      const name = document.createElement("span");
+      name.className = "key";
+      this.element.append(setInOrder(name, visibleLine(nameOf(key, texts))), " ");
     }
+    this.element.append(this.#value);
+  }
+
+  /** @param {Argument} argument @param {Surroundings} _around @param {ArgumentsView} view */
+  refresh(argument, _around, { texts }) {
     showValue(this.#value, argument, texts);
     return true;
   }
@@ -2265,7 +2255,7 @@ class RecordItem {
     this.#columns = columns;
   }
 
-  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
+  /** @param {Argument} argument @param {Surroundings} _around @param {ArgumentsView} view */
   refresh({ children }, _around, { texts }) {
     while (this.#values.length < this.#columns.length) {
       const value = document.createElement("span");
@@ -2283,22 +2273,22 @@ class RecordItem {
 /** A long text. */
 class BlockItem {
   element = make("div", { class: "item block-item" });
-  /** @type {CodeView | null} */
-  #view = null;
+  #view;
 
-  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
-  refresh(argument, around, pass) {
-    const { isNumbered, language, file } = pass.looks.text(argument, around);
-    const title = file ?? (argument.key === null ? "" : nameOf(argument.key, pass.texts));
-    if (this.#view === null) {
-      const { texts, painting: onPainting } = pass;
-      const label = title || texts.arguments;
-      this.#view = new CodeView({ label, language, isNumbered, texts, onPainting });
-      this.element.append(this.#view.element);
-    }
-    const text = textOf(argument);
-    if (text !== this.#view.text) pass.grown();
-    this.#view.show(text, { isDone: argument.isDone, language, title, mode: around.mode });
+  /** @param {Argument} argument @param {ArgumentsView} view @param {Surroundings} around */
+  constructor(argument, { looks, texts, painting: onPainting }, around) {
+    const { isNumbered, language } = looks.text(argument, around);
+    const label = argument.key === null ? texts.arguments : nameOf(argument.key, texts);
+    this.#view = new CodeView({ label, language, isNumbered, texts, onPainting });
+    this.element.append(this.#view.element);
+  }
+
+  /** @param {Argument} argument @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(argument, around, { looks, texts }) {
+    const { key, isDone } = argument;
+    const { language, file } = looks.text(argument, around);
+    const title = file ?? (key === null ? "" : nameOf(key, texts));
+    this.#view.show(textOf(argument), { isDone, language, title, mode: around.mode });
     return true;
   }
 }
@@ -2306,32 +2296,29 @@ class BlockItem {
 /** An edit: two arguments as one diff. */
 class EditItem {
   element = make("div", { class: "item block-item" });
-  #title = "";
-  /** @type {DiffView | null} */
-  #view = null;
-  #shown = 0;
+  #view;
 
-  /** @param {Argument} object @param {Surroundings} around @param {Pass} pass */
-  refresh(object, around, pass) {
-    const edit = pass.looks.edit(object);
+  /** @param {Argument} _argument @param {ArgumentsView} view */
+  constructor(_argument, { texts, painting: onPainting }) {
+    // The place of the lines in the file is not known.
+    this.#view = new DiffView({ label: "", texts, isNumbered: false, onPainting });
+    this.element.append(this.#view.element);
+  }
+
+  /** @param {Argument} object @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(object, around, { looks, texts }) {
+    const edit = looks.edit(object);
     if (edit === null) return true; // its parent shows it in another way
     const { old, new: after } = edit;
-    const { language, file, mode } = pass.looks.within(object, around);
-    const { texts, painting: onPainting } = pass;
+    const { language, file, mode } = looks.within(object, around);
     const names = [old, after].flatMap((one) => (one ? nameOf(one.key ?? "", texts) : []));
     const title = file || names.join(" → ");
-    if (!this.#view || this.#title !== title) {
-      this.#title = title;
-      // The place of the lines in the file is not known.
-      const options = { label: title, title, language, texts, isNumbered: false };
-      this.#view = new DiffView({ ...options, onPainting });
-      this.element.replaceChildren(this.#view.element);
-    }
-    const [before, then] = [textOf(old), after ? textOf(after) : ""];
-    if (before.length + then.length !== this.#shown) pass.grown();
-    this.#shown = before.length + then.length;
-    const [isBeforeDone, isAfterDone] = [old.isDone, after?.isDone ?? false];
-    this.#view.show({ before, after: then, isBeforeDone, isAfterDone, language, mode });
+    this.#view.label = title;
+    this.#view.show({
+      before: textOf(old), isBeforeDone: old.isDone,
+      after: after ? textOf(after) : "", isAfterDone: after?.isDone ?? false,
+      language, title, mode,
+    });
     return true;
   }
 }

@@ -785,6 +785,8 @@ class Approval {
   #more = make("button", { type: "button", class: "act main more-ways" }, icon("chevron"));
   #ways;
   #menu;
+  #no;
+  #change;
   #buttons = make("div", { class: "buttons" });
   #row = make("div", { class: "row-below", hidden: true });
   #alert = make("div", { class: "alert", role: "alert" });
@@ -807,6 +809,8 @@ class Approval {
     this.request = request;
     this.#texts = texts;
     this.#asker = asker;
+    this.#no = button(texts.deny, "no", () => this.#deny());
+    this.#change = button(texts.edit, "", () => this.#edit());
     this.#ways = this.#makeWays();
     this.#menu = attachMenu(this.#more, () => this.#ways.map((way) => way.watch()));
     this.#menu.ariaLabel = this.#more.ariaLabel = texts.approveMore;
@@ -826,7 +830,7 @@ class Approval {
       ...warningsAbout(request.arguments).map((text) => make("div", { class: "warned", text })),
       this.#row, this.#alert, this.#menu,
     );
-    this.#ask();
+    this.#offer();
     this.refresh();
   }
 
@@ -860,7 +864,12 @@ class Approval {
       setText(this.#left, seconds > 0 ? fill(expiresIn, { time }) : timeOver);
     }
     if (this.#isPainted()) afterPainting(this.#measure);
-    if (this.#host.stale !== this.#isOffline) this.#become(this.#busy);
+    if (this.#host.stale !== this.#isOffline) {
+      this.#isOffline = this.#host.stale;
+      clearTimeout(this.#timer);
+      setText(this.#note, this.#isOffline ? this.#texts.offline : "");
+      this.#become(this.#busy);
+    }
     for (const one of this.#decisive) one.watch();
   }
 
@@ -868,11 +877,10 @@ class Approval {
   takeKey(key) {
     if (this.#busy !== "no" || this.#menu.matches(":popover-open")) return false;
     if (key === "escape") return this.#back();
-    const name = { a: "approve", e: "edit", d: "deny" }[key];
-    const one = this.#row.hidden && !this.#editor && name
-      ? this.#buttons.querySelector(`[data-does="${name}"]`) : null;
-    if (one instanceof HTMLElement) one.click();
-    return one !== null;
+    const one = { a: this.#decisive.at(-1)?.element, e: this.#change, d: this.#no }[key];
+    if (!one || !this.#row.hidden || this.#editor) return false;
+    one.click();
+    return true;
   }
 
   /** Measures the card, and shows the result in the next frame. */
@@ -920,29 +928,22 @@ class Approval {
     this.#timer = setTimeout(() => { this.#note.textContent = ""; }, NOTE_TIME);
   }
 
-  #ask() {
-    this.#row.hidden = true;
-    this.#row.replaceChildren();
-    this.#buttons.hidden = false;
-    setText(this.#state, "");
-    this.#keys.hidden = false;
-    const no = button(this.#texts.deny, "no", () => this.#deny());
-    no.dataset.does = "deny";
-    const change = button(this.#texts.edit, "", () => this.#edit());
-    change.dataset.does = "edit";
-    this.#offer(this.#texts.approve, "size", no, change);
-    return { no, change };
-  }
-
-  /** Shows buttons, the last of which approves and has a menu.
-   * @param {string} text @param {string} description IDs @param {HTMLElement[]} others */
-  #offer(text, description, ...others) {
-    const main = this.#decide(text, "main", () => this.approve(), this.#mayApprove);
+  /** Shows the buttons for the request or for the editor. The last one approves and has a menu. */
+  #offer() {
+    const { approve, approveEdits, cancel } = this.#texts;
+    const [words, ...others] = this.#editor
+      ? [approveEdits, button(cancel, "", () => this.#back())] : [approve, this.#no, this.#change];
+    const main = this.#decide(words, "main", () => this.approve(), this.#mayApprove);
     main.element.dataset.does = "approve";
-    main.element.setAttribute("aria-describedby", description);
+    main.element.setAttribute("aria-describedby", "editing size");
     this.#decisive = [...this.#ways, main];
     const pair = make("span", { class: "pair" }, main.element, this.#more);
     this.#buttons.replaceChildren(...others, pair);
+    this.#buttons.hidden = false;
+    this.#row.hidden = true;
+    this.#row.replaceChildren();
+    this.#keys.hidden = this.#editor !== null;
+    this.#tell("");
   }
 
   #deny() {
@@ -983,11 +984,8 @@ class Approval {
       this.#back();
     });
     this.#editor = editor;
-    this.#keys.hidden = true;
     setText(this.#size, ""); // what there was to review is now in the fields
-    const { cancel, approveEdits } = this.#texts;
-    this.#offer(approveEdits, "editing size", button(cancel, "", () => this.#back()));
-    this.#tell("");
+    this.#offer();
     this.#asker.place(editor);
     editor.focus();
   }
@@ -998,9 +996,9 @@ class Approval {
     if (this.#busy !== "no" || (!wasEditing && this.#row.hidden)) return false;
     if (wasEditing) this.#asker.place(null);
     this.#editor = null;
-    this.#tell("");
-    const { no, change } = this.#ask();
-    (wasEditing ? change : no).focus();
+    setText(this.#state, "");
+    this.#offer();
+    (wasEditing ? this.#change : this.#no).focus();
     return true;
   }
 
@@ -1057,12 +1055,6 @@ class Approval {
     this.element.ariaBusy = busy === "no" ? null : "true";
     for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
     this.#editor?.hold(busy !== "no");
-    if (this.#isOffline && !this.#host.stale) setText(this.#note, "");
-    this.#isOffline = this.#host.stale;
-    if (this.#isOffline) {
-      clearTimeout(this.#timer);
-      setText(this.#note, this.#texts.offline);
-    }
     const isHeld = busy !== "no" || this.#isOffline;
     // Not `disabled`: the button that was pressed would lose the focus.
     for (const one of this.element.querySelectorAll("button")) {
@@ -1313,9 +1305,7 @@ function argumentOf(value, key = null) {
 // that waits for a pause, so that typing stays smooth in 200 kB. What is sent is read again at the
 // moment of the decision.
 
-const PAUSE = 60;
-const LONG_PAUSE = 250;
-const LONG_TEXT = 20_000;
+const PAUSE = 150; // milliseconds without a key
 const MOST_FIELDS = 100; // arguments, beyond which all are edited as JSON
 
 class Editor {
@@ -1347,7 +1337,10 @@ class Editor {
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
       this.#told, this.#fields, this.#asJson, this.#changes.element,
     );
-    this.element.addEventListener("input", () => this.#typed());
+    this.element.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#check(), PAUSE);
+    });
     // A button that is pressed right after the last key must be up to date.
     this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
     this.#show(before);
@@ -1419,13 +1412,6 @@ class Editor {
     }
     this.#show(values, !this.#isJson);
     this.focus();
-  }
-
-  #typed() {
-    let size = 0;
-    for (const { input } of this.#list) size += input.textLength;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#check(), size > LONG_TEXT ? LONG_PAUSE : PAUSE);
   }
 
   #check() {

@@ -220,7 +220,8 @@ export class CodeView extends View {
     const before = this.text;
     const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
     if (isAsBefore && language === this.language) return;
-    const isCut = mode === "preview" && !this.isExpanded && isLong(text);
+    const isLong = text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
+    const isCut = mode === "preview" && !this.isExpanded && isLong;
     const isOther = language !== this.language || text.slice(0, before.length) !== before;
     this.#isDone = isDone;
     this.#mode = mode;
@@ -234,7 +235,7 @@ export class CodeView extends View {
     const lines = this.#lines.of(text);
     const size = lines > 1 ? countOf(lines, "line") : "";
     this.label = [this.#label, size].filter(Boolean).join(", ");
-    setText(this.meta, [languageTitle(language), size].filter(Boolean).join(" · "));
+    setText(this.meta, [TITLES[language ?? ""] ?? language, size].filter(Boolean).join(" · "));
     this.change(this, text, language);
   }
 
@@ -414,8 +415,8 @@ class Hunks {
     const { changes, isRough } = lineDiff(splitLines(this.#before), splitLines(this.#after));
     const steps = hunks(changes, this.#texts);
     if (isRough) steps.unshift({ kind: "remark", text: this.#texts.roughDiff });
-    const side = newlineRemark(this.#before, this.#after);
-    if (side) steps.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
+    const text = newlineRemark(this.#before, this.#after, this.#texts);
+    if (text) steps.push({ kind: "remark", text });
     for (const { kind, isHidden } of steps) {
       if (kind === "added" || kind === "removed") this.counts[kind] += 1;
       if (!isHidden) this.#total += 1;
@@ -453,16 +454,11 @@ function hunks(changes, texts) {
   return steps;
 }
 
-/** Returns which text lacks the newline at its end that the other one has, if one does.
- * @param {string} before @param {string} after */
-function newlineRemark(before, after) {
+/** Returns a remark if only one text ends with a newline, else "".
+ * @param {string} before @param {string} after @param {typeof codeTexts} texts */
+function newlineRemark(before, after, { noNewline }) {
   if (before === "" || after === "" || before.endsWith("\n") === after.endsWith("\n")) return "";
-  return before.endsWith("\n") ? "new" : "old";
-}
-
-/** @param {string} text */
-function isLong(text) {
-  return text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
+  return fill(noNewline, { side: before.endsWith("\n") ? "new" : "old" });
 }
 
 /** Counts the lines of a text that grows, reading each character once. A newline at the end begins
@@ -525,7 +521,8 @@ export class RowCutter {
     const end = this.#newline < 0 ? this.text.length : this.#newline;
     const { number, isContinuation, at } = this;
     if (end - at > this.#longest) {
-      this.at = cutAt(this.text, at + this.#longest);
+      this.at = at + this.#longest;
+      if (/[\ud800-\udbff]/.test(this.text[this.at - 1] ?? "")) this.at += 1; // half a character
       this.isContinuation = true;
       const text = this.text.slice(at, this.at);
       return { text, number, isContinuation, endsLine: false };
@@ -608,7 +605,7 @@ export class RowList {
     const measured = turned.map((chunk) => ({
       chunk,
       rows: this.#stored.get(chunk),
-      isOut: isSkipped(chunk),
+      isOut: chunk.firstElementChild?.checkVisibility({ contentVisibilityAuto: true }) === false,
       height: chunk.offsetHeight,
     }));
     for (const { chunk, rows, isOut, height } of measured) {
@@ -624,11 +621,6 @@ export class RowList {
     }
     return true;
   };
-}
-
-/** Returns whether the layout skips what is in a chunk. @param {Element} chunk */
-function isSkipped(chunk) {
-  return chunk.firstElementChild?.checkVisibility({ contentVisibilityAuto: true }) === false;
 }
 
 /** @param {Element} row @returns {StoredRow} */
@@ -664,29 +656,12 @@ export function makeRow(row, kind = "") {
   return element;
 }
 
-/** The tokens of rows that may grow, a node for each.
- * @type {WeakMap<Element, Token[]>} */
-const filled = new WeakMap();
-
-/** Shows the text of a row, each token in its colour. Of a row that has grown, the nodes that are
- * still right stay. @param {Element} element @param {Token[]} tokens @param {boolean} endsLine */
+/** Shows the text of a row, each token in its colour.
+ * @param {Element} element @param {Token[]} tokens @param {boolean} endsLine */
 export function fillRow(element, tokens, endsLine) {
-  const before = filled.get(element) ?? [];
-  let same = 0;
-  while (same < before.length && isSame(before[same], tokens[same])) same += 1;
-  while (element.childNodes.length > same) element.lastChild?.remove();
-  for (const [kind, text, isMarked] of tokens.slice(same)) {
-    const name = `${kind ? `t-${kind}` : ""}${isMarked ? " marked" : ""}`.trim();
-    element.append(partOf(name, visible(text)));
-  }
+  element.replaceChildren(...tokens.map(([kind, text, isMarked]) =>
+    partOf(`${kind ? `t-${kind}` : ""}${isMarked ? " marked" : ""}`.trim(), visible(text))));
   if (endsLine) element.append("\n"); // for the clipboard; it does not make the row higher
-  if (endsLine) filled.delete(element);
-  else filled.set(element, tokens);
-}
-
-/** @param {Token | undefined} token @param {Token | undefined} other */
-function isSame(token, other) {
-  return token?.[0] === other?.[0] && token?.[1] === other?.[1];
 }
 
 /** @param {string} name classes @param {string} text that is visible */
@@ -695,13 +670,6 @@ function partOf(name, text) {
   const element = document.createElement("span");
   element.className = name;
   return setInOrder(element, text);
-}
-
-/** Returns a place near this one that does not cut a character in two.
- * @param {string} text @param {number} place */
-function cutAt(text, place) {
-  const before = text.charCodeAt(place - 1);
-  return before >= 0xd800 && before < 0xdc00 ? place + 1 : place;
 }
 
 // The diff of an edit that is being written.
@@ -793,7 +761,11 @@ class Page {
       this.#isOver = true;
       this.#close();
       this.#apply(this.#diff.finish());
-      this.#note();
+      const rough = this.#diff.isRough ? this.#texts.roughDiff : "";
+      const newline = newlineRemark(this.#before.text, this.#after.text, this.#texts);
+      for (const text of [rough, newline].filter(Boolean)) {
+        this.rows.append(make("div", { class: "row remark", text }));
+      }
     }
     return false;
   }
@@ -849,7 +821,7 @@ class Page {
   /** @param {StreamingDiff} diff @param {string} text */
   #takeNew(diff, text) {
     this.#close();
-    const isAhead = diff.held === 0;
+    const isAhead = diff.held.length === 0;
     const changes = diff.add(text);
     const line = this.#newLine(text);
     if (isAhead && changes[0]?.kind === "same") {
@@ -886,17 +858,6 @@ class Page {
     }
   }
 
-  /** Tells if more lines may be equal, and if the texts differ where no line shows it. */
-  #note() {
-    if (this.#diff?.isRough) this.#remark(this.#texts.roughDiff);
-    const side = newlineRemark(this.#before.text, this.#after.text);
-    if (side) this.#remark(fill(this.#texts.noNewline, { side }));
-  }
-
-  /** @param {string} text */
-  #remark(text) {
-    this.rows.append(make("div", { class: "row remark", text }));
-  }
 }
 
 /** @typedef {LineChange["kind"] | "pending"} Sign */
@@ -1179,48 +1140,32 @@ export class StreamingDiff {
   /** @param {readonly string[]} old */
   constructor(old) {
     this.#old = old;
-    old.forEach((line, place) => {
-      const places = this.#places.get(line);
-      if (places) places.push(place);
-      else this.#places.set(line, [place]);
-    });
+    this.#places = placesOf(old, 0, old.length);
   }
-
-  #old;
-  #at = 0;
-  /** @type {string[]} */
-  #held = [];
-  /** @type {Map<string, number[]>} */
-  #places = new Map();
 
   /** Whether more lines may be equal. */
   isRough = false;
-
-  /** How many old lines are settled. */
-  get at() {
-    return this.#at;
-  }
-
-  /** How many new lines are not settled. */
-  get held() {
-    return this.#held.length;
-  }
+  /** The new lines that are not settled. @type {string[]} */
+  held = [];
+  #old;
+  #at = 0; // how many old lines are settled
+  #places;
 
   /** Takes the next new line, and returns what is certain now.
    * @param {string} line @returns {LineChange[]} */
   add(line) {
-    if (this.#held.length === 0) {
+    if (this.held.length === 0) {
       if (this.#at === this.#old.length) return [{ kind: "added", text: line }];
       if (this.#old[this.#at] === line) {
         this.#at += 1;
         return [{ kind: "same", text: line }];
       }
     }
-    this.#held.push(line);
+    this.held.push(line);
     const meeting = this.#meeting();
     if (meeting !== null) return this.#settle(...meeting);
-    if (this.#held.length <= MOST_HELD) return [];
-    return [{ kind: "added", text: /** @type {string} */ (this.#held.shift()) }];
+    if (this.held.length <= MOST_HELD) return [];
+    return [{ kind: "added", text: /** @type {string} */ (this.held.shift()) }];
   }
 
   /** Ends the new text, and returns the rest.
@@ -1232,20 +1177,20 @@ export class StreamingDiff {
   /** Continues from a place in the old text, before which `run` lines are equal.
    * @param {number} place @param {number} run @returns {LineChange[]} */
   #settle(place, run) {
-    const split = this.#held.length - run;
+    const split = this.held.length - run;
     const old = this.#old.slice(this.#at, place - run);
-    const { changes, isRough } = lineDiff(old, this.#held.slice(0, split));
+    const { changes, isRough } = lineDiff(old, this.held.slice(0, split));
     this.isRough ||= isRough;
-    for (const text of this.#held.slice(split)) changes.push({ kind: "same", text });
+    for (const text of this.held.slice(split)) changes.push({ kind: "same", text });
     this.#at = place;
-    this.#held = [];
+    this.held = [];
     return changes;
   }
 
   /** Returns where the newest line has an equal that is not equal by chance.
    * @returns {[place: number, run: number] | null} */
   #meeting() {
-    const places = this.#places.get(this.#held.at(-1) ?? "") ?? [];
+    const places = this.#places.get(this.held.at(-1) ?? "") ?? [];
     const first = firstIndex(places, (place) => place >= this.#at);
     const end = firstIndex(places, (place) => place >= this.#at + WINDOW);
     for (const place of places.slice(first, Math.min(end, first + TRIED))) {
@@ -1253,7 +1198,7 @@ export class StreamingDiff {
       const away = place + 1 - run - this.#at;
       const isSure = away === 0 || run > 1 || end - first === 1;
       if (isSure && telling > Math.floor(away / PROOF)) {
-        return [place + 1, this.#run(place, this.#held.length).run];
+        return [place + 1, this.#run(place, this.held.length).run];
       }
     }
     return null;
@@ -1262,23 +1207,17 @@ export class StreamingDiff {
   /** Counts the equal lines up to a place, and those of them with content.
    * @param {number} place @param {number} limit */
   #run(place, limit) {
-    const most = Math.min(limit, this.#held.length, place + 1 - this.#at);
+    const most = Math.min(limit, this.held.length, place + 1 - this.#at);
     let run = 0;
     let telling = 0;
     while (run < most) {
-      const line = this.#held[this.#held.length - 1 - run];
+      const line = this.held[this.held.length - 1 - run];
       if (line === undefined || this.#old[place - run] !== line) break;
       run += 1;
-      telling += saysSomething(line) ? 1 : 0;
+      if (!SAYS_LITTLE.has(line.trim()) && /[\p{L}\p{N}]/u.test(line)) telling += 1;
     }
     return { run, telling };
   }
-}
-
-/** @param {string} line */
-function saysSomething(line) {
-  const bare = line.trim();
-  return !SAYS_LITTLE.has(bare) && /[\p{L}\p{N}]/u.test(bare);
 }
 
 // Highlighting, row by row. A highlighter takes the rows of a text in their order, and cuts each
@@ -1339,15 +1278,10 @@ export function languageNamed(word) {
 
 /** @type {Record<string, string>} */
 const TITLES = {
-  javascript: "JavaScript", toml: "TOML", json: "JSON", html: "HTML", css: "CSS",
-  sql: "SQL", yaml: "YAML", php: "PHP",
+  python: "Python", javascript: "JavaScript", json: "JSON", shell: "Shell", c: "C", java: "Java",
+  go: "Go", rust: "Rust", html: "HTML", css: "CSS", sql: "SQL", markdown: "Markdown", yaml: "YAML",
+  toml: "TOML", diff: "Diff", ruby: "Ruby", php: "PHP", lua: "Lua",
 };
-
-/** @param {string | null} language */
-function languageTitle(language) {
-  if (language === null) return "";
-  return TITLES[language] ?? language[0]?.toUpperCase() + language.slice(1);
-}
 
 /** Cuts the rows of one text into tokens, in their order. Without a grammar, it has no colours. */
 class Highlighter {
@@ -1442,19 +1376,15 @@ class Grammar {
       const [found] = match;
       const group = match.findIndex((one, index) => index > 0 && one !== undefined);
       const next = this.#spans[group - 1];
-      tokens.add(next === word ? this.#kindOf(found, defines) : next?.kind ?? null, found);
+      const key = this.#more.ignoresCase ? found.toLowerCase() : found;
+      const ofWord = this.#keywords.has(key) ? "keyword" : defines ? "name" : null;
+      tokens.add(next === word ? ofWord : next?.kind ?? null, found);
       if (found.trim()) defines = this.#definers.has(found);
       at += found.length;
       if (next?.close !== undefined) [span, isEscaped] = [next, false];
     }
     const block = span?.close ? null : this.#more.block?.(tokens.all);
     return [tokens.all, block ? { block } : span ? { span, isEscaped } : null];
-  }
-
-  /** @param {string} found @param {boolean} defines */
-  #kindOf(found, defines) {
-    const key = this.#more.ignoresCase ? found.toLowerCase() : found;
-    return this.#keywords.has(key) ? "keyword" : defines ? "name" : null;
   }
 }
 

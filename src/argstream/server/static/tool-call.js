@@ -329,12 +329,6 @@ export class ToolCallElement extends HTMLElement {
     this.refresh();
   }
 
-  /** @param {Call} call */
-  #stateOf(call) {
-    if (this.stale && !isOver(call.state)) return "stale";
-    return this.#approval?.sending ?? shownState(call);
-  }
-
   #update = () => {
     if (this.#call && this.isConnected) {
       if (this.open) this.#updateBody(this.#call);
@@ -350,14 +344,16 @@ export class ToolCallElement extends HTMLElement {
     if (!call || !this.isConnected) return true;
     this.#showHead(call);
     this.#approval?.refresh();
-    const pause = this.stale ? 0 : pauseOf(call);
-    if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
+    const isMoving = call.state === "writing" || call.state === "running";
+    if (this.stale || (!isMoving && !this.#approval?.request.expires_at)) return true;
+    this.#timer = setTimeout(() => paint(this.#tick), isMoving ? MOVING : WAITING);
     return true;
   };
 
   /** @param {Call} call */
   #showHead(call) {
-    const state = this.#stateOf(call);
+    const isStale = this.stale && !isOver(call.state);
+    const state = isStale ? "stale" : this.#approval?.sending ?? shownState(call);
     this.#head.update(call, state, this.#texts, {
       isOpen: this.open,
       inner: this.#countInner(),
@@ -413,8 +409,15 @@ export class ToolCallElement extends HTMLElement {
       this.#showExact(request);
       this.#approval = new Approval(this, call, request, this.#texts, {
         place: (editor) => this.#place(editor),
-        progress: () => this.#progress,
-        size: () => this.#hiddenSize(call),
+        progress: () => {
+          const progress = this.#view?.progress ?? 0;
+          return this.#exact?.isPainted === false ? Math.min(0.99, progress) : progress;
+        },
+        size: () => {
+          const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
+          const size = isHigh ? sizeOfCall(call) : "";
+          return size && fill(this.#texts.scroll, { size });
+        },
       });
       this.#replaceStrip(this.#approval.element);
     }
@@ -424,27 +427,11 @@ export class ToolCallElement extends HTMLElement {
   #showStrip(call, results) {
     const words = this.stale && !isOver(call.state)
       ? this.#texts.reconnecting : stripWords(call, sizeOfCall(call), this.#texts);
-    results.strip.hidden = words === "" && !results.hasTabs && isOver(call.state)
-      && !this.#card.classList.contains("was-live");
-    results.say(words);
+    results.say(words, isOver(call.state) && !this.#card.classList.contains("was-live"));
     // Below a text that grows, the strip would move with each line. The header says the same.
     const isGrowing = call.state === "writing" && measured(call.root).lines <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
     this.#replaceStrip(results.strip);
-  }
-
-  /** Returns how much there is to review if the card is higher than the window.
-   * @param {Call} call */
-  #hiddenSize(call) {
-    const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
-    const size = isHigh ? sizeOfCall(call) : "";
-    return size && fill(this.#texts.scroll, { size });
-  }
-
-  /** How much of what needs approval is painted, from 0 to 1. */
-  get #progress() {
-    const progress = this.#view?.progress ?? 0;
-    return this.#exact?.isPainted === false ? Math.min(0.99, progress) : progress;
   }
 
   #painted = () => {
@@ -501,7 +488,6 @@ export class ToolCallElement extends HTMLElement {
     this.#editor = editor;
     if (before) {
       this.#keepFocus(before.element, () => before.element.remove());
-      before.close();
     }
     this.#given.hidden = editor !== null;
     if (editor) this.#given.after(editor.element);
@@ -533,13 +519,6 @@ const over = new Set(["completed", "failed", "denied", "invalid", "lost"]);
 /** Returns whether nothing more happens to a call in this state. @param {string} state */
 export function isOver(state) {
   return over.has(state);
-}
-
-/** Returns how often a call must be shown again without a change, in milliseconds; 0 for never.
- * @param {Call} call */
-function pauseOf(call) {
-  if (call.state === "writing" || call.state === "running") return MOVING;
-  return call.state === "pending" && call.request?.expires_at ? WAITING : 0;
 }
 
 /** @type {Record<string, ShownState>} */
@@ -693,7 +672,8 @@ function secondLine(call, texts) {
 /** Returns what the strip of a call says that needs no decision.
  * @param {Call} call @param {string} size @param {Texts} texts */
 function stripWords(call, size, texts) {
-  const argument = openArgument(call.root);
+  const open = call.root.children.findLast(({ isDone, key }) => !isDone && key !== null);
+  const argument = open ? visibleLine(String(open.key)) : "";
   const reason = call.decision?.reason ?? "";
   // The arguments view shows an error below the argument that it is about.
   const isBelow = call.root.children.some(({ key }) => key === call.error?.path?.[0]);
@@ -724,12 +704,6 @@ function shortResult({ outcome, result }) {
   const text = textOfResult(result).trim();
   const isShort = text.length <= SHORT_CHARACTERS && text.split("\n").length <= SHORT_LINES;
   return isShort ? text : "";
-}
-
-/** Returns the name of the argument that is not complete, or "". @param {Argument} root */
-function openArgument({ children }) {
-  const last = children.findLast(({ isDone, key }) => !isDone && key !== null);
-  return last ? visibleLine(String(last.key)) : "";
 }
 
 /** Returns why the arguments are not valid, and where. @param {Call} call @param {Texts} texts */
@@ -1197,12 +1171,9 @@ class Results {
     });
   }
 
-  get hasTabs() {
-    return !this.#tabs.hidden;
-  }
-
-  /** @param {string} words */
-  say(words) {
+  /** Shows words in the strip. @param {string} words @param {boolean} mayHide if it is empty */
+  say(words, mayHide) {
+    this.strip.hidden = words === "" && this.#tabs.hidden && mayHide;
     this.#said.classList.toggle("result", words !== "" && words === shortResult(this.#call));
     setInOrder(this.#said, visible(words));
   }
@@ -1332,14 +1303,20 @@ class Editor {
     this.#texts = texts;
     this.#onState = onState;
     this.#changes = new ChangesView(tool, before, texts, "region");
-    this.#asJson = button(texts.asJson, "plain", () => this.#switch());
+    // Turns fields into JSON or back, unless a field has an error.
+    this.#asJson = button(texts.asJson, "plain", () => {
+      const values = this.read();
+      if (values) this.#show(values, !this.#isJson);
+      if (values) this.focus();
+      else this.focusProblem();
+    });
     this.element = make(
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
       this.#told, this.#fields, this.#asJson, this.#changes.element,
     );
     this.element.addEventListener("input", () => {
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#check(), PAUSE);
+      this.#timer = setTimeout(() => this.element.isConnected && this.#check(), PAUSE);
     });
     // A button that is pressed right after the last key must be up to date.
     this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
@@ -1386,10 +1363,6 @@ class Editor {
     );
   }
 
-  close() {
-    clearTimeout(this.#timer);
-  }
-
   /** Shows a field per argument; JSON if there is none, or if there are too many.
    * @param {JsonObject} values @param {boolean} [asJson] */
   #show(values, asJson = false) {
@@ -1401,17 +1374,6 @@ class Editor {
     this.#fields.replaceChildren(...this.#list.map(({ element }) => element));
     this.#asJson.textContent = this.#isJson ? this.#texts.asForm : this.#texts.asJson;
     this.#check();
-  }
-
-  /** Turns fields into JSON or back, unless a field has an error. */
-  #switch() {
-    const values = this.read();
-    if (!values) {
-      this.focusProblem();
-      return;
-    }
-    this.#show(values, !this.#isJson);
-    this.focus();
   }
 
   #check() {

@@ -57,7 +57,8 @@ export class MarkdownView {
    * @returns {boolean} whether all of it is shown */
   grow(text, hasTime = () => true) {
     if (text.length === this.#shown) return true;
-    this.#takeBack();
+    for (const undo of this.#undo?.reverse() ?? []) undo();
+    this.#undo = null;
     let piece = pieceAt(text, this.#at);
     do {
       if (piece === null) break;
@@ -85,11 +86,6 @@ export class MarkdownView {
       [this.#isInLine, this.#isAfterBlank, this.#height] = [isInLine, isAfterBlank, height];
     }];
     this.#read(text, false);
-  }
-
-  #takeBack() {
-    for (const undo of this.#undo?.reverse() ?? []) undo();
-    this.#undo = null;
   }
 
   // Lines
@@ -189,7 +185,8 @@ export class MarkdownView {
     const heading = /^(#{1,6})(?:[ \t]|$)/.exec(text);
     if (heading !== null) {
       const level = heading[1]?.length ?? 1;
-      this.#place(depth, headingOf(level, withoutClosing(text.slice(level))));
+      const whole = trimmed(text.slice(level));
+      this.#place(depth, headingOf(level, whole.replace(/(?:^|[ \t])#+$/, "")));
       return line.finish();
     }
     const fence = /^(`{3,})[^`]*$|^(~{3,})/.exec(text);
@@ -338,7 +335,10 @@ export class MarkdownView {
     paragraph.isShown = true;
     const task = paragraph.isFirstInItem ? /^\[([ xX])\][ \t\n](?=.)/s.exec(paragraph.text) : null;
     const nodes = inlineNodes(paragraph.text.slice(task?.[0].length ?? 0));
-    if (task !== null) nodes.unshift(taskBox(task[1] !== " "));
+    if (task !== null) {
+      const [looks, label] = task[1] === " " ? ["task", "To do"] : ["task done", "Done"];
+      nodes.unshift(make("span", { class: looks, role: "img", "aria-label": label }));
+    }
     update(paragraph.element, nodes);
   }
 
@@ -394,7 +394,9 @@ export class MarkdownView {
     code.rows.append(row);
     this.#undo?.push(() => row.remove());
     if (endsLine) code.number += 1;
-    if (text.length > NARROW) widen(code.element);
+    if (text.length <= NARROW) return;
+    code.element.tabIndex = 0; // it may scroll sideways, which must work by keyboard too
+    code.element.classList.add("is-wide");
   }
 
   /** @param {number} depth @param {string[]} header @param {string[]} marks such as `:--` */
@@ -508,36 +510,15 @@ function headingOf(level, text) {
   return element;
 }
 
-/** Return the text of a heading without the `##` that may end it. @param {string} text */
-function withoutClosing(text) {
-  const whole = trimmed(text);
-  let end = whole.length;
-  while (whole[end - 1] === "#") end -= 1;
-  return end === 0 || /[ \t]/.test(whole[end - 1] ?? "") ? trimmed(whole.slice(0, end)) : whole;
-}
-
 /** Remove white space at both ends, but nothing that is to be made visible. @param {string} text */
 function trimmed(text) {
-  let [start, end] = [0, text.length];
-  while (start < end && /[ \t\n]/.test(text[start] ?? "")) start += 1;
-  while (end > start && /[ \t\n]/.test(text[end - 1] ?? "")) end -= 1;
-  return text.slice(start, end);
+  return /[^ \t\n](?:[^]*[^ \t\n])?/.exec(text)?.[0] ?? "";
 }
 
 /** Return the cells of a table's row. @param {string} text */
 function cellsOf(text) {
-  const row = trimmed(text);
-  const cells = [];
-  let start = row[0] === "|" ? 1 : 0;
-  for (let at = start; at < row.length; at += 1) {
-    if (row[at] === "\\") {
-      at += 1;
-    } else if (row[at] === "|") {
-      cells.push(row.slice(start, at));
-      start = at + 1;
-    }
-  }
-  if (start < row.length) cells.push(row.slice(start));
+  const cells = trimmed(text).replace(/^\|/, "").split(/(?<=(?:^|[^\\])(?:\\\\)*)\|/);
+  if (cells.at(-1) === "") cells.pop();
   return cells.map((cell) => trimmed(cell).replaceAll("\\|", "|"));
 }
 
@@ -550,13 +531,6 @@ function rowOf(tag, cells, marks) {
     update(cell, inlineNodes(text));
     return cell;
   }));
-}
-
-/** @param {boolean} isDone */
-function taskBox(isDone) {
-  const words = isDone ? "Done" : "To do";
-  const looks = isDone ? "task done" : "task";
-  return make("span", { class: looks, role: "img", "aria-label": words });
 }
 
 /** Replace the nodes of an element. Equal ones stay, and so does a selection in them.
@@ -575,13 +549,6 @@ function update(element, nodes) {
   while (childNodes.length > same) element.lastChild?.remove();
   element.append(...nodes.slice(same));
   element.dir = "auto";
-}
-
-/** Let code scroll sideways, which must then work by keyboard too. @param {HTMLElement} pre */
-function widen(pre) {
-  if (pre.tabIndex === 0) return;
-  pre.tabIndex = 0;
-  pre.classList.add("is-wide");
 }
 
 // Inside of a line or a paragraph

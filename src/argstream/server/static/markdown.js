@@ -95,8 +95,11 @@ export class MarkdownView {
     const line = new Line(text.endsWith("\r") ? text.slice(0, -1) : text, endsLine);
     const { length } = this.#open;
     let depth = 0;
-    if (this.#isInLine) {
-      this.#continueLine(text, endsLine);
+    if (this.#isInLine) { // that was too long: go on with its code, or in a further paragraph
+      const last = this.#open.at(-1);
+      const isLeaf = last?.kind === "paragraph" || last?.kind === "table";
+      if (last?.kind === "code") this.#addRow(last, text, endsLine, true);
+      else this.#startParagraph(length - (isLeaf ? 1 : 0), text, true);
     } else {
       while (depth < length && this.#goesOn(this.#open[depth], line)) depth += 1;
       const leaf = this.#open[depth - 1];
@@ -104,18 +107,6 @@ export class MarkdownView {
       else this.#readBlocks(depth, line);
     }
     this.#isInLine = !endsLine;
-  }
-
-  /** Continue a line that was too long: as code, or as a further paragraph.
-   * @param {string} text @param {boolean} endsLine */
-  #continueLine(text, endsLine) {
-    const last = this.#open.at(-1);
-    if (last?.kind === "code") {
-      this.#addRow(last, text, endsLine, true);
-      return;
-    }
-    const isLeaf = last?.kind === "paragraph" || last?.kind === "table";
-    this.#startParagraph(this.#open.length - (isLeaf ? 1 : 0), text, true);
   }
 
   /** Return whether a line continues an open block, and consume the block's prefix.
@@ -560,7 +551,8 @@ function update(element, nodes) {
  * @typedef {string | Element | Delimiter} Token
  */
 
-const SPECIAL = /[\\`*_~<&\n[\]]|!\[|\bhttps?:\/\//g;
+const SPECIAL =
+  /\\[\n!-/:-@[-`{-~]|&#?\w{1,10};|`+|\*+|_+|~+|<|!?\[|\]|\n|\bhttps?:\/\//g;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]+));/y;
 const ENTITIES = new Map(
@@ -587,7 +579,7 @@ class Inline {
   #at = 0;
   /** @type {Token[]} */ #tokens = [];
   /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */ #brackets = [];
-  /** Lengths of runs of backticks that do not come again. */
+  /** Runs of backticks that do not come again. */
   #unclosed = new Set();
 
   read() {
@@ -604,16 +596,15 @@ class Inline {
 
   /** @param {string} mark */
   #readSpecial(mark) {
-    switch (mark) {
-      case "\\": return this.#readEscape();
-      case "`": return this.#readCode();
+    switch (mark[0]) {
+      case "`": return this.#readCode(mark);
       case "*": case "_": case "~": return this.#readDelimiter(mark);
-      case "[": case "![": return this.#openBracket(mark);
+      case "[": case "!": return this.#openBracket(mark);
       case "]": return this.#closeBracket();
       case "<": return this.#readAutolink();
-      case "&": return this.#readEntity();
       case "\n": return this.#readLineEnd();
-      default: return this.#readAddress();
+      case "h": return this.#readAddress();
+      default: this.#add(mark === "\\\n" ? make("br") : unescaped(mark), mark.length);
     }
   }
 
@@ -621,13 +612,6 @@ class Inline {
   #add(token, length) {
     this.#tokens.push(token);
     this.#at += length;
-  }
-
-  #readEscape() {
-    const next = this.#text[this.#at + 1] ?? "";
-    if (next === "\n") this.#add(make("br"), 2);
-    else if (PUNCTUATION.test(next)) this.#add(next, 2);
-    else this.#add("\\", 1);
   }
 
   /** A newline stays one, for the style of the page; after two spaces it is a line break. */
@@ -641,37 +625,24 @@ class Inline {
     this.#add(spaces >= 2 ? make("br") : "\n", 1);
   }
 
-  #readCode() {
-    const run = this.#runAt(this.#at);
-    const start = this.#at + run;
-    for (let at = start; !this.#unclosed.has(run);) {
-      at = this.#text.indexOf("`", at);
-      if (at < 0) {
-        this.#unclosed.add(run);
-        break;
-      }
-      const length = this.#runAt(at);
-      if (length === run) {
-        let text = this.#text.slice(start, at).replaceAll("\n", " ");
-        if (/^ .*[^ ].* $/.test(text)) text = text.slice(1, -1);
-        this.#add(make("code", { text }), at + run - this.#at);
-        return;
-      }
-      at += length;
-    }
-    this.#add("`".repeat(run), run);
-  }
-
-  /** Count equal characters. @param {number} at */
-  #runAt(at) {
-    let end = at;
-    while (this.#text[end] === this.#text[at] && end < this.#text.length) end += 1;
-    return end - at;
-  }
-
   /** @param {string} mark */
-  #readDelimiter(mark) {
-    const length = this.#runAt(this.#at);
+  #readCode(mark) {
+    const start = this.#at + mark.length;
+    const pattern = new RegExp(`(?<!\`)${mark}(?!\`)`, "g");
+    const end = this.#unclosed.has(mark) ? null : matchAt(pattern, this.#text, start);
+    if (end === null) {
+      this.#unclosed.add(mark);
+      this.#add(mark, mark.length);
+      return;
+    }
+    let text = this.#text.slice(start, end.index).replaceAll("\n", " ");
+    if (/^ .*[^ ].* $/.test(text)) text = text.slice(1, -1);
+    this.#add(make("code", { text }), end.index + mark.length - this.#at);
+  }
+
+  /** @param {string} run */
+  #readDelimiter(run) {
+    const { length, 0: mark = "" } = run;
     const before = /(?:[\ud800-\udbff][\udc00-\udfff]|[^])$/.exec(
       this.#text.slice(Math.max(0, this.#at - 2), this.#at),
     )?.[0] ?? " ";
@@ -683,14 +654,8 @@ class Inline {
     const isWord = mark === "_"; // which has underscores inside
     const canOpen = isLeft && (!isWord || !isRight || isAfterSign);
     const canClose = isRight && (!isWord || !isLeft || isBeforeSign);
-    if (mark === "~" ? length !== 2 : length > DEEPEST) this.#add(mark.repeat(length), length);
+    if (mark === "~" ? length !== 2 : length > DEEPEST) this.#add(run, length);
     else this.#add({ mark, count: length, length, canOpen, canClose }, length);
-  }
-
-  #readEntity() {
-    const found = matchAt(ENTITY, this.#text, this.#at);
-    if (found === null) this.#add("&", 1);
-    else this.#add(decoded(found[0]), found[0].length);
   }
 
   #readAutolink() {
@@ -773,7 +738,7 @@ function addressEnd(text, at) {
   return nesting === 0 ? at : -1;
 }
 
-/** @param {RegExp} pattern a sticky one @param {string} text @param {number} at */
+/** @param {RegExp} pattern a sticky or global one @param {string} text @param {number} at */
 function matchAt(pattern, text, at) {
   pattern.lastIndex = at;
   return pattern.exec(text);

@@ -707,10 +707,8 @@ class Page {
   #newCount = 0;
   /** @type {DiffLine[]} */
   #held = [];
-  /** @type {HTMLElement[]} rows of the lines that may still grow */
-  #oldOpen = [];
-  /** @type {HTMLElement[]} */
-  #newOpen = [];
+  /** @type {HTMLElement[]} rows of the lines that may still grow, those of the old text first */
+  #open = [];
 
   get left() {
     return this.#before.left + this.#after.left;
@@ -776,29 +774,29 @@ class Page {
     this.#close();
     if (!this.#before.isDone) {
       const { text } = this.#before.open();
-      this.#oldOpen = new DiffLine(text, "pending", this.#oldColours, true).rows;
-      this.rows.insert(this.#oldOpen, null);
+      this.#open = new DiffLine(text, "pending", this.#oldColours, true).rows;
+      this.rows.insert(this.#open, null);
     }
     const { text } = this.#after.open();
     if (this.#after.isDone || text === "" && !this.#after.text) return;
     if (this.#diff && this.#held.length === 0 && this.#lines[this.#at]?.startsWith(text)) {
       this.#old[this.#at]?.rows[0]?.classList.add("open");
     } else if (text !== "") {
-      this.#newOpen = new DiffLine(text, "added", this.#newColours, true).rows;
-      this.rows.insert(this.#newOpen, this.#cursor());
+      const { rows } = new DiffLine(text, "added", this.#newColours, true);
+      this.rows.insert(rows, this.#cursor());
+      this.#open.push(...rows);
     }
   }
 
   /** Removes the lines that may still grow. */
   #close() {
-    for (const row of [...this.#oldOpen, ...this.#newOpen]) row.remove();
-    this.#oldOpen = [];
-    this.#newOpen = [];
+    for (const row of this.#open) row.remove();
+    this.#open = [];
   }
 
   /** Returns the row before which new lines go. */
   #cursor() {
-    return this.#old[this.#at]?.rows[0] ?? this.#oldOpen[0] ?? null;
+    return this.#old[this.#at]?.rows[0] ?? this.#open[0] ?? null;
   }
 
   /** @param {string} text */
@@ -1343,22 +1341,21 @@ class Grammar {
     this.#keywords = new Set(keywords.split(" "));
     this.#definers = new Set(definers.split(" "));
     this.#more = more;
+    const all = [...this.#spans.map(({ open }) => `(${open})`), REST];
+    this.#pattern = new RegExp(all.join("|"), "uy");
   }
 
   #spans;
   #keywords;
   #definers;
   #more;
-  /** @type {RegExp | null} */
-  #pattern = null;
+  #pattern;
 
   /** @param {string} text @param {State} state @param {boolean} isStart
    * @returns {[Token[], State]} */
   tokenize(text, state, isStart) {
     const kind = state?.block && (isStart ? state.block(text) : "string");
     if (kind) return [[[kind, text]], kind === "string" ? state : null];
-    const all = [...this.#spans.map(({ open }) => `(${open})`), REST];
-    this.#pattern ??= new RegExp(all.join("|"), "uy");
     const tokens = new Tokens();
     let at = 0;
     let defines = false;

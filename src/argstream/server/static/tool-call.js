@@ -176,8 +176,7 @@ export class ToolCallElement extends HTMLElement {
   #exact = null;
   /** @type {Editor | null} */
   #editor = null;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
 
   constructor() {
     super();
@@ -771,8 +770,7 @@ class Approval {
   /** @type {"no" | "approving" | "denying" | "sent"} */
   #busy = "no";
   #isOffline = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
 
   /** @param {ToolCallElement} host @param {Call} call
    * @param {ApprovalRequested} request that is decided on
@@ -1053,8 +1051,7 @@ const OFTEN = 100; // milliseconds between two looks at its place
 
 /** @type {Set<DecisiveButton>} */
 const watched = new Set();
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer;
+let timer = 0;
 
 class DecisiveButton {
   #deciding;
@@ -1074,7 +1071,7 @@ class DecisiveButton {
   /** Observes it for as long as it is in the document. */
   watch() {
     watched.add(this);
-    timer ??= setTimeout(lookAtAll, OFTEN);
+    timer ||= setTimeout(lookAtAll, OFTEN);
     this.#show(performance.now());
     return this.element;
   }
@@ -1125,7 +1122,7 @@ class DecisiveButton {
 
 /** Looks at all of them before anything is changed, so that there is one layout. */
 function lookAtAll() {
-  timer = undefined;
+  timer = 0;
   for (const one of watched) if (!one.element.isConnected) watched.delete(one);
   const all = [...watched];
   const rectangles = all.map((one) => one.element.getBoundingClientRect());
@@ -1291,8 +1288,7 @@ class Editor {
   #list = [];
   /** Whether all arguments are in one field. */
   #isJson = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
   /** Whether there are changes, and none of them is wrong. */
   canApprove = false;
 
@@ -1319,7 +1315,7 @@ class Editor {
       this.#timer = setTimeout(() => this.element.isConnected && this.#check(), PAUSE);
     });
     // A button that is pressed right after the last key must be up to date.
-    this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
+    this.element.addEventListener("focusout", () => this.#timer && this.#check());
     this.#show(before);
   }
 
@@ -1378,7 +1374,7 @@ class Editor {
 
   #check() {
     clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer = 0;
     for (const field of this.#list) {
       field.fit();
       field.complain();
@@ -1449,15 +1445,9 @@ class Field {
 
   /** Makes it as high as its text, up to a limit. */
   fit() {
-    const { value } = this.input;
-    let rows = 0;
-    for (let at = 0; at !== -1 && rows < MOST_ROWS; rows += 1) {
-      const end = value.indexOf("\n", at);
-      rows += Math.floor(((end < 0 ? value.length : end) - at) / COLUMNS);
-      at = end < 0 ? -1 : end + 1;
-    }
-    rows = Math.min(rows, MOST_ROWS);
-    if (this.input.rows !== rows) this.input.rows = rows;
+    const lines = this.input.value.slice(0, MOST_ROWS * COLUMNS).split("\n");
+    const rows = lines.reduce((sum, { length }) => sum + 1 + Math.floor(length / COLUMNS), 0);
+    this.input.rows = Math.min(rows, MOST_ROWS);
   }
 
   /** Returns its value, or what is wrong with it. */
@@ -2011,8 +2001,7 @@ class BranchItem {
   #slots = [];
   /** @type {Argument[]} */
   #children = [];
-  /** @type {Surroundings | null} */
-  #inner = null;
+  #inner = NOWHERE;
   #settled = 0; // children, from the first on, that are shown for good
   #chunks;
   #size = button("", "plain items", () => {
@@ -2056,7 +2045,7 @@ class BranchItem {
     // These have few neighbours. What seems to be an edit may turn out to be none.
     const isSpecial = edit !== null || titled !== null;
     const fields = /** @type {const} */ (["file", "language", "isOnlyText", "mode"]);
-    const isOther = fields.some((name) => inner[name] !== this.#inner?.[name]);
+    const isOther = fields.some((name) => inner[name] !== this.#inner[name]);
     if (isOther || isSpecial || children !== this.#children) this.#settled = 0;
     this.#children = children;
     this.#inner = inner;
@@ -2308,6 +2297,7 @@ sheet.replaceSync(`
   text-align: start;
 }
 :host([hidden]), [hidden] { display: none !important; }
+:is(.size, .time, .panel, .said, .told, .wrong, .hint, .title):empty { display: none; }
 /* The body of an open card is painted one frame after its header: nothing below may move. */
 :host([open]:is([state="writing"], [state="written"], [state="pending"], [state="running"])) .call {
   min-height: 6.15rem;
@@ -2345,16 +2335,15 @@ sheet.replaceSync(`
 }
 .head:hover { background: color-mix(in srgb, var(--ink) 4%, transparent); }
 .kind { color: var(--soft); }
-.name, .primary {
+.name, .primary, .size, .second, .meta {
   min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
-  unicode-bidi: isolate;
 }
+.name, .primary, .second { unicode-bidi: isolate; }
 .name { flex: 0 1 auto; max-width: 60%; font-weight: 600; }
 .primary { flex: 1 1 0; font: 0.8125rem/1.5 var(--mono); color: var(--soft); direction: ltr; }
 .size, .time, .state { flex: none; font-size: 0.8125rem; white-space: nowrap; }
 .size, .time { color: var(--soft); font-variant-numeric: tabular-nums; }
-.size { max-width: 45%; overflow: hidden; text-overflow: ellipsis; }
-.size:empty, .time:empty { display: none; }
+.size { max-width: 45%; }
 .state, .sign { color: var(--state); }
 .call[data-state=done] .state {
   position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden;
@@ -2369,9 +2358,7 @@ sheet.replaceSync(`
 :host([open]) .head .chevron { transform: rotate(90deg); }
 .call[data-state=retried] :is(.name, .primary) { text-decoration: line-through; }
 .second {
-  padding: 0 0.75rem 0.375rem 2.125rem;
-  overflow: hidden; color: var(--soft); font-size: 0.8125rem;
-  text-overflow: ellipsis; white-space: nowrap; unicode-bidi: isolate;
+  padding: 0 0.75rem 0.375rem 2.125rem; color: var(--soft); font-size: 0.8125rem;
 }
 .call:is([data-state=blocked], [data-state=denied], [data-state=failed]) .second {
   display: -webkit-box; margin-block-end: 0.375rem; padding-block-end: 0;
@@ -2387,7 +2374,6 @@ sheet.replaceSync(`
   border-inline-start: 2px solid var(--line);
 }
 .panel { padding: 0.125rem 0.75rem 0.625rem; }
-.panel:empty { display: none; }
 .result { color: var(--ink); font: 0.8125rem/1.54 var(--mono); white-space: pre-wrap; }
 .tabs { display: flex; gap: 0.25rem; }
 .tab[aria-selected=true] {
@@ -2397,7 +2383,6 @@ sheet.replaceSync(`
   display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem 0.75rem;
   min-height: 2.25rem; padding: 0.4375rem 0.75rem; border-top: 1px solid var(--line);
 }
-.said:empty { display: none; }
 .growing .strip:not(.approval) { display: none; }
 .was-live .strip { min-height: 3.25rem; }
 .unpainted .strip:not(.approval) { visibility: hidden; }
@@ -2470,7 +2455,6 @@ input { flex: 1 1 12rem; min-width: 0; min-height: 1.875rem; padding: 0.125rem 0
 .editor > .plain { justify-self: start; }
 .fields { display: grid; gap: 0.625rem; }
 .told { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem; color: var(--warn); }
-.told:empty, .wrong:empty, .hint:empty { display: none; }
 .field { display: grid; gap: 0.1875rem; }
 .field label {
   color: var(--soft); font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere;
@@ -2539,11 +2523,7 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 .tools .title {
   min-width: 0; font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate;
 }
-.tools .title:empty { display: none; }
-.tools .meta {
-  flex: 1; min-width: 0; overflow: hidden; color: var(--soft); font-size: 0.75rem;
-  text-overflow: ellipsis; white-space: nowrap;
-}
+.tools .meta { flex: 1; color: var(--soft); font-size: 0.75rem; }
 .tools .act { min-height: 1.5rem; font-size: 0.75rem; }
 .tools .act[aria-pressed=true] {
   background: color-mix(in srgb, var(--ink) 8%, transparent); color: var(--ink);

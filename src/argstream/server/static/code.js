@@ -54,13 +54,16 @@ export class View {
     this.language = language;
     this.#onPainting = onPainting;
     const copy = button(texts.copy, "plain", () => copyText(copy, this.text, texts));
-    this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
-    this.#wrap.ariaPressed = "true";
+    const wrap = button(texts.wrap, "plain", () => {
+      wrap.ariaPressed = String(!this.box.classList.toggle("unwrapped"));
+      this.#setTabStop();
+    });
+    wrap.ariaPressed = "true";
     this.#more = button("", "plain more", () => this.#expand());
     this.#more.hidden = true;
     const larger = button(texts.expand, "plain", () => this.#enlarge());
     larger.ariaPressed = "false";
-    const tools = make("div", { class: "tools" }, this.#title, this.meta, this.#wrap, copy, larger);
+    const tools = make("div", { class: "tools" }, this.#title, this.meta, wrap, copy, larger);
     this.box = make("div", { class: kind, role: "group" });
     this.box.classList.toggle("numbered", isNumbered);
     this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
@@ -85,7 +88,6 @@ export class View {
   source = null;
   #onPainting;
   #title = make("span", { class: "title" });
-  #wrap;
   #more;
   #following;
 
@@ -173,12 +175,6 @@ export class View {
     this.#expand();
     this.element.popover = "auto";
     this.element.showPopover();
-  }
-
-  #toggleWrap() {
-    const wraps = !this.box.classList.toggle("unwrapped");
-    this.#wrap.ariaPressed = String(wraps);
-    this.#setTabStop();
   }
 
   /** Only what can be scrolled is a tab stop. */
@@ -273,7 +269,6 @@ export class CodeView extends View {
     const row = this.#isCut && isEnough ? null : this.#cutter.next();
     if (row === null) return false;
     const element = this.#open ?? this.#add(makeRow(row));
-    if (!row.isContinuation) element.dataset.number = String(row.number);
     element.classList.remove("open");
     fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
     this.#open = null;
@@ -295,8 +290,6 @@ export class CodeView extends View {
       return;
     }
     this.#open ??= this.#add(makeRow(row));
-    if (isEmpty) delete this.#open.dataset.number;
-    else if (!row.isContinuation) this.#open.dataset.number = String(row.number);
     this.#open.classList.toggle("open", !this.#isDone);
     fillRow(this.#open, this.#highlighter.peek(row.text), false);
   }
@@ -429,27 +422,22 @@ class Hunks {
  * highlighter needs them. @param {LineChange[]} changes @param {typeof codeTexts} texts */
 function hunks(changes, texts) {
   const marks = wordMarks(changes);
+  const isNear = changes.map(() => false);
+  for (const [at, { kind }] of changes.entries()) {
+    if (kind !== "same") isNear.fill(true, Math.max(0, at - CONTEXT), at + CONTEXT + 1);
+  }
   /** @type {Step[]} */
   const steps = [];
-  let from = 0;
-  while (from < changes.length) {
-    let to = from;
-    while (to < changes.length && changes[to]?.kind === "same") to += 1;
-    const first = from + (from === 0 ? 0 : CONTEXT);
-    const last = to - (to === changes.length ? 0 : CONTEXT);
-    const isGap = last - first > 1; // a single line needs as much room as the words
-    const lines = countOf(last - first, "unchanged line");
-    for (let at = from; at < to; at += 1) {
-      if (isGap && at === first) {
-        steps.push({ kind: "gap", text: fill(texts.unchanged, { size: lines }) });
-      }
-      const { kind, text } = /** @type {LineChange} */ (changes[at]);
-      steps.push({ kind, text, isHidden: isGap && at >= first && at < last });
-    }
-    for (from = to; from < changes.length && changes[from]?.kind !== "same"; from += 1) {
-      const change = /** @type {LineChange} */ (changes[from]);
-      steps.push({ ...change, marks: marks.get(change) });
-    }
+  for (let at = 0; at < changes.length; at += 1) {
+    const near = isNear.indexOf(true, at);
+    const far = changes.slice(at, near < 0 ? changes.length : near);
+    const isHidden = far.length > 1; // a single line needs as much room as the words
+    const size = countOf(far.length, "unchanged line");
+    if (isHidden) steps.push({ kind: "gap", text: fill(texts.unchanged, { size }) });
+    for (const change of far) steps.push({ ...change, isHidden });
+    at += far.length;
+    const change = changes[at];
+    if (change) steps.push({ ...change, marks: marks.get(change) });
   }
   return steps;
 }
@@ -740,7 +728,12 @@ class Page {
   step() {
     const old = this.#before.nextLine();
     if (old !== null) {
-      this.#takeOld(old);
+      this.#close();
+      this.#lines.push(old);
+      const line = new DiffLine(old, "pending", this.#oldColours);
+      line.number(this.#lines.length, 0);
+      this.#old.push(line);
+      this.rows.insert(line.rows, null);
       return true;
     }
     const next = this.#after.nextLine();
@@ -797,16 +790,6 @@ class Page {
   /** Returns the row before which new lines go. */
   #cursor() {
     return this.#old[this.#at]?.rows[0] ?? this.#open[0] ?? null;
-  }
-
-  /** @param {string} text */
-  #takeOld(text) {
-    this.#close();
-    this.#lines.push(text);
-    const line = new DiffLine(text, "pending", this.#oldColours);
-    line.number(this.#lines.length, 0);
-    this.#old.push(line);
-    this.rows.insert(line.rows, null);
   }
 
   /** @param {string} text */
@@ -1222,14 +1205,15 @@ export class StreamingDiff {
 // into tokens, which make up the row. The time is linear: a row has a bounded length, and each rule
 // reads a character a bounded number of times. No grammar is complete, so colours may be wrong.
 
-const extensions = new Map(
+// Endings of files, whole names, and other names of languages.
+const otherNames = new Map(
   Object.entries({
     python: "py pyi pyw pyx ipynb",
-    javascript: "js mjs cjs jsx ts mts cts tsx vue svelte",
+    javascript: "js mjs cjs jsx ts mts cts tsx vue svelte typescript node",
     json: "json jsonl json5 jsonc ndjson webmanifest map",
-    shell: "sh bash zsh fish ksh bashrc zshrc profile env",
-    c: "c h cc cpp cxx hpp hh hxx m mm cs ino proto glsl",
-    java: "java kt kts scala groovy gradle swift dart",
+    shell: "sh bash zsh fish ksh bashrc zshrc profile env dockerfile makefile",
+    c: "c h cc cpp cxx hpp hh hxx m mm cs ino proto glsl c++ c# csharp",
+    java: "java kt kts scala groovy gradle swift dart kotlin jenkinsfile",
     go: "go mod",
     rust: "rs",
     html: "html htm xhtml xml svg xsl xsd plist rss atom csproj",
@@ -1239,39 +1223,23 @@ const extensions = new Map(
     yaml: "yaml yml",
     toml: "toml ini cfg conf properties editorconfig gitconfig",
     diff: "diff patch rej",
-    ruby: "rb rake gemspec",
+    ruby: "rb rake gemspec gemfile rakefile",
     php: "php",
     lua: "lua",
   }).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
 );
 
-const fileNames = new Map([
-  ["dockerfile", "shell"], ["makefile", "shell"], ["gemfile", "ruby"], ["rakefile", "ruby"],
-  ["jenkinsfile", "java"],
-]);
-
-const otherNames = new Map([
-  ["bash", "shell"], ["zsh", "shell"], ["sh", "shell"], ["typescript", "javascript"],
-  ["node", "javascript"], ["xml", "html"], ["c++", "c"], ["c#", "c"], ["csharp", "c"],
-  ["kotlin", "java"], ["patch", "diff"],
-]);
-
 /** Returns the language of a file by its name, or null.
  * @param {string} path */
 export function languageOfFile(path) {
-  const name = path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
-  const known = fileNames.get(name.toLowerCase());
-  if (known !== undefined) return known;
-  const dot = name.lastIndexOf(".");
-  return dot < 0 ? null : (extensions.get(name.slice(dot + 1).toLowerCase()) ?? null);
+  return otherNames.get(path.toLowerCase().split(/[./\\]/).at(-1) ?? "") ?? null;
 }
 
 /** Returns the language of a name such as "python", "ts" or "bash", or null.
  * @param {string} word */
 export function languageNamed(word) {
   const name = word.trim().toLowerCase();
-  if (grammars.has(name)) return name;
-  return otherNames.get(name) ?? extensions.get(name) ?? null;
+  return grammars.has(name) ? name : (otherNames.get(name) ?? null);
 }
 
 /** @type {Record<string, string>} */
@@ -1356,14 +1324,15 @@ class Grammar {
   tokenize(text, state, isStart) {
     const kind = state?.block && (isStart ? state.block(text) : "string");
     if (kind) return [[[kind, text]], kind === "string" ? state : null];
-    const tokens = new Tokens();
+    /** @type {Token[]} */
+    const tokens = [];
     let at = 0;
     let defines = false;
     let [span, isEscaped] = [state?.span, state?.isEscaped];
     while (at < text.length) {
       if (span) {
         const end = endOf(span, text, isEscaped ? at + 1 : at);
-        tokens.add(span.kind, text.slice(at, end.at));
+        addToken(tokens, span.kind, text.slice(at, end.at));
         ({ at, isEscaped } = end);
         if (end.isClosed) span = undefined;
         continue;
@@ -1375,28 +1344,22 @@ class Grammar {
       const next = this.#spans[group - 1];
       const key = this.#more.ignoresCase ? found.toLowerCase() : found;
       const ofWord = this.#keywords.has(key) ? "keyword" : defines ? "name" : null;
-      tokens.add(next === word ? ofWord : next?.kind ?? null, found);
+      addToken(tokens, next === word ? ofWord : next?.kind ?? null, found);
       if (found.trim()) defines = this.#definers.has(found);
       at += found.length;
       if (next?.close !== undefined) [span, isEscaped] = [next, false];
     }
-    const block = span?.close ? null : this.#more.block?.(tokens.all);
-    return [tokens.all, block ? { block } : span ? { span, isEscaped } : null];
+    const block = span?.close ? null : this.#more.block?.(tokens);
+    return [tokens, block ? { block } : span ? { span, isEscaped } : null];
   }
 }
 
-/** The tokens of a row. Neighbours of the same kind are one. */
-class Tokens {
-  /** @type {Token[]} */
-  all = [];
-
-  /** @param {string | null} kind @param {string} text */
-  add(kind, text) {
-    if (text === "") return;
-    const last = this.all.at(-1);
-    if (last !== undefined && last[0] === kind) last[1] += text;
-    else this.all.push([kind, text]);
-  }
+/** Adds a token. Neighbours of the same kind are one.
+ * @param {Token[]} tokens @param {string | null} kind @param {string} text */
+function addToken(tokens, kind, text) {
+  const last = tokens.at(-1);
+  if (last && last[0] === kind) last[1] += text;
+  else if (text) tokens.push([kind, text]);
 }
 
 /** Returns where a span ends, from a place inside it.

@@ -168,9 +168,7 @@ export class MarkdownView {
     }
     if (text[0] === ">" && depth < DEEPEST) {
       line.takeQuoteMark();
-      const element = make("blockquote");
-      this.#place(depth, element);
-      this.#open.push({ kind: "quote", element });
+      this.#begin(depth, { kind: "quote", element: make("blockquote") });
       return true;
     }
     const heading = /^(#{1,6})(?:[ \t]|$)/.exec(text);
@@ -244,16 +242,13 @@ export class MarkdownView {
     if (list?.kind !== "list" || list.marker !== delimiter) {
       if (list?.kind === "list") depth -= 1;
       const element = number === undefined ? make("ul") : make("ol", { start: Number(number) });
-      this.#place(depth, element);
       list = { kind: "list", element, marker: delimiter, next: Number(number ?? 1) };
-      this.#open.push(list);
+      this.#begin(depth, list);
       depth += 1;
     }
-    const element = make("li");
-    this.#place(depth, element);
-    list.next += 1;
     const indent = outside + mark.length + inside;
-    this.#open.push({ kind: "item", element, indent, isEmpty: true });
+    this.#begin(depth, { kind: "item", element: make("li"), indent, isEmpty: true });
+    list.next += 1;
     return true;
   }
 
@@ -275,6 +270,13 @@ export class MarkdownView {
     if (parent === undefined) this.#height = 0;
     (parent?.element ?? this.#chunks).append(element);
     this.#undo?.push(() => element.remove());
+  }
+
+  /** Open a block. @param {number} depth @param {Block} block
+   * @param {HTMLElement} [outer] what is placed, if not the element of the block */
+  #begin(depth, block, outer = block.element) {
+    this.#place(depth, outer);
+    this.#open.push(block);
   }
 
   /** Continue the open blocks in new elements: the layout can skip those that are out of sight. */
@@ -315,8 +317,7 @@ export class MarkdownView {
     if (isContinued) element.classList.add("continued");
     const parent = this.#open[depth - 1];
     const isFirstInItem = parent?.kind === "item" && parent.isEmpty;
-    this.#place(depth, element);
-    this.#open.push({ kind: "paragraph", element, text, isFirstInItem, isShown: false });
+    this.#begin(depth, { kind: "paragraph", element, text, isFirstInItem, isShown: false });
   }
 
   /** Show the text of the paragraph that is open. */
@@ -345,10 +346,9 @@ export class MarkdownView {
     copy.addEventListener("click", () => copyText(copy, pre.textContent ?? ""));
     const name = make("span", { class: "fenced-name", text: info || "Code" });
     const head = make("div", { class: "fenced-head" }, name, copy);
-    this.#place(depth, make("div", { class: "fenced" }, head, pre));
     const highlighter = highlighterFor(languageNamed(info.split(/[\s{:,]/)[0] ?? ""));
     const code = { element: pre, fence, indent, blanks: "", number: 1, rows, highlighter };
-    this.#open.push({ kind: "code", ...code });
+    this.#begin(depth, { kind: "code", ...code }, make("div", { class: "fenced" }, head, pre));
   }
 
   /** @param {Code} code @param {Line} line */
@@ -395,8 +395,8 @@ export class MarkdownView {
     const element = make("tbody");
     const head = make("thead", {}, rowOf("th", header, marks));
     const box = { class: "table-box", role: "group", "aria-label": "Table", tabindex: 0 };
-    this.#place(depth, make("div", box, make("table", {}, head, element)));
-    this.#open.push({ kind: "table", element, header, marks });
+    const outer = make("div", box, make("table", {}, head, element));
+    this.#begin(depth, { kind: "table", element, header, marks }, outer);
   }
 
   /** @param {Table} table @param {string} text */

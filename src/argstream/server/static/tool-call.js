@@ -353,12 +353,8 @@ export class ToolCallElement extends HTMLElement {
   #showHead(call) {
     const isStale = this.stale && !isOver(call.state);
     const state = isStale ? "stale" : this.#approval?.sending ?? shownState(call);
-    this.#head.update(call, state, this.#texts, {
-      isOpen: this.open,
-      inner: this.#countInner(),
-      size: sizeOfCall(call),
-      isStale: this.stale,
-    });
+    const sizes = [this.#countInner(), sizeOfCall(call)].filter(Boolean);
+    this.#head.update(call, state, this.#texts, this.open, sizes.join(" · "));
     const label = `${titleOf(call, true)}, ${lowered(this.#texts[state])}`;
     if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
     if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
@@ -619,9 +615,9 @@ class Header {
   }
 
   /** Shows a call as it is now.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts
-   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
-  update(call, state, texts, { isOpen, inner, size, isStale }) {
+   * @param {Call} call @param {ShownState} state @param {Texts} texts @param {boolean} isOpen
+   * @param {string} size */
+  update(call, state, texts, isOpen, size) {
     const name = visibleLine(call.name);
     setText(this.#name, name);
     if (this.#name.title !== name) this.#name.title = name;
@@ -633,9 +629,9 @@ class Header {
     }
     setText(this.#label, texts[state]);
     setIcon(this.#sign, iconsOfStates[state] ?? "dot");
-    setText(this.#size, [inner, size].filter(Boolean).join(" · "));
+    setText(this.#size, size);
     const isMoving = call.state === "writing" || call.state === "running";
-    if (!isStale || !isMoving) setText(this.#time, timeOf(call, texts));
+    if (state !== "stale" || !isMoving) setText(this.#time, timeOf(call, texts));
     // A name that changes ten times a second is not a name.
     this.#size.ariaHidden = this.#time.ariaHidden = isMoving ? "true" : null;
     const words = isOpen ? "" : visibleLine(secondLine(call, texts));
@@ -2551,6 +2547,7 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
   position: absolute; inset-block: 0; left: 0; white-space: pre; color: var(--soft);
   user-select: none;
 }
+.row:empty::before { content: none !important; }
 .row.continued::before { content: "↪" / ""; left: 0.1rem; }
 .numbered .row { padding-left: calc(max(3, var(--digits, 3)) * 1ch + 2rem); }
 .numbered .row:not(.continued)::before { content: attr(data-number) / ""; }

@@ -1,9 +1,9 @@
 import {
-  addInOrder, button, Chunks, copyAsText, countOf, firstIndex, inOneNode, make, paint,
-  selectedRange, setAttribute, setText, TailFollower, visible, visibleLine,
+  button, Chunks, copyAsText, copyText, countOf, firstIndex, inOneNode, make, paint,
+  selectedRange, setAttribute, setInOrder, setText, TailFollower, visible, visibleLine,
 } from "./dom.js";
 /** @import {
- *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Grammar, Span, Rules
+ *   Mode, ViewOptions, Step, Token, Range, Row, LineChange, State, Span, Rules
  * } from "./types.js" */
 
 // Code and diffs: views with line numbers, colours and a toolbar; line, word and streaming diffs;
@@ -34,124 +34,251 @@ export function fill(text, by) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => by[name] ?? whole);
 }
 
-/** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
- * painted again when more text arrives. */
-export class CodeView {
-  /** @param {ViewOptions & { onPainting?: (view: CodeView) => void }} options
-   * `onPainting` is called when there is more to paint, and when all of it is painted */
-  constructor({ language = null, onPainting = () => {}, ...options }) {
-    this.#frame = new Frame("code", options, () => this.text, () => this.#expand());
-    this.element = this.#frame.element;
-    this.#label = options.label;
-    this.#language = language;
+/**
+ * The rows of a view, which are made in steps. `step` returns false when there are no more for now;
+ * `finish` then shows what may still grow.
+ * @typedef {{ rows: RowList, digits: number, left: number, counts?: LineCounts, rest: string,
+ *   step: (isExpanded: boolean) => boolean, finish: () => void }} Source `digits` of the largest
+ *   line number, `left`: characters without a row, `rest`: the size of all if rows are left out
+ * @typedef {{ added: number, removed: number }} LineCounts
+ */
+
+/** A toolbar, a box with rows, and a button that shows the rest of them. */
+export class View {
+  /** @param {"code" | "diff"} kind
+   * @param {ViewOptions & { onPainting?: (view: View) => void }} options `onPainting` is called
+   * when there is more to paint, and when all of it is painted */
+  constructor(kind, { label, title = "", language = null, onPainting = () => {}, ...more }) {
+    const { texts = codeTexts, isNumbered = true } = more;
+    this.texts = texts;
+    this.language = language;
     this.#onPainting = onPainting;
-    this.#begin();
-    this.#frame.box.append(this.#rows.element);
+    const copy = button(texts.copy, "plain", () => copyText(copy, this.text, texts));
+    const wrap = button(texts.wrap, "plain", () => {
+      wrap.ariaPressed = String(!this.box.classList.toggle("unwrapped"));
+      this.#setTabStop();
+    });
+    wrap.ariaPressed = "true";
+    this.#more = button("", "plain more", () => this.#expand());
+    this.#more.hidden = true;
+    const larger = button(texts.expand, "plain", () => this.#enlarge());
+    larger.ariaPressed = "false";
+    const tools = make("div", { class: "tools" }, this.#title, this.meta, wrap, copy, larger);
+    this.box = make("div", { class: kind, role: "group" });
+    this.box.classList.toggle("numbered", isNumbered);
+    this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
+    this.element.addEventListener("toggle", (event) => {
+      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
+      larger.ariaPressed = String(isOpen);
+      if (!isOpen) this.element.popover = null;
+    });
+    this.#following = new TailFollower(this.box);
+    copyAsText(this.box);
+    this.label = label;
+    this.title = title;
   }
 
-  /** Whether all of the text is painted, or all of its preview. */
+  /** The text that is copied: what is shown, or will be in the next frames. */
+  text = "";
+  /** Whether all that is to be shown is painted. */
   isPainted = true;
-  #frame;
-  #label;
-  #language;
+  isExpanded = false;
+  meta = make("span", { class: "meta" });
+  /** @type {Source | null} */
+  source = null;
   #onPainting;
-  #isDone = false;
-  #isCut = false;
-  #isExpanded = false;
-  /** @type {Mode} */
-  #mode = "live";
-  #cutter = new RowCutter();
-  #lines = new LineCount();
-  #rows = new RowList();
-  #count = 0; // rows that are painted
-  #highlighter = highlighterFor(null);
-  /** @type {HTMLElement | null} */
-  #open = null;
+  #title = make("span", { class: "title" });
+  #more;
+  #following;
 
   /** @param {string} label for assistive technology */
   set label(label) {
-    this.#label = this.#frame.label = label;
+    setAttribute(this.box, "aria-label", label);
   }
 
-  /** The text that is shown, or will be in the next frames. */
-  get text() {
-    return this.#cutter.text;
+  /** @param {string} title */
+  set title(title) {
+    setInOrder(this.#title, visibleLine(title));
+  }
+
+  /** @param {Mode} mode */
+  set mode(mode) {
+    const { classList } = this.box;
+    // A preview keeps the height of a box that was live, so that nothing below it moves.
+    if (mode !== "live" && classList.contains("live")) classList.add("was-live");
+    classList.toggle("live", mode === "live");
+    this.#following.isFollowing &&= mode === "live";
+    this.#setTabStop();
   }
 
   /** How many characters are not painted yet. */
   get left() {
-    return this.isPainted ? 0 : this.#cutter.text.length - this.#cutter.at + 1;
+    return this.isPainted ? 0 : (this.source?.left ?? 0) + 1;
   }
 
-  /** Shows a text; of one that has grown, what is new.
-   * @param {string} text
-   * @param {{ isDone?: boolean, language?: string | null, title?: string, mode?: Mode }} [more] */
-  show(text, { isDone = true, language = this.#language, title, mode = "whole" } = {}) {
-    if (title) this.#label = this.#frame.title = title;
-    const before = this.#cutter.text;
-    const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
-    if (isAsBefore && language === this.#language) return;
-    const isCut = mode === "preview" && !this.#isExpanded && isLong(text);
-    const isOther = language !== this.#language || text.slice(0, before.length) !== before;
-    this.#isDone = isDone;
-    this.#mode = mode;
-    if (isOther || isCut !== this.#isCut) {
-      this.#language = language;
-      this.#isCut = isCut;
-      this.#begin();
-    } else {
-      this.#frame.mode = mode;
-    }
-    this.#cutter.grow(text);
-    this.#showSize();
+  /** Shows in the next frames what has changed.
+   * @param {Source} source @param {string} text @param {string | null} language */
+  change(source, text, language) {
+    this.source = source;
+    this.text = text;
+    this.language = language;
+    this.#refresh();
+  }
+
+  #refresh() {
     paint(this.#paint);
     this.isPainted = false;
     this.#onPainting(this);
   }
 
-  #showSize() {
-    const lines = this.#lines.of(this.text);
-    const size = lines > 1 ? countOf(lines, "line") : "";
-    this.#frame.label = [this.#label, size].filter(Boolean).join(", ");
-    setText(this.#frame.meta, [languageTitle(this.#language), size].filter(Boolean).join(" · "));
+  /** @param {() => boolean} hasTime */
+  #paint = (hasTime) => {
+    const { source, box } = this;
+    if (!source) return true;
+    do {
+      if (source.step(this.isExpanded)) continue;
+      source.finish();
+      this.#place(source);
+      this.isPainted = true;
+      this.#onPainting(this);
+      return true;
+    } while (hasTime());
+    if (source.rows.element.parentNode === box) this.#following.grown();
+    return false;
+  };
+
+  /** Shows the rows, which may be new ones. @param {Source} source */
+  #place({ rows: { element }, digits, counts, rest }) {
+    if (element.parentNode !== this.box) this.box.replaceChildren(element);
+    if (digits > 3) this.box.style.setProperty("--digits", String(digits));
+    this.#following.grown();
+    this.#more.hidden = rest === "";
+    this.box.classList.toggle("cut", rest !== "");
+    if (rest) setText(this.#more, fill(this.texts.showAll, { size: rest }));
+    const [plus, minus] = [`+${counts?.added}`, `−${counts?.removed}`];
+    if (!counts || this.meta.textContent === `${plus} ${minus}`) return;
+    const [added, removed] = [make("span", { class: "plus" }), make("span", { class: "minus" })];
+    this.meta.replaceChildren(setInOrder(added, plus), " ", setInOrder(removed, minus));
   }
 
-  /** Starts again. What is shown is replaced when the new rows are painted. */
-  #begin() {
+  #expand() {
+    this.isExpanded = true;
+    this.#refresh();
+  }
+
+  /** Shows all of it over the whole page, or no more. Escape closes it too. */
+  #enlarge() {
+    if (this.element.popover) {
+      this.element.hidePopover();
+      return;
+    }
+    this.#expand();
+    this.element.popover = "auto";
+    this.element.showPopover();
+  }
+
+  /** Only what can be scrolled is a tab stop. */
+  #setTabStop() {
+    if (this.box.matches(".live, .unwrapped")) this.box.tabIndex = 0;
+    else this.box.removeAttribute("tabindex");
+  }
+}
+
+/** A text that grows, with line numbers and colours. Complete rows are final: only the last one is
+ * painted again when more text arrives. */
+export class CodeView extends View {
+  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
+  constructor(options) {
+    super("code", options);
+    this.#label = options.label;
+    this.box.append(this.rows.element);
+    this.#highlighter = highlighterFor(this.language);
+  }
+
+  rows = new RowList();
+  #label;
+  #isDone = false;
+  #isCut = false;
+  /** @type {Mode} */
+  #mode = "live";
+  #cutter = new RowCutter();
+  #lines = new LineCount();
+  #count = 0; // rows that are painted
+  #highlighter;
+  /** @type {HTMLElement | null} */
+  #open = null;
+
+  /** Shows a text; of one that has grown, what is new.
+   * @param {string} text
+   * @param {{ isDone?: boolean, language?: string | null, title?: string, mode?: Mode }} [more] */
+  show(text, { isDone = true, language = this.language, title, mode = "whole" } = {}) {
+    if (title) this.#label = this.title = title;
+    const before = this.text;
+    const isAsBefore = text === before && isDone === this.#isDone && mode === this.#mode;
+    if (isAsBefore && language === this.language) return;
+    const isLong = text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
+    const isCut = mode === "preview" && !this.isExpanded && isLong;
+    const isOther = language !== this.language || text.slice(0, before.length) !== before;
+    this.#isDone = isDone;
+    this.#mode = mode;
+    if (isOther || isCut !== this.#isCut) {
+      this.#isCut = isCut;
+      this.#begin(language);
+    } else {
+      this.mode = mode;
+    }
+    this.#cutter.grow(text);
+    const lines = this.#lines.of(text);
+    const size = lines > 1 ? countOf(lines, "line") : "";
+    this.label = [this.#label, size].filter(Boolean).join(", ");
+    setText(this.meta, [TITLES[language ?? ""] ?? language, size].filter(Boolean).join(" · "));
+    this.change(this, text, language);
+  }
+
+  /** Starts again. What is shown is replaced when the new rows are painted.
+   * @param {string | null} language */
+  #begin(language) {
     this.#lines = new LineCount();
     this.#cutter = new RowCutter();
-    this.#rows = new RowList(this.#mode === "preview");
-    this.#highlighter = highlighterFor(this.#language);
+    this.rows = new RowList(this.#mode === "preview");
+    this.#highlighter = highlighterFor(language);
     this.#open = null;
     this.#count = 0;
   }
 
-  #expand() {
-    this.#isExpanded = true;
-    this.#isCut = this.isPainted = false;
-    paint(this.#paint);
+  /** @override */
+  get left() {
+    return this.isPainted ? 0 : this.text.length - this.#cutter.at + 1;
   }
 
-  /** @param {() => boolean} hasTime */
-  #paint = (hasTime) => {
-    do {
-      const isEnough =
-        this.#count >= this.#frame.previewRows || this.#cutter.at >= PREVIEW_CHARACTERS;
-      const row = this.#isCut && isEnough ? null : this.#cutter.next();
-      if (row === null) {
-        if (!this.#isCut) this.#showOpen();
-        this.#settle();
-        return true;
-      }
-      const element = this.#open ?? this.#add(makeRow(row));
-      if (!row.isContinuation) element.dataset.number = String(row.number);
-      element.classList.remove("open");
-      fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
-      this.#open = null;
-    } while (hasTime());
-    if (this.#rows.element.parentNode === this.#frame.box) this.#frame.grown();
-    return false;
-  };
+  get digits() {
+    return String(this.#lines.of(this.text)).length;
+  }
+
+  get rest() {
+    if (!this.#isCut) return "";
+    const lines = this.#lines.of(this.text);
+    return lines > PREVIEW_ROWS ? countOf(lines, "line") : countOf(this.text.length, "character");
+  }
+
+  /** Shows the next row that is complete. @param {boolean} isExpanded */
+  step(isExpanded) {
+    this.#isCut &&= !isExpanded;
+    const rows = this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
+    const isEnough = this.#count >= rows || this.#cutter.at >= PREVIEW_CHARACTERS;
+    const row = this.#isCut && isEnough ? null : this.#cutter.next();
+    if (row === null) return false;
+    const element = this.#open ?? this.#add(makeRow(row));
+    element.classList.remove("open");
+    fillRow(element, this.#highlighter.take(row.text, row.endsLine), row.endsLine);
+    this.#open = null;
+    return true;
+  }
+
+  finish() {
+    if (!this.#isCut) this.#showOpen();
+    this.mode = this.#mode; // not before the rows that are for it
+  }
 
   /** Shows the row that may still grow. */
   #showOpen() {
@@ -163,26 +290,13 @@ export class CodeView {
       return;
     }
     this.#open ??= this.#add(makeRow(row));
-    if (isEmpty) delete this.#open.dataset.number;
-    else if (!row.isContinuation) this.#open.dataset.number = String(row.number);
     this.#open.classList.toggle("open", !this.#isDone);
     fillRow(this.#open, this.#highlighter.peek(row.text), false);
   }
 
-  #settle() {
-    const lines = this.#lines.of(this.text);
-    this.#frame.mode = this.#mode; // not before the rows that are for it
-    this.#frame.place(this.#rows, String(lines).length);
-    const isHigh = lines > PREVIEW_ROWS;
-    const all = isHigh ? countOf(lines, "line") : countOf(this.text.length, "character");
-    this.#frame.offerMore(this.#isCut ? all : "");
-    this.isPainted = true;
-    this.#onPainting(this);
-  }
-
   /** @param {HTMLElement} row */
   #add(row) {
-    this.#rows.append(row);
+    this.rows.append(row);
     this.#count += 1;
     return row;
   }
@@ -190,103 +304,45 @@ export class CodeView {
 
 /** An edit as a diff, also while the model writes it. A preview shows the places where the texts
  * differ, with some unchanged lines around each. */
-export class DiffView {
-  /** @param {ViewOptions & { onPainting?: (view: DiffView) => void }} options */
-  constructor({ language = null, onPainting = () => {}, ...options }) {
-    this.#frame = new Frame("diff", options, () => this.#after, () => this.#expand());
-    this.#texts = options.texts ?? codeTexts;
-    this.element = this.#frame.element;
-    this.#language = language;
-    this.#onPainting = onPainting;
+export class DiffView extends View {
+  /** @param {ViewOptions & { onPainting?: (view: View) => void }} options */
+  constructor(options) {
+    super("diff", options);
   }
 
-  /** Whether all that is to be shown is painted. */
-  isPainted = true;
-  #frame;
-  #texts;
-  #onPainting;
-  #language;
-  #after = "";
-  #isExpanded = false;
-  /** @type {Page | null} */
-  #page = null;
-  /** @type {Hunks | null} */
-  #hunks = null;
-
-  /** How many characters are not painted yet. */
-  get left() {
-    return this.isPainted ? 0 : (this.#page ? this.#page.old.left + this.#page.new.left : 0) + 1;
-  }
+  /** @type {unknown[]} */
+  #given = [];
 
   /** Shows an edit; of one that has grown, what is new.
    * @param {{ before: string, after: string, isBeforeDone?: boolean, isAfterDone?: boolean,
    *   language?: string | null, title?: string, mode?: Mode }} edit */
   show({ before, after, isBeforeDone = true, isAfterDone = true, ...more }) {
-    const { language = this.#language, title, mode = "whole" } = more;
-    if (title !== undefined) this.#frame.title = title;
-    this.#frame.mode = mode;
-    const isOther = language !== this.#language;
-    this.#language = language;
-    this.#after = after;
+    const { language = this.language, title, mode = "whole" } = more;
+    if (title !== undefined) this.title = title;
+    this.mode = mode;
+    const given = [before, after, isBeforeDone, isAfterDone, language, mode];
+    if (given.every((one, at) => one === this.#given[at])) return;
+    this.#given = given;
+    const page = this.source instanceof Page && language === this.language ? this.source : null;
     // A few lines that were painted stay, so that nothing below them moves.
-    const isShort = this.#page !== null && new LineCount().of(before) <= SHORT;
-    if (mode === "preview" && !isShort) {
-      if (this.#hunks?.isOf(before, after) && !isOther) return;
-      this.#page = null;
-      this.#hunks = new Hunks(before, after, { language, texts: this.#texts });
-      this.#hunks.isExpanded = this.#isExpanded;
-    } else {
-      this.#hunks = null;
-      const page = this.#page;
-      const isMore =
-        page?.old.mayBecome(before, isBeforeDone) && page.new.mayBecome(after, isAfterDone);
-      const isSame = page?.old.text === before && page.new.text === after;
-      const isAsDone = page?.old.isDone === isBeforeDone && page.new.isDone === isAfterDone;
-      if (isSame && isAsDone && !isOther) return;
-      // New lines that came before the end of the old text were shown without a comparison.
-      const isTooEarly = page?.isEarly && isBeforeDone;
-      if (!isMore || isTooEarly || isOther) this.#page = null;
-      this.#page ??= new Page(language, this.#texts);
-      this.#page.old.grow(before, isBeforeDone);
-      this.#page.new.grow(after, isAfterDone);
+    if (mode === "preview" && !(page && new LineCount().of(before) <= SHORT)) {
+      this.change(new Hunks(before, after, language, this.texts), after, language);
+      return;
     }
-    paint(this.#paint);
-    this.isPainted = false;
-    this.#onPainting(this);
+    const next = page?.mayBecome(before, isBeforeDone, after, isAfterDone)
+      ? page : new Page(language, this.texts);
+    next.grow(before, isBeforeDone, after, isAfterDone);
+    this.change(next, after, language);
   }
-
-  #expand() {
-    this.#isExpanded = true;
-    if (this.#hunks) this.#hunks.isExpanded = true;
-    paint(this.#paint);
-  }
-
-  /** @param {() => boolean} hasTime */
-  #paint = (hasTime) => {
-    const shown = this.#page ?? this.#hunks;
-    if (!shown) return true;
-    do {
-      if (shown.step()) continue;
-      shown.showOpen();
-      this.#frame.place(shown.rows, shown.digits);
-      this.#frame.showCounts(shown.added, shown.removed);
-      this.#frame.offerMore(shown.rest > 0 ? countOf(shown.rest, "line") : "");
-      this.isPainted = true;
-      this.#onPainting(this);
-      return true;
-    } while (hasTime());
-    if (shown.rows.element.parentNode === this.#frame.box) this.#frame.grown();
-    return false;
-  };
 }
 
 const CONTEXT = 3; // unchanged lines shown before and after a change
 
 /** The rows of two complete texts around the places where they differ. */
 class Hunks {
-  /** @param {string} before @param {string} after
-   * @param {{ language: string | null, texts: typeof codeTexts }} options */
-  constructor(before, after, { language, texts }) {
+  /** @param {string} before @param {string} after @param {string | null} language
+   * @param {typeof codeTexts} texts */
+  constructor(before, after, language, texts) {
     this.#before = before;
     this.#after = after;
     this.#texts = texts;
@@ -295,9 +351,7 @@ class Hunks {
   }
 
   rows = new RowList(true);
-  added = 0;
-  removed = 0;
-  isExpanded = false;
+  counts = { added: 0, removed: 0 };
   #before;
   #after;
   #texts;
@@ -310,27 +364,22 @@ class Hunks {
   #old = 1; // numbers of the next lines
   #new = 1;
 
-  /** @param {string} before @param {string} after */
-  isOf(before, after) {
-    return before === this.#before && after === this.#after;
-  }
+  left = 0;
 
-  /** How many digits the largest line number has. */
   get digits() {
     return String(Math.max(this.#old, this.#new)).length;
   }
 
-  /** How many rows there are in all, if some are left out. */
   get rest() {
-    return this.#count < this.#total ? this.#total : 0;
+    return this.#count < this.#total ? countOf(this.#total, "line") : "";
   }
 
-  showOpen() {} // the texts are complete
+  finish() {} // the texts are complete
 
-  /** Does the next bit of work. Returns false if there is none. */
-  step() {
+  /** Does the next bit of work. Returns false if there is none. @param {boolean} isExpanded */
+  step(isExpanded) {
     this.#waiting ??= this.#find();
-    const isCut = !this.isExpanded && this.#total > SHORT && this.#count >= PREVIEW_ROWS;
+    const isCut = !isExpanded && this.#total > SHORT && this.#count >= PREVIEW_ROWS;
     const step = isCut ? undefined : this.#waiting.pop();
     if (step === undefined) return false;
     const { kind, text, isHidden, marks } = step;
@@ -359,10 +408,10 @@ class Hunks {
     const { changes, isRough } = lineDiff(splitLines(this.#before), splitLines(this.#after));
     const steps = hunks(changes, this.#texts);
     if (isRough) steps.unshift({ kind: "remark", text: this.#texts.roughDiff });
-    const side = newlineRemark(this.#before, this.#after);
-    if (side) steps.push({ kind: "remark", text: fill(this.#texts.noNewline, { side }) });
+    const text = newlineRemark(this.#before, this.#after, this.#texts);
+    if (text) steps.push({ kind: "remark", text });
     for (const { kind, isHidden } of steps) {
-      if (kind === "added" || kind === "removed") this[kind] += 1;
+      if (kind === "added" || kind === "removed") this.counts[kind] += 1;
       if (!isHidden) this.#total += 1;
     }
     return steps.reverse();
@@ -373,175 +422,31 @@ class Hunks {
  * highlighter needs them. @param {LineChange[]} changes @param {typeof codeTexts} texts */
 function hunks(changes, texts) {
   const marks = wordMarks(changes);
+  const isNear = changes.map(() => false);
+  for (const [at, { kind }] of changes.entries()) {
+    if (kind !== "same") isNear.fill(true, Math.max(0, at - CONTEXT), at + CONTEXT + 1);
+  }
   /** @type {Step[]} */
   const steps = [];
-  let from = 0;
-  while (from < changes.length) {
-    let to = from;
-    while (to < changes.length && changes[to]?.kind === "same") to += 1;
-    const first = from + (from === 0 ? 0 : CONTEXT);
-    const last = to - (to === changes.length ? 0 : CONTEXT);
-    const isGap = last - first > 1; // a single line needs as much room as the words
-    const lines = countOf(last - first, "unchanged line");
-    for (let at = from; at < to; at += 1) {
-      if (isGap && at === first) {
-        steps.push({ kind: "gap", text: fill(texts.unchanged, { size: lines }) });
-      }
-      const { kind, text } = /** @type {LineChange} */ (changes[at]);
-      steps.push({ kind, text, isHidden: isGap && at >= first && at < last });
-    }
-    for (from = to; from < changes.length && changes[from]?.kind !== "same"; from += 1) {
-      const change = /** @type {LineChange} */ (changes[from]);
-      steps.push({ ...change, marks: marks.get(change) });
-    }
+  for (let at = 0; at < changes.length; at += 1) {
+    const near = isNear.indexOf(true, at);
+    const far = changes.slice(at, near < 0 ? changes.length : near);
+    const isHidden = far.length > 1; // a single line needs as much room as the words
+    const size = countOf(far.length, "unchanged line");
+    if (isHidden) steps.push({ kind: "gap", text: fill(texts.unchanged, { size }) });
+    for (const change of far) steps.push({ ...change, isHidden });
+    at += far.length;
+    const change = changes[at];
+    if (change) steps.push({ ...change, marks: marks.get(change) });
   }
   return steps;
 }
 
-/** Returns which text lacks the newline at its end that the other one has, if one does.
- * @param {string} before @param {string} after */
-function newlineRemark(before, after) {
+/** Returns a remark if only one text ends with a newline, else "".
+ * @param {string} before @param {string} after @param {typeof codeTexts} texts */
+function newlineRemark(before, after, { noNewline }) {
   if (before === "" || after === "" || before.endsWith("\n") === after.endsWith("\n")) return "";
-  return before.endsWith("\n") ? "new" : "old";
-}
-
-/** The frame of a view: a toolbar, the box of the rows, and a button that shows the rest. */
-class Frame {
-  /** @param {"code" | "diff"} kind @param {ViewOptions} options
-   * @param {() => string} text what Copy copies @param {() => void} expand */
-  constructor(kind, options, text, expand = () => {}) {
-    const { label, title = "", texts = codeTexts, isNumbered = true } = options;
-    this.#texts = texts;
-    this.#copy = button(texts.copy, "plain", () => this.#copyText(text()));
-    this.#wrap = button(texts.wrap, "plain", () => this.#toggleWrap());
-    this.#wrap.ariaPressed = "true";
-    this.#more = button("", "plain more", expand);
-    this.#more.hidden = true;
-    const larger = button(texts.expand, "plain", () => this.#enlarge(expand));
-    larger.ariaPressed = "false";
-    const tools = make(
-      "div", { class: "tools" }, this.#title, this.meta, this.#wrap, this.#copy, larger,
-    );
-    this.box = make("div", { class: kind, role: "group" });
-    this.box.classList.toggle("numbered", isNumbered);
-    this.element = make("div", { class: "block", part: "code" }, tools, this.box, this.#more);
-    this.element.addEventListener("toggle", (event) => {
-      const isOpen = /** @type {ToggleEvent} */ (event).newState === "open";
-      larger.ariaPressed = String(isOpen);
-      if (!isOpen) this.element.popover = null;
-    });
-    this.#following = new TailFollower(this.box);
-    copyAsText(this.box);
-    this.label = label;
-    this.title = title;
-  }
-
-  meta = make("span", { class: "meta" });
-  #title = make("span", { class: "title" });
-  #texts;
-  #copy;
-  #wrap;
-  #more;
-  #following;
-
-  /** @param {string} label */
-  set label(label) {
-    setAttribute(this.box, "aria-label", label);
-  }
-
-  /** @param {string} title */
-  set title(title) {
-    const words = visibleLine(title);
-    if (this.#title.textContent === words) return;
-    this.#title.textContent = "";
-    addInOrder(this.#title, words);
-  }
-
-  /** How many rows a preview has. */
-  get previewRows() {
-    return this.box.matches(".live, .was-live") ? SHORT : PREVIEW_ROWS;
-  }
-
-  /** @param {Mode} mode */
-  set mode(mode) {
-    const { classList } = this.box;
-    // A preview keeps the height of a box that was live, so that nothing below it moves.
-    if (mode !== "live" && classList.contains("live")) classList.add("was-live");
-    classList.toggle("live", mode === "live");
-    this.#following.isFollowing &&= mode === "live";
-    this.#setTabStop();
-  }
-
-  /** Tells that there is more; a live box scrolls to its end. */
-  grown() {
-    this.#following.grown();
-  }
-
-  /** Shows the rows, which may be new ones. @param {RowList} rows @param {number} digits */
-  place({ element }, digits) {
-    if (element.parentNode !== this.box) this.box.replaceChildren(element);
-    if (digits > 3) this.box.style.setProperty("--digits", String(digits));
-    this.grown();
-  }
-
-  /** @param {number} added @param {number} removed */
-  showCounts(added, removed) {
-    const words = `+${added} −${removed}`;
-    if (this.meta.textContent === words) return;
-    this.meta.replaceChildren(
-      make("span", { class: "plus", text: `+${added}` }), " ",
-      make("span", { class: "minus", text: `−${removed}` }),
-    );
-  }
-
-  /** @param {string} size of all; empty if nothing is left out */
-  offerMore(size) {
-    this.#more.hidden = size === "";
-    this.box.classList.toggle("cut", size !== "");
-    if (size) setText(this.#more, fill(this.#texts.showAll, { size }));
-  }
-
-  /** Shows all of it over the whole page, or no more. Escape closes it too.
-   * @param {() => void} expand */
-  #enlarge(expand) {
-    if (this.element.popover) {
-      this.element.hidePopover();
-      return;
-    }
-    expand();
-    this.element.popover = "auto";
-    this.element.showPopover();
-  }
-
-  #toggleWrap() {
-    const wraps = !this.box.classList.toggle("unwrapped");
-    this.#wrap.ariaPressed = String(wraps);
-    this.#setTabStop();
-  }
-
-  /** Only what can be scrolled is a tab stop. */
-  #setTabStop() {
-    const { classList } = this.box;
-    if (classList.contains("live") || classList.contains("unwrapped")) this.box.tabIndex = 0;
-    else this.box.removeAttribute("tabindex");
-  }
-
-  /** @param {string} text */
-  async #copyText(text) {
-    let words = this.#texts.copied;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      words = this.#texts.copyFailed; // not allowed, or not a secure context
-    }
-    setText(this.#copy, words);
-    setTimeout(() => setText(this.#copy, this.#texts.copy), 2000);
-  }
-}
-
-/** @param {string} text */
-function isLong(text) {
-  return text.length > 2 * PREVIEW_CHARACTERS || new LineCount().of(text) > SHORT;
+  return fill(noNewline, { side: before.endsWith("\n") ? "new" : "old" });
 }
 
 /** Counts the lines of a text that grows, reading each character once. A newline at the end begins
@@ -578,10 +483,16 @@ const CROWDED = 400; // rows at which a chunk is split
 
 /** Cuts a growing text into rows, reading each character once. */
 export class RowCutter {
+  /** @param {number} longest characters of a row */
+  constructor(longest = LONGEST) {
+    this.#longest = longest;
+  }
+
   text = "";
   at = 0;
   number = 1;
   isContinuation = false;
+  #longest;
   #newline = 0;
 
   /** Sets the text, which continues the one before. @param {string} text */
@@ -597,8 +508,9 @@ export class RowCutter {
     }
     const end = this.#newline < 0 ? this.text.length : this.#newline;
     const { number, isContinuation, at } = this;
-    if (end - at > LONGEST) {
-      this.at = cutAt(this.text, at + LONGEST);
+    if (end - at > this.#longest) {
+      this.at = at + this.#longest;
+      if (/[\ud800-\udbff]/.test(this.text[this.at - 1] ?? "")) this.at += 1; // half a character
       this.isContinuation = true;
       const text = this.text.slice(at, this.at);
       return { text, number, isContinuation, endsLine: false };
@@ -681,7 +593,7 @@ export class RowList {
     const measured = turned.map((chunk) => ({
       chunk,
       rows: this.#stored.get(chunk),
-      isOut: isSkipped(chunk),
+      isOut: chunk.firstElementChild?.checkVisibility({ contentVisibilityAuto: true }) === false,
       height: chunk.offsetHeight,
     }));
     for (const { chunk, rows, isOut, height } of measured) {
@@ -697,11 +609,6 @@ export class RowList {
     }
     return true;
   };
-}
-
-/** Returns whether the layout skips what is in a chunk. @param {Element} chunk */
-function isSkipped(chunk) {
-  return chunk.firstElementChild?.checkVisibility({ contentVisibilityAuto: true }) === false;
 }
 
 /** @param {Element} row @returns {StoredRow} */
@@ -737,29 +644,12 @@ export function makeRow(row, kind = "") {
   return element;
 }
 
-/** The tokens of rows that may grow, a node for each.
- * @type {WeakMap<Element, Token[]>} */
-const filled = new WeakMap();
-
-/** Shows the text of a row, each token in its colour. Of a row that has grown, the nodes that are
- * still right stay. @param {Element} element @param {Token[]} tokens @param {boolean} endsLine */
+/** Shows the text of a row, each token in its colour.
+ * @param {Element} element @param {Token[]} tokens @param {boolean} endsLine */
 export function fillRow(element, tokens, endsLine) {
-  const before = filled.get(element) ?? [];
-  let same = 0;
-  while (same < before.length && isSame(before[same], tokens[same])) same += 1;
-  while (element.childNodes.length > same) element.lastChild?.remove();
-  for (const [kind, text, isMarked] of tokens.slice(same)) {
-    const name = `${kind ? `t-${kind}` : ""}${isMarked ? " marked" : ""}`.trim();
-    element.append(partOf(name, visible(text)));
-  }
+  element.replaceChildren(...tokens.map(([kind, text, isMarked]) =>
+    partOf(`${kind ? `t-${kind}` : ""}${isMarked ? " marked" : ""}`.trim(), visible(text))));
   if (endsLine) element.append("\n"); // for the clipboard; it does not make the row higher
-  if (endsLine) filled.delete(element);
-  else filled.set(element, tokens);
-}
-
-/** @param {Token | undefined} token @param {Token | undefined} other */
-function isSame(token, other) {
-  return token?.[0] === other?.[0] && token?.[1] === other?.[1];
 }
 
 /** @param {string} name classes @param {string} text that is visible */
@@ -767,15 +657,7 @@ function partOf(name, text) {
   if (name === "") return inOneNode(text);
   const element = document.createElement("span");
   element.className = name;
-  addInOrder(element, text);
-  return element;
-}
-
-/** Returns a place near this one that does not cut a character in two.
- * @param {string} text @param {number} place */
-function cutAt(text, place) {
-  const before = text.charCodeAt(place - 1);
-  return before >= 0xd800 && before < 0xdc00 ? place + 1 : place;
+  return setInOrder(element, text);
 }
 
 // The diff of an edit that is being written.
@@ -794,12 +676,11 @@ class Page {
   }
 
   rows = new RowList();
-  old = new Reader();
-  new = new Reader();
-  isEarly = false; // new lines were shown before the end of the old text
-  added = 0;
-  removed = 0;
-  rest = 0; // nothing is left out
+  counts = { added: 0, removed: 0 };
+  rest = ""; // nothing is left out
+  #before = new Reader();
+  #after = new Reader();
+  #isEarly = false; // new lines were shown before the end of the old text
   #texts;
   #oldColours;
   #newColours;
@@ -814,27 +695,51 @@ class Page {
   #newCount = 0;
   /** @type {DiffLine[]} */
   #held = [];
-  /** @type {HTMLElement[]} rows of the lines that may still grow */
-  #oldOpen = [];
-  /** @type {HTMLElement[]} */
-  #newOpen = [];
+  /** @type {HTMLElement[]} rows of the lines that may still grow, those of the old text first */
+  #open = [];
 
-  /** How many digits the largest line number has. */
+  get left() {
+    return this.#before.left + this.#after.left;
+  }
+
   get digits() {
     return String(Math.max(this.#lines.length, this.#newCount)).length;
   }
 
+  /** Returns whether these rows can become those of an edit.
+   * @param {string} before @param {boolean} isBeforeDone
+   * @param {string} after @param {boolean} isAfterDone */
+  mayBecome(before, isBeforeDone, after, isAfterDone) {
+    // New lines that came before the end of the old text were shown without a comparison.
+    if (this.#isEarly && isBeforeDone) return false;
+    return this.#before.mayBecome(before, isBeforeDone)
+      && this.#after.mayBecome(after, isAfterDone);
+  }
+
+  /** @param {string} before @param {boolean} isBeforeDone
+   * @param {string} after @param {boolean} isAfterDone */
+  grow(before, isBeforeDone, after, isAfterDone) {
+    this.#before.grow(before);
+    this.#after.grow(after);
+    [this.#before.isDone, this.#after.isDone] = [isBeforeDone, isAfterDone];
+  }
+
   /** Does the next bit of work. Returns false if there is none. */
   step() {
-    const old = this.old.next();
+    const old = this.#before.nextLine();
     if (old !== null) {
-      this.#takeOld(old);
+      this.#close();
+      this.#lines.push(old);
+      const line = new DiffLine(old, "pending", this.#oldColours);
+      line.number(this.#lines.length, 0);
+      this.#old.push(line);
+      this.rows.insert(line.rows, null);
       return true;
     }
-    const next = this.new.next();
-    if (!this.old.isDone) {
+    const next = this.#after.nextLine();
+    if (!this.#before.isDone) {
       if (next === null) return false;
-      this.isEarly = true;
+      this.#isEarly = true;
       this.rows.insert(this.#newLine(next).rows, this.#cursor());
       return true;
     }
@@ -843,53 +748,48 @@ class Page {
       this.#takeNew(this.#diff, next);
       return true;
     }
-    if (this.new.isDone && !this.#isOver) {
+    if (this.#after.isDone && !this.#isOver) {
       this.#isOver = true;
       this.#close();
       this.#apply(this.#diff.finish());
-      this.#note();
+      const rough = this.#diff.isRough ? this.#texts.roughDiff : "";
+      const newline = newlineRemark(this.#before.text, this.#after.text, this.#texts);
+      for (const text of [rough, newline].filter(Boolean)) {
+        this.rows.append(make("div", { class: "row remark", text }));
+      }
     }
     return false;
   }
 
   /** Shows the lines that may still grow. */
-  showOpen() {
+  finish() {
     this.#old[this.#at]?.turn("pending");
     this.#close();
-    if (!this.old.isDone) {
-      this.#oldOpen = new DiffLine(this.old.open, "pending", this.#oldColours, true).rows;
-      this.rows.insert(this.#oldOpen, null);
+    if (!this.#before.isDone) {
+      const { text } = this.#before.open();
+      this.#open = new DiffLine(text, "pending", this.#oldColours, true).rows;
+      this.rows.insert(this.#open, null);
     }
-    const text = this.new.open;
-    if (this.new.isDone || text === "" && !this.new.text) return;
+    const { text } = this.#after.open();
+    if (this.#after.isDone || text === "" && !this.#after.text) return;
     if (this.#diff && this.#held.length === 0 && this.#lines[this.#at]?.startsWith(text)) {
       this.#old[this.#at]?.rows[0]?.classList.add("open");
     } else if (text !== "") {
-      this.#newOpen = new DiffLine(text, "added", this.#newColours, true).rows;
-      this.rows.insert(this.#newOpen, this.#cursor());
+      const { rows } = new DiffLine(text, "added", this.#newColours, true);
+      this.rows.insert(rows, this.#cursor());
+      this.#open.push(...rows);
     }
   }
 
   /** Removes the lines that may still grow. */
   #close() {
-    for (const row of [...this.#oldOpen, ...this.#newOpen]) row.remove();
-    this.#oldOpen = [];
-    this.#newOpen = [];
+    for (const row of this.#open) row.remove();
+    this.#open = [];
   }
 
   /** Returns the row before which new lines go. */
   #cursor() {
-    return this.#old[this.#at]?.rows[0] ?? this.#oldOpen[0] ?? null;
-  }
-
-  /** @param {string} text */
-  #takeOld(text) {
-    this.#close();
-    this.#lines.push(text);
-    const line = new DiffLine(text, "pending", this.#oldColours);
-    line.number(this.#lines.length, 0);
-    this.#old.push(line);
-    this.rows.insert(line.rows, null);
+    return this.#old[this.#at]?.rows[0] ?? this.#open[0] ?? null;
   }
 
   /** @param {string} text */
@@ -902,7 +802,7 @@ class Page {
   /** @param {StreamingDiff} diff @param {string} text */
   #takeNew(diff, text) {
     this.#close();
-    const isAhead = diff.held === 0;
+    const isAhead = diff.held.length === 0;
     const changes = diff.add(text);
     const line = this.#newLine(text);
     if (isAhead && changes[0]?.kind === "same") {
@@ -933,23 +833,12 @@ class Page {
         line.number(this.#at, twin?.newNumber ?? 0);
         for (const row of twin?.rows ?? []) row.remove();
       } else {
-        this[change.kind] += 1;
+        this.counts[change.kind] += 1;
       }
       if (hasToMove) this.rows.insert(line.rows, behind);
     }
   }
 
-  /** Tells if more lines may be equal, and if the texts differ where no line shows it. */
-  #note() {
-    if (this.#diff?.isRough) this.#remark(this.#texts.roughDiff);
-    const side = newlineRemark(this.old.text, this.new.text);
-    if (side) this.#remark(fill(this.#texts.noNewline, { side }));
-  }
-
-  /** @param {string} text */
-  #remark(text) {
-    this.rows.append(make("div", { class: "row remark", text }));
-  }
 }
 
 /** @typedef {LineChange["kind"] | "pending"} Sign */
@@ -1007,12 +896,13 @@ class DiffLine {
   }
 }
 
-/** The lines of a text that grows. */
-class Reader {
-  text = "";
+/** Cuts a growing text into lines. */
+class Reader extends RowCutter {
+  constructor() {
+    super(Infinity);
+  }
+
   isDone = false;
-  #at = 0;
-  #looked = 0;
 
   /** Returns whether the text can become another one. @param {string} text
    * @param {boolean} isDone */
@@ -1021,33 +911,18 @@ class Reader {
     return text.slice(0, this.text.length) === this.text;
   }
 
-  /** @param {string} text @param {boolean} isDone */
-  grow(text, isDone) {
-    this.text = text;
-    this.isDone = isDone;
-  }
-
   /** Returns the next line that is complete, or null. A newline at the end begins no empty line. */
-  next() {
-    const newline = this.text.indexOf("\n", this.#looked);
-    if (newline < 0 && !(this.isDone && this.#at < this.text.length)) {
-      this.#looked = this.text.length;
-      return null;
-    }
-    const end = newline < 0 ? this.text.length : newline;
-    const line = this.text.slice(this.#at, end);
-    this.#at = this.#looked = end + 1;
-    return line;
+  nextLine() {
+    const row = this.next();
+    if (row || !this.isDone || this.left === 0) return row?.text ?? null;
+    const { text } = this.open();
+    this.at = this.text.length;
+    return text;
   }
 
   /** How many characters were not returned yet. */
   get left() {
-    return Math.max(0, this.text.length - this.#at);
-  }
-
-  /** The line that may still grow. */
-  get open() {
-    return this.text.slice(this.#at);
+    return this.text.length - this.at;
   }
 }
 
@@ -1126,13 +1001,12 @@ function withMarks(tokens, ranges) {
   return cut;
 }
 
-// Line diff. Equal lines at both ends are set aside. Between them, Myers' algorithm looks for the
-// shortest edit script within a budget. If that does not suffice, lines that occur once in each
-// text divide the work (patience diff). Without such lines, all counts as replaced, and the result
-// is rough. So the time is bounded, and a diff always contains both texts.
+// Line diff. Equal lines at both ends are set aside. Between them, the longest sequence of pairs of
+// equal lines is looked for (Hunt and Szymanski), if there are not too many pairs. Else, lines that
+// occur once in each text divide the work (patience diff). Without such lines, all counts as
+// replaced, and the result is rough. So the time is bounded, and a diff always contains both texts.
 
-const BUDGET = 1_500_000; // steps of the search, for all of a comparison
-const LARGEST = 1200; // lines that differ, beyond which no shortest way is looked for
+const MOST_PAIRS = 1_000_000; // that are looked at, for all of a comparison
 
 /** Compares two texts, given as lines.
  * @param {readonly string[]} before @param {readonly string[]} after
@@ -1154,41 +1028,39 @@ export function lineDiff(before, after) {
 }
 
 /** @typedef {[place: number, partner: number]} Pair */
-/** @typedef {[from: number, to: number, otherFrom: number, otherTo: number]} Section */
 
 /** Returns the places of equal lines, in order.
  * @param {readonly string[]} before @param {readonly string[]} after
  * @returns {{ found: Pair[], isRough: boolean }} */
 function matches(before, after) {
-  const [one, other] = numbered(before, after);
   /** @type {Pair[]} */
   const found = [];
-  let budget = BUDGET;
+  let left = MOST_PAIRS;
   let isRough = false;
-  /** @type {Section[]} */
-  const sections = [[0, one.length, 0, other.length]];
+  const sections = [[0, before.length, 0, after.length]];
   for (let next = sections.pop(); next !== undefined; next = sections.pop()) {
-    let [from, to, otherFrom, otherTo] = next;
-    while (from < to && otherFrom < otherTo && one[from] === other[otherFrom]) {
+    let [from = 0, to = 0, otherFrom = 0, otherTo = 0] = next;
+    while (from < to && otherFrom < otherTo && before[from] === after[otherFrom]) {
       found.push([from++, otherFrom++]);
     }
-    while (from < to && otherFrom < otherTo && one[to - 1] === other[otherTo - 1]) {
+    while (from < to && otherFrom < otherTo && before[to - 1] === after[otherTo - 1]) {
       found.push([--to, --otherTo]);
     }
-    if (from === to || otherFrom === otherTo) continue;
-    const way = shortestWay(one, other, [from, to, otherFrom, otherTo], budget);
-    budget -= way.steps;
-    if (way.matches !== null) {
-      for (const pair of way.matches) found.push(pair); // too many for one call
-      continue;
+    const places = placesOf(before, from, to);
+    const partners = placesOf(after, otherFrom, otherTo);
+    let pairs = 0;
+    for (const [line, { length }] of places) pairs += length * (partners.get(line)?.length ?? 0);
+    const isAll = pairs <= left;
+    if (isAll) left -= pairs;
+    for (const [line, { length }] of isAll ? [] : partners) {
+      if (length > 1 || places.get(line)?.length !== 1) partners.delete(line);
     }
-    const anchors = onceInEach(one, other, [from, to, otherFrom, otherTo]);
-    if (anchors.length === 0) {
-      isRough ||= haveSome(one.subarray(from, to), other.subarray(otherFrom, otherTo));
-      continue;
-    }
-    for (const pair of anchors) found.push(pair);
-    for (const [place, partner] of [...anchors, /** @type {Pair} */ ([to, otherTo])]) {
+    const sequence = longestSequence(before.slice(from, to), from, partners);
+    for (const pair of sequence) found.push(pair); // too many for one call
+    if (isAll) continue;
+    isRough ||= sequence.length === 0;
+    if (sequence.length === 0) continue;
+    for (const [place, partner] of [...sequence, /** @type {Pair} */ ([to, otherTo])]) {
       sections.push([from, place, otherFrom, partner]);
       [from, otherFrom] = [place + 1, partner + 1];
     }
@@ -1197,106 +1069,19 @@ function matches(before, after) {
   return { found, isRough };
 }
 
-/** Returns whether two texts have a line in common.
- * @param {Int32Array} one @param {Int32Array} other */
-function haveSome(one, other) {
-  const lines = new Set(one);
-  return other.some((line) => lines.has(line));
-}
-
-/** Numbers the different lines, so that comparing two is one step.
- * @param {readonly string[]} before @param {readonly string[]} after
- * @returns {[Int32Array, Int32Array]} */
-function numbered(before, after) {
-  /** @type {Map<string, number>} */
-  const numbers = new Map();
-  /** @param {string} line */
-  const numberOf = (line) => {
-    const number = numbers.get(line) ?? numbers.size;
-    numbers.set(line, number);
-    return number;
-  };
-  return [Int32Array.from(before, numberOf), Int32Array.from(after, numberOf)];
-}
-
-/** Returns the equal lines on the shortest way through a section: for each number of
- * differences, how far
- * it gets on each diagonal. Null if there are too many differences.
- * @param {Int32Array} one @param {Int32Array} other @param {Section} section
- * @param {number} budget @returns {{ matches: Pair[] | null, steps: number }} */
-function shortestWay(one, other, [from, to, otherFrom, otherTo], budget) {
-  const width = to - from;
-  const height = otherTo - otherFrom;
-  const most = Math.min(width + height, LARGEST);
-  const middle = most + 1;
-  const reached = new Int32Array(2 * middle + 1);
-  /** @type {Int32Array[]} */
-  const history = [];
-  let steps = 0;
-  for (let differences = 0; differences <= most && steps < budget; differences += 1) {
-    history.push(reached.slice(middle - differences, middle + differences + 1));
-    for (let diagonal = -differences; diagonal <= differences; diagonal += 2) {
-      const isDown =
-        diagonal === -differences ||
-        (diagonal !== differences &&
-          read(reached, middle + diagonal - 1) < read(reached, middle + diagonal + 1));
-      const neighbour = middle + diagonal + (isDown ? 1 : -1);
-      let x = read(reached, neighbour) + (isDown ? 0 : 1);
-      let y = x - diagonal;
-      while (x < width && y < height && one[from + x] === other[otherFrom + y]) {
-        x += 1;
-        y += 1;
-        steps += 1;
-      }
-      reached[middle + diagonal] = x;
-      steps += 1;
-      if (x >= width && y >= height) {
-        return { matches: wayBack(history, width, height, from, otherFrom), steps };
-      }
-    }
-  }
-  return { matches: null, steps };
-}
-
-/** Collects the equal lines on the way that was found, from its end.
- * @param {Int32Array[]} history the reach before each number of differences
- * @param {number} x @param {number} y @param {number} from @param {number} otherFrom */
-function wayBack(history, x, y, from, otherFrom) {
-  /** @type {Pair[]} */
-  const found = [];
-  for (let differences = history.length - 1; differences >= 0; differences -= 1) {
-    const reached = history[differences] ?? new Int32Array();
-    const diagonal = x - y;
-    const isDown =
-      diagonal === -differences ||
-      (diagonal !== differences &&
-        read(reached, diagonal - 1 + differences) < read(reached, diagonal + 1 + differences));
-    const before = isDown ? diagonal + 1 : diagonal - 1;
-    const beforeX = differences === 0 ? 0 : read(reached, before + differences);
-    const beforeY = differences === 0 ? 0 : beforeX - before;
-    while (x > beforeX && y > beforeY) {
-      x -= 1;
-      y -= 1;
-      found.push([from + x, otherFrom + y]);
-    }
-    [x, y] = [beforeX, beforeY];
-  }
-  return found;
-}
-
-/** Returns lines that occur once in each side of a section, as many as have the same order.
- * @param {Int32Array} one @param {Int32Array} other @param {Section} section @returns {Pair[]} */
-function onceInEach(one, other, [from, to, otherFrom, otherTo]) {
-  const places = once(one, from, to);
-  const partners = once(other, otherFrom, otherTo);
+/** Returns as many pairs as have the same order in both texts.
+ * @param {readonly string[]} lines @param {number} from the place of the first one
+ * @param {Map<string, number[]>} partners their places in the other text @returns {Pair[]} */
+function longestSequence(lines, from, partners) {
   /** @typedef {{ place: number, partner: number, before: Link | undefined }} Link */
   /** @type {Link[]} the end of the best sequence of each length */
   const ends = [];
-  for (const [line, place] of places) {
-    const partner = partners.get(line) ?? -1;
-    if (place < 0 || partner < 0) continue;
-    const at = firstIndex(ends, (link) => link.partner >= partner);
-    ends[at] = { place, partner, before: ends[at - 1] };
+  for (const [at, line] of lines.entries()) {
+    for (const partner of partners.get(line)?.toReversed() ?? []) {
+      const length = firstIndex(ends, (link) => link.partner >= partner);
+      if (ends[length]?.partner === partner) continue;
+      ends[length] = { place: from + at, partner, before: ends[length - 1] };
+    }
   }
   /** @type {Pair[]} */
   const found = [];
@@ -1306,23 +1091,19 @@ function onceInEach(one, other, [from, to, otherFrom, otherTo]) {
   return found.reverse();
 }
 
-/** Returns the place of each line, or -1 if it occurs again.
- * @param {Int32Array} lines @param {number} from @param {number} to */
-function once(lines, from, to) {
-  /** @type {Map<number, number>} */
-  const places = new Map();
+/** Returns the places of each line.
+ * @param {readonly string[]} lines @param {number} from @param {number} to */
+function placesOf(lines, from, to) {
+  /** @type {Map<string, number[]>} */
+  const all = new Map();
   for (let at = from; at < to; at += 1) {
-    const line = read(lines, at);
-    places.set(line, places.has(line) ? -1 : at);
+    const line = lines[at] ?? "";
+    const places = all.get(line);
+    if (places) places.push(at);
+    else all.set(line, [at]);
   }
-  return places;
+  return all;
 }
-
-/** @param {Int32Array} numbers @param {number} at */
-function read(numbers, at) {
-  return numbers[at] ?? 0;
-}
-
 // A diff while the new text is still being written; argstream/terminal/_diff.py has the same, and
 // explains it. A new line that equals the next old one is settled at once. From the first that does
 // not, lines are held until it is certain where the texts meet again.
@@ -1340,48 +1121,32 @@ export class StreamingDiff {
   /** @param {readonly string[]} old */
   constructor(old) {
     this.#old = old;
-    old.forEach((line, place) => {
-      const places = this.#places.get(line);
-      if (places) places.push(place);
-      else this.#places.set(line, [place]);
-    });
+    this.#places = placesOf(old, 0, old.length);
   }
-
-  #old;
-  #at = 0;
-  /** @type {string[]} */
-  #held = [];
-  /** @type {Map<string, number[]>} */
-  #places = new Map();
 
   /** Whether more lines may be equal. */
   isRough = false;
-
-  /** How many old lines are settled. */
-  get at() {
-    return this.#at;
-  }
-
-  /** How many new lines are not settled. */
-  get held() {
-    return this.#held.length;
-  }
+  /** The new lines that are not settled. @type {string[]} */
+  held = [];
+  #old;
+  #at = 0; // how many old lines are settled
+  #places;
 
   /** Takes the next new line, and returns what is certain now.
    * @param {string} line @returns {LineChange[]} */
   add(line) {
-    if (this.#held.length === 0) {
+    if (this.held.length === 0) {
       if (this.#at === this.#old.length) return [{ kind: "added", text: line }];
       if (this.#old[this.#at] === line) {
         this.#at += 1;
         return [{ kind: "same", text: line }];
       }
     }
-    this.#held.push(line);
+    this.held.push(line);
     const meeting = this.#meeting();
     if (meeting !== null) return this.#settle(...meeting);
-    if (this.#held.length <= MOST_HELD) return [];
-    return [{ kind: "added", text: /** @type {string} */ (this.#held.shift()) }];
+    if (this.held.length <= MOST_HELD) return [];
+    return [{ kind: "added", text: /** @type {string} */ (this.held.shift()) }];
   }
 
   /** Ends the new text, and returns the rest.
@@ -1393,20 +1158,20 @@ export class StreamingDiff {
   /** Continues from a place in the old text, before which `run` lines are equal.
    * @param {number} place @param {number} run @returns {LineChange[]} */
   #settle(place, run) {
-    const split = this.#held.length - run;
+    const split = this.held.length - run;
     const old = this.#old.slice(this.#at, place - run);
-    const { changes, isRough } = lineDiff(old, this.#held.slice(0, split));
+    const { changes, isRough } = lineDiff(old, this.held.slice(0, split));
     this.isRough ||= isRough;
-    for (const text of this.#held.slice(split)) changes.push({ kind: "same", text });
+    for (const text of this.held.slice(split)) changes.push({ kind: "same", text });
     this.#at = place;
-    this.#held = [];
+    this.held = [];
     return changes;
   }
 
   /** Returns where the newest line has an equal that is not equal by chance.
    * @returns {[place: number, run: number] | null} */
   #meeting() {
-    const places = this.#places.get(this.#held.at(-1) ?? "") ?? [];
+    const places = this.#places.get(this.held.at(-1) ?? "") ?? [];
     const first = firstIndex(places, (place) => place >= this.#at);
     const end = firstIndex(places, (place) => place >= this.#at + WINDOW);
     for (const place of places.slice(first, Math.min(end, first + TRIED))) {
@@ -1414,7 +1179,7 @@ export class StreamingDiff {
       const away = place + 1 - run - this.#at;
       const isSure = away === 0 || run > 1 || end - first === 1;
       if (isSure && telling > Math.floor(away / PROOF)) {
-        return [place + 1, this.#run(place, this.#held.length).run];
+        return [place + 1, this.#run(place, this.held.length).run];
       }
     }
     return null;
@@ -1423,37 +1188,32 @@ export class StreamingDiff {
   /** Counts the equal lines up to a place, and those of them with content.
    * @param {number} place @param {number} limit */
   #run(place, limit) {
-    const most = Math.min(limit, this.#held.length, place + 1 - this.#at);
+    const most = Math.min(limit, this.held.length, place + 1 - this.#at);
     let run = 0;
     let telling = 0;
     while (run < most) {
-      const line = this.#held[this.#held.length - 1 - run];
+      const line = this.held[this.held.length - 1 - run];
       if (line === undefined || this.#old[place - run] !== line) break;
       run += 1;
-      telling += saysSomething(line) ? 1 : 0;
+      if (!SAYS_LITTLE.has(line.trim()) && /[\p{L}\p{N}]/u.test(line)) telling += 1;
     }
     return { run, telling };
   }
-}
-
-/** @param {string} line */
-function saysSomething(line) {
-  const bare = line.trim();
-  return !SAYS_LITTLE.has(bare) && /[\p{L}\p{N}]/u.test(bare);
 }
 
 // Highlighting, row by row. A highlighter takes the rows of a text in their order, and cuts each
 // into tokens, which make up the row. The time is linear: a row has a bounded length, and each rule
 // reads a character a bounded number of times. No grammar is complete, so colours may be wrong.
 
-const extensions = new Map(
+// Endings of files, whole names, and other names of languages.
+const otherNames = new Map(
   Object.entries({
     python: "py pyi pyw pyx ipynb",
-    javascript: "js mjs cjs jsx ts mts cts tsx vue svelte",
+    javascript: "js mjs cjs jsx ts mts cts tsx vue svelte typescript node",
     json: "json jsonl json5 jsonc ndjson webmanifest map",
-    shell: "sh bash zsh fish ksh bashrc zshrc profile env",
-    c: "c h cc cpp cxx hpp hh hxx m mm cs ino proto glsl",
-    java: "java kt kts scala groovy gradle swift dart",
+    shell: "sh bash zsh fish ksh bashrc zshrc profile env dockerfile makefile",
+    c: "c h cc cpp cxx hpp hh hxx m mm cs ino proto glsl c++ c# csharp",
+    java: "java kt kts scala groovy gradle swift dart kotlin jenkinsfile",
     go: "go mod",
     rust: "rs",
     html: "html htm xhtml xml svg xsl xsd plist rss atom csproj",
@@ -1463,60 +1223,40 @@ const extensions = new Map(
     yaml: "yaml yml",
     toml: "toml ini cfg conf properties editorconfig gitconfig",
     diff: "diff patch rej",
-    ruby: "rb rake gemspec",
+    ruby: "rb rake gemspec gemfile rakefile",
     php: "php",
     lua: "lua",
   }).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
 );
 
-const fileNames = new Map([
-  ["dockerfile", "shell"], ["makefile", "shell"], ["gemfile", "ruby"], ["rakefile", "ruby"],
-  ["jenkinsfile", "java"],
-]);
-
-const otherNames = new Map([
-  ["bash", "shell"], ["zsh", "shell"], ["sh", "shell"], ["typescript", "javascript"],
-  ["node", "javascript"], ["xml", "html"], ["c++", "c"], ["c#", "c"], ["csharp", "c"],
-  ["kotlin", "java"], ["patch", "diff"],
-]);
-
 /** Returns the language of a file by its name, or null.
  * @param {string} path */
 export function languageOfFile(path) {
-  const name = path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
-  const known = fileNames.get(name.toLowerCase());
-  if (known !== undefined) return known;
-  const dot = name.lastIndexOf(".");
-  return dot < 0 ? null : (extensions.get(name.slice(dot + 1).toLowerCase()) ?? null);
+  return otherNames.get(path.toLowerCase().split(/[./\\]/).at(-1) ?? "") ?? null;
 }
 
 /** Returns the language of a name such as "python", "ts" or "bash", or null.
  * @param {string} word */
 export function languageNamed(word) {
   const name = word.trim().toLowerCase();
-  if (grammars.has(name)) return name;
-  return otherNames.get(name) ?? extensions.get(name) ?? null;
+  return grammars.has(name) ? name : (otherNames.get(name) ?? null);
 }
 
 /** @type {Record<string, string>} */
 const TITLES = {
-  javascript: "JavaScript", toml: "TOML", json: "JSON", html: "HTML", css: "CSS",
-  sql: "SQL", yaml: "YAML", php: "PHP",
+  python: "Python", javascript: "JavaScript", json: "JSON", shell: "Shell", c: "C", java: "Java",
+  go: "Go", rust: "Rust", html: "HTML", css: "CSS", sql: "SQL", markdown: "Markdown", yaml: "YAML",
+  toml: "TOML", diff: "Diff", ruby: "Ruby", php: "PHP", lua: "Lua",
 };
 
-/** @param {string | null} language */
-function languageTitle(language) {
-  if (language === null) return "";
-  return TITLES[language] ?? language[0]?.toUpperCase() + language.slice(1);
-}
-
-/** Cuts the rows of one text into tokens, in their order. */
+/** Cuts the rows of one text into tokens, in their order. Without a grammar, it has no colours. */
 class Highlighter {
-  /** @param {Grammar | null} grammar */
+  /** @param {Grammar | undefined} grammar */
   constructor(grammar) {
-    this.grammar = grammar;
+    this.#grammar = grammar;
   }
 
+  #grammar;
   /** @type {State} */
   #state = null;
   #isStart = true;
@@ -1524,9 +1264,9 @@ class Highlighter {
   /** Takes the next row, which is complete.
    * @param {string} text @param {boolean} endsLine @returns {Token[]} */
   take(text, endsLine) {
-    if (this.grammar === null) return [[null, text]];
-    const [tokens, state] = this.grammar.tokenize(text, this.#state, this.#isStart);
-    this.#state = endsLine ? this.grammar.endLine(state) : state;
+    const [tokens, state] = this.#tokenize(text);
+    const isOver = endsLine && state?.span && !state.span.isMultiline && !state.isEscaped;
+    this.#state = isOver ? null : endsLine && state ? { ...state, isEscaped: false } : state;
     this.#isStart = endsLine;
     return tokens;
   }
@@ -1534,410 +1274,154 @@ class Highlighter {
   /** Cuts the next row as far as it is known.
    * @param {string} text @returns {Token[]} */
   peek(text) {
-    if (this.grammar === null) return [[null, text]];
-    return this.grammar.tokenize(text, this.#state, this.#isStart)[0];
+    return this.#tokenize(text)[0];
+  }
+
+  /** @param {string} text @returns {[Token[], State]} */
+  #tokenize(text) {
+    return this.#grammar?.tokenize(text, this.#state, this.#isStart) ?? [[[null, text]], null];
   }
 }
 
 /** Returns a highlighter. Without a known language, it has no colours.
  * @param {string | null} language */
 export function highlighterFor(language) {
-  return new Highlighter((language !== null && grammars.get(language)) || null);
+  return new Highlighter(grammars.get(language ?? ""));
 }
 
-// Grammars. One tokenizer is for the languages that have comments, strings, numbers and words, and
-// differ only in how these look; others are for markup, Markdown, YAML and diffs.
+// Grammars. There is one tokenizer: languages differ in their spans, which are comments, strings
+// and whatever else can be told by its first characters, and in their words.
 
-const number =
-  String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)` +
-  String.raw`[a-zA-Z%]{0,3}(?!\w)`;
-const word = String.raw`[\p{L}_$][\p{L}\p{N}_$]*`;
-const regularExpression =
-  String.raw`\/(?![*\/])(?:[^\\\/\[]|\\.|\[(?:[^\]\\]|\\.)*\])+\/[a-z]{0,8}`;
-const hereDocument = String.raw`<<-?[ \t]*(?:'\w+'|"\w+"|\w+)`;
+/** @type {Span} */
+const number = {
+  kind: "number",
+  open: String.raw`(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d[\d_]*)?(?:[eE][+-]?\d+)?)`
+    + String.raw`[a-zA-Z%]{0,3}(?!\w)`,
+};
+/** @type {Span} */
+const word = { kind: "word", open: String.raw`[\p{L}_$][\p{L}\p{N}_$]*` };
+const REST = String.raw`\s+|[\p{L}\p{N}_$]+|[^\s\p{L}\p{N}_$]`;
 
-// After a value, a slash is a division and begins no regular expression.
-const endsValue = /[\w)\]}$]\s*$/;
-const endsWithKeyword = /(?:^|[^\w$.])(?:return|typeof|case|in|of|yield|await|do|else)\s*$/;
-
-class CodeGrammar {
+class Grammar {
   /** @param {Rules} rules */
-  constructor(rules) {
-    this.rules = rules;
-    this.keywords = new Set((rules.keywords ?? "").split(" "));
-    this.definers = new Set((rules.definers ?? "").split(" "));
+  constructor({ spans, keywords = "", definers = "", ...more }) {
+    this.#spans = more.isProse ? spans : [...spans, number, word];
+    this.#keywords = new Set(keywords.split(" "));
+    this.#definers = new Set(definers.split(" "));
+    this.#more = more;
+    const all = [...this.#spans.map(({ open }) => `(${open})`), REST];
+    this.#pattern = new RegExp(all.join("|"), "uy");
   }
 
-  /** @type {RegExp | null} */
-  #pattern = null;
-
-  /** The rules as one pattern, in the order of its groups. */
-  get pattern() {
-    const { rules } = this;
-    this.#pattern ??= new RegExp(
-      [
-        ...rules.spans.map((span) => `(${span.open})`),
-        `(${rules.literals ?? "(?!)"})`,
-        `(${rules.hasHereDocuments ? hereDocument : "(?!)"})`,
-        `(${rules.hasRegularExpressions ? regularExpression : "(?!)"})`,
-        `(${rules.names ?? "(?!)"})`,
-        `(${number})`,
-        `(${word})`,
-        String.raw`\s+|[\p{L}\p{N}_$]+|[^\s\p{L}\p{N}_$]`,
-      ].join("|"),
-      "uy",
-    );
-    return this.#pattern;
-  }
+  #spans;
+  #keywords;
+  #definers;
+  #more;
+  #pattern;
 
   /** @param {string} text @param {State} state @param {boolean} isStart
    * @returns {[Token[], State]} */
   tokenize(text, state, isStart) {
-    const tokens = new Tokens();
+    const kind = state?.block && (isStart ? state.block(text) : "string");
+    if (kind) return [[[kind, text]], kind === "string" ? state : null];
+    /** @type {Token[]} */
+    const tokens = [];
     let at = 0;
-    if (state?.mode === "here") {
-      if (!isStart || text.trim() !== state.end) return [[["string", text]], state];
-      return [[["keyword", text]], null];
-    }
-    if (state?.mode === "span") {
-      const span = this.#span(state.span);
-      const end = endOf(span, text, state.isEscaped ? 1 : 0);
-      tokens.add(span.kind, text.slice(0, end.at));
-      if (!end.isClosed) return [tokens.all, { ...state, isEscaped: end.isEscaped }];
-      at = end.at;
-      state = null;
-    }
     let defines = false;
+    let [span, isEscaped] = [state?.span, state?.isEscaped];
     while (at < text.length) {
-      this.pattern.lastIndex = at;
-      const match = this.pattern.exec(text);
-      if (match === null) throw new Error(`no rule for ${text[at]}`); // the last ones take all
-      const group = match.findIndex((found, index) => index > 0 && found !== undefined) - 1;
-      const spans = this.rules.spans.length;
-      let found = match[0];
-      if (group === spans + 2 && !allowsExpression(text, at)) {
-        found = "/";
-        tokens.add(null, found);
-      } else if (group >= 0 && group < spans) {
-        const span = this.#span(group);
-        const end = endOf(span, text, at + found.length);
-        found = text.slice(at, end.at);
-        const behind = text.slice(end.at, end.at + 9);
-        const isKey = this.rules.hasKeys && end.isClosed && /^\s*:/.test(behind);
-        tokens.add(isKey ? "name" : span.kind, found);
-        if (!end.isClosed) {
-          return [tokens.all, { mode: "span", span: group, isEscaped: end.isEscaped }];
-        }
-      } else if (group >= 0) {
-        tokens.add(this.#kindOf(group - spans, found, defines), found);
-        if (group === spans + 1) {
-          state = { mode: "soon", end: found.replace(/^<<-?[ \t]*|['"]/g, "") };
-        }
-      } else {
-        tokens.add(null, found);
+      if (span) {
+        const end = endOf(span, text, isEscaped ? at + 1 : at);
+        addToken(tokens, span.kind, text.slice(at, end.at));
+        ({ at, isEscaped } = end);
+        if (end.isClosed) span = undefined;
+        continue;
       }
-      if (found.trim()) defines = this.definers.has(found);
+      this.#pattern.lastIndex = at;
+      const match = /** @type {RegExpExecArray} */ (this.#pattern.exec(text)); // the rest takes all
+      const [found] = match;
+      const group = match.findIndex((one, index) => index > 0 && one !== undefined);
+      const next = this.#spans[group - 1];
+      const key = this.#more.ignoresCase ? found.toLowerCase() : found;
+      const ofWord = this.#keywords.has(key) ? "keyword" : defines ? "name" : null;
+      addToken(tokens, next === word ? ofWord : next?.kind ?? null, found);
+      if (found.trim()) defines = this.#definers.has(found);
       at += found.length;
+      if (next?.close !== undefined) [span, isEscaped] = [next, false];
     }
-    return [tokens.all, state];
-  }
-
-  /** @param {State} state @returns {State} */
-  endLine(state) {
-    if (state?.mode === "soon") return { mode: "here", end: state.end };
-    if (state?.mode !== "span") return state;
-    const span = this.#span(state.span);
-    if (span.isMultiline || (span.hasEscapes && state.isEscaped)) {
-      return { ...state, isEscaped: false };
-    }
-    return null;
-  }
-
-  /** @param {unknown} index */
-  #span(index) {
-    const span = this.rules.spans[Number(index)];
-    if (span === undefined) throw new Error("a state of another grammar");
-    return span;
-  }
-
-  /** @param {number} group @param {string} found @param {boolean} defines */
-  #kindOf(group, found, defines) {
-    if (group < 3) return group === 1 ? "keyword" : "string";
-    if (group === 3) return "name";
-    if (group === 4) return "number";
-    const key = this.rules.ignoresCase ? found.toLowerCase() : found;
-    if (this.keywords.has(key)) return "keyword";
-    return defines ? "name" : null;
+    const block = span?.close ? null : this.#more.block?.(tokens);
+    return [tokens, block ? { block } : span ? { span, isEscaped } : null];
   }
 }
 
-/** The tokens of a row. Neighbours of the same kind are one. */
-class Tokens {
-  /** @type {Token[]} */
-  all = [];
-
-  /** @param {string | null} kind @param {string} text */
-  add(kind, text) {
-    if (text === "") return;
-    const last = this.all.at(-1);
-    if (last !== undefined && last[0] === kind) last[1] += text;
-    else this.all.push([kind, text]);
-  }
+/** Adds a token. Neighbours of the same kind are one.
+ * @param {Token[]} tokens @param {string | null} kind @param {string} text */
+function addToken(tokens, kind, text) {
+  const last = tokens.at(-1);
+  if (last && last[0] === kind) last[1] += text;
+  else if (text) tokens.push([kind, text]);
 }
 
-/** Returns where a string or a comment ends, from a place inside it.
+/** Returns where a span ends, from a place inside it.
  * @param {Span} span @param {string} text @param {number} from */
-function endOf(span, text, from) {
-  const open = { at: text.length, isClosed: false, isEscaped: false };
-  if (span.close === "") return open;
-  if (!span.hasEscapes) {
-    const place = text.indexOf(span.close, from);
-    return place < 0 ? open : { ...open, at: place + span.close.length, isClosed: true };
+function endOf({ close = "", hasEscapes }, text, from) {
+  let at = from;
+  while (close && at < text.length && !text.startsWith(close, at)) {
+    at += hasEscapes && text[at] === "\\" ? 2 : 1;
   }
-  for (let at = from; at < text.length; at += 1) {
-    if (text[at] === "\\") {
-      at += 1;
-      if (at === text.length) open.isEscaped = true;
-    } else if (text.startsWith(span.close, at)) {
-      return { ...open, at: at + span.close.length, isClosed: true };
-    }
-  }
-  return open;
+  const isClosed = close !== "" && at < text.length;
+  return { at: isClosed ? at + close.length : text.length, isClosed, isEscaped: at > text.length };
 }
 
-/** Returns whether a slash here begins a regular expression.
- * @param {string} text @param {number} at */
-function allowsExpression(text, at) {
-  const before = text.slice(Math.max(0, at - 40), at);
-  return !endsValue.test(before) || endsWithKeyword.test(before);
-}
+/** @param {string} open @returns {Span} */
+const name = (open) => ({ kind: "name", open });
+/** A comment to the end of the line. @param {string} open @returns {Span} */
+const comment = (open) => ({ kind: "comment", open, close: "" });
+/** A string of several lines. @param {string} close @param {string} [open] @returns {Span} */
+const raw = (close, open = close) => ({ kind: "string", open, close, isMultiline: true });
+/** The same, with escapes. @param {string} close @param {string} [open] @returns {Span} */
+const long = (close, open) => ({ ...raw(close, open), hasEscapes: true });
+/** A string of one line. @param {string} close @param {string} [open] @returns {Span} */
+const quoted = (close, open) => ({ ...long(close, open), isMultiline: false });
+const [double, single, backtick] = [quoted('"'), quoted("'"), long("`")];
+const [slashes, hash] = [comment("\\/\\/"), comment("#")];
+/** @type {Span} */
+const block = { kind: "comment", open: "\\/\\*", close: "*/", isMultiline: true };
+const prefix = "(?:[rbfuRBFU]{1,2})?";
 
-/** @param {State} state */
-function keep(state) {
-  return state;
-}
-
-const tag = /<\/?[a-zA-Z][\w:.-]{0,80}|<!(?!--)\w{0,20}|<\?\w{0,20}/uy;
-const inTag = /[\w:@.-]+|\s+|[^\s\w:@.-]/uy;
-
-/** HTML and XML: tags, their attributes, comments.
- * @type {Grammar} */
-const markup = {
-  tokenize(text, state) {
-    const tokens = new Tokens();
-    let at = 0;
-    /** @type {string} */
-    let mode = state?.mode ?? "text";
-    while (at < text.length) {
-      let end = at + 1;
-      /** @type {string | null} */
-      let kind = null;
-      if (mode === "comment") {
-        end = after(text, "-->", at);
-        kind = "comment";
-        if (text.startsWith("-->", end - 3) && end - 3 >= at) mode = "text";
-      } else if (mode === '"' || mode === "'") {
-        end = after(text, mode, at);
-        kind = "string";
-        if (text[end - 1] === mode) mode = "tag";
-      } else if (mode === "tag") {
-        const found = matchAt(inTag, text, at);
-        end = at + found.length;
-        if (found === '"' || found === "'") [mode, kind] = [found, "string"];
-        else if (found === ">") [mode, kind] = ["text", "keyword"];
-        else if (/\w/.test(found)) kind = "name";
-      } else if (text.startsWith("<!--", at)) {
-        end = at + 4;
-        [mode, kind] = ["comment", "comment"];
-      } else if (text[at] === "<") {
-        const found = matchAt(tag, text, at);
-        end = at + Math.max(1, found.length);
-        if (found) [mode, kind] = ["tag", "keyword"];
-      } else if (text[at] === "&") {
-        const found = matchAt(/&[#\w]{1,12};/y, text, at);
-        end = at + Math.max(1, found.length);
-        if (found) kind = "number";
-      } else {
-        const next = text.slice(at).search(/[<&]/);
-        end = next < 0 ? text.length : at + next;
-      }
-      tokens.add(kind, text.slice(at, end));
-      at = end;
-    }
-    return [tokens.all, mode === "text" ? null : { mode }];
-  },
-  endLine: keep,
+// After a value, a slash is a division and begins no regular expression.
+const regularExpression = {
+  kind: "string",
+  open: String.raw`(?<=(?:^|[^\w)\]}$\s])\s*|(?:^|[^\w$.])`
+    + String.raw`(?:return|typeof|case|in|of|yield|await|do|else)\s*)`
+    + String.raw`\/(?![*\/])(?:[^\\\/\[]|\\.|\[(?:[^\]\\]|\\.)*\])+\/[a-z]{0,8}`,
 };
 
-const heading = /^ {0,3}#{1,6}(?:\s|$)/;
-const bullet = /^[\s>]{0,40}(?:[-*+]|\d{1,9}[.)])(?=\s)|^[\s>]{0,40}>/;
-const fence = /^\s{0,40}(`{3,}|~{3,})/;
-const inline = new RegExp(
-  [
-    "(`{1,3})(?=([^`]*))\\2\\1", // a lookahead, so that it never backtracks
-    String.raw`\*\*(?=([^*]*))\3\*\*`,
-    String.raw`\]\([^\(\)\s]{0,400}\)`,
-    String.raw`<?https?:\/\/[^\s<>\)]{1,400}>?`,
-    "[^`*\\]<h]+|[^]",
-  ].join("|"),
-  "uy",
-);
-
-/** Markdown: headings, code, lists, links.
- * @type {Grammar} */
-const markdown = {
-  tokenize(text, state, isStart) {
-    if (state?.mode === "paragraph") return [[["heading", text]], state];
-    const mark = isStart ? fence.exec(text)?.[1] : undefined;
-    if (state?.mode === "fence") {
-      const closes = mark?.startsWith(String(state.mark)) && text.trim() === mark;
-      return closes ? [[["comment", text]], null] : [[["string", text]], state];
-    }
-    if (mark !== undefined) return [[["comment", text]], { mode: "fence", mark }];
-    if (isStart && heading.test(text)) return [[["heading", text]], { mode: "paragraph" }];
-    const tokens = new Tokens();
-    let at = 0;
-    const begin = isStart ? bullet.exec(text)?.[0] : undefined;
-    if (begin !== undefined) {
-      tokens.add("keyword", begin);
-      at = begin.length;
-    }
-    while (at < text.length) {
-      const found = matchAt(inline, text, at) || text.slice(at);
-      tokens.add(kindOfInline(found), found);
-      at += found.length;
-    }
-    return [tokens.all, null];
-  },
-  endLine: (state) => (state?.mode === "paragraph" ? null : state),
-};
-
-/** @param {string} found */
-function kindOfInline(found) {
-  if (found.length < 3) return null;
-  if (found.startsWith("`")) return "string";
-  if (found.startsWith("**")) return "strong";
-  return found.startsWith("](") || /^<?https?:/.test(found) ? "number" : null;
-}
-
-const yamlKey = /^(\s{0,200}(?:- {1,8}){0,8})([\w./$"'-][^:#]{0,200}?)(:)(?=\s|$)/u;
-const yamlScalars = new CodeGrammar({
-  name: "yaml",
-  spans: [
-    { open: "(?<!\\S)#", close: "", kind: "comment" },
-    { open: '(?<![\\w])"', close: '"', kind: "string", hasEscapes: true, isMultiline: true },
-    { open: "(?<![\\w])'", close: "'", kind: "string", isMultiline: true },
-  ],
-  names: "(?<!\\S)[&*!][\\w-]{1,60}",
-  keywords: "true false null yes no on off",
-});
+const fence = /^\s{0,40}(?:`{3,}|~{3,})/;
 const blockScalar = /[:-]\s{1,9}[|>][-+\d]{0,2}\s{0,9}$/;
 
-/** YAML: keys, scalars, and indented texts of several lines.
- * @type {Grammar} */
-const yaml = {
-  tokenize(text, state, isStart) {
-    const indent = text.search(/\S|$/);
-    if (state?.mode === "block") {
-      const isInside = !isStart || indent > Number(state.indent) || indent === text.length;
-      if (isInside) return [[["string", text]], state];
-      state = null;
-    }
-    const tokens = new Tokens();
-    const key = isStart && state === null ? yamlKey.exec(text) : null;
-    if (key !== null) {
-      const [, indentation = "", name = "", colon = ""] = key;
-      tokens.add(null, indentation);
-      tokens.add("name", name);
-      tokens.add(null, colon);
-    }
-    const rest = text.slice(key?.[0].length ?? 0);
-    const [more, after] = yamlScalars.tokenize(rest, state, false);
-    for (const [kind, piece] of more) tokens.add(kind, piece);
-    if (after === null && blockScalar.test(text.slice(-40))) {
-      return [tokens.all, { mode: "block", indent }];
-    }
-    return [tokens.all, after];
-  },
-  endLine: (state) => (state?.mode === "block" ? state : yamlScalars.endLine(state)),
-};
-
-/** Unified diffs, and patches in the form that begins with "*** Begin Patch".
- * @type {Grammar} */
-const diff = {
-  tokenize(text, state, isStart) {
-    const kind = isStart ? kindOfDiff(text) : state?.mode;
-    return [[[kind && kind !== "plain" ? kind : null, text]], { mode: kind ?? "plain" }];
-  },
-  endLine: () => null,
-};
-
-const diffHeader =
-  /^(?:diff |index |--- |\+\+\+ |\*\*\* |(?:new|deleted) file|rename |similarity )/;
-
-/** @param {string} line */
-function kindOfDiff(line) {
-  if (line.startsWith("@@")) return "heading";
-  if (diffHeader.test(line)) return "keyword";
-  if (line.startsWith("+")) return "added";
-  if (line.startsWith("-")) return "removed";
-  return line.startsWith("\\") ? "comment" : null;
-}
-
-/** Returns the place behind a mark, or the end.
- * @param {string} text @param {string} mark @param {number} from */
-function after(text, mark, from) {
-  const place = text.indexOf(mark, from);
-  return place < 0 ? text.length : place + mark.length;
-}
-
-/** @param {RegExp} pattern a sticky one
- * @param {string} text @param {number} at */
-function matchAt(pattern, text, at) {
-  pattern.lastIndex = at;
-  return pattern.exec(text)?.[0] ?? "";
-}
-
-/** @type {Span} */
-const double = { open: '"', close: '"', kind: "string", hasEscapes: true };
-/** @type {Span} */
-const single = { open: "'", close: "'", kind: "string", hasEscapes: true };
-/** @type {Span} */
-const backtick = { open: "`", close: "`", kind: "string", hasEscapes: true, isMultiline: true };
-/** @type {Span} */
-const slashes = { open: "\\/\\/", close: "", kind: "comment" };
-/** @type {Span} */
-const block = { open: "\\/\\*", close: "*/", kind: "comment", isMultiline: true };
-/** @type {Span} */
-const hash = { open: "#", close: "", kind: "comment" };
-/** @type {Span} */
-const hashAfterBlank = { open: "(?<![^\\s;&|(])#", close: "", kind: "comment" };
-
-/** A string of several lines.
- * @param {string} quote @param {string} [prefix] @returns {Span} */
-function long(quote, prefix = "") {
-  const open = prefix + quote;
-  return { open, close: quote, kind: "string", hasEscapes: true, isMultiline: true };
+/** @param {Token[]} tokens */
+function textOf(tokens) {
+  return tokens.map(([, text]) => text).join("");
 }
 
 /** @type {Rules[]} */
-const codeGrammars = [
+const languages = [
   {
     name: "python",
     spans: [
-      hash, long('"""', "(?:[rbfuRBFU]{1,2})?"), long("'''", "(?:[rbfuRBFU]{1,2})?"),
-      { ...double, open: '(?:[rbfuRBFU]{1,2})?"' }, { ...single, open: "(?:[rbfuRBFU]{1,2})?'" },
+      name("(?<!\\S)@[\\w.]+"), hash, long('"""', `${prefix}"""`), long("'''", `${prefix}'''`),
+      quoted('"', `${prefix}"`), quoted("'", `${prefix}'`),
     ],
     keywords:
       "False None True and as assert async await break case class continue def del elif else " +
       "except finally for from global if import in is lambda match nonlocal not or pass raise " +
       "return try type while with yield",
     definers: "def class",
-    names: "(?<!\\S)@[\\w.]+",
   },
   {
     name: "javascript",
-    spans: [slashes, block, double, single, backtick],
+    spans: [regularExpression, name("@\\w+"), slashes, block, double, single, backtick],
     keywords:
       "abstract as async await break case catch class const continue debugger declare default " +
       "delete do else enum export extends false finally for from function get if implements " +
@@ -1945,27 +1429,32 @@ const codeGrammars = [
       "readonly return satisfies set static super switch this throw true try type typeof " +
       "undefined var void while with yield",
     definers: "function class interface enum namespace",
-    names: "@\\w+",
-    hasRegularExpressions: true,
   },
-  { name: "json", spans: [slashes, block, double], keywords: "true false null", hasKeys: true },
+  {
+    name: "json",
+    spans: [name('"(?:[^"\\\\]|\\\\.)*"(?=\\s{0,8}:)'), slashes, block, double],
+    keywords: "true false null",
+  },
   {
     name: "shell",
     spans: [
-      hashAfterBlank, { ...double, isMultiline: true },
-      { open: "'", close: "'", kind: "string", isMultiline: true },
+      { kind: "string", open: "\\\\." }, name("\\$(?:\\w+|\\{\\w+\\}|[@#?$!*-])"),
+      comment("(?<![^\\s;&|(])#"), long('"'), raw("'"),
+      { kind: "keyword", open: String.raw`<<-?[ \t]*(?:'\w+'|"\w+"|\w+)` },
     ],
-    literals: "\\\\.",
+    block: (tokens) => {
+      const mark = tokens.find(([kind, text]) => kind === "keyword" && text.startsWith("<<"))?.[1];
+      const end = mark?.replace(/^<<-?[ \t]*|['"]/g, "");
+      return end === undefined ? null : (line) => (line.trim() === end ? "keyword" : "string");
+    },
     keywords:
       "alias break case cd continue do done echo elif else esac eval exec exit export fi for " +
       "function if in local read return select set shift source sudo then trap unset until while",
     definers: "function",
-    names: "\\$(?:\\w+|\\{\\w+\\}|[@#?$!*-])",
-    hasHereDocuments: true,
   },
   {
     name: "c",
-    spans: [slashes, block, double, single],
+    spans: [name("(?<!\\S)#[ \\t]*[a-z]+"), slashes, block, double, single],
     keywords:
       "abstract alignas async auto await base bool break case catch char class const constexpr " +
       "continue default delete do double else enum explicit export extern false final float for " +
@@ -1974,11 +1463,10 @@ const codeGrammars = [
       "signed sizeof static string struct switch template this throw true try typedef typename " +
       "union unsigned using var virtual void volatile while message rpc service",
     definers: "class struct enum namespace interface union message service",
-    names: "(?<!\\S)#[ \\t]*[a-z]+",
   },
   {
     name: "java",
-    spans: [long('"""'), slashes, block, double, single],
+    spans: [name("@\\w+"), long('"""'), slashes, block, double, single],
     keywords:
       "abstract as assert boolean break byte case catch char class companion const continue data " +
       "def default do double else enum extends extension false final finally float for fun func " +
@@ -1987,13 +1475,10 @@ const codeGrammars = [
       "record return sealed self short static struct super suspend switch synchronized this " +
       "throw throws trait true try type val var void volatile when where while with yield",
     definers: "class interface enum record object fun func def trait struct protocol",
-    names: "@\\w+",
   },
   {
     name: "go",
-    spans: [
-      slashes, block, double, single, { open: "`", close: "`", kind: "string", isMultiline: true },
-    ],
+    spans: [slashes, block, double, single, raw("`")],
     keywords:
       "any bool break byte case chan const continue default defer else error fallthrough false " +
       "float32 float64 for func go goto if import int int32 int64 interface iota map nil package " +
@@ -2003,24 +1488,19 @@ const codeGrammars = [
   {
     name: "rust",
     spans: [
-      slashes, block, { open: 'r#"', close: '"#', kind: "string", isMultiline: true },
-      { ...double, open: 'b?"', isMultiline: true },
+      { kind: "string", open: "'(?:[^'\\\\]|\\\\.[^']{0,8})'" },
+      name("#!?\\[\\w+|\\w+!(?=[(\\[{])|'\\w+"),
+      slashes, block, raw('"#', 'r#"'), long('"', 'b?"'),
     ],
-    literals: "'(?:[^'\\\\]|\\\\.[^']{0,8})'",
     keywords:
       "as async await bool break char const continue crate dyn else enum extern f32 f64 false fn " +
       "for i32 i64 if impl in let loop match mod move mut pub ref return self Self static str " +
       "struct super trait true type u8 u32 u64 unsafe use usize where while",
     definers: "fn struct enum trait mod type",
-    names: "#!?\\[\\w+|\\w+!(?=[(\\[{])|'\\w+",
   },
   {
     name: "sql",
-    spans: [
-      { open: "--", close: "", kind: "comment" }, block,
-      { open: "'", close: "'", kind: "string", isMultiline: true },
-      { open: '"', close: '"', kind: "string" },
-    ],
+    spans: [comment("--"), block, raw("'"), { kind: "string", open: '"', close: '"' }],
     ignoresCase: true,
     keywords:
       "add all alter and as asc begin between bigint boolean by cascade case char check column " +
@@ -2034,28 +1514,24 @@ const codeGrammars = [
   {
     name: "toml",
     spans: [
-      hash, { open: "(?<!\\S);", close: "", kind: "comment" }, long('"""'),
-      { open: "'''", close: "'''", kind: "string", isMultiline: true }, double,
-      { open: "'", close: "'", kind: "string" },
+      name("^\\[{1,2}[^\\]]{0,200}\\]{1,2}|(?<![^\\s{,])[\\w.-]{1,100}(?=[ \\t]{0,9}=)"),
+      hash, comment("(?<!\\S);"), long('"""'), raw("'''"), double,
+      { kind: "string", open: "'", close: "'" },
     ],
     keywords: "true false",
-    names: "^\\[{1,2}[^\\]]{0,200}\\]{1,2}|(?<![^\\s{,])[\\w.-]{1,100}(?=[ \\t]{0,9}=)",
   },
   {
     name: "ruby",
-    spans: [hash, double, single, backtick],
+    spans: [name("(?<![:\\w]):\\w+|@{1,2}\\w+"), hash, double, single, backtick],
     keywords:
       "alias and begin break case class def do else elsif end ensure false for if in module next " +
       "nil not or private protected public raise redo require require_relative rescue retry " +
       "return self super then true undef unless until when while yield",
     definers: "def class module",
-    names: "(?<![:\\w]):\\w+|@{1,2}\\w+",
   },
   {
     name: "php",
-    spans: [
-      slashes, hash, block, { ...double, isMultiline: true }, { ...single, isMultiline: true },
-    ],
+    spans: [name("\\$\\w+"), slashes, hash, block, long('"'), long("'")],
     keywords:
       "abstract and array as break case catch class clone const continue declare default do echo " +
       "else elseif empty extends false final finally fn for foreach function global if " +
@@ -2063,14 +1539,12 @@ const codeGrammars = [
       "private protected public readonly require require_once return static switch throw trait " +
       "true try unset use var while yield",
     definers: "function class interface trait namespace",
-    names: "\\$\\w+",
   },
   {
     name: "lua",
     spans: [
-      { open: "--\\[\\[", close: "]]", kind: "comment", isMultiline: true },
-      { open: "--", close: "", kind: "comment" },
-      { open: "\\[\\[", close: "]]", kind: "string", isMultiline: true }, double, single,
+      { ...block, open: "--\\[\\[", close: "]]" }, comment("--"), raw("]]", "\\[\\["),
+      double, single,
     ],
     keywords:
       "and break do else elseif end false for function goto if in local nil not or repeat return " +
@@ -2079,20 +1553,72 @@ const codeGrammars = [
   },
   {
     name: "css",
-    spans: [block, { ...slashes, open: "(?<!\\S)\\/\\/" }, double, single],
-    literals: "#[\\da-fA-F]{3,8}(?![\\w-])",
-    names: "(?<![^\\s{;])[\\w-]{1,60}(?=[ \\t]{0,9}:[^:])|--[\\w-]{1,80}|[$@][\\w-]{1,60}",
+    spans: [
+      { kind: "string", open: "#[\\da-fA-F]{3,8}(?![\\w-])" },
+      name("(?<![^\\s{;])[\\w-]{1,60}(?=[ \\t]{0,9}:[^:])|--[\\w-]{1,80}|[$@][\\w-]{1,60}"),
+      block, comment("(?<!\\S)\\/\\/"), double, single,
+    ],
     keywords: "important",
+  },
+  {
+    name: "html",
+    spans: [
+      { ...block, open: "<!--", close: "-->" },
+      raw('"', '(?<==\\s{0,9})"'), raw("'", "(?<==\\s{0,9})'"),
+      { kind: "keyword", open: "<\\/?[a-zA-Z][\\w:.-]{0,80}|<!\\w{0,20}|<\\?\\w{0,20}|[\\/?]?>" },
+      name("[\\w:@.-]{1,80}(?=\\s{0,9}=\\s{0,9}[\"'])"), { kind: "number", open: "&[#\\w]{1,12};" },
+    ],
+    isProse: true,
+  },
+  {
+    name: "markdown",
+    spans: [
+      { kind: "comment", open: fence.source, close: "" },
+      { kind: "heading", open: "^ {0,3}#{1,6}(?!\\S)", close: "" },
+      { kind: "keyword", open: "^[\\s>]{0,40}(?:(?:[-*+]|\\d{1,9}[.)])(?=\\s)|>)" },
+      { kind: "string", open: "```[^`]*```|``[^`]*``|`[^`]+`" },
+      { kind: "strong", open: "\\*\\*[^*]+\\*\\*" },
+      { kind: "number", open: "\\]\\([^()\\s]{0,400}\\)|<?https?:\\/\\/[^\\s<>)]{1,400}>?" },
+    ],
+    isProse: true,
+    block: (tokens) => {
+      const mark = fence.exec(textOf(tokens))?.[0].trim();
+      if (mark === undefined) return null;
+      return (line) => {
+        const end = fence.exec(line)?.[0].trim();
+        return end?.startsWith(mark) && line.trim() === end ? "comment" : "string";
+      };
+    },
+  },
+  {
+    name: "yaml",
+    spans: [
+      name("(?<=^\\s{0,200}(?:- {1,8}){0,8})(?!-\\s)[\\w./$\"'-][^:#]{0,200}?(?=:(?:\\s|$))"),
+      name("(?<!\\S)[&*!][\\w-]{1,60}"),
+      comment("(?<!\\S)#"), long('"', '(?<!\\w)"'), raw("'", "(?<!\\w)'"),
+    ],
+    keywords: "true false null yes no on off",
+    block: (tokens) => {
+      const text = textOf(tokens);
+      if (!blockScalar.test(text.slice(-40)) || tokens.at(-1)?.[0] === "comment") return null;
+      const indent = text.search(/\S|$/);
+      return (line) => (line.search(/\S/) > indent || line.trim() === "" ? "string" : null);
+    },
+  },
+  {
+    name: "diff", // or a patch that begins with "*** Begin Patch"
+    spans: [
+      { kind: "heading", open: "^@@", close: "" },
+      {
+        kind: "keyword",
+        open: "^(?:diff |index |--- |\\+{3} |\\*{3} |(?:new|deleted) file|rename |similarity )",
+        close: "",
+      },
+      { kind: "added", open: "^\\+", close: "" }, { kind: "removed", open: "^-", close: "" },
+      { kind: "comment", open: "^\\\\", close: "" },
+    ],
+    isProse: true,
   },
 ];
 
-/** @type {Map<string, Grammar>} */
-const grammars = new Map(
-  /** @type {[string, Grammar][]} */ ([
-    ["html", markup],
-    ["markdown", markdown],
-    ["yaml", yaml],
-    ["diff", diff],
-    ...codeGrammars.map((rules) => [rules.name, new CodeGrammar(rules)]),
-  ]),
-);
+const grammars = new Map(languages.map((rules) => [rules.name, new Grammar(rules)]));

@@ -256,13 +256,19 @@ export function button(text, looks, press) {
 
 // Controls of the page.
 
+const COPY = { copied: "Copied", copyFailed: "Couldn't copy" };
+
 /** Copy a text, and let a button report that for a moment.
- * @param {HTMLElement} button @param {string} text */
-export async function copyText(button, text) {
-  const before = button.textContent;
-  const copying = navigator.clipboard.writeText(text);
-  button.textContent = await copying.then(() => "Copied", () => "Couldn't copy");
-  setTimeout(() => (button.textContent = before), 1500);
+ * @param {HTMLElement} button @param {string} text
+ * @param {{ copy: string, copied: string, copyFailed: string }} [words] */
+export async function copyText(button, text, words = { ...COPY, copy: button.textContent }) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = words.copied;
+  } catch {
+    button.textContent = words.copyFailed; // not allowed, or not a secure context
+  }
+  setTimeout(() => (button.textContent = words.copy), 2000);
 }
 
 /** An icon of index.html. @param {string} name */
@@ -445,14 +451,14 @@ export function inOrder(text) {
 /** Returns one node for a text that is visible already. @param {string} text @returns {Node} */
 export function inOneNode(text) {
   if (!some.test(text)) return document.createTextNode(text);
-  const whole = document.createElement("span");
-  addInOrder(whole, text);
-  return whole;
+  return setInOrder(document.createElement("span"), text);
 }
 
-/** Appends a text that is visible already. @param {Element} element @param {string} text */
-export function addInOrder(element, text) {
-  for (const part of inOrder(text)) element.append(part);
+/** Shows a text that is visible already, unless it is shown.
+ * @template {Element} Kind @param {Kind} element @param {string} text */
+export function setInOrder(element, text) {
+  if (element.textContent !== text) element.replaceChildren(...inOrder(text));
+  return element;
 }
 
 /** @param {string} run */

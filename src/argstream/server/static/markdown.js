@@ -57,7 +57,8 @@ export class MarkdownView {
    * @returns {boolean} whether all of it is shown */
   grow(text, hasTime = () => true) {
     if (text.length === this.#shown) return true;
-    this.#takeBack();
+    for (const undo of this.#undo?.reverse() ?? []) undo();
+    this.#undo = null;
     let piece = pieceAt(text, this.#at);
     do {
       if (piece === null) break;
@@ -87,11 +88,6 @@ export class MarkdownView {
     this.#read(text, false);
   }
 
-  #takeBack() {
-    for (const undo of this.#undo?.reverse() ?? []) undo();
-    this.#undo = null;
-  }
-
   // Lines
 
   /** @param {string} text @param {boolean} endsLine */
@@ -99,8 +95,11 @@ export class MarkdownView {
     const line = new Line(text.endsWith("\r") ? text.slice(0, -1) : text, endsLine);
     const { length } = this.#open;
     let depth = 0;
-    if (this.#isInLine) {
-      this.#continueLine(text, endsLine);
+    if (this.#isInLine) { // that was too long: go on with its code, or in a further paragraph
+      const last = this.#open.at(-1);
+      const isLeaf = last?.kind === "paragraph" || last?.kind === "table";
+      if (last?.kind === "code") this.#addRow(last, text, endsLine, true);
+      else this.#startParagraph(length - (isLeaf ? 1 : 0), text, true);
     } else {
       while (depth < length && this.#goesOn(this.#open[depth], line)) depth += 1;
       const leaf = this.#open[depth - 1];
@@ -108,18 +107,6 @@ export class MarkdownView {
       else this.#readBlocks(depth, line);
     }
     this.#isInLine = !endsLine;
-  }
-
-  /** Continue a line that was too long: as code, or as a further paragraph.
-   * @param {string} text @param {boolean} endsLine */
-  #continueLine(text, endsLine) {
-    const last = this.#open.at(-1);
-    if (last?.kind === "code") {
-      this.#addRow(last, text, endsLine, true);
-      return;
-    }
-    const isLeaf = last?.kind === "paragraph" || last?.kind === "table";
-    this.#startParagraph(this.#open.length - (isLeaf ? 1 : 0), text, true);
   }
 
   /** Return whether a line continues an open block, and consume the block's prefix.
@@ -181,15 +168,14 @@ export class MarkdownView {
     }
     if (text[0] === ">" && depth < DEEPEST) {
       line.takeQuoteMark();
-      const element = make("blockquote");
-      this.#place(depth, element);
-      this.#open.push({ kind: "quote", element });
+      this.#begin(depth, { kind: "quote", element: make("blockquote") });
       return true;
     }
     const heading = /^(#{1,6})(?:[ \t]|$)/.exec(text);
     if (heading !== null) {
       const level = heading[1]?.length ?? 1;
-      this.#place(depth, headingOf(level, withoutClosing(text.slice(level))));
+      const whole = trimmed(text.slice(level));
+      this.#place(depth, headingOf(level, whole.replace(/(?:^|[ \t])#+$/, "")));
       return line.finish();
     }
     const fence = /^(`{3,})[^`]*$|^(~{3,})/.exec(text);
@@ -256,16 +242,13 @@ export class MarkdownView {
     if (list?.kind !== "list" || list.marker !== delimiter) {
       if (list?.kind === "list") depth -= 1;
       const element = number === undefined ? make("ul") : make("ol", { start: Number(number) });
-      this.#place(depth, element);
       list = { kind: "list", element, marker: delimiter, next: Number(number ?? 1) };
-      this.#open.push(list);
+      this.#begin(depth, list);
       depth += 1;
     }
-    const element = make("li");
-    this.#place(depth, element);
-    list.next += 1;
     const indent = outside + mark.length + inside;
-    this.#open.push({ kind: "item", element, indent, isEmpty: true });
+    this.#begin(depth, { kind: "item", element: make("li"), indent, isEmpty: true });
+    list.next += 1;
     return true;
   }
 
@@ -287,6 +270,13 @@ export class MarkdownView {
     if (parent === undefined) this.#height = 0;
     (parent?.element ?? this.#chunks).append(element);
     this.#undo?.push(() => element.remove());
+  }
+
+  /** Open a block. @param {number} depth @param {Block} block
+   * @param {HTMLElement} [outer] what is placed, if not the element of the block */
+  #begin(depth, block, outer = block.element) {
+    this.#place(depth, outer);
+    this.#open.push(block);
   }
 
   /** Continue the open blocks in new elements: the layout can skip those that are out of sight. */
@@ -327,8 +317,7 @@ export class MarkdownView {
     if (isContinued) element.classList.add("continued");
     const parent = this.#open[depth - 1];
     const isFirstInItem = parent?.kind === "item" && parent.isEmpty;
-    this.#place(depth, element);
-    this.#open.push({ kind: "paragraph", element, text, isFirstInItem, isShown: false });
+    this.#begin(depth, { kind: "paragraph", element, text, isFirstInItem, isShown: false });
   }
 
   /** Show the text of the paragraph that is open. */
@@ -338,7 +327,10 @@ export class MarkdownView {
     paragraph.isShown = true;
     const task = paragraph.isFirstInItem ? /^\[([ xX])\][ \t\n](?=.)/s.exec(paragraph.text) : null;
     const nodes = inlineNodes(paragraph.text.slice(task?.[0].length ?? 0));
-    if (task !== null) nodes.unshift(taskBox(task[1] !== " "));
+    if (task !== null) {
+      const [looks, label] = task[1] === " " ? ["task", "To do"] : ["task done", "Done"];
+      nodes.unshift(make("span", { class: looks, role: "img", "aria-label": label }));
+    }
     update(paragraph.element, nodes);
   }
 
@@ -354,10 +346,9 @@ export class MarkdownView {
     copy.addEventListener("click", () => copyText(copy, pre.textContent ?? ""));
     const name = make("span", { class: "fenced-name", text: info || "Code" });
     const head = make("div", { class: "fenced-head" }, name, copy);
-    this.#place(depth, make("div", { class: "fenced" }, head, pre));
     const highlighter = highlighterFor(languageNamed(info.split(/[\s{:,]/)[0] ?? ""));
     const code = { element: pre, fence, indent, blanks: "", number: 1, rows, highlighter };
-    this.#open.push({ kind: "code", ...code });
+    this.#begin(depth, { kind: "code", ...code }, make("div", { class: "fenced" }, head, pre));
   }
 
   /** @param {Code} code @param {Line} line */
@@ -394,7 +385,9 @@ export class MarkdownView {
     code.rows.append(row);
     this.#undo?.push(() => row.remove());
     if (endsLine) code.number += 1;
-    if (text.length > NARROW) widen(code.element);
+    if (text.length <= NARROW) return;
+    code.element.tabIndex = 0; // it may scroll sideways, which must work by keyboard too
+    code.element.classList.add("is-wide");
   }
 
   /** @param {number} depth @param {string[]} header @param {string[]} marks such as `:--` */
@@ -402,8 +395,8 @@ export class MarkdownView {
     const element = make("tbody");
     const head = make("thead", {}, rowOf("th", header, marks));
     const box = { class: "table-box", role: "group", "aria-label": "Table", tabindex: 0 };
-    this.#place(depth, make("div", box, make("table", {}, head, element)));
-    this.#open.push({ kind: "table", element, header, marks });
+    const outer = make("div", box, make("table", {}, head, element));
+    this.#begin(depth, { kind: "table", element, header, marks }, outer);
   }
 
   /** @param {Table} table @param {string} text */
@@ -508,36 +501,15 @@ function headingOf(level, text) {
   return element;
 }
 
-/** Return the text of a heading without the `##` that may end it. @param {string} text */
-function withoutClosing(text) {
-  const whole = trimmed(text);
-  let end = whole.length;
-  while (whole[end - 1] === "#") end -= 1;
-  return end === 0 || /[ \t]/.test(whole[end - 1] ?? "") ? trimmed(whole.slice(0, end)) : whole;
-}
-
 /** Remove white space at both ends, but nothing that is to be made visible. @param {string} text */
 function trimmed(text) {
-  let [start, end] = [0, text.length];
-  while (start < end && /[ \t\n]/.test(text[start] ?? "")) start += 1;
-  while (end > start && /[ \t\n]/.test(text[end - 1] ?? "")) end -= 1;
-  return text.slice(start, end);
+  return /[^ \t\n](?:[^]*[^ \t\n])?/.exec(text)?.[0] ?? "";
 }
 
 /** Return the cells of a table's row. @param {string} text */
 function cellsOf(text) {
-  const row = trimmed(text);
-  const cells = [];
-  let start = row[0] === "|" ? 1 : 0;
-  for (let at = start; at < row.length; at += 1) {
-    if (row[at] === "\\") {
-      at += 1;
-    } else if (row[at] === "|") {
-      cells.push(row.slice(start, at));
-      start = at + 1;
-    }
-  }
-  if (start < row.length) cells.push(row.slice(start));
+  const cells = trimmed(text).replace(/^\|/, "").split(/(?<=(?:^|[^\\])(?:\\\\)*)\|/);
+  if (cells.at(-1) === "") cells.pop();
   return cells.map((cell) => trimmed(cell).replaceAll("\\|", "|"));
 }
 
@@ -550,13 +522,6 @@ function rowOf(tag, cells, marks) {
     update(cell, inlineNodes(text));
     return cell;
   }));
-}
-
-/** @param {boolean} isDone */
-function taskBox(isDone) {
-  const words = isDone ? "Done" : "To do";
-  const looks = isDone ? "task done" : "task";
-  return make("span", { class: looks, role: "img", "aria-label": words });
 }
 
 /** Replace the nodes of an element. Equal ones stay, and so does a selection in them.
@@ -577,13 +542,6 @@ function update(element, nodes) {
   element.dir = "auto";
 }
 
-/** Let code scroll sideways, which must then work by keyboard too. @param {HTMLElement} pre */
-function widen(pre) {
-  if (pre.tabIndex === 0) return;
-  pre.tabIndex = 0;
-  pre.classList.add("is-wide");
-}
-
 // Inside of a line or a paragraph
 
 /**
@@ -593,7 +551,8 @@ function widen(pre) {
  * @typedef {string | Element | Delimiter} Token
  */
 
-const SPECIAL = /[\\`*_~<&\n[\]]|!\[|\bhttps?:\/\//g;
+const SPECIAL =
+  /\\[\n!-/:-@[-`{-~]|&#?\w{1,10};|`+|\*+|_+|~+|<|!?\[|\]|\n|\bhttps?:\/\//g;
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([\da-fA-F]{1,6})|([a-zA-Z]+));/y;
 const ENTITIES = new Map(
@@ -620,7 +579,7 @@ class Inline {
   #at = 0;
   /** @type {Token[]} */ #tokens = [];
   /** @type {{ index: number, isImage: boolean, isActive: boolean }[]} */ #brackets = [];
-  /** Lengths of runs of backticks that do not come again. */
+  /** Runs of backticks that do not come again. */
   #unclosed = new Set();
 
   read() {
@@ -637,16 +596,15 @@ class Inline {
 
   /** @param {string} mark */
   #readSpecial(mark) {
-    switch (mark) {
-      case "\\": return this.#readEscape();
-      case "`": return this.#readCode();
+    switch (mark[0]) {
+      case "`": return this.#readCode(mark);
       case "*": case "_": case "~": return this.#readDelimiter(mark);
-      case "[": case "![": return this.#openBracket(mark);
+      case "[": case "!": return this.#openBracket(mark);
       case "]": return this.#closeBracket();
       case "<": return this.#readAutolink();
-      case "&": return this.#readEntity();
       case "\n": return this.#readLineEnd();
-      default: return this.#readAddress();
+      case "h": return this.#readAddress();
+      default: this.#add(mark === "\\\n" ? make("br") : unescaped(mark), mark.length);
     }
   }
 
@@ -654,13 +612,6 @@ class Inline {
   #add(token, length) {
     this.#tokens.push(token);
     this.#at += length;
-  }
-
-  #readEscape() {
-    const next = this.#text[this.#at + 1] ?? "";
-    if (next === "\n") this.#add(make("br"), 2);
-    else if (PUNCTUATION.test(next)) this.#add(next, 2);
-    else this.#add("\\", 1);
   }
 
   /** A newline stays one, for the style of the page; after two spaces it is a line break. */
@@ -674,37 +625,24 @@ class Inline {
     this.#add(spaces >= 2 ? make("br") : "\n", 1);
   }
 
-  #readCode() {
-    const run = this.#runAt(this.#at);
-    const start = this.#at + run;
-    for (let at = start; !this.#unclosed.has(run);) {
-      at = this.#text.indexOf("`", at);
-      if (at < 0) {
-        this.#unclosed.add(run);
-        break;
-      }
-      const length = this.#runAt(at);
-      if (length === run) {
-        let text = this.#text.slice(start, at).replaceAll("\n", " ");
-        if (/^ .*[^ ].* $/.test(text)) text = text.slice(1, -1);
-        this.#add(make("code", { text }), at + run - this.#at);
-        return;
-      }
-      at += length;
-    }
-    this.#add("`".repeat(run), run);
-  }
-
-  /** Count equal characters. @param {number} at */
-  #runAt(at) {
-    let end = at;
-    while (this.#text[end] === this.#text[at] && end < this.#text.length) end += 1;
-    return end - at;
-  }
-
   /** @param {string} mark */
-  #readDelimiter(mark) {
-    const length = this.#runAt(this.#at);
+  #readCode(mark) {
+    const start = this.#at + mark.length;
+    const pattern = new RegExp(`(?<!\`)${mark}(?!\`)`, "g");
+    const end = this.#unclosed.has(mark) ? null : matchAt(pattern, this.#text, start);
+    if (end === null) {
+      this.#unclosed.add(mark);
+      this.#add(mark, mark.length);
+      return;
+    }
+    let text = this.#text.slice(start, end.index).replaceAll("\n", " ");
+    if (/^ .*[^ ].* $/.test(text)) text = text.slice(1, -1);
+    this.#add(make("code", { text }), end.index + mark.length - this.#at);
+  }
+
+  /** @param {string} run */
+  #readDelimiter(run) {
+    const { length, 0: mark = "" } = run;
     const before = /(?:[\ud800-\udbff][\udc00-\udfff]|[^])$/.exec(
       this.#text.slice(Math.max(0, this.#at - 2), this.#at),
     )?.[0] ?? " ";
@@ -716,14 +654,8 @@ class Inline {
     const isWord = mark === "_"; // which has underscores inside
     const canOpen = isLeft && (!isWord || !isRight || isAfterSign);
     const canClose = isRight && (!isWord || !isLeft || isBeforeSign);
-    if (mark === "~" ? length !== 2 : length > DEEPEST) this.#add(mark.repeat(length), length);
+    if (mark === "~" ? length !== 2 : length > DEEPEST) this.#add(run, length);
     else this.#add({ mark, count: length, length, canOpen, canClose }, length);
-  }
-
-  #readEntity() {
-    const found = matchAt(ENTITY, this.#text, this.#at);
-    if (found === null) this.#add("&", 1);
-    else this.#add(decoded(found[0]), found[0].length);
   }
 
   #readAutolink() {
@@ -806,7 +738,7 @@ function addressEnd(text, at) {
   return nesting === 0 ? at : -1;
 }
 
-/** @param {RegExp} pattern a sticky one @param {string} text @param {number} at */
+/** @param {RegExp} pattern a sticky or global one @param {string} text @param {number} at */
 function matchAt(pattern, text, at) {
   pattern.lastIndex = at;
   return pattern.exec(text);

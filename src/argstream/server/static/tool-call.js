@@ -4,9 +4,10 @@ import {
 } from "./code.js";
 import {
   afterPainting, attachMenu, button, Chunks, clock, countOf, durationWords, inOrder, make, original,
-  paint, pathWords, secondsInState, secondsLeft, setChildren, setText, TailFollower, visible,
-  visibleLine, warningsAbout, wasInState,
+  paint, pathWords, secondsInState, secondsLeft, setChildren, setInOrder, setText, TailFollower,
+  visible, visibleLine, warningsAbout, wasInState,
 } from "./dom.js";
+/** @import { View } from "./code.js" */
 /** @import { ApprovalRequested, Call, Decision, JsonObject, JsonValue } from "./argstream.js" */
 /** @import {
  *   ShownState, Deciding, Reading, Change, ShownArgument as Argument, EditArguments, Surroundings,
@@ -175,8 +176,7 @@ export class ToolCallElement extends HTMLElement {
   #exact = null;
   /** @type {Editor | null} */
   #editor = null;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
 
   constructor() {
     super();
@@ -328,12 +328,6 @@ export class ToolCallElement extends HTMLElement {
     this.refresh();
   }
 
-  /** @param {Call} call */
-  #stateOf(call) {
-    if (this.stale && !isOver(call.state)) return "stale";
-    return this.#approval?.sending ?? shownState(call);
-  }
-
   #update = () => {
     if (this.#call && this.isConnected) {
       if (this.open) this.#updateBody(this.#call);
@@ -349,20 +343,18 @@ export class ToolCallElement extends HTMLElement {
     if (!call || !this.isConnected) return true;
     this.#showHead(call);
     this.#approval?.refresh();
-    const pause = this.stale ? 0 : pauseOf(call);
-    if (pause) this.#timer = setTimeout(() => paint(this.#tick), pause);
+    const isMoving = call.state === "writing" || call.state === "running";
+    if (this.stale || (!isMoving && !this.#approval?.request.expires_at)) return true;
+    this.#timer = setTimeout(() => paint(this.#tick), isMoving ? MOVING : WAITING);
     return true;
   };
 
   /** @param {Call} call */
   #showHead(call) {
-    const state = this.#stateOf(call);
-    this.#head.update(call, state, this.#texts, {
-      isOpen: this.open,
-      inner: this.#countInner(),
-      size: sizeOfCall(call),
-      isStale: this.stale,
-    });
+    const isStale = this.stale && !isOver(call.state);
+    const state = isStale ? "stale" : this.#approval?.sending ?? shownState(call);
+    const sizes = [this.#countInner(), sizeOfCall(call)].filter(Boolean);
+    this.#head.update(call, state, this.#texts, this.open, sizes.join(" · "));
     const label = `${titleOf(call, true)}, ${lowered(this.#texts[state])}`;
     if (this.#card.ariaLabel !== label) this.#card.ariaLabel = label;
     if (this.#card.dataset.state !== state) this.#card.dataset.state = state;
@@ -412,8 +404,15 @@ export class ToolCallElement extends HTMLElement {
       this.#showExact(request);
       this.#approval = new Approval(this, call, request, this.#texts, {
         place: (editor) => this.#place(editor),
-        progress: () => this.#progress,
-        size: () => this.#hiddenSize(call),
+        progress: () => {
+          const progress = this.#view?.progress ?? 0;
+          return this.#exact?.isPainted === false ? Math.min(0.99, progress) : progress;
+        },
+        size: () => {
+          const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
+          const size = isHigh ? sizeOfCall(call) : "";
+          return size && fill(this.#texts.scroll, { size });
+        },
       });
       this.#replaceStrip(this.#approval.element);
     }
@@ -423,27 +422,11 @@ export class ToolCallElement extends HTMLElement {
   #showStrip(call, results) {
     const words = this.stale && !isOver(call.state)
       ? this.#texts.reconnecting : stripWords(call, sizeOfCall(call), this.#texts);
-    results.strip.hidden = words === "" && !results.hasTabs && isOver(call.state)
-      && !this.#card.classList.contains("was-live");
-    results.say(words);
+    results.say(words, isOver(call.state) && !this.#card.classList.contains("was-live"));
     // Below a text that grows, the strip would move with each line. The header says the same.
     const isGrowing = call.state === "writing" && measured(call.root).lines <= LIVE_LINES;
     this.#card.classList.toggle("growing", isGrowing);
     this.#replaceStrip(results.strip);
-  }
-
-  /** Returns how much there is to review if the card is higher than the window.
-   * @param {Call} call */
-  #hiddenSize(call) {
-    const isHigh = this.#card.getBoundingClientRect().height > innerHeight;
-    const size = isHigh ? sizeOfCall(call) : "";
-    return size && fill(this.#texts.scroll, { size });
-  }
-
-  /** How much of what needs approval is painted, from 0 to 1. */
-  get #progress() {
-    const progress = this.#view?.progress ?? 0;
-    return this.#exact?.isPainted === false ? Math.min(0.99, progress) : progress;
   }
 
   #painted = () => {
@@ -500,7 +483,6 @@ export class ToolCallElement extends HTMLElement {
     this.#editor = editor;
     if (before) {
       this.#keepFocus(before.element, () => before.element.remove());
-      before.close();
     }
     this.#given.hidden = editor !== null;
     if (editor) this.#given.after(editor.element);
@@ -534,13 +516,6 @@ export function isOver(state) {
   return over.has(state);
 }
 
-/** Returns how often a call must be shown again without a change, in milliseconds; 0 for never.
- * @param {Call} call */
-function pauseOf(call) {
-  if (call.state === "writing" || call.state === "running") return MOVING;
-  return call.state === "pending" && call.request?.expires_at ? WAITING : 0;
-}
-
 /** @type {Record<string, ShownState>} */
 const names = {
   written: "ready", completed: "done", lost: "retried", truncated: "incomplete", aborted: "stopped",
@@ -568,13 +543,6 @@ export function stateLabel(call) {
 /** @param {string} words */
 function lowered(words) {
   return words.slice(0, 1).toLowerCase() + words.slice(1);
-}
-
-/** Shows a text that is visible already, unless it is shown.
- * @template {Element} Kind @param {Kind} element @param {string} text */
-function setInOrder(element, text) {
-  if (element.textContent !== text) element.replaceChildren(...inOrder(text));
-  return element;
 }
 
 // The header: one row, and a second one below it while the card is collapsed.
@@ -647,9 +615,9 @@ class Header {
   }
 
   /** Shows a call as it is now.
-   * @param {Call} call @param {ShownState} state @param {Texts} texts
-   * @param {{ isOpen: boolean, inner: string, size: string, isStale: boolean }} more */
-  update(call, state, texts, { isOpen, inner, size, isStale }) {
+   * @param {Call} call @param {ShownState} state @param {Texts} texts @param {boolean} isOpen
+   * @param {string} size */
+  update(call, state, texts, isOpen, size) {
     const name = visibleLine(call.name);
     setText(this.#name, name);
     if (this.#name.title !== name) this.#name.title = name;
@@ -661,9 +629,9 @@ class Header {
     }
     setText(this.#label, texts[state]);
     setIcon(this.#sign, iconsOfStates[state] ?? "dot");
-    setText(this.#size, [inner, size].filter(Boolean).join(" · "));
+    setText(this.#size, size);
     const isMoving = call.state === "writing" || call.state === "running";
-    if (!isStale || !isMoving) setText(this.#time, timeOf(call, texts));
+    if (state !== "stale" || !isMoving) setText(this.#time, timeOf(call, texts));
     // A name that changes ten times a second is not a name.
     this.#size.ariaHidden = this.#time.ariaHidden = isMoving ? "true" : null;
     const words = isOpen ? "" : visibleLine(secondLine(call, texts));
@@ -699,7 +667,8 @@ function secondLine(call, texts) {
 /** Returns what the strip of a call says that needs no decision.
  * @param {Call} call @param {string} size @param {Texts} texts */
 function stripWords(call, size, texts) {
-  const argument = openArgument(call.root);
+  const open = call.root.children.findLast(({ isDone, key }) => !isDone && key !== null);
+  const argument = open ? visibleLine(String(open.key)) : "";
   const reason = call.decision?.reason ?? "";
   // The arguments view shows an error below the argument that it is about.
   const isBelow = call.root.children.some(({ key }) => key === call.error?.path?.[0]);
@@ -730,12 +699,6 @@ function shortResult({ outcome, result }) {
   const text = textOfResult(result).trim();
   const isShort = text.length <= SHORT_CHARACTERS && text.split("\n").length <= SHORT_LINES;
   return isShort ? text : "";
-}
-
-/** Returns the name of the argument that is not complete, or "". @param {Argument} root */
-function openArgument({ children }) {
-  const last = children.findLast(({ isDone, key }) => !isDone && key !== null);
-  return last ? visibleLine(String(last.key)) : "";
 }
 
 /** Returns why the arguments are not valid, and where. @param {Call} call @param {Texts} texts */
@@ -791,6 +754,8 @@ class Approval {
   #more = make("button", { type: "button", class: "act main more-ways" }, icon("chevron"));
   #ways;
   #menu;
+  #no;
+  #change;
   #buttons = make("div", { class: "buttons" });
   #row = make("div", { class: "row-below", hidden: true });
   #alert = make("div", { class: "alert", role: "alert" });
@@ -801,8 +766,7 @@ class Approval {
   /** @type {"no" | "approving" | "denying" | "sent"} */
   #busy = "no";
   #isOffline = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
 
   /** @param {ToolCallElement} host @param {Call} call
    * @param {ApprovalRequested} request that is decided on
@@ -813,6 +777,8 @@ class Approval {
     this.request = request;
     this.#texts = texts;
     this.#asker = asker;
+    this.#no = button(texts.deny, "no", () => this.#deny());
+    this.#change = button(texts.edit, "", () => this.#edit());
     this.#ways = this.#makeWays();
     this.#menu = attachMenu(this.#more, () => this.#ways.map((way) => way.watch()));
     this.#menu.ariaLabel = this.#more.ariaLabel = texts.approveMore;
@@ -832,7 +798,7 @@ class Approval {
       ...warningsAbout(request.arguments).map((text) => make("div", { class: "warned", text })),
       this.#row, this.#alert, this.#menu,
     );
-    this.#ask();
+    this.#offer();
     this.refresh();
   }
 
@@ -866,7 +832,12 @@ class Approval {
       setText(this.#left, seconds > 0 ? fill(expiresIn, { time }) : timeOver);
     }
     if (this.#isPainted()) afterPainting(this.#measure);
-    if (this.#host.stale !== this.#isOffline) this.#become(this.#busy);
+    if (this.#host.stale !== this.#isOffline) {
+      this.#isOffline = this.#host.stale;
+      clearTimeout(this.#timer);
+      setText(this.#note, this.#isOffline ? this.#texts.offline : "");
+      this.#become(this.#busy);
+    }
     for (const one of this.#decisive) one.watch();
   }
 
@@ -874,11 +845,10 @@ class Approval {
   takeKey(key) {
     if (this.#busy !== "no" || this.#menu.matches(":popover-open")) return false;
     if (key === "escape") return this.#back();
-    const name = { a: "approve", e: "edit", d: "deny" }[key];
-    const one = this.#row.hidden && !this.#editor && name
-      ? this.#buttons.querySelector(`[data-does="${name}"]`) : null;
-    if (one instanceof HTMLElement) one.click();
-    return one !== null;
+    const one = { a: this.#decisive.at(-1)?.element, e: this.#change, d: this.#no }[key];
+    if (!one || !this.#row.hidden || this.#editor) return false;
+    one.click();
+    return true;
   }
 
   /** Measures the card, and shows the result in the next frame. */
@@ -926,29 +896,22 @@ class Approval {
     this.#timer = setTimeout(() => { this.#note.textContent = ""; }, NOTE_TIME);
   }
 
-  #ask() {
-    this.#row.hidden = true;
-    this.#row.replaceChildren();
-    this.#buttons.hidden = false;
-    setText(this.#state, "");
-    this.#keys.hidden = false;
-    const no = button(this.#texts.deny, "no", () => this.#deny());
-    no.dataset.does = "deny";
-    const change = button(this.#texts.edit, "", () => this.#edit());
-    change.dataset.does = "edit";
-    this.#offer(this.#texts.approve, "size", no, change);
-    return { no, change };
-  }
-
-  /** Shows buttons, the last of which approves and has a menu.
-   * @param {string} text @param {string} description IDs @param {HTMLElement[]} others */
-  #offer(text, description, ...others) {
-    const main = this.#decide(text, "main", () => this.approve(), this.#mayApprove);
+  /** Shows the buttons for the request or for the editor. The last one approves and has a menu. */
+  #offer() {
+    const { approve, approveEdits, cancel } = this.#texts;
+    const [words, ...others] = this.#editor
+      ? [approveEdits, button(cancel, "", () => this.#back())] : [approve, this.#no, this.#change];
+    const main = this.#decide(words, "main", () => this.approve(), this.#mayApprove);
     main.element.dataset.does = "approve";
-    main.element.setAttribute("aria-describedby", description);
+    main.element.setAttribute("aria-describedby", "editing size");
     this.#decisive = [...this.#ways, main];
     const pair = make("span", { class: "pair" }, main.element, this.#more);
     this.#buttons.replaceChildren(...others, pair);
+    this.#buttons.hidden = false;
+    this.#row.hidden = true;
+    this.#row.replaceChildren();
+    this.#keys.hidden = this.#editor !== null;
+    this.#tell("");
   }
 
   #deny() {
@@ -989,11 +952,8 @@ class Approval {
       this.#back();
     });
     this.#editor = editor;
-    this.#keys.hidden = true;
     setText(this.#size, ""); // what there was to review is now in the fields
-    const { cancel, approveEdits } = this.#texts;
-    this.#offer(approveEdits, "editing size", button(cancel, "", () => this.#back()));
-    this.#tell("");
+    this.#offer();
     this.#asker.place(editor);
     editor.focus();
   }
@@ -1004,9 +964,9 @@ class Approval {
     if (this.#busy !== "no" || (!wasEditing && this.#row.hidden)) return false;
     if (wasEditing) this.#asker.place(null);
     this.#editor = null;
-    this.#tell("");
-    const { no, change } = this.#ask();
-    (wasEditing ? change : no).focus();
+    setText(this.#state, "");
+    this.#offer();
+    (wasEditing ? this.#change : this.#no).focus();
     return true;
   }
 
@@ -1063,12 +1023,6 @@ class Approval {
     this.element.ariaBusy = busy === "no" ? null : "true";
     for (const one of this.element.querySelectorAll("input")) one.readOnly = busy !== "no";
     this.#editor?.hold(busy !== "no");
-    if (this.#isOffline && !this.#host.stale) setText(this.#note, "");
-    this.#isOffline = this.#host.stale;
-    if (this.#isOffline) {
-      clearTimeout(this.#timer);
-      setText(this.#note, this.#texts.offline);
-    }
     const isHeld = busy !== "no" || this.#isOffline;
     // Not `disabled`: the button that was pressed would lose the focus.
     for (const one of this.element.querySelectorAll("button")) {
@@ -1093,8 +1047,7 @@ const OFTEN = 100; // milliseconds between two looks at its place
 
 /** @type {Set<DecisiveButton>} */
 const watched = new Set();
-/** @type {ReturnType<typeof setTimeout> | undefined} */
-let timer;
+let timer = 0;
 
 class DecisiveButton {
   #deciding;
@@ -1114,7 +1067,7 @@ class DecisiveButton {
   /** Observes it for as long as it is in the document. */
   watch() {
     watched.add(this);
-    timer ??= setTimeout(lookAtAll, OFTEN);
+    timer ||= setTimeout(lookAtAll, OFTEN);
     this.#show(performance.now());
     return this.element;
   }
@@ -1165,7 +1118,7 @@ class DecisiveButton {
 
 /** Looks at all of them before anything is changed, so that there is one layout. */
 function lookAtAll() {
-  timer = undefined;
+  timer = 0;
   for (const one of watched) if (!one.element.isConnected) watched.delete(one);
   const all = [...watched];
   const rectangles = all.map((one) => one.element.getBoundingClientRect());
@@ -1211,12 +1164,9 @@ class Results {
     });
   }
 
-  get hasTabs() {
-    return !this.#tabs.hidden;
-  }
-
-  /** @param {string} words */
-  say(words) {
+  /** Shows words in the strip. @param {string} words @param {boolean} mayHide if it is empty */
+  say(words, mayHide) {
+    this.strip.hidden = words === "" && this.#tabs.hidden && mayHide;
     this.#said.classList.toggle("result", words !== "" && words === shortResult(this.#call));
     setInOrder(this.#said, visible(words));
   }
@@ -1319,9 +1269,7 @@ function argumentOf(value, key = null) {
 // that waits for a pause, so that typing stays smooth in 200 kB. What is sent is read again at the
 // moment of the decision.
 
-const PAUSE = 60;
-const LONG_PAUSE = 250;
-const LONG_TEXT = 20_000;
+const PAUSE = 150; // milliseconds without a key
 const MOST_FIELDS = 100; // arguments, beyond which all are edited as JSON
 
 class Editor {
@@ -1336,8 +1284,7 @@ class Editor {
   #list = [];
   /** Whether all arguments are in one field. */
   #isJson = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  #timer = 0;
   /** Whether there are changes, and none of them is wrong. */
   canApprove = false;
 
@@ -1348,14 +1295,23 @@ class Editor {
     this.#texts = texts;
     this.#onState = onState;
     this.#changes = new ChangesView(tool, before, texts, "region");
-    this.#asJson = button(texts.asJson, "plain", () => this.#switch());
+    // Turns fields into JSON or back, unless a field has an error.
+    this.#asJson = button(texts.asJson, "plain", () => {
+      const values = this.read();
+      if (values) this.#show(values, !this.#isJson);
+      if (values) this.focus();
+      else this.focusProblem();
+    });
     this.element = make(
       "div", { class: "editor", role: "group", "aria-label": texts.editor },
       this.#told, this.#fields, this.#asJson, this.#changes.element,
     );
-    this.element.addEventListener("input", () => this.#typed());
+    this.element.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.element.isConnected && this.#check(), PAUSE);
+    });
     // A button that is pressed right after the last key must be up to date.
-    this.element.addEventListener("focusout", () => this.#timer !== undefined && this.#check());
+    this.element.addEventListener("focusout", () => this.#timer && this.#check());
     this.#show(before);
   }
 
@@ -1399,10 +1355,6 @@ class Editor {
     );
   }
 
-  close() {
-    clearTimeout(this.#timer);
-  }
-
   /** Shows a field per argument; JSON if there is none, or if there are too many.
    * @param {JsonObject} values @param {boolean} [asJson] */
   #show(values, asJson = false) {
@@ -1416,27 +1368,9 @@ class Editor {
     this.#check();
   }
 
-  /** Turns fields into JSON or back, unless a field has an error. */
-  #switch() {
-    const values = this.read();
-    if (!values) {
-      this.focusProblem();
-      return;
-    }
-    this.#show(values, !this.#isJson);
-    this.focus();
-  }
-
-  #typed() {
-    let size = 0;
-    for (const { input } of this.#list) size += input.textLength;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#check(), size > LONG_TEXT ? LONG_PAUSE : PAUSE);
-  }
-
   #check() {
     clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#timer = 0;
     for (const field of this.#list) {
       field.fit();
       field.complain();
@@ -1507,15 +1441,9 @@ class Field {
 
   /** Makes it as high as its text, up to a limit. */
   fit() {
-    const { value } = this.input;
-    let rows = 0;
-    for (let at = 0; at !== -1 && rows < MOST_ROWS; rows += 1) {
-      const end = value.indexOf("\n", at);
-      rows += Math.floor(((end < 0 ? value.length : end) - at) / COLUMNS);
-      at = end < 0 ? -1 : end + 1;
-    }
-    rows = Math.min(rows, MOST_ROWS);
-    if (this.input.rows !== rows) this.input.rows = rows;
+    const lines = this.input.value.slice(0, MOST_ROWS * COLUMNS).split("\n");
+    const rows = lines.reduce((sum, { length }) => sum + 1 + Math.floor(length / COLUMNS), 0);
+    this.input.rows = Math.min(rows, MOST_ROWS);
   }
 
   /** Returns its value, or what is wrong with it. */
@@ -1879,22 +1807,10 @@ const RECORD = 0.22; // and more in a table
 const STRIDE = 256; // items that are visited between two looks at the clock
 
 /**
- * What a refresh needs.
- * @typedef {object} Pass
- * @property {Looks} looks
- * @property {Texts} texts
- * @property {() => boolean} hasTime
- * @property {boolean} isWrong whether an error is shown below an argument
- * @property {() => void} grown called if something was added
- * @property {(view: CodeView | DiffView) => void} painting called when a text begins to be painted,
- *   and when it is painted
- */
-
-/**
  * Shows one argument. `refresh` shows it as it is now, and returns whether it came to the end.
  * @typedef {object} Item
  * @property {HTMLElement} element
- * @property {(argument: Argument, around: Surroundings, pass: Pass) => boolean} refresh
+ * @property {(argument: Argument, around: Surroundings, view: ArgumentsView) => boolean} refresh
  */
 
 export class ArgumentsView {
@@ -1905,23 +1821,23 @@ export class ArgumentsView {
   constructor(call, { texts: own = texts, label = own.arguments, onPainted = () => {} } = {}) {
     this.call = call;
     this.element = make("div", { class: "arguments", role: "group", "aria-label": label });
-    this.#texts = own;
+    this.texts = own;
+    this.looks = new Looks(call.name);
     this.#onPainted = onPainted;
     this.#following = new TailFollower(this.element);
-    this.#looks = new Looks(call.name);
     this.refresh();
   }
 
   /** @type {Mode} */
   mode = "preview";
-  #texts;
+  /** Whether there is time left in this frame. */
+  hasTime = () => true;
   #onPainted;
   #following;
-  #looks;
   #isTreePainted = false;
   /** @type {Slot | null} */
   #root = null;
-  /** @type {Set<CodeView | DiffView>} */
+  /** @type {Set<View>} */
   #unpainted = new Set();
   #most = 0; // characters that there were to paint
 
@@ -1950,38 +1866,30 @@ export class ArgumentsView {
   /** @param {() => boolean} hasTime */
   #paint = (hasTime) => {
     const { root, verdict, isLost, error } = this.call;
-    const isWriting = verdict === null && !isLost;
     const { mode } = this;
-    this.element.classList.toggle("writing", isWriting);
+    this.element.classList.toggle("writing", verdict === null && !isLost);
     this.element.classList.toggle("live", mode === "live");
     if (mode === "live") this.element.tabIndex = 0;
     else this.element.removeAttribute("tabindex");
     this.#following.isFollowing &&= mode === "live";
     const around = { ...NOWHERE, mode };
     let looks = 0;
-    /** @type {Pass} */
-    const pass = {
-      looks: this.#looks,
-      texts: this.#texts,
-      isWrong: Boolean(error),
-      hasTime: () => looks++ === 0 || hasTime(), // there is progress in each frame
-      grown: () => this.#following.grown(),
-      painting: this.#painting,
-    };
-    const shape = shapeOf(root, around, pass);
+    this.hasTime = () => looks++ === 0 || hasTime(); // there is progress in each frame
+    const shape = shapeOf(root, around, this.looks);
     if (this.#root?.shape !== shape || this.#root.argument !== root) {
-      this.#root = { shape, argument: root, item: makeItem(shape, 0) };
+      this.#root = { shape, argument: root, item: makeItem(shape, root, 0, this, around) };
       this.element.replaceChildren(this.#root.item.element);
     }
     const { item } = this.#root;
-    this.#isTreePainted = item.refresh(root, around, pass);
+    this.#isTreePainted = item.refresh(root, around, this);
     if (error && item instanceof BranchItem) item.complain(error.path?.[0], error.message);
+    this.#following.grown();
     this.#finish();
     return this.#isTreePainted;
   };
 
-  /** @param {CodeView | DiffView} view */
-  #painting = (view) => {
+  /** Called when a text begins to be painted, and when it is painted. @param {View} view */
+  painting = (view) => {
     if (!view.isPainted) this.#unpainted.add(view);
     else if (this.#unpainted.delete(view)) this.#finish();
   };
@@ -1993,8 +1901,9 @@ export class ArgumentsView {
   }
 }
 
-/** @param {Argument} argument @param {Surroundings} around @param {Pass} pass @returns {Shape} */
-function shapeOf(argument, around, { looks }) {
+/** @param {Argument} argument @param {Surroundings} around @param {Looks} looks
+ * @returns {Shape} */
+function shapeOf(argument, around, looks) {
   const { kind } = argument;
   if (kind === "object" || kind === "array") {
     if (argument.isDone && argument.children.length === 0) return "line";
@@ -2010,11 +1919,15 @@ function isLong(argument) {
   return text.length > LONG || text.includes("\n");
 }
 
-/** @param {Shape} shape @param {number} depth @param {string[]} [columns] @returns {Item} */
-function makeItem(shape, depth, columns = []) {
+/** @param {Shape} shape @param {Argument} argument @param {number} depth
+ * @param {ArgumentsView} view @param {Surroundings} around @param {string[]} [columns]
+ * @returns {Item} */
+function makeItem(shape, argument, depth, view, around, columns = []) {
   if (shape === "record") return new RecordItem(columns);
   const isTree = shape === "branch" || shape === "table";
-  const item = isTree ? new BranchItem(depth, shape === "table") : new LEAVES[shape]();
+  const item = isTree
+    ? new BranchItem(argument, depth, shape === "table", view.texts)
+    : new LEAVES[shape](argument, view, around);
   if (depth > 0) item.element.role = "listitem"; // around the root there is no list
   return item;
 }
@@ -2061,14 +1974,21 @@ function isShort(cell) {
 
 /** An object or an array: a list of items below its name, or a table. */
 class BranchItem {
-  /** @param {number} depth 0: the root, which has no name @param {boolean} isTable */
-  constructor(depth, isTable) {
+  /** @param {Argument} argument @param {number} depth 0: the root, which has no name
+   * @param {boolean} isTable @param {Texts} texts */
+  constructor({ key }, depth, isTable, texts) {
     this.depth = depth;
     this.#isTable = isTable;
     this.element = make("div", { class: "item" });
+    if (depth > 0) {
+      const name = setInOrder(make("div", { class: "key" }), visibleLine(nameOf(key ?? "", texts)));
+      name.append(this.#size);
+      this.element.append(name);
+    }
     this.#list = make("div", { class: "list", role: isTable ? "table" : "list" });
     this.#list.classList.toggle("indented", !isTable && depth > 0 && depth <= DEEPEST);
     this.#chunks = new Chunks(this.#list, height);
+    this.element.append(this.#list, this.#more);
   }
 
   #isTable;
@@ -2077,8 +1997,7 @@ class BranchItem {
   #slots = [];
   /** @type {Argument[]} */
   #children = [];
-  /** @type {Surroundings | null} */
-  #inner = null;
+  #inner = NOWHERE;
   #settled = 0; // children, from the first on, that are shown for good
   #chunks;
   #size = button("", "plain items", () => {
@@ -2103,33 +2022,30 @@ class BranchItem {
     return this.#children.length ? (this.#settled + part) / this.#children.length : 0;
   }
 
-  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
-  refresh(argument, around, pass) {
+  /** @param {Argument} argument @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(argument, around, view) {
     const { children } = argument;
+    const { looks, texts } = view;
     const isPreview = around.mode === "preview";
-    this.#again = () => paint((hasTime) => this.refresh(argument, around, { ...pass, hasTime }));
-    if (!this.#list.parentNode) {
-      if (this.depth > 0) {
-        const name = make("div", { class: "key" });
-        name.append(...inOrder(visibleLine(nameOf(argument.key ?? "", pass.texts))), this.#size);
-        this.element.append(name);
-      }
-      this.element.append(this.#list, this.#more);
-    }
+    this.#again = () => paint((hasTime) => {
+      view.hasTime = hasTime;
+      return this.refresh(argument, around, view);
+    });
     const isDeep = isPreview && this.depth > DEEP;
     const isClosed = isDeep && !this.#isOpen;
     this.#showSize(argument, isDeep, isClosed);
-    const edit = pass.looks.edit(argument);
-    const inner = pass.looks.within(argument, around);
-    const titled = pass.isWrong ? null : pass.looks.titled(argument, inner, edit);
+    const edit = looks.edit(argument);
+    const inner = looks.within(argument, around);
+    // An error is shown below its argument.
+    const titled = view.call.error ? null : looks.titled(argument, inner, edit);
     // These have few neighbours. What seems to be an edit may turn out to be none.
     const isSpecial = edit !== null || titled !== null;
     const fields = /** @type {const} */ (["file", "language", "isOnlyText", "mode"]);
-    const isOther = fields.some((name) => inner[name] !== this.#inner?.[name]);
+    const isOther = fields.some((name) => inner[name] !== this.#inner[name]);
     if (isOther || isSpecial || children !== this.#children) this.#settled = 0;
     this.#children = children;
     this.#inner = inner;
-    if (this.#isTable) this.#showColumns(columnsOf(argument, pass.looks) ?? [], pass.texts);
+    if (this.#isTable) this.#showColumns(columnsOf(argument, looks) ?? [], texts);
     const end = isClosed ? 0 : isPreview ? Math.min(children.length, this.#limit) : children.length;
     let place = Math.min(this.#settled, end);
     let isEditShown = false;
@@ -2138,8 +2054,8 @@ class BranchItem {
       const isEdit = edit !== null && (child === edit.old || child === edit.new);
       if ((isEdit && isEditShown) || child === titled) continue;
       isEditShown ||= isEdit;
-      if (at % STRIDE === STRIDE - 1 && !pass.hasTime()) return false;
-      if (!this.#show(child, place, isEdit ? argument : null, inner, pass)) return false;
+      if (at % STRIDE === STRIDE - 1 && !view.hasTime()) return false;
+      if (!this.#show(child, place, isEdit ? argument : null, inner, view)) return false;
       place += 1;
       if (!isSpecial && this.#settled === at && child.isDone) this.#settled = at + 1;
     }
@@ -2148,7 +2064,7 @@ class BranchItem {
     const left = isClosed ? 0 : children.length - end;
     this.#more.hidden = left === 0;
     const count = String(Math.min(left, MORE));
-    setText(this.#more, left === 0 ? "" : fill(pass.texts.showMore, { count }));
+    setText(this.#more, left === 0 ? "" : fill(texts.showMore, { count }));
     this.#list.classList.toggle("open", place === 0 && !argument.isDone);
     return true;
   }
@@ -2190,15 +2106,15 @@ class BranchItem {
   /** Shows a child at its place, and returns whether that is all of it.
    * @param {Argument} child @param {number} place
    * @param {Argument | null} edit the edit that it belongs to
-   * @param {Surroundings} inner @param {Pass} pass */
-  #show(child, place, edit, inner, pass) {
-    const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, pass);
+   * @param {Surroundings} inner @param {ArgumentsView} view */
+  #show(child, place, edit, inner, view) {
+    const shape = edit ? "edit" : this.#isTable ? "record" : shapeOf(child, inner, view.looks);
     const slot = this.#slots[place];
     if (slot?.argument === child && slot.shape === shape) {
-      return slot.item.refresh(edit ?? child, inner, pass);
+      return slot.item.refresh(edit ?? child, inner, view);
     }
-    if (!pass.hasTime()) return false;
-    const item = makeItem(shape, this.depth + 1, this.#columns);
+    if (!view.hasTime()) return false;
+    const item = makeItem(shape, child, this.depth + 1, view, inner, this.#columns);
     if (slot) slot.item.element.replaceWith(item.element);
     else {
       const { last, size } = this.#chunks;
@@ -2206,8 +2122,7 @@ class BranchItem {
       this.#chunks.last.append(item.element);
     }
     this.#slots[place] = { shape, argument: child, item };
-    pass.grown();
-    return item.refresh(edit ?? child, inner, pass);
+    return item.refresh(edit ?? child, inner, view);
   }
 }
 
@@ -2243,17 +2158,19 @@ class LineItem {
   element = document.createElement("div");
   #value = document.createElement("span");
 
-  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
-  refresh(argument, _around, { texts }) {
-    if (!this.element.className) {
-      this.element.className = "item line";
-      if (argument.key !== null) {
-        const name = document.createElement("span");
-        name.className = "key";
-        this.element.append(setInOrder(name, visibleLine(nameOf(argument.key, texts))), " ");
-      }
-      this.element.append(this.#value);
+  /** @param {Argument} argument @param {ArgumentsView} view */
+  constructor({ key }, { texts }) {
+    this.element.className = "item line";
+    if (key !== null) {
+      const name = document.createElement("span");
+      name.className = "key";
+      this.element.append(setInOrder(name, visibleLine(nameOf(key, texts))), " ");
     }
+    this.element.append(this.#value);
+  }
+
+  /** @param {Argument} argument @param {Surroundings} _around @param {ArgumentsView} view */
+  refresh(argument, _around, { texts }) {
     showValue(this.#value, argument, texts);
     return true;
   }
@@ -2271,7 +2188,7 @@ class RecordItem {
     this.#columns = columns;
   }
 
-  /** @param {Argument} argument @param {Surroundings} _around @param {Pass} pass */
+  /** @param {Argument} argument @param {Surroundings} _around @param {ArgumentsView} view */
   refresh({ children }, _around, { texts }) {
     while (this.#values.length < this.#columns.length) {
       const value = document.createElement("span");
@@ -2289,22 +2206,22 @@ class RecordItem {
 /** A long text. */
 class BlockItem {
   element = make("div", { class: "item block-item" });
-  /** @type {CodeView | null} */
-  #view = null;
+  #view;
 
-  /** @param {Argument} argument @param {Surroundings} around @param {Pass} pass */
-  refresh(argument, around, pass) {
-    const { isNumbered, language, file } = pass.looks.text(argument, around);
-    const title = file ?? (argument.key === null ? "" : nameOf(argument.key, pass.texts));
-    if (this.#view === null) {
-      const { texts, painting: onPainting } = pass;
-      const label = title || texts.arguments;
-      this.#view = new CodeView({ label, language, isNumbered, texts, onPainting });
-      this.element.append(this.#view.element);
-    }
-    const text = textOf(argument);
-    if (text !== this.#view.text) pass.grown();
-    this.#view.show(text, { isDone: argument.isDone, language, title, mode: around.mode });
+  /** @param {Argument} argument @param {ArgumentsView} view @param {Surroundings} around */
+  constructor(argument, { looks, texts, painting: onPainting }, around) {
+    const { isNumbered, language } = looks.text(argument, around);
+    const label = argument.key === null ? texts.arguments : nameOf(argument.key, texts);
+    this.#view = new CodeView({ label, language, isNumbered, texts, onPainting });
+    this.element.append(this.#view.element);
+  }
+
+  /** @param {Argument} argument @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(argument, around, { looks, texts }) {
+    const { key, isDone } = argument;
+    const { language, file } = looks.text(argument, around);
+    const title = file ?? (key === null ? "" : nameOf(key, texts));
+    this.#view.show(textOf(argument), { isDone, language, title, mode: around.mode });
     return true;
   }
 }
@@ -2312,32 +2229,29 @@ class BlockItem {
 /** An edit: two arguments as one diff. */
 class EditItem {
   element = make("div", { class: "item block-item" });
-  #title = "";
-  /** @type {DiffView | null} */
-  #view = null;
-  #shown = 0;
+  #view;
 
-  /** @param {Argument} object @param {Surroundings} around @param {Pass} pass */
-  refresh(object, around, pass) {
-    const edit = pass.looks.edit(object);
+  /** @param {Argument} _argument @param {ArgumentsView} view */
+  constructor(_argument, { texts, painting: onPainting }) {
+    // The place of the lines in the file is not known.
+    this.#view = new DiffView({ label: "", texts, isNumbered: false, onPainting });
+    this.element.append(this.#view.element);
+  }
+
+  /** @param {Argument} object @param {Surroundings} around @param {ArgumentsView} view */
+  refresh(object, around, { looks, texts }) {
+    const edit = looks.edit(object);
     if (edit === null) return true; // its parent shows it in another way
     const { old, new: after } = edit;
-    const { language, file, mode } = pass.looks.within(object, around);
-    const { texts, painting: onPainting } = pass;
+    const { language, file, mode } = looks.within(object, around);
     const names = [old, after].flatMap((one) => (one ? nameOf(one.key ?? "", texts) : []));
     const title = file || names.join(" → ");
-    if (!this.#view || this.#title !== title) {
-      this.#title = title;
-      // The place of the lines in the file is not known.
-      const options = { label: title, title, language, texts, isNumbered: false };
-      this.#view = new DiffView({ ...options, onPainting });
-      this.element.replaceChildren(this.#view.element);
-    }
-    const [before, then] = [textOf(old), after ? textOf(after) : ""];
-    if (before.length + then.length !== this.#shown) pass.grown();
-    this.#shown = before.length + then.length;
-    const [isBeforeDone, isAfterDone] = [old.isDone, after?.isDone ?? false];
-    this.#view.show({ before, after: then, isBeforeDone, isAfterDone, language, mode });
+    this.#view.label = title;
+    this.#view.show({
+      before: textOf(old), isBeforeDone: old.isDone,
+      after: after ? textOf(after) : "", isAfterDone: after?.isDone ?? false,
+      language, title, mode,
+    });
     return true;
   }
 }
@@ -2379,6 +2293,7 @@ sheet.replaceSync(`
   text-align: start;
 }
 :host([hidden]), [hidden] { display: none !important; }
+:is(.size, .time, .panel, .said, .told, .wrong, .hint, .title):empty { display: none; }
 /* The body of an open card is painted one frame after its header: nothing below may move. */
 :host([open]:is([state="writing"], [state="written"], [state="pending"], [state="running"])) .call {
   min-height: 6.15rem;
@@ -2416,16 +2331,15 @@ sheet.replaceSync(`
 }
 .head:hover { background: color-mix(in srgb, var(--ink) 4%, transparent); }
 .kind { color: var(--soft); }
-.name, .primary {
+.name, .primary, .size, .second, .meta {
   min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
-  unicode-bidi: isolate;
 }
+.name, .primary, .second { unicode-bidi: isolate; }
 .name { flex: 0 1 auto; max-width: 60%; font-weight: 600; }
 .primary { flex: 1 1 0; font: 0.8125rem/1.5 var(--mono); color: var(--soft); direction: ltr; }
 .size, .time, .state { flex: none; font-size: 0.8125rem; white-space: nowrap; }
 .size, .time { color: var(--soft); font-variant-numeric: tabular-nums; }
-.size { max-width: 45%; overflow: hidden; text-overflow: ellipsis; }
-.size:empty, .time:empty { display: none; }
+.size { max-width: 45%; }
 .state, .sign { color: var(--state); }
 .call[data-state=done] .state {
   position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden;
@@ -2440,9 +2354,7 @@ sheet.replaceSync(`
 :host([open]) .head .chevron { transform: rotate(90deg); }
 .call[data-state=retried] :is(.name, .primary) { text-decoration: line-through; }
 .second {
-  padding: 0 0.75rem 0.375rem 2.125rem;
-  overflow: hidden; color: var(--soft); font-size: 0.8125rem;
-  text-overflow: ellipsis; white-space: nowrap; unicode-bidi: isolate;
+  padding: 0 0.75rem 0.375rem 2.125rem; color: var(--soft); font-size: 0.8125rem;
 }
 .call:is([data-state=blocked], [data-state=denied], [data-state=failed]) .second {
   display: -webkit-box; margin-block-end: 0.375rem; padding-block-end: 0;
@@ -2458,7 +2370,6 @@ sheet.replaceSync(`
   border-inline-start: 2px solid var(--line);
 }
 .panel { padding: 0.125rem 0.75rem 0.625rem; }
-.panel:empty { display: none; }
 .result { color: var(--ink); font: 0.8125rem/1.54 var(--mono); white-space: pre-wrap; }
 .tabs { display: flex; gap: 0.25rem; }
 .tab[aria-selected=true] {
@@ -2468,7 +2379,6 @@ sheet.replaceSync(`
   display: flex; flex-wrap: wrap; align-items: center; gap: 0.375rem 0.75rem;
   min-height: 2.25rem; padding: 0.4375rem 0.75rem; border-top: 1px solid var(--line);
 }
-.said:empty { display: none; }
 .growing .strip:not(.approval) { display: none; }
 .was-live .strip { min-height: 3.25rem; }
 .unpainted .strip:not(.approval) { visibility: hidden; }
@@ -2541,7 +2451,6 @@ input { flex: 1 1 12rem; min-width: 0; min-height: 1.875rem; padding: 0.125rem 0
 .editor > .plain { justify-self: start; }
 .fields { display: grid; gap: 0.625rem; }
 .told { display: flex; flex-wrap: wrap; align-items: center; gap: 0.5rem; color: var(--warn); }
-.told:empty, .wrong:empty, .hint:empty { display: none; }
 .field { display: grid; gap: 0.1875rem; }
 .field label {
   color: var(--soft); font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere;
@@ -2610,11 +2519,7 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
 .tools .title {
   min-width: 0; font: 0.8125rem/1.4 var(--mono); overflow-wrap: anywhere; unicode-bidi: isolate;
 }
-.tools .title:empty { display: none; }
-.tools .meta {
-  flex: 1; min-width: 0; overflow: hidden; color: var(--soft); font-size: 0.75rem;
-  text-overflow: ellipsis; white-space: nowrap;
-}
+.tools .meta { flex: 1; color: var(--soft); font-size: 0.75rem; }
 .tools .act { min-height: 1.5rem; font-size: 0.75rem; }
 .tools .act[aria-pressed=true] {
   background: color-mix(in srgb, var(--ink) 8%, transparent); color: var(--ink);
@@ -2642,6 +2547,7 @@ button.items[aria-disabled=true] { color: var(--soft); text-decoration: none; }
   position: absolute; inset-block: 0; left: 0; white-space: pre; color: var(--soft);
   user-select: none;
 }
+.row:empty::before { content: none !important; }
 .row.continued::before { content: "↪" / ""; left: 0.1rem; }
 .numbered .row { padding-left: calc(max(3, var(--digits, 3)) * 1ch + 2rem); }
 .numbered .row:not(.continued)::before { content: attr(data-number) / ""; }

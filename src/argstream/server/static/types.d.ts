@@ -257,21 +257,18 @@ export interface Row {
   endsLine: boolean;
 }
 export type LineChange = { kind: "same" | "removed" | "added", text: string };
-/** What is open at the end of a row; null if nothing is. */
-export type State = { mode: string, [more: string]: unknown } | null;
-export interface Grammar {
-  /** Cuts a row into tokens, and returns what is open behind it */
-  tokenize: (text: string, state: State, isStart: boolean) => [Token[], State];
-  /** Returns what is open in the next line */
-  endLine: (state: State) => State;
-}
-/** How a string or a comment begins and ends. */
+/** What is open at the end of a row; null if nothing is. A `block` has whole lines: it returns the
+ * kind of each, which is "string" unless it is the last one, or null if the block ended before. */
+export type State = { span?: Span | undefined, isEscaped?: boolean | undefined, block?: Lines }
+  | null;
+export type Lines = (line: string) => string | null;
+/** A comment, a string, or what else its first characters tell. */
 export interface Span {
-  /** A regular expression */
+  kind: string;
+  /** A regular expression without groups: for all of it, or for its beginning */
   open: string;
   /** The text that ends it; empty: the end of the line */
-  close: string;
-  kind: "string" | "comment";
+  close?: string;
   isMultiline?: boolean;
   /** Whether a backslash escapes */
   hasEscapes?: boolean;
@@ -285,15 +282,10 @@ export interface Rules {
   /** The keywords before a name that is defined */
   definers?: string;
   ignoresCase?: boolean;
-  /** A regular expression for what else is a name: variables, decorators */
-  names?: string;
-  /** A regular expression for what else is a string: characters */
-  literals?: string;
-  /** Between slashes, where no division can be */
-  hasRegularExpressions?: boolean;
-  hasHereDocuments?: boolean;
-  /** Whether a string before a colon is a name */
-  hasKeys?: boolean;
+  /** Whether numbers and words have no meaning */
+  isProse?: boolean;
+  /** The block that begins behind a line, if one does */
+  block?: (tokens: Token[]) => Lines | null;
 }
 
 // tool-call.js

@@ -13,75 +13,17 @@
  *     });
  *     console.log((await done).status);
  *
- * In this order: types, Client and Following, Run and its blocks, streams, JSON.
+ * In this order: Client and Following, Run and its blocks, streams, JSON.
  */
 
-/** Types that are in types.d.ts.
- * @typedef {import("./types.js").JsonValue} JsonValue
- * @typedef {import("./types.js").JsonObject} JsonObject
- * @typedef {import("./types.js").JsonPath} JsonPath
- * @typedef {import("./types.js").JsonKind} JsonKind
- * @typedef {import("./types.js").RunStatus} RunStatus
- * @typedef {import("./types.js").RunMode} RunMode
- * @typedef {import("./types.js").CallKind} CallKind
- * @typedef {import("./types.js").InvalidVerdict} InvalidVerdict
- * @typedef {import("./types.js").Verdict} Verdict
- * @typedef {import("./types.js").ApprovalOutcome} ApprovalOutcome
- * @typedef {import("./types.js").ApprovalScope} ApprovalScope
- * @typedef {import("./types.js").Usage} Usage
- * @typedef {import("./types.js").ArgumentsError} ArgumentsError
- * @typedef {import("./types.js").OfWords} OfWords
- * @typedef {import("./types.js").TextDelta} TextDelta
- * @typedef {import("./types.js").ThinkingStarted} ThinkingStarted
- * @typedef {import("./types.js").ThinkingDelta} ThinkingDelta
- * @typedef {import("./types.js").ThinkingCompleted} ThinkingCompleted
- * @typedef {import("./types.js").OfCall} OfCall
- * @typedef {import("./types.js").ToolCallStarted} ToolCallStarted
- * @typedef {import("./types.js").ToolArgsDelta} ToolArgsDelta
- * @typedef {import("./types.js").ToolArgsCompleted} ToolArgsCompleted
- * @typedef {import("./types.js").ToolArgsInvalid} ToolArgsInvalid
- * @typedef {import("./types.js").ApprovalRequested} ApprovalRequested
- * @typedef {import("./types.js").ApprovalDecided} ApprovalDecided
- * @typedef {import("./types.js").ToolExecutionStarted} ToolExecutionStarted
- * @typedef {import("./types.js").ToolOutputDelta} ToolOutputDelta
- * @typedef {import("./types.js").ToolCallCompleted} ToolCallCompleted
- * @typedef {import("./types.js").ToolCallFailed} ToolCallFailed
- * @typedef {import("./types.js").CallEvent} CallEvent
- * @typedef {import("./types.js").ArgumentStarted} ArgumentStarted
- * @typedef {import("./types.js").ArgumentDelta} ArgumentDelta
- * @typedef {import("./types.js").ArgumentCompleted} ArgumentCompleted
- * @typedef {import("./types.js").ArgumentEvent} ArgumentEvent
- * @typedef {import("./types.js").TurnStarted} TurnStarted
- * @typedef {import("./types.js").TurnCompleted} TurnCompleted
- * @typedef {import("./types.js").RunStarted} RunStarted
- * @typedef {import("./types.js").RunPaused} RunPaused
- * @typedef {import("./types.js").RunResumed} RunResumed
- * @typedef {import("./types.js").RunCompleted} RunCompleted
- * @typedef {import("./types.js").RunFailed} RunFailed
- * @typedef {import("./types.js").RunStopped} RunStopped
- * @typedef {import("./types.js").RunEnd} RunEnd
- * @typedef {import("./types.js").StreamFailed} StreamFailed
- * @typedef {import("./types.js").Seen} Seen
- * @typedef {import("./types.js").TextSnapshot} TextSnapshot
- * @typedef {import("./types.js").ThinkingSnapshot} ThinkingSnapshot
- * @typedef {import("./types.js").CallSnapshot} CallSnapshot
- * @typedef {import("./types.js").RunSnapshot} RunSnapshot
- * @typedef {import("./types.js").RunEvent} RunEvent
- * @typedef {import("./types.js").EventFrame} EventFrame
- * @typedef {import("./types.js").SnapshotFrame} SnapshotFrame
- * @typedef {import("./types.js").Frame} Frame
- * @typedef {import("./types.js").RunInfo} RunInfo
- * @typedef {import("./types.js").ConversationInfo} ConversationInfo
- * @typedef {import("./types.js").ConversationList} ConversationList
- * @typedef {import("./types.js").RunDetails} RunDetails
- * @typedef {import("./types.js").Decision} Decision
- * @typedef {import("./types.js").Connection} Connection
- * @typedef {import("./types.js").Handlers} Handlers
- * @typedef {import("./types.js").Retrying} Retrying
- * @typedef {import("./types.js").Starting} Starting
- * @typedef {import("./types.js").ClientOptions} ClientOptions
- * @typedef {import("./types.js").Asking} Asking
- * @typedef {import("./types.js").Opening} Opening */
+/** @import {
+ *   JsonValue, JsonObject, JsonPath, JsonKind, RunStatus, RunMode, Verdict, Usage, ArgumentsError,
+ *   OfWords, TextDelta, ThinkingDelta, ThinkingCompleted, OfCall, ApprovalRequested,
+ *   ApprovalDecided, CallEvent, ArgumentEvent, TurnStarted, TurnCompleted, RunPaused, RunResumed,
+ *   RunFailed, RunEnd, StreamFailed, TextSnapshot, ThinkingSnapshot, CallSnapshot, RunSnapshot,
+ *   RunEvent, EventFrame, Frame, RunInfo, ConversationList, RunDetails, Decision, Connection,
+ *   Handlers, Retrying, Starting, ClientOptions, Asking, Opening
+ * } from "./types.js" */
 
 const EVENTS = { accept: "text/event-stream" };
 /** What was said before a run is in the runs before it. */

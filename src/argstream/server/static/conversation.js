@@ -3,12 +3,13 @@ import {
   isRunOver, linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
 } from "./dom.js";
 import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
-/** @import { Block, Call, Client, Connection, ConversationInfo, Following, Handlers, Run, RunInfo } from "./argstream.js" */
+/** @import { Block, Call, Client, Following, Run } from "./argstream.js" */
 /** @import { Inspector } from "./inspector.js" */
 /** @import { MarkdownView } from "./markdown.js" */
 /** @import { Route } from "./page.js" */
 /** @import { Replay } from "./replay.js" */
 /** @import { DecisionEvent, ToolCallElement } from "./tool-call.js" */
+/** @import { Connection, ConversationInfo, Decision, Handlers, RunInfo } from "./types.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
 // In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
@@ -502,7 +503,7 @@ function checkedCall({ section, element: card }, onReview) {
   };
   const review = button("Review", "small quiet", onReview);
   const element = make("li", {}, make("label", {}, box, name, primary, size, note), review);
-  /** @type {import("./argstream.js").Decision} */
+  /** @type {Decision} */
   const decision = { decision: "approve", digest };
   return { section, element, callId: call.callId, decision, check };
 }

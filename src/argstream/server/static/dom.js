@@ -1,5 +1,6 @@
 import { ServerProblem } from "./argstream.js";
-/** @import { Call, Client, EventFrame } from "./argstream.js" */
+/** @import { Call, Client } from "./argstream.js" */
+/** @import { EventFrame } from "./types.js" */
 
 // What a model wrote, made safe to show, by the rules of argstream/sanitise.py, where they are
 // explained. Each character is spelled alike wherever it stands, so a stream can be made visible
@@ -384,11 +385,11 @@ const runs = new RegExp(
 /** Returns what to append for a text that is visible already.
  * @param {string} text @returns {(string | Node)[]} */
 export function inOrder(text) {
-  return text.split(runs).flatMap((piece, at) => {
-    if (at % 2 === 0) return piece === "" ? [] : [piece];
+  return text.split(runs).map((piece, at) => {
+    if (at % 2 === 0) return piece;
     const island = make("span", { class: "from-right" });
     island.append(piece);
-    return [island];
+    return island;
   });
 }
 

@@ -10,8 +10,9 @@ import {
   problemWords, readLog, setChildren, setText, visible, visibleLine,
 } from "./dom.js";
 import { primaryArgument, stateLabel } from "./tool-call.js";
-/** @import { Block, EventFrame, Frame, JsonValue, RunEvent, Text, Thinking, TurnTimes } from "./argstream.js" */
+/** @import { Block, Text, Thinking, TurnTimes } from "./argstream.js" */
 /** @import { LogClient } from "./dom.js" */
+/** @import { EventFrame, Frame, JsonValue, RunEvent } from "./types.js" */
 
 /**
  * @typedef {object} InspectorOptions

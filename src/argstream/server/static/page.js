@@ -4,9 +4,9 @@ import {
   ago, attachMenu, editTitle, exactly, icon, keep, kept, make, part, problemWords, setAttribute,
   setChildren, setText, statusWords, visible, visibleLine,
 } from "./dom.js";
-/** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./argstream.js" */
 /** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
+/** @import { Connection, ConversationInfo, ConversationList, RunStatus } from "./types.js" */
 /** @typedef {(sentence: string) => void} Say announce a sentence to screen readers */
 
 // The entry of the page: it connects the sidebar, the header, the conversation and the composer.

@@ -25,7 +25,6 @@ const FIRST_PAINT = 2000;
 /**
  * @typedef {object} ConversationOptions
  * @property {Client} client
- * @property {Scrolling} scrolling
  * @property {(sentence: string) => void} say announces it to screen readers
  * @property {() => void} onState
  * @property {(connection: Connection) => void} onConnection
@@ -43,6 +42,7 @@ export class Conversation {
     this.#options = options;
     this.#sectionOptions = {
       ...options,
+      scrolling: this.#scrolling,
       onState: () => this.#changed(),
       onSend: (message, replaces) => this.send(message, replaces),
     };
@@ -52,6 +52,7 @@ export class Conversation {
   id = "";
 
   #options;
+  #scrolling = new Scrolling();
   #element = part("conversation", HTMLElement);
   #approvals = new ApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
@@ -171,7 +172,7 @@ export class Conversation {
     }
     if (this.#sections.length === 0) this.#element.replaceChildren();
     this.#append(section);
-    this.#options.scrolling.toEnd();
+    this.#scrolling.toEnd();
     this.#changed();
     return true;
   }
@@ -254,7 +255,7 @@ export class Conversation {
     if (visit !== this.#visit) return;
     const elements = this.#sections.map((section) => section.element);
     this.#element.replaceChildren(...(first > 0 ? [this.#earlier] : []), ...elements);
-    if (runId === "") this.#options.scrolling.toEnd();
+    if (runId === "") this.#scrolling.toEnd();
     else this.#goTo(target);
     if (target !== runId) this.#find(target)?.showAttempt();
     this.#changed();
@@ -276,7 +277,7 @@ export class Conversation {
       if (visit !== this.#visit) return;
       this.#sections.unshift(...sections);
       const isLast = before.length <= PAGE;
-      this.#options.scrolling.keepPlace(oldest.element, () => {
+      this.#scrolling.keepPlace(oldest.element, () => {
         oldest.element.before(...sections.map((section) => section.element));
         if (isLast) this.#earlier.remove();
       });
@@ -316,7 +317,7 @@ export class Conversation {
     if (runId === "") return true;
     const section = this.#find(runId);
     if (section === undefined || !section.element.isConnected) return false;
-    this.#options.scrolling.toStart(section.element);
+    this.#scrolling.toStart(section.element);
     section.element.focus({ preventScroll: true });
     return true;
   }
@@ -515,7 +516,7 @@ function checkedCall({ section, element: card }, onReview) {
  * @typedef {Pick<RunInfo, "run" | "prompt" | "status" | "created"> &
  *   Partial<Pick<RunInfo, "updated" | "replaces" | "is_driven">>} Known
  */
-/** @typedef {ConversationOptions & { onSend: Conversation["send"] }} SectionOptions */
+/** @typedef {ConversationOptions & { scrolling: Scrolling, onSend: Conversation["send"] }} SectionOptions */
 
 /** Characters from which a prompt has a scroll bar, and so must be reachable by keyboard. */
 const LONG_PROMPT = 1500;
@@ -524,8 +525,6 @@ const TITLE = 80;
 /** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
 const HIDDEN_FOR = 30_000;
 const POLL_EVERY = 15_000;
-/** Milliseconds between two questions whether a process has resumed the run. */
-const ASK_DRIVER = 2000;
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
 /** One run in a conversation: the message, what the agent does, how it ended, and the footer.
@@ -587,7 +586,6 @@ export class RunSection {
   #state = "";
   #isDisconnected = false;
   #isUndriven = false;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */ #asked;
   /** Calls whose approval was announced. @type {Set<string>} */
   #told = new Set();
 
@@ -718,15 +716,12 @@ export class RunSection {
 
   /** @param {boolean} isConnected whether the server can be reached */
   setConnected(isConnected) {
-    // The server may have been restarted, and the process of the run with it.
-    if (isConnected && this.#isDisconnected) this.askDriver();
     this.#isDisconnected = !isConnected;
     this.#showStale();
   }
 
   close() {
     this.#isClosed = true;
-    clearTimeout(this.#asked);
     this.#unfollow();
     this.#footer?.close();
     this.#inspector?.close();
@@ -992,21 +987,9 @@ export class RunSection {
 
   /** @param {boolean} isUndriven whether no process drives the run, so that nothing can happen */
   #setUndriven(isUndriven) {
-    clearTimeout(this.#asked);
-    if (isUndriven) this.#asked = setTimeout(() => this.askDriver(), ASK_DRIVER);
     if (isUndriven === this.#isUndriven) return;
     this.#isUndriven = isUndriven;
     this.#showStale();
-  }
-
-  async askDriver() {
-    if (this.isOver || this.#isClosed) return;
-    try {
-      const info = await this.#options.client.run(this.runId);
-      if (!this.#isClosed) this.notice(info);
-    } catch {
-      // The connection that follows the run reports the same problem.
-    }
   }
 
   /** Stop the clocks while nothing is heard of the run. */
@@ -1589,7 +1572,7 @@ const FRAMES = 30;
 
 /** Keeps the end of the conversation in sight while it grows, if the reader is there. A reader who
  * is elsewhere is not moved. */
-export class Scrolling {
+class Scrolling {
   constructor() {
     const content = part("conversation", HTMLElement);
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });

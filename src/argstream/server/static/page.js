@@ -1,5 +1,5 @@
 import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
-import { Conversation, Scrolling } from "./conversation.js";
+import { Conversation } from "./conversation.js";
 import {
   ago, attachMenu, editTitle, exactly, icon, keep, kept, make, part, problemWords, setAttribute,
   setChildren, setText, statusWords, visible, visibleLine,
@@ -71,13 +71,14 @@ class Page {
   #opening = Promise.resolve();
 
   #connection = new ConnectionBar(this.#say, () => {
-    this.#conversation.setConnected(!this.#connection.isLost);
+    const { isLost } = this.#connection;
+    this.#conversation.setConnected(!isLost);
+    if (!isLost) this.#sidebar.refreshSoon(); // the processes of the runs may be gone
     this.#render();
   });
 
   #conversation = new Conversation({
     client: this.#client,
-    scrolling: new Scrolling(),
     say: this.#say,
     onState: () => this.#changed(),
     onConnection: (connection) => this.#connection.take(connection),

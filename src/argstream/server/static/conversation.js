@@ -1,6 +1,7 @@
 import {
   afterPainting, BlockChunks, button, copyText, countOf, durationWords, exactly, icon, isMissing,
-  isRunOver, linesOf, make, paint, part, problemWords, sentence, setAttribute, setText, visibleLine,
+  isRunOver, linesOf, make, oneLine, paint, part, problemWords, sentence, setAttribute, setText,
+  visibleLine,
 } from "./dom.js";
 import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Block, Call, Client, Following, Run } from "./argstream.js" */
@@ -18,7 +19,6 @@ import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** Runs that are shown at first, and by each press of "Show earlier messages". */
 const PAGE = 10;
 const MOST_RUNS = 1000;
-const EARLIER = "Show earlier messages";
 /** Milliseconds to wait for the content of all runs, so that nothing moves once it is visible. */
 const FIRST_PAINT = 2000;
 
@@ -58,7 +58,8 @@ export class Conversation {
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
-  #earlier = button(EARLIER, "quiet earlier", () => this.#showEarlier());
+  /** Runs that are not shown yet. @type {RunInfo[]} */ #before = [];
+  #earlier = button("Show earlier messages", "quiet earlier", () => this.#showEarlier());
   /** @type {RunSection[]} */ #sections = [];
   /** Increases with each conversation that is opened, to discard late answers about another one. */
   #visit = 0;
@@ -122,8 +123,8 @@ export class Conversation {
     if (this.id === id && this.#sections.length > 0 && this.#goTo(runId)) return;
     const visit = this.#leave(id);
     try {
-      const limit = runId === "" ? PAGE + 1 : MOST_RUNS;
-      await this.#load(visit, await this.#options.client.runs({ conversation: id, limit }), runId);
+      const infos = await this.#options.client.runs({ conversation: id, limit: MOST_RUNS });
+      await this.#load(visit, infos, runId);
     } catch (problem) {
       this.#fail(visit, problem, "Conversation not found");
     }
@@ -245,8 +246,8 @@ export class Conversation {
     const kept = withoutReplaced(infos);
     const target = replacementOf(infos, runId);
     const at = runId === "" ? kept.length : kept.findIndex((info) => info.run === target);
-    const first = Math.max(0, Math.min(kept.length - PAGE, at));
-    this.#sections = kept.slice(first).map((info) => this.#begun(info));
+    this.#before = kept.splice(0, Math.max(0, Math.min(kept.length - PAGE, at)));
+    this.#sections = kept.map((info) => this.#begun(info));
     if (this.#sections.length === 0) {
       this.#failAs("Conversation not found");
       return;
@@ -254,7 +255,7 @@ export class Conversation {
     await allShown(this.#sections);
     if (visit !== this.#visit) return;
     const elements = this.#sections.map((section) => section.element);
-    this.#element.replaceChildren(...(first > 0 ? [this.#earlier] : []), ...elements);
+    this.#element.replaceChildren(...(this.#before.length > 0 ? [this.#earlier] : []), ...elements);
     if (runId === "") this.#scrolling.toEnd();
     else this.#goTo(target);
     if (target !== runId) this.#find(target)?.showAttempt();
@@ -264,31 +265,17 @@ export class Conversation {
   async #showEarlier() {
     const visit = this.#visit;
     const [oldest] = this.#sections;
-    if (oldest === undefined) return;
+    const sections = this.#before.splice(-PAGE).map((info) => this.#begun(info));
     this.#earlier.ariaDisabled = "true"; // `disabled` would lose the focus
-    try {
-      const infos = await this.#options.client.runs({ conversation: this.id, limit: MOST_RUNS });
-      if (visit !== this.#visit) return;
-      const before = withoutReplaced(infos).filter(
-        (info) => info.created <= oldest.created && !this.#find(info.run),
-      );
-      const sections = before.slice(-PAGE).map((info) => this.#begun(info));
-      await allShown(sections);
-      if (visit !== this.#visit) return;
-      this.#sections.unshift(...sections);
-      const isLast = before.length <= PAGE;
-      this.#scrolling.keepPlace(oldest.element, () => {
-        oldest.element.before(...sections.map((section) => section.element));
-        if (isLast) this.#earlier.remove();
-      });
-      (sections.at(-1) ?? oldest).element.focus({ preventScroll: true });
-      this.#earlier.textContent = EARLIER;
-    } catch (problem) {
-      this.#options.say(visibleLine(problemWords(problem)));
-      this.#earlier.textContent = visibleLine(`${EARLIER} (${problemWords(problem)})`);
-    } finally {
-      this.#earlier.ariaDisabled = "false";
-    }
+    await allShown(sections);
+    this.#earlier.ariaDisabled = "false";
+    if (visit !== this.#visit || oldest === undefined) return;
+    this.#sections.unshift(...sections);
+    this.#scrolling.keepPlace(oldest.element, () => {
+      oldest.element.before(...sections.map((section) => section.element));
+      if (this.#before.length === 0) this.#earlier.remove();
+    });
+    sections.at(-1)?.element.focus({ preventScroll: true });
   }
 
   /** @param {RunInfo} info */
@@ -731,7 +718,7 @@ export class RunSection {
 
   /** The beginning of the message. */
   get title() {
-    const words = this.#words.slice(0, 200).trim().replaceAll(/[ \t\r\n]+/g, " ");
+    const words = oneLine(this.#words.slice(0, 200));
     const letters = [...words]; // do not cut a surrogate pair
     return letters.length > TITLE ? `${letters.slice(0, TITLE).join("")}…` : words;
   }
@@ -1138,8 +1125,11 @@ export class RunFooter {
   #tick() {
     const isOver = isRunOver(this.#status);
     setText(this.#activity, isOver ? "" : this.#stale || this.#activityWords());
-    const waited = this.#run === null ? 0 : waitedFor(this.#run);
-    setText(this.#time, isOver ? tookWords(this.#to - this.#from - waited) : "");
+    let took = this.#to - this.#from;
+    for (const { cause, startedAt, endedAt } of this.#run?.breaks ?? []) {
+      if (cause === "pause") took -= (endedAt ?? startedAt) - startedAt;
+    }
+    setText(this.#time, isOver ? tookWords(took) : "");
   }
 
   /** "Writing write_file · 24 lines · 2.7 s" */
@@ -1154,20 +1144,6 @@ export class RunFooter {
     const took = tookWords((performance.now() - this.#since) / 1000);
     return [words, size, took].filter((part) => part !== "").join(" · ");
   }
-}
-
-/** Return for how long a run did nothing but wait for decisions, as far as that is known.
- * @param {Run} run */
-function waitedFor({ calls }) {
-  let [waited, until] = [0, 0];
-  const asked = [...calls.values()].filter(({ requestedAt }) => requestedAt !== null);
-  asked.sort((one, other) => (one.requestedAt ?? 0) - (other.requestedAt ?? 0));
-  for (const { requestedAt, decidedAt } of asked) {
-    const end = decidedAt ?? 0;
-    waited += Math.max(0, end - Math.max(until, requestedAt ?? 0));
-    until = Math.max(until, end);
-  }
-  return waited;
 }
 
 /** How long something took: "0.6 s", "2.7 s", "12 s"; "" if that is too short to matter.

@@ -56,6 +56,11 @@ export function visibleLine(text) {
   return plainLine.test(text) ? text : text.replace(hidden, spell);
 }
 
+/** Returns a text with each run of white space as one space. @param {string} text */
+export function oneLine(text) {
+  return text.trim().replaceAll(/[ \t\r\n]+/g, " ");
+}
+
 /** Reads back what `visible` or `visibleLine` has spelled. What is not a spelling stays as it is.
  * @param {string} shown */
 export function original(shown) {

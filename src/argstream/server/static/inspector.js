@@ -6,8 +6,8 @@
 
 import { Argument, Call, Run, toJson } from "./argstream.js";
 import {
-  button, copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, paint, pathWords,
-  problemWords, readLog, setChildren, setText, visible, visibleLine,
+  button, copyText, countOf, duration, firstIndex, icon, keep, kept, make, moment, oneLine, paint,
+  pathWords, problemWords, readLog, setChildren, setText, visible, visibleLine,
 } from "./dom.js";
 import { primaryArgument, stateLabel } from "./tool-call.js";
 /** @import { Block, Text, Thinking, TurnTimes } from "./argstream.js" */
@@ -1192,7 +1192,7 @@ function callTitle(call) {
 
 /** Return the beginning of a text as one line. @param {string} text */
 function lineOf(text) {
-  return text.slice(0, 4 * LINE_LENGTH).replace(/[\t\n ]+/g, " ").trim().slice(0, LINE_LENGTH);
+  return oneLine(text.slice(0, 4 * LINE_LENGTH)).slice(0, LINE_LENGTH);
 }
 
 /** @param {number} seconds */

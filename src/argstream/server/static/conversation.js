@@ -71,7 +71,7 @@ export class Conversation {
 
   /** The number of calls that wait for a decision. */
   get asking() {
-    return this.#sections.reduce((sum, section) => sum + section.asking.length, 0);
+    return this.#sections.reduce((sum, section) => sum + section.asking, 0);
   }
 
   /** Whether the arguments of a call were edited, and the edits were not sent. */
@@ -509,9 +509,8 @@ function checkedCall({ section, element: card }, onReview) {
 const LONG_PROMPT = 1500;
 /** Characters of a prompt in a title. */
 const TITLE = 80;
-/** Milliseconds after which a hidden tab closes its connection, and between its questions then. */
+/** Milliseconds after which a hidden tab closes its connection. */
 const HIDDEN_FOR = 30_000;
-const POLL_EVERY = 15_000;
 const DELETED = "This conversation was deleted. This copy disappears when you leave the page.";
 
 /** One run in a conversation: the message, what the agent does, how it ended, and the footer.
@@ -531,8 +530,8 @@ export class RunSection {
   status = "running";
   /** When it started, in seconds since 1970. */
   created = 0;
-  /** The IDs of the calls that wait for a decision. @type {string[]} */
-  asking = [];
+  /** How many calls wait for a decision. */
+  asking = 0;
   /** Whether it was deleted elsewhere. */
   isLost = false;
   /** Resolved when something of it is painted, or nothing can be.
@@ -612,9 +611,13 @@ export class RunSection {
     if (info.is_driven === false) this.#setUndriven(info.status === "running");
   }
 
-  /** @param {Pick<RunInfo, "status" | "is_driven">} info */
-  notice({ status, is_driven }) {
+  /** @param {ConversationInfo} info */
+  notice({ status, is_driven, pending }) {
     this.#setUndriven(status === "running" && !is_driven);
+    if (!document.hidden) return; // its stream knows more
+    this.status = status;
+    this.asking = pending;
+    this.#options.onState();
   }
 
   get isInspected() {
@@ -801,26 +804,12 @@ export class RunSection {
   }
 
   /** A browser allows six connections to a host, over all of its tabs. So a tab that is hidden for
-   * a while closes its stream and polls the status, and reconnects as soon as it is visible. */
+   * a while closes its stream, and reconnects as soon as it is visible. */
   #look = () => {
     clearTimeout(this.#resting);
-    if (document.hidden) this.#resting = setTimeout(() => this.#rest(), HIDDEN_FOR);
+    if (document.hidden) this.#resting = setTimeout(() => this.#following?.pause(), HIDDEN_FOR);
     else this.#following?.resume();
   };
-
-  async #rest() {
-    this.#following?.pause();
-    try {
-      const info = await this.#options.client.run(this.runId);
-      this.status = info.status;
-      this.asking = info.pending.map((request) => request.call_id);
-      this.#options.onState();
-    } catch {
-      // It is asked again, and reported when the tab is visible.
-    }
-    if (this.#following === null || !document.hidden || this.isOver) return;
-    this.#resting = setTimeout(() => this.#rest(), POLL_EVERY);
-  }
 
   /** @param {Run} run @param {readonly Block[]} blocks */
   #mark(run, blocks) {
@@ -964,10 +953,11 @@ export class RunSection {
     }
     const wasOver = this.isOver;
     this.status = run.status;
-    this.asking = calls.map((call) => call.callId);
+    this.asking = calls.length;
     if (this.isOver && wasKnown && !wasOver) this.#options.say(visibleLine(this.#endWords(run)));
     // Cards are painted later than their calls are known.
-    const state = `${this.status} ${this.asking.join(" ")} ${this.askingElements.length}`;
+    const ids = calls.map((call) => call.callId).join(" ");
+    const state = `${this.status} ${ids} ${this.askingElements.length}`;
     if (state !== this.#state) this.#options.onState();
     this.#state = state;
   }

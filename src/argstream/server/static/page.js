@@ -1,8 +1,8 @@
 import { Client, ConnectionLost, ServerProblem, toJson } from "./argstream.js";
 import { Conversation } from "./conversation.js";
 import {
-  ago, attachMenu, editTitle, exactly, icon, keep, kept, make, oneLine, part, problemWords,
-  setAttribute, setChildren, setText, statusWords, visible, visibleLine,
+  ago, attachMenu, editTitle, exactly, icon, isRunOver, keep, kept, make, oneLine, part,
+  problemWords, setAttribute, setChildren, setText, statusWords, visible, visibleLine,
 } from "./dom.js";
 /** @import { RunSection } from "./conversation.js" */
 /** @import { MenuItem } from "./dom.js" */
@@ -23,8 +23,9 @@ const RETRY = 3000;
 /** Conversations that are listed at first, and with each press on "Show more". */
 const LISTED = 50;
 const MOST_LISTED = 1000;
-/** Milliseconds between two reads of the list. */
+/** Milliseconds between two reads of the list, and of a hidden tab. */
 const INTERVAL = 3000;
+const HIDDEN_INTERVAL = 15_000;
 /** Milliseconds that the list waits for further changes before it is read again. */
 const SOON = 150;
 /** The model of `argstream serve` that needs no API key. */
@@ -395,7 +396,8 @@ const GROUPS = /** @type {const} */ (["Needs approval", "Today", "Yesterday", "E
 /** Conversations from which on there is a search field. */
 const SEARCHABLE = 10;
 
-/** The list of conversations. It is read every few seconds while the page is visible. */
+/** The list of conversations. It is read every few seconds while the page is visible, or less often
+ * while it is hidden and a run is in progress. */
 class Sidebar {
   /**
    * @param {{ client: Client, onList: (list: ConversationList, isAll: boolean) => void,
@@ -414,7 +416,9 @@ class Sidebar {
       this.#limit = MOST_LISTED;
       this.refresh();
     });
-    document.addEventListener("visibilitychange", () => this.#poll());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) this.#poll();
+    });
     window.addEventListener("online", () => this.#poll());
   }
 
@@ -464,7 +468,8 @@ class Sidebar {
 
   #poll() {
     clearTimeout(this.#timer);
-    if (!document.hidden) this.refresh();
+    const { run, status } = this.#open;
+    if (!document.hidden || (run !== "" && !isRunOver(status))) this.refresh();
   }
 
   /** Read the list now, and from then on every few seconds.
@@ -489,7 +494,7 @@ class Sidebar {
       if (!(problem instanceof ConnectionLost)) this.#tell(problemWords(problem));
       failure = problem;
     }
-    this.#timer = setTimeout(() => this.#poll(), INTERVAL);
+    this.#timer = setTimeout(() => this.#poll(), document.hidden ? HIDDEN_INTERVAL : INTERVAL);
     return failure;
   }
 

@@ -541,7 +541,7 @@ export class RunSection {
   heard = Promise.withResolvers();
 
   #options;
-  #view = new RunView((decisions) => this.decide(decisions));
+  #view = new RunView();
   #heading = make("h2", { class: "unseen" });
   #prompt = make("div", { class: "prompt", dir: "auto" });
   #edit = button("Edit message", "small quiet edit-message", () => this.#editMessage());
@@ -599,7 +599,7 @@ export class RunSection {
       onTimeline: () => this.toggleTimeline(),
       onReplay: () => this.toggleReplay(),
     });
-    this.#live.append(make("h3", { class: "unseen", text: "Answer" }), this.#view.element);
+    this.#live.append(make("h3", { class: "unseen", text: "Answer" }));
     this.#showPrompt(info.prompt);
     if (this.replaces !== "") this.element.append(this.#attemptButton);
     this.element.append(
@@ -825,11 +825,15 @@ export class RunSection {
     const run = this.#run;
     if (run === null || this.#footer === null) return true; // `begin` was not called yet
     if (this.#isClosed) return true;
-    const isShown =
-      run === this.#shownRun
-        ? this.#view.update(run, this.#changed, hasTime)
-        : this.#view.show(run, hasTime);
     const wasKnown = this.#shownRun !== null;
+    const isSame = run === this.#shownRun;
+    if (!isSame) {
+      this.#view.element.remove();
+      this.#view = new RunView((decisions) => this.decide(decisions), run.blocks.length);
+      this.#live.append(this.#view.element);
+      this.#showStale();
+    }
+    const isShown = this.#view.update(run, isSame ? this.#changed : run.blocks, hasTime);
     this.#shownRun = run;
     this.#changed.clear();
     this.#showPrompt(run.prompt);
@@ -1186,47 +1190,42 @@ const always = () => true;
  * a sub-agent are inside of its call. Work is done as long as there is time; the rest is done when
  * it is called again. */
 export class RunView {
-  /** @param {Decide} [decide] without it, nothing can be decided */
-  constructor(decide) {
+  /** @param {Decide} [decide] without it, nothing can be decided
+   * @param {number} [first] how many blocks there are: finished calls among them start collapsed */
+  constructor(decide, first = 0) {
     this.#decide = decide;
+    this.#first = first;
   }
 
   element = make("div", { class: "blocks" });
   #decide;
+  #first;
   /** How each block is shown, by its key. @type {Map<number, BlockView["show"]>} */
   #views = new Map();
   /** The newest call with each ID. @type {Map<string, ToolCallElement>} */
   #calls = new Map();
   /** Of this element, and of calls with a sub-agent. @type {Map<HTMLElement, Container>} */
   #containers = new Map();
-  /** How many blocks are painted. */
-  #count = 0;
-  /** How many blocks there were at first. Finished calls among them start collapsed. */
-  #first = 0;
-  /** Painted blocks that have changed. @type {Set<Block>} */
+  /** Blocks that are new, or have changed. @type {Set<Block>} */
   #changed = new Set();
   #isStale = false;
 
-  /** Show a run instead of what was shown before.
-   * @param {Run} run @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown */
-  show(run, hasTime = always) {
-    this.element.replaceChildren();
-    this.#views.clear();
-    this.#calls.clear();
-    this.#containers.clear();
-    this.#changed.clear();
-    this.#count = 0;
-    this.#first = run.blocks.length;
-    return this.#work(run, hasTime);
-  }
-
   /** Show what has changed, or has not been shown yet.
-   * @param {Run} run @param {Iterable<Block>} blocks @param {() => boolean} [hasTime]
-   * @returns {boolean} whether all is shown */
+   * @param {Run} run @param {Iterable<Block>} blocks that are new, or have changed
+   * @param {() => boolean} [hasTime] @returns {boolean} whether all is shown */
   update(run, blocks, hasTime = always) {
-    for (const block of blocks) if (this.#views.has(block.key)) this.#changed.add(block);
-    return this.#work(run, hasTime);
+    for (const block of blocks) this.#changed.add(block);
+    for (const block of this.#changed) {
+      const show = this.#views.get(block.key) ?? this.#add(run, block);
+      if (!show(hasTime)) return false;
+      this.#changed.delete(block);
+      if (!hasTime()) break;
+    }
+    if (this.#changed.size > 0) return false;
+    if (run.end !== null && this.#views.size === this.#first) {
+      for (const container of this.#containers.values()) container.settle();
+    }
+    return true;
   }
 
   /** The calls that wait for a decision. */
@@ -1257,36 +1256,13 @@ export class RunView {
     for (const call of this.#calls.values()) call.stale = isStale;
   }
 
-  /** @param {Run} run @param {() => boolean} hasTime */
-  #work(run, hasTime) {
-    for (const block of this.#changed) {
-      if (this.#views.get(block.key)?.(hasTime) === false) return false;
-      this.#changed.delete(block);
-      if (!hasTime()) break;
-    }
-    if (this.#changed.size > 0) return false;
-    while (this.#count < run.blocks.length) {
-      const block = /** @type {Block} */ (run.blocks[this.#count]);
-      if (!this.#add(run, block)(hasTime)) {
-        this.#changed.add(block);
-        return false;
-      }
-      if (!hasTime()) break;
-    }
-    if (this.#count < run.blocks.length) return false;
-    if (run.end !== null && this.#count === this.#first) {
-      for (const container of this.#containers.values()) container.settle();
-    }
-    return true;
-  }
-
   /** @param {Run} run @param {Block} block */
   #add(run, block) {
     const container = this.#containerOf(block);
     /** @type {BlockView["show"]} */
     let show;
     if (block.type === "call") {
-      const isOpen = !(this.#count < this.#first && isOver(block.state));
+      const isOpen = this.#views.size >= this.#first || !isOver(block.state);
       const element = this.#makeCall(block, isOpen);
       container.addCall(block, element);
       show = () => {
@@ -1299,7 +1275,6 @@ export class RunView {
       show = (hasTime) => view.show(hasTime) && showLost(view.element, run, block);
     }
     this.#views.set(block.key, show);
-    this.#count += 1;
     return show;
   }
 

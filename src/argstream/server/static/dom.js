@@ -328,25 +328,25 @@ function makeItem({ label, act, isDanger = false }, menu) {
 /** @type {WeakMap<Call, Map<string, number>>} */
 const seen = new WeakMap();
 
-/** When a call entered its state, if that is known. @param {Call} call */
-function stateTime({ state, startedAt, executedAt, requestedAt }) {
+/** For how many seconds a call was in its state before it was seen here, as far as is known; null if
+ * it was not. @param {Call} call */
+function secondsBefore({ state, snapshotAt, startedAt, executedAt, requestedAt }) {
+  if (snapshotAt === null) return null;
   const time = state === "running" ? executedAt.at(-1) : state === "pending" ? requestedAt : null;
-  return (state === "writing" ? startedAt : time) ?? null;
+  const since = (state === "writing" ? startedAt : time) ?? snapshotAt;
+  return since <= snapshotAt ? snapshotAt - since : null;
 }
 
 /** Returns whether a call was in its state before it was seen here, so that the server's clock is
  * needed to know for how long. @param {Call} call */
 export function wasInState(call) {
-  const { snapshotAt } = call;
-  return snapshotAt !== null && (stateTime(call) ?? snapshotAt) <= snapshotAt;
+  return secondsBefore(call) !== null;
 }
 
 /** Returns the seconds for which this call has been in its state, as far as is known.
  * @param {Call} call */
 export function secondsInState(call) {
-  const { snapshotAt } = call;
-  const earlier = wasInState(call) ? (snapshotAt ?? 0) - (stateTime(call) ?? snapshotAt ?? 0) : 0;
-  return earlier + secondsSeen(call);
+  return (secondsBefore(call) ?? 0) + secondsSeen(call);
 }
 
 /** @param {Call} call */
@@ -769,26 +769,19 @@ const HIGH = 150; // lines at which a chunk of blocks is full too
 const WIDTH = 80; // characters of a line, about
 
 /** Blocks of a text or of a conversation in chunks, which are in volumes from the start. */
-export class BlockChunks {
+export class BlockChunks extends Chunks {
   /** @param {HTMLElement} element that holds them */
   constructor(element) {
-    this.#chunks = new Chunks(element, (chunk) => this.#lines.get(chunk) ?? 0, true);
+    super(element, (chunk) => this.#lines.get(chunk) ?? 0, true);
   }
 
-  #chunks;
   /** @type {WeakMap<HTMLElement, number>} */
   #lines = new WeakMap();
 
-  /** The last chunk. */
-  get last() {
-    return this.#chunks.last;
-  }
-
   /** @param {Element} child */
   append(child) {
-    const { last, size } = this.#chunks;
-    const isFull = last.childElementCount >= size || (this.#lines.get(last) ?? 0) >= HIGH;
-    if (isFull) this.#chunks.begin();
+    const isFull = this.last.childElementCount >= MOST || (this.#lines.get(this.last) ?? 0) >= HIGH;
+    if (isFull) this.begin();
     this.last.append(child);
   }
 

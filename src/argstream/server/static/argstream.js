@@ -400,11 +400,9 @@ function tell(handlers, name, words) {
   try {
     handler?.(...words);
   } catch (error) {
-    if (typeof reportError === "function") reportError(error);
-    else
-      queueMicrotask(() => {
-        throw error;
-      });
+    queueMicrotask(() => {
+      throw error;
+    });
   }
 }
 
@@ -544,9 +542,6 @@ export class Run {
   /** Of the last record. It never decreases. */
   time = 0;
 
-  /** The newest text or thinking with each number and parent.
-   * @type {Map<string, Text | Thinking>} */
-  #texts = new Map();
   #nextKey = 0;
   /** @type {Set<Block>} */ #changed = new Set();
   #handlers;
@@ -698,14 +693,13 @@ export class Run {
     this.turnTimes = [];
     this.breaks = snapshot.breaks.map(({ cause, started_at, ended_at, call_ids }) => (
       { cause, startedAt: started_at, endedAt: ended_at, callIds: call_ids }));
-    this.#texts.clear();
     this.calls.clear();
     for (const [place, seen] of snapshot.blocks.entries()) {
       if (!isAbout(seen, this.blocks[place])) this.#dropFrom(place);
       const known = this.blocks[place];
       const block = known ?? this.#start(seen);
       if (!known) block.snapshotAt = this.time;
-      this.#index(block);
+      if (block.type === "call") this.calls.set(block.callId, block);
       this.#update(block, seen, seen.type === "call" ? treeIn(seen, views) : null);
       this.#restoreTimes(block, seen);
     }
@@ -824,23 +818,20 @@ export class Run {
       : new Thinking(key, told);
     block.startedAt = block.lastTextAt = this.#now;
     this.blocks.push(block);
-    this.#index(block);
     this.#changed.add(block);
-    if (block.type === "call") this.#tell("onToolStart", block);
+    if (block.type !== "call") return block;
+    this.calls.set(block.callId, block);
+    this.#tell("onToolStart", block);
     return block;
-  }
-
-  /** @param {Block} block */
-  #index(block) {
-    if (block.type === "call") this.calls.set(block.callId, block);
-    else this.#texts.set(`${block.block} ${block.parentId ?? ""}`, block);
   }
 
   /** Returns the block that an event continues, or starts it: no event reports the start of a text.
    * @param {TextDelta | ThinkingDelta | ThinkingCompleted} event */
   #openText({ type, block, parent_id }) {
-    const known = this.#texts.get(`${block} ${parent_id ?? ""}`);
-    if (known && !known.isLost) return known;
+    const known = this.blocks.findLast((one) => {
+      return one.type !== "call" && one.block === block && one.parentId === parent_id;
+    });
+    if (known && known.type !== "call" && !known.isLost) return known;
     const kind = type === "text_delta" ? "text" : "thinking";
     const started = this.#start({ type: kind, block, parent_id, turn: this.turns });
     return /** @type {Text | Thinking} */ (started);

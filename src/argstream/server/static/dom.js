@@ -243,11 +243,9 @@ export function editTitle(element, title, back, save) {
   const looks = { class: "field title-field", "aria-label": "Title", maxlength: 200 };
   const field = make("input", looks);
   field.value = title;
-  let isOver = false;
   /** @param {boolean} isSaved */
   const end = (isSaved) => {
-    if (isOver) return;
-    isOver = true;
+    field.onblur = null; // it is removed
     const hadFocus = document.activeElement === field;
     const words = field.value.trim();
     field.remove();
@@ -255,7 +253,7 @@ export function editTitle(element, title, back, save) {
     if (hadFocus) back.focus();
     if (isSaved && words !== "" && words !== title) save(words);
   };
-  field.addEventListener("blur", () => end(true));
+  field.onblur = () => end(true);
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
     event.preventDefault(); // Escape would close the drawer

@@ -13,7 +13,7 @@ import { isOver, primaryOf, sizeOf, titleOf } from "./tool-call.js";
 /** @import { Connection, ConversationInfo, Decision, Handlers, RunInfo } from "./types.js" */
 
 // A conversation on the page: its runs, their blocks, and what can be done with them.
-// In this order: Conversation, ApprovalBar, RunSection, RunFooter, RunView and the views of blocks,
+// In this order: Conversation, approvals, RunSection, RunFooter, RunView and the views of blocks,
 // Scrolling.
 
 /** Runs that are shown at first, and by each press of "Show earlier messages". */
@@ -54,7 +54,7 @@ export class Conversation {
   #options;
   #scrolling = new Scrolling();
   #element = part("conversation", HTMLElement);
-  #approvals = new ApprovalBar(() => this.goToAsking());
+  #showPending = makeApprovalBar(() => this.goToAsking());
   /** @type {SectionOptions} */ #sectionOptions;
   /** Shown in place of the title if the conversation could not be loaded. */
   #failure = "";
@@ -207,9 +207,9 @@ export class Conversation {
   /** Move the focus to the next pending call, after the one that has it.
    * @returns {boolean} false if there is none */
   goToAsking() {
-    const calls = this.#pending.map(({ element }) => element);
-    const at = calls.findIndex((call) => call.matches(":focus-within"));
-    const next = this.#pending[(at + 1) % calls.length];
+    const pending = this.#pending;
+    const at = pending.findIndex(({ element }) => element.matches(":focus-within"));
+    const next = pending[(at + 1) % pending.length];
     return next !== undefined && next.section.goTo(next.element);
   }
 
@@ -223,7 +223,7 @@ export class Conversation {
     for (const section of this.#sections) {
       section.setNewest(this.id !== "" && section === this.#sections.at(-1));
     }
-    this.#approvals.show(this.#pending);
+    this.#showPending(this.#pending);
     this.#options.onState();
   }
 
@@ -368,107 +368,97 @@ const CHECK_EVERY = 100;
 
 /** @typedef {{ section: RunSection, element: ToolCallElement }} Pending */
 
-/** The bar below the conversation. It is shown while a pending call is out of sight. */
-class ApprovalBar {
-  /** @param {() => void} onReview */
-  constructor(onReview) {
-    const review = button("Review", "small", onReview);
-    review.title = "Alt+A";
-    review.ariaKeyShortcuts = "Alt+A";
-    this.#element = make(
-      "div",
-      { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
-      icon("paused"),
-      this.#words,
-      review,
-      this.#all,
-    );
-    this.#main.append(this.#element, this.#dialog);
-    this.#dialog.addEventListener("close", () => clearInterval(this.#checking));
-  }
-
-  #all = button("Approve all", "small approve-all", () => this.#open());
-  #element;
-  #main = part("main", HTMLElement);
-  #words = make("span", { class: "approvals-words" });
-  #dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
-  /** @type {Pending[]} */ #pending = [];
-  /** @type {WeakSet<Element>} */ #unseen = new WeakSet();
-  /** @type {ReturnType<typeof setInterval> | undefined} */ #checking;
-  #observer = new IntersectionObserver(
-    (entries) => {
-      for (const { target, isIntersecting } of entries) {
-        if (isIntersecting) this.#unseen.delete(target);
-        else this.#unseen.add(target);
-      }
-      this.#place();
-    },
-    { root: part("scroller", HTMLElement), rootMargin: "-96px 0px" }, // an edge is not enough
+/** Make the bar below the conversation. It is shown while a pending call is out of sight.
+ * @param {() => void} onReview @returns {(pending: Pending[]) => void} takes what is pending */
+function makeApprovalBar(onReview) {
+  const main = part("main", HTMLElement);
+  const dialog = make("dialog", { class: "checklist", "aria-labelledby": "checklist-title" });
+  const words = make("span", { class: "approvals-words" });
+  const review = button("Review", "small", onReview);
+  review.title = review.ariaKeyShortcuts = "Alt+A";
+  const all = button("Approve all", "small approve-all", () => openChecklist(dialog, pending));
+  const bar = make(
+    "div", { class: "approvals", role: "group", "aria-label": "Approvals", hidden: true },
+    icon("paused"), words, review, all,
   );
-
-  /** @param {Pending[]} pending */
-  show(pending) {
-    this.#pending = pending;
-    this.#observer.disconnect();
-    for (const { element } of pending) this.#observer.observe(element);
-    this.#place();
-    this.#all.hidden = pending.length < 2;
-    setText(this.#words, `${countOf(pending.length, "approval")} needed`);
-    if (pending.length === 0) this.#dialog.close();
-  }
-
+  main.append(bar, dialog);
+  /** @type {Pending[]} */
+  let pending = [];
+  /** @type {WeakSet<Element>} */
+  const unseen = new WeakSet();
   /** Show the bar for calls out of sight. One in sight has its own buttons at the lower edge. */
-  #place() {
-    const unseen = this.#pending.filter(({ element }) => this.#unseen.has(element)).length;
-    this.#element.hidden = unseen === 0;
-    this.#main.classList.toggle("is-asking", unseen < this.#pending.length);
-  }
+  const place = () => {
+    const count = pending.filter(({ element }) => unseen.has(element)).length;
+    bar.hidden = count === 0;
+    main.classList.toggle("is-asking", count < pending.length);
+  };
+  /** @param {IntersectionObserverEntry[]} entries */
+  const look = (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) unseen.delete(target);
+      else unseen.add(target);
+    }
+    place();
+  };
+  const root = part("scroller", HTMLElement);
+  const observer = new IntersectionObserver(look, { root, rootMargin: "-96px 0px" }); // not an edge
+  return (shown) => {
+    pending = shown;
+    observer.disconnect();
+    for (const { element } of pending) observer.observe(element);
+    place();
+    all.hidden = pending.length < 2;
+    setText(words, `${countOf(pending.length, "approval")} needed`);
+    if (pending.length === 0) dialog.close();
+  };
+}
 
-  /** Open the checklist of what is pending now. Calls that come later are not in it. */
-  #open() {
-    const opened = performance.now();
-    const rows = this.#pending.map((pending) => {
-      return checkedCall(pending, () => {
-        this.#dialog.close();
-        pending.section.goTo(pending.element);
-      });
+/** Open the checklist of what is pending now. Calls that come later are not in it.
+ * @param {HTMLDialogElement} dialog @param {Pending[]} pending */
+function openChecklist(dialog, pending) {
+  const opened = performance.now();
+  const rows = pending.map((one) => {
+    return checkedCall(one, () => {
+      dialog.close();
+      one.section.goTo(one.element);
     });
-    const problem = make("p", { class: "checklist-problem", role: "alert" });
-    let isSending = false;
-    const check = () => {
-      const checked = rows.filter((row) => row.check());
-      setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
-      const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
-      approve.ariaDisabled = String(!isReady);
-      return isReady ? checked : [];
-    };
-    const press = async () => {
-      const checked = check();
-      isSending = checked.length > 0;
-      try {
-        for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
-          const decisions = some.map(({ callId, decision }) => [callId, decision]);
-          await section.decide(Object.fromEntries(decisions));
-        }
-        if (isSending) this.#dialog.close();
-      } catch (error) {
-        problem.textContent = visibleLine(problemWords(error));
+  });
+  const problem = make("p", { class: "checklist-problem", role: "alert" });
+  let isSending = false;
+  const check = () => {
+    const checked = rows.filter((row) => row.check());
+    setText(approve, checked.length === 0 ? "Approve" : `Approve ${countOf(checked.length, "call")}`);
+    const isReady = checked.length > 0 && !isSending && performance.now() - opened >= GUARD;
+    approve.ariaDisabled = String(!isReady);
+    return isReady ? checked : [];
+  };
+  const press = async () => {
+    const checked = check();
+    isSending = checked.length > 0;
+    try {
+      for (const [section, some] of Map.groupBy(checked, (row) => row.section)) {
+        const decisions = some.map(({ callId, decision }) => [callId, decision]);
+        await section.decide(Object.fromEntries(decisions));
       }
-      isSending = false;
-    };
-    const approve = button("Approve", "small primary", press);
-    const cancel = button("Cancel", "small", () => this.#dialog.close());
-    this.#dialog.replaceChildren(
-      make("h2", { id: "checklist-title", text: "Approve these calls?" }),
-      make("ul", {}, ...rows.map((row) => row.element)),
-      problem,
-      make("div", { class: "checklist-actions" }, cancel, approve),
-    );
-    for (const { element } of this.#pending) element.open = true; // or it would not be painted
-    check();
-    this.#checking = setInterval(check, CHECK_EVERY);
-    this.#dialog.showModal();
-  }
+      if (isSending) dialog.close();
+    } catch (error) {
+      problem.textContent = visibleLine(problemWords(error));
+    }
+    isSending = false;
+  };
+  const approve = button("Approve", "small primary", press);
+  const cancel = button("Cancel", "small", () => dialog.close());
+  dialog.replaceChildren(
+    make("h2", { id: "checklist-title", text: "Approve these calls?" }),
+    make("ul", {}, ...rows.map((row) => row.element)),
+    problem,
+    make("div", { class: "checklist-actions" }, cancel, approve),
+  );
+  for (const { element } of pending) element.open = true; // or it would not be painted
+  check();
+  const checking = setInterval(check, CHECK_EVERY);
+  dialog.addEventListener("close", () => clearInterval(checking), { once: true });
+  dialog.showModal();
 }
 
 /** Return a row of the checklist. It can be checked once the card of the call is painted whole.

@@ -66,8 +66,8 @@ class Page {
   #drawer = makeDrawer();
   #toast = makeToast(this.#say);
   #shortcuts = part("shortcuts", HTMLDialogElement);
-  #model = "";
-  /** The names of its tools. @type {string[]} */ #tools = [];
+  /** What the server runs. @type {Pick<ConversationList, "model" | "tools">} */
+  #server = { model: "", tools: [] };
   /** Settled when the page shows what its address names. */
   #opening = Promise.resolve();
 
@@ -84,7 +84,7 @@ class Page {
     say: this.#say,
     onState: () => this.#changed(),
     onConnection: this.#takeConnection,
-    makeWelcome: () => welcome(this.#model, this.#tools, (message) => this.#composer.submit(message)),
+    makeWelcome: () => welcome(this.#server, (message) => this.#composer.submit(message)),
     onAgain: () => this.#go(),
   });
 
@@ -198,11 +198,11 @@ class Page {
 
   /** @param {ConversationList} list
    * @param {boolean} isAll whether there are no further conversations */
-  #listed({ model, tools, signed_in: hasToken, conversations }, isAll) {
+  #listed(list, isAll) {
+    const { conversations } = list;
     this.#takeConnection({ state: "open", retryIn: null });
-    this.#model = model;
-    this.#tools = tools;
-    this.#signOut.hidden = !hasToken;
+    this.#server = list;
+    this.#signOut.hidden = !list.signed_in;
     this.#drawer.showPending(conversations.filter((one) => isPending(one)).length);
     const { id } = this.#conversation;
     const info = conversations.find((one) => one.conversation === id);
@@ -229,7 +229,7 @@ class Page {
     document.title = `${asking > 0 ? `(${asking}) ` : ""}${title} – argstream`;
     const isLost = this.#isLost;
     const state = isLost && shown === "running" ? "disconnected" : shown;
-    this.#header.show({ title, model: this.#model, status: state, section });
+    this.#header.show({ title, model: this.#server.model, status: state, section });
     document.body.classList.toggle("is-disconnected", isLost);
     this.#sidebar.showOpen({ id, run, status: shown, pending: asking });
     this.#composer.show({ run, status, isRunning, pending: asking, isLost });
@@ -367,8 +367,9 @@ function isForOthers(event) {
 }
 
 /** Return what a new conversation shows. The examples are sent when they are pressed.
- * @param {string} model @param {string[]} tools @param {(message: string) => void} onExample */
-function welcome(model, tools, onExample) {
+ * @param {Pick<ConversationList, "model" | "tools">} server
+ * @param {(message: string) => void} onExample */
+function welcome({ model, tools }, onExample) {
   const template = part(model === DEMO_MODEL ? "welcome-demo" : "welcome", HTMLTemplateElement);
   const content = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
   for (const card of content.querySelectorAll("button")) {
@@ -527,25 +528,22 @@ class Sidebar {
   /** Put the rows of these conversations, and no others, into their groups.
    * @param {readonly ConversationInfo[]} infos */
   #place(infos) {
-    const places = new Map(GROUPS.map((name) => [name, /** @type {Element[]} */ ([])]));
-    /** @type {Map<string, Row>} */
-    const rows = new Map();
-    for (const listed of infos) {
+    const shown = infos.map((listed) => {
       const id = listed.conversation;
       const isOpen = id === this.#open.id;
       // The list is a few seconds behind the open conversation.
       const info = isOpen && this.#open.run !== "" ? { ...listed, ...this.#open } : listed;
       const row = this.#rows.get(id) ?? new Row(id, this.#options);
-      rows.set(id, row);
       row.show(info, isOpen);
-      places.get(groupOf(info))?.push(row.element);
-    }
-    this.#rows = rows;
+      return { id, row, group: groupOf(info) };
+    });
+    this.#rows = new Map(shown.map(({ id, row }) => [id, row]));
+    const groups = Map.groupBy(shown, ({ group }) => group);
     for (const [name, { element, list, count }] of this.#groups) {
-      const shown = places.get(name) ?? [];
-      setChildren(list, shown);
-      element.hidden = shown.length === 0;
-      setText(count, name === "Needs approval" ? `${shown.length}` : "");
+      const rows = groups.get(name) ?? [];
+      setChildren(list, rows.map(({ row }) => row.element));
+      element.hidden = rows.length === 0;
+      setText(count, name === "Needs approval" ? `${rows.length}` : "");
     }
   }
 

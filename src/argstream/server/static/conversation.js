@@ -534,7 +534,7 @@ export class RunSection {
   #view = new RunView();
   #heading = make("h2", { class: "unseen" });
   #prompt = make("div", { class: "prompt", dir: "auto" });
-  #edit = button("Edit message", "small quiet edit-message", () => this.#editMessage());
+  #edit = button("Edit message", "small quiet edit-message run-again", () => this.#editMessage());
   #attemptButton = button("Show earlier attempt", "small quiet show-attempt", () =>
     this.showAttempt(),
   );
@@ -555,7 +555,6 @@ export class RunSection {
   /** @type {Run | null} */ #shownRun = null;
   /** @type {Set<Block>} */ #changed = new Set();
   #isClosed = false;
-  #isNewest = false;
   #isSending = false;
   #isStoppedHere = false;
   /** What the page was told last. */
@@ -596,7 +595,6 @@ export class RunSection {
       ...[this.#heading, this.#ask, this.#live, this.#panel, this.#end],
       ...[this.#footer.element, this.#footer.live],
     );
-    this.#showActions();
     this.#follow(following);
     if (info.is_driven === false) this.#setUndriven(info.status === "running");
   }
@@ -727,9 +725,11 @@ export class RunSection {
 
   /** @param {boolean} isNewest only the newest run can be retried, and its message edited */
   setNewest(isNewest) {
-    this.#isNewest = isNewest;
     this.element.classList.toggle("is-newest", isNewest);
-    this.#showActions();
+    // Whether the server would let a new run replace this one.
+    const isReplaceable = isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
+    this.element.classList.toggle("is-replaceable", isReplaceable);
+    if (!isReplaceable) this.#ask.querySelector("form")?.remove();
   }
 
   /** Move the focus to one of its calls, and show the call if it is hidden.
@@ -845,19 +845,6 @@ export class RunSection {
     if (prompt.length > LONG_PROMPT) this.#prompt.tabIndex = 0;
   }
 
-  #showActions() {
-    // Whether the server would let a new run replace this one.
-    const isReplaceable =
-      this.#isNewest && this.isOver && !this.isLost && this.#run?.mode !== "observed";
-    this.#edit.hidden = !isReplaceable;
-    const hasRetry = !this.#end.hidden; // above
-    this.#footer?.offer({ retry: isReplaceable && !hasRetry, panels: !this.#isNewest });
-    for (const one of this.#end.querySelectorAll(".run-again")) {
-      one.toggleAttribute("hidden", !isReplaceable);
-    }
-    if (!isReplaceable) this.#ask.querySelector("form")?.remove();
-  }
-
   /** Start the next run, or one that replaces this one.
    * @param {string} message @param {string} [replaces] */
   async #send(message, replaces = "") {
@@ -932,7 +919,6 @@ export class RunSection {
     if (buttons.length > 0) this.#end.append(make("div", { class: "run-actions" }, ...buttons));
     this.#end.classList.toggle("is-bad", isBad);
     this.#end.hidden = false;
-    this.#showActions();
   }
 
   /** Announce what changed for users who do not see it, once.
@@ -1020,19 +1006,17 @@ export class RunFooter {
   constructor(info, { copied, onRetry, onTimeline, onReplay }) {
     this.#to = info.updated ?? info.created;
     this.#copy = button("Copy", "small quiet", () => copyText(this.#copy, copied()));
-    this.#retry = button("Retry", "small quiet", onRetry);
-    // Those of the newest run are in the header.
-    this.#panels = [
-      button("Timeline", "small quiet", onTimeline),
-      button("Replay", "small quiet", onReplay),
-    ];
     const group = { role: "group", "aria-label": "Run status" };
     const dot = make("span", { class: "run-dot", "aria-hidden": "true" });
     this.live = make("div", { class: "run-line", ...group }, dot, this.#activity);
-    const buttons = [this.#copy, this.#retry, ...this.#panels];
-    const parts = [this.#time, this.#tokens, ...buttons, this.#problem];
-    this.element = make("div", { class: "run-footer", ...group }, ...parts);
-    this.offer({ retry: false, panels: false });
+    this.element = make(
+      "div", { class: "run-footer", ...group },
+      this.#time, this.#tokens, this.#copy,
+      button("Retry", "small quiet run-again", onRetry),
+      button("Timeline", "small quiet run-panel", onTimeline),
+      button("Replay", "small quiet run-panel", onReplay),
+      this.#problem,
+    );
     this.#from = info.created;
     this.#time.title = exactly(info.created);
     this.setStatus(info.status);
@@ -1045,8 +1029,6 @@ export class RunFooter {
   #tokens = make("span", { class: "run-tokens" });
   #problem = make("span", { class: "run-problem" });
   #copy;
-  #retry;
-  #panels;
   #status = "";
   #stale = "";
   /** @type {Run | null} */ #run = null;
@@ -1068,12 +1050,6 @@ export class RunFooter {
     if (written !== null) parts.push(countOf(written, "output token"));
     this.#tokens.title = parts.join(", ");
     this.setStatus(run.status);
-  }
-
-  /** Show some buttons. @param {{ retry: boolean, panels: boolean }} offered */
-  offer({ retry, panels }) {
-    this.#retry.hidden = !retry;
-    for (const one of this.#panels) one.hidden = !panels;
   }
 
   /** @param {string} words why something could not be done, or "" */
